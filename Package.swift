@@ -1,0 +1,65 @@
+// swift-tools-version: 6.2
+// 6.2 because swift-subprocess, which runs tor for us, asks for it.
+import PackageDescription
+
+let ours: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+]
+
+let package = Package(
+    name: "tocsin",
+    products: [
+        .library(name: "TNP", targets: ["TNP"]),
+        .library(name: "TocsinClient", targets: ["TocsinClient"]),
+        .executable(name: "tocsin", targets: ["tocsin"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+        .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.0", traits: []),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    ],
+    targets: [
+        // C libraries of the system, one room each.
+        .systemLibrary(name: "CLibevent", pkgConfig: "libevent_openssl", providers: [.apt(["libevent-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
+        .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+
+        .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
+        .target(name: "EventLoop", dependencies: ["CLibevent", "COpenSSL"], swiftSettings: ours),
+        .target(name: "TNP", dependencies: ["Cryptography"], swiftSettings: ours),
+        .target(name: "HTTP2", dependencies: ["EventLoop", "CNGHTTP2"], swiftSettings: ours),
+        .target(name: "Providers", dependencies: ["TNP", "HTTP2", "Cryptography"], swiftSettings: ours),
+        .target(name: "Delivery", dependencies: ["TNP", "Providers"], swiftSettings: ours),
+        .target(
+            name: "TocsinNode",
+            dependencies: [
+                "TNP", "EventLoop", "HTTP2", "Providers", "Delivery", "Cryptography",
+                .product(name: "TOMLKit", package: "TOMLKit"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: ours
+        ),
+        .target(name: "TocsinClient", dependencies: ["TNP", "EventLoop", "Cryptography"], swiftSettings: ours),
+        .target(
+            name: "Simulator",
+            dependencies: [
+                "EventLoop", "HTTP2", "TNP", "Cryptography",
+                .product(name: "Subprocess", package: "swift-subprocess"),
+            ],
+            swiftSettings: ours
+        ),
+        .executableTarget(
+            name: "tocsin",
+            dependencies: [
+                "TocsinNode", "TocsinClient", "Simulator",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
+            swiftSettings: ours
+        ),
+    ]
+)

@@ -1,0 +1,47 @@
+#include <openssl/bio.h>
+#include <openssl/core_names.h>
+#include <openssl/ec.h>
+#include <openssl/ecdsa.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/pkcs12.h>
+#include <openssl/provider.h>
+#include <openssl/rsa.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
+
+// What OpenSSL offers as macros, as functions that Swift can call.
+
+static inline int cssl_set_sni(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
+static inline long cssl_ctx_set_min_tls12(SSL_CTX *ctx) { return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION); }
+static inline long cssl_ctx_session_cache_off(SSL_CTX *ctx) { return SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); }
+static inline long cssl_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
+static inline int cssl_ctx_add_chain(SSL_CTX *ctx, X509 *x) { return (int)SSL_CTX_add1_chain_cert(ctx, x); }
+static inline BIO *cssl_memory_bio(void) { return BIO_new(BIO_s_mem()); }
+static inline long cssl_bio_data(BIO *bio, char **data) { return BIO_get_mem_data(bio, data); }
+static inline EVP_PKEY *cssl_ec_p256_key(void) { return EVP_EC_gen("P-256"); }
+static inline EVP_PKEY *cssl_rsa_2048_key(void) { return EVP_RSA_gen(2048); }
+static inline X509_EXTENSION *cssl_extension(X509V3_CTX *ctx, int nid, const char *value) {
+    return X509V3_EXT_conf_nid(NULL, ctx, nid, value);
+}
+static inline void cssl_set_extension_context(X509V3_CTX *ctx, X509 *issuer, X509 *subject) {
+    X509V3_set_ctx(ctx, issuer, subject, NULL, NULL, 0);
+}
+static inline int cssl_gcm_set_tag(EVP_CIPHER_CTX *ctx, int length, void *tag) {
+    return EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, length, tag);
+}
+static inline int cssl_gcm_get_tag(EVP_CIPHER_CTX *ctx, int length, void *tag) {
+    return EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, length, tag);
+}
+static inline STACK_OF(X509) *cssl_x509_stack(void) { return sk_X509_new_null(); }
+static inline int cssl_x509_stack_count(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
+static inline X509 *cssl_x509_stack_item(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
+static inline void cssl_x509_stack_free(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
+
+// No renegotiation; an end without close_notify is an end (what runs inside is framed and knows if it was cut short).
+static inline void cssl_ctx_set_safe_options(SSL_CTX *ctx) {
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+}

@@ -1,0 +1,100 @@
+import COpenSSL
+
+/// A certificate authority of one's own: the stand-ins for Apple and Google get their certificates here.
+public final class CertificateAuthority: @unchecked Sendable {
+    // Unchecked: certificate and key are made in init and only read afterwards.
+    private let certificate: OpaquePointer
+    private let key: OpaquePointer
+
+    /// Makes an authority that trusts itself, with a key that never leaves the process.
+    public init(name: String) {
+        key = Self.newKey()
+        certificate = Self.makeCertificate(
+            subject: name, notBefore: -3600, notAfter: 86_400 * 30, key: key, issuer: nil,
+            extensions: [(NID_basic_constraints, "critical,CA:TRUE"), (NID_key_usage, "critical,keyCertSign,cRLSign")])
+    }
+
+    deinit {
+        X509_free(certificate)
+        EVP_PKEY_free(key)
+    }
+
+    /// The authority's certificate in PEM form: what those who shall trust it are given.
+    public var pem: [UInt8] { certificate.pem }
+
+    /// What a certificate is for.
+    public enum Purpose: Sendable {
+        /// A server with these DNS names or addresses.
+        case server(names: [String])
+        /// A client, for instance a push provider with a certificate for this topic.
+        case client
+    }
+
+    /// Issues a certificate with a key of its own. `validFor` counts in seconds from now; one of the past gives a
+    /// certificate that has expired.
+    public func issue(subject: String, purpose: Purpose, validFor: Int = 86_400 * 7) -> CertifiedKey {
+        let leafKey = Self.newKey()
+        defer { EVP_PKEY_free(leafKey) }
+        var extensions: [(Int32, String)] = [(NID_basic_constraints, "critical,CA:FALSE")]
+        switch purpose {
+        case .server(let names):
+            let alternatives = names.map { ($0.isIPAddress ? "IP:" : "DNS:") + $0 }
+            extensions.append((NID_subject_alt_name, alternatives.joined(separator: ",")))
+            extensions.append((NID_ext_key_usage, "serverAuth"))
+        case .client:
+            extensions.append((NID_ext_key_usage, "clientAuth"))
+        }
+        let leaf = Self.makeCertificate(
+            subject: subject, notBefore: min(-3600, validFor - 3600), notAfter: validFor, key: leafKey,
+            issuer: (certificate, key), extensions: extensions)
+        defer { X509_free(leaf) }
+        var privateKey = bytes { PEM_write_bio_PKCS8PrivateKey($0, leafKey, nil, nil, 0, nil, nil) }
+        return CertifiedKey(
+            certificates: leaf.pem + certificate.pem, privateKey: SecretBytes(moving: &privateKey),
+            notAfter: leaf.notAfter)
+    }
+
+    private static func newKey() -> OpaquePointer {
+        guard let key = cssl_ec_p256_key() else { fatalError("OpenSSL made no key: \(openSSLReason())") }
+        return key
+    }
+
+    private static func makeCertificate(
+        subject: String, notBefore: Int, notAfter: Int, key: OpaquePointer,
+        issuer: (certificate: OpaquePointer, key: OpaquePointer)?, extensions: [(Int32, String)]
+    ) -> OpaquePointer {
+        guard let certificate = X509_new() else { fatalError("out of memory") }
+        X509_set_version(certificate, 2)
+        // RFC 5280 §4.1.2.2: unique for the authority and positive.
+        let serial = SecureRandom.bytes(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) } >> 1 | 1
+        ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial)
+        X509_gmtime_adj(X509_getm_notBefore(certificate), notBefore)
+        X509_gmtime_adj(X509_getm_notAfter(certificate), notAfter)
+        X509_NAME_add_entry_by_txt(
+            X509_get_subject_name(certificate), "CN", MBSTRING_UTF8, Array(subject.utf8), -1, -1, 0)
+        X509_set_issuer_name(certificate, X509_get_subject_name(issuer?.certificate ?? certificate))
+        X509_set_pubkey(certificate, key)
+        var context = X509V3_CTX()
+        cssl_set_extension_context(&context, issuer?.certificate ?? certificate, certificate)
+        for (identifier, value) in extensions {
+            guard let entry = cssl_extension(&context, identifier, value) else {
+                fatalError("no such certificate extension: \(value): \(openSSLReason())")
+            }
+            X509_add_ext(certificate, entry, -1)
+            X509_EXTENSION_free(entry)
+        }
+        guard X509_sign(certificate, issuer?.key ?? key, EVP_sha256()) > 0 else {
+            fatalError("OpenSSL cannot sign a certificate: \(openSSLReason())")
+        }
+        return certificate
+    }
+}
+
+extension String {
+    /// Whether this is an IPv4 or IPv6 address rather than a name.
+    fileprivate var isIPAddress: Bool {
+        guard let address = a2i_IPADDRESS(self) else { return false }
+        ASN1_STRING_free(address)
+        return true
+    }
+}

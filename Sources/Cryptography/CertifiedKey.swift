@@ -1,0 +1,112 @@
+import COpenSSL
+
+/// A certificate with its chain and private key, as TLS uses it. Prints as `<redacted>`.
+public struct CertifiedKey: Sendable, CustomStringConvertible, CustomReflectable {
+    /// The leaf and then its issuers, in PEM form.
+    public let certificates: [UInt8]
+    /// The private key in PEM form.
+    public let privateKey: SecretBytes
+    /// When the leaf ends, in seconds of Unix time.
+    public let notAfter: Int64
+
+    init(certificates: [UInt8], privateKey: SecretBytes, notAfter: Int64) {
+        self.certificates = certificates
+        self.privateKey = privateKey
+        self.notAfter = notAfter
+    }
+
+    public var description: String { "<redacted>" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Why a `.p12` file could not be opened.
+public enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Not a PKCS #12 file.
+    case notPKCS12
+    /// The password does not open it.
+    case wrongPassword
+    /// It opens but holds no certificate with its private key.
+    case incomplete
+
+    public var description: String {
+        switch self {
+        case .notPKCS12: "not a PKCS #12 (.p12) file"
+        case .wrongPassword: "the password does not open it"
+        case .incomplete: "it holds no certificate with its private key"
+        }
+    }
+}
+
+/// PKCS #12 files (RFC 7292): how Apple's push certificates are exported.
+public enum PKCS12 {
+    // Keychain Access still exports with RC2, which OpenSSL 3 keeps in its legacy provider; loading that one by name
+    // would unload the default one, so both are named.
+    private static let legacyCiphers: Void = {
+        _ = OSSL_PROVIDER_load(nil, "default")
+        _ = OSSL_PROVIDER_load(nil, "legacy")
+    }()
+
+    /// Opens a `.p12`.
+    /// - Throws: ``PKCS12Error``.
+    public static func open(_ bytes: [UInt8], password: SecretBytes) throws(PKCS12Error) -> CertifiedKey {
+        legacyCiphers
+        defer { ERR_clear_error() }
+        let container = withBIO(reading: bytes) { d2i_PKCS12_bio($0, nil) } ?? nil
+        guard let container else { throw .notPKCS12 }
+        defer { PKCS12_free(container) }
+        var key: OpaquePointer?
+        var leaf: OpaquePointer?
+        var chain: OpaquePointer?
+        let opened = password.withUnsafeBytes { secret in
+            (Array(secret) + [0]).withUnsafeBytes {
+                PKCS12_parse(container, $0.assumingMemoryBound(to: CChar.self).baseAddress, &key, &leaf, &chain)
+            }
+        }
+        guard opened == 1 else { throw .wrongPassword }
+        defer {
+            EVP_PKEY_free(key)
+            X509_free(leaf)
+            if let chain { cssl_x509_stack_free(chain) }
+        }
+        guard let key, let leaf else { throw .incomplete }
+        var certificates = leaf.pem
+        if let chain {
+            for index in 0..<cssl_x509_stack_count(chain) {
+                certificates += cssl_x509_stack_item(chain, index)?.pem ?? []
+            }
+        }
+        var privateKey = Cryptography.bytes { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }
+        return CertifiedKey(
+            certificates: certificates, privateKey: SecretBytes(moving: &privateKey), notAfter: leaf.notAfter)
+    }
+
+    /// Packs a certificate and its key into a `.p12`: for simulators and tests.
+    public static func pack(_ certified: CertifiedKey, password: String) -> [UInt8] {
+        let key = certified.privateKey.withUnsafeBytes { pem in
+            withBIO(reading: Array(pem)) { PEM_read_bio_PrivateKey($0, nil, nil, nil) } ?? nil
+        }
+        let leaf = withBIO(reading: certified.certificates) { PEM_read_bio_X509($0, nil, nil, nil) } ?? nil
+        defer {
+            EVP_PKEY_free(key)
+            X509_free(leaf)
+        }
+        guard let container = PKCS12_create(password, "push", key, leaf, nil, 0, 0, 0, 0, 0) else { return [] }
+        defer { PKCS12_free(container) }
+        return Cryptography.bytes { i2d_PKCS12_bio($0, container) }
+    }
+}
+
+extension OpaquePointer {
+    /// Of an X509: the certificate in PEM form.
+    var pem: [UInt8] { bytes { PEM_write_bio_X509($0, self) } }
+
+    /// Of an X509: the end of its validity in seconds of Unix time.
+    var notAfter: Int64 {
+        var days: Int32 = 0
+        var seconds: Int32 = 0
+        guard let epoch = ASN1_TIME_set(nil, 0) else { return 0 }
+        defer { ASN1_STRING_free(epoch) }
+        ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(self))
+        return Int64(days) * 86_400 + Int64(seconds)
+    }
+}

@@ -1,0 +1,39 @@
+/// A 256-bit digest held inline: comparing, hashing and copying it allocates nothing.
+public struct Digest256: Hashable, Sendable {
+    var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+
+    /// Number of bytes in a digest.
+    public static let byteCount = 32
+
+    init(filling fill: (UnsafeMutableRawBufferPointer) -> Void) {
+        withUnsafeMutableBytes(of: &words) { fill($0) }
+    }
+
+    /// The digest with these 32 bytes, or nil where there are more or fewer.
+    public init?(_ bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.byteCount else { return nil }
+        withUnsafeMutableBytes(of: &words) { $0.copyBytes(from: bytes) }
+    }
+
+    /// The digest's 32 bytes.
+    public var bytes: [UInt8] { withUnsafeBytes(of: words) { Array($0) } }
+
+    /// The first eight bytes, read as a big-endian number.
+    public var leading: UInt64 { UInt64(bigEndian: words.0) }
+
+    /// The first `count` bytes (0–32).
+    public func prefix(_ count: Int) -> [UInt8] { withUnsafeBytes(of: words) { Array($0.prefix(count)) } }
+
+    func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
+        try withUnsafeBytes(of: words) { try body($0) }
+    }
+
+    public static func == (one: Self, other: Self) -> Bool {
+        one.words.0 == other.words.0 && one.words.1 == other.words.1
+            && one.words.2 == other.words.2 && one.words.3 == other.words.3
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(words.0)
+    }
+}

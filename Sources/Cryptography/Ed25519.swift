@@ -1,0 +1,45 @@
+import CSodium
+
+/// Ed25519 signatures (RFC 8032), by libsodium.
+public enum Ed25519 {
+    /// Length of a public key in bytes.
+    public static let publicKeyLength = 32
+    /// Length of a signature in bytes.
+    public static let signatureLength = 64
+
+    /// A private key, made from a 32-byte seed.
+    public struct PrivateKey: Sendable {
+        private let secret: SecretBytes
+        /// The public half, 32 bytes.
+        public let publicKey: [UInt8]
+
+        /// The key of this seed, or nil where the seed is not 32 bytes.
+        public init?(seed: [UInt8]) {
+            Sodium.ready
+            guard seed.count == Int(crypto_sign_SEEDBYTES) else { return nil }
+            var publicKey = [UInt8](repeating: 0, count: Int(crypto_sign_PUBLICKEYBYTES))
+            var secretKey = [UInt8](repeating: 0, count: Int(crypto_sign_SECRETKEYBYTES))
+            crypto_sign_seed_keypair(&publicKey, &secretKey, seed)
+            self.publicKey = publicKey
+            secret = SecretBytes(moving: &secretKey)
+        }
+
+        /// The 64-byte signature of `message`.
+        public func sign(_ message: [UInt8]) -> [UInt8] {
+            var signature = [UInt8](repeating: 0, count: Ed25519.signatureLength)
+            secret.withUnsafeBytes { key in
+                _ = crypto_sign_detached(
+                    &signature, nil, message, UInt64(message.count),
+                    key.assumingMemoryBound(to: UInt8.self).baseAddress!)
+            }
+            return signature
+        }
+    }
+
+    /// Whether `signature` over `message` was made by the owner of `publicKey`. Wrong lengths are simply not valid.
+    public static func isValid(signature: [UInt8], of message: [UInt8], publicKey: [UInt8]) -> Bool {
+        Sodium.ready
+        guard signature.count == signatureLength, publicKey.count == publicKeyLength else { return false }
+        return crypto_sign_verify_detached(signature, message, UInt64(message.count), publicKey) == 0
+    }
+}

@@ -1,0 +1,119 @@
+import COpenSSL
+import CSodium
+
+/// Base64 (RFC 4648 §4) and its URL-safe form (§5).
+public enum Base64 {
+    /// How many characters `count` bytes become, padding included.
+    public static func encodedCount(_ count: Int) -> Int { (count + 2) / 3 * 4 }
+
+    /// Appends the padded standard Base64 of `bytes` to `output`.
+    public static func encode(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
+        let length = encodedCount(bytes.count)
+        let start = output.count
+        // One byte more for the NUL that EVP_EncodeBlock writes.
+        output.append(contentsOf: repeatElement(0, count: length + 1))
+        let wrote: Void? = bytes.withContiguousStorageIfAvailable { input in
+            output.withUnsafeMutableBufferPointer { buffer in
+                _ = EVP_EncodeBlock(buffer.baseAddress! + start, input.baseAddress, Int32(input.count))
+            }
+        }
+        if wrote == nil {
+            output.removeLast(length + 1)
+            encode(Array(bytes), into: &output)
+        } else {
+            output.removeLast()
+        }
+    }
+
+    /// The padded standard Base64 of `bytes`.
+    public static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        var output: [UInt8] = []
+        output.reserveCapacity(encodedCount(bytes.count) + 1)
+        encode(bytes, into: &output)
+        return output
+    }
+
+    /// The unpadded URL-safe Base64 of `bytes`.
+    public static func encodeURLSafe(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        var output = encode(bytes)
+        while output.last == UInt8(ascii: "=") { output.removeLast() }
+        for index in output.indices {
+            switch output[index] {
+            case UInt8(ascii: "+"): output[index] = UInt8(ascii: "-")
+            case UInt8(ascii: "/"): output[index] = UInt8(ascii: "_")
+            default: break
+            }
+        }
+        return output
+    }
+
+    /// The bytes that padded standard Base64 stands for, or nil where it is not that.
+    public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        decode(text, variant: sodium_base64_VARIANT_ORIGINAL)
+    }
+
+    /// The bytes that unpadded URL-safe Base64 stands for, or nil where it is not that.
+    public static func decodeURLSafe(_ text: some Collection<UInt8>) -> [UInt8]? {
+        decode(text, variant: sodium_base64_VARIANT_URLSAFE_NO_PADDING)
+    }
+
+    private static func decode(_ text: some Collection<UInt8>, variant: Int32) -> [UInt8]? {
+        Sodium.ready
+        let input = text.map { CChar(bitPattern: $0) }
+        var output = [UInt8](repeating: 0, count: input.count / 4 * 3 + 3)
+        var length = 0
+        let result = sodium_base642bin(&output, output.count, input, input.count, nil, &length, nil, variant)
+        guard result == 0 else { return nil }
+        output.removeLast(output.count - length)
+        return output
+    }
+}
+
+/// Hexadecimal text.
+public enum Hex {
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    /// The lower-case hexadecimal of `bytes`.
+    public static func encode(_ bytes: some Collection<UInt8>) -> String {
+        var text: [UInt8] = []
+        text.reserveCapacity(bytes.count * 2)
+        for byte in bytes {
+            text.append(digits[Int(byte >> 4)])
+            text.append(digits[Int(byte & 15)])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The bytes that hexadecimal of either case stands for, or nil where it is not that.
+    public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        guard text.count.isMultiple(of: 2) else { return nil }
+        var output: [UInt8] = []
+        output.reserveCapacity(text.count / 2)
+        var high: UInt8?
+        for character in text {
+            guard let digit = value(of: character) else { return nil }
+            if let first = high {
+                output.append(first << 4 | digit)
+                high = nil
+            } else {
+                high = digit
+            }
+        }
+        return output
+    }
+
+    /// The bytes that a string of hexadecimal stands for, or nil where it is not that.
+    public static func decode(_ text: String) -> [UInt8]? { decode(text.utf8) }
+
+    /// Whether this character is a hexadecimal digit.
+    public static func isDigit(_ character: UInt8) -> Bool { value(of: character) != nil }
+
+    private static func value(of character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): character - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}

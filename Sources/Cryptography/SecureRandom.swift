@@ -1,0 +1,12 @@
+import CSodium
+
+/// Random bytes from the operating system, by libsodium.
+public enum SecureRandom {
+    /// `count` random bytes.
+    public static func bytes(_ count: Int) -> [UInt8] {
+        Sodium.ready
+        var output = [UInt8](repeating: 0, count: count)
+        randombytes_buf(&output, count)
+        return output
+    }
+}

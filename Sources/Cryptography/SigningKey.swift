@@ -1,0 +1,162 @@
+import COpenSSL
+
+/// The signatures of JSON Web Tokens that Apple and Google ask for (RFC 7518 §3.1).
+public enum SignatureAlgorithm: String, Sendable {
+    /// ECDSA on P-256 with SHA-256: Apple's `.p8` keys.
+    case es256 = "ES256"
+    /// RSASSA-PKCS1-v1_5 with SHA-256: Google's service accounts.
+    case rs256 = "RS256"
+}
+
+/// Why a key could not be used.
+public enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Not a PEM-encoded key at all.
+    case notPEM(reason: String)
+    /// A key, but not of the kind that the algorithm needs.
+    case wrongKind(expected: SignatureAlgorithm)
+
+    public var description: String {
+        switch self {
+        case .notPEM(let reason): "not a private key in PEM form (\(reason))"
+        case .wrongKind(.es256): "not a P-256 elliptic-curve key, which ES256 needs"
+        case .wrongKind(.rs256): "not an RSA key of at least 2048 bits, which RS256 needs"
+        }
+    }
+}
+
+/// A private key that signs JSON Web Tokens. Prints as `<redacted>`.
+public final class SigningKey: @unchecked Sendable, CustomStringConvertible, CustomReflectable {
+    // Unchecked: an EVP_PKEY is not changed after init, and OpenSSL counts its references atomically.
+    private let key: OpaquePointer
+    /// What its signatures are.
+    public let algorithm: SignatureAlgorithm
+
+    private init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {
+        self.key = key
+        self.algorithm = algorithm
+    }
+
+    /// Reads a PKCS #8 or traditional key in PEM form.
+    /// - Throws: ``KeyError`` where the text holds no key or one of another kind.
+    public convenience init(pem: [UInt8], algorithm: SignatureAlgorithm) throws(KeyError) {
+        // A pass phrase callback that answers "none": OpenSSL must never ask on the terminal.
+        let key = withBIO(reading: pem) { PEM_read_bio_PrivateKey($0, nil, { _, _, _, _ in -1 }, nil) } ?? nil
+        guard let key else { throw .notPEM(reason: openSSLReason()) }
+        guard SigningKey.isKey(key, for: algorithm) else {
+            EVP_PKEY_free(key)
+            throw .wrongKind(expected: algorithm)
+        }
+        self.init(owning: key, algorithm: algorithm)
+    }
+
+    /// A new random key: for simulators and tests.
+    public static func generate(_ algorithm: SignatureAlgorithm) -> SigningKey {
+        let key = algorithm == .es256 ? cssl_ec_p256_key() : cssl_rsa_2048_key()
+        guard let key else { fatalError("OpenSSL made no key: \(openSSLReason())") }
+        return SigningKey(owning: key, algorithm: algorithm)
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    /// The public half, to check signatures with.
+    public var verifyingKey: VerifyingKey {
+        EVP_PKEY_up_ref(key)
+        return VerifyingKey(owning: key, algorithm: algorithm)
+    }
+
+    /// The private key as unencrypted PKCS #8 in PEM form: for simulators and tests that write credentials to disk.
+    public var pem: [UInt8] {
+        bytes { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }
+    }
+
+    /// The signature of `message` in the form of RFC 7518 (for ES256 the 64 bytes R ‖ S).
+    public func sign(_ message: [UInt8]) -> [UInt8] {
+        guard let context = EVP_MD_CTX_new() else { return [] }
+        defer { EVP_MD_CTX_free(context) }
+        var length = 0
+        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1,
+            EVP_DigestSign(context, nil, &length, message, message.count) == 1
+        else { fatalError("OpenSSL cannot sign: \(openSSLReason())") }
+        var signature = [UInt8](repeating: 0, count: length)
+        guard EVP_DigestSign(context, &signature, &length, message, message.count) == 1 else {
+            fatalError("OpenSSL cannot sign: \(openSSLReason())")
+        }
+        signature.removeLast(signature.count - length)
+        return algorithm == .es256 ? ECDSASignature.joseForm(ofDER: signature) : signature
+    }
+
+    private static func isKey(_ key: OpaquePointer, for algorithm: SignatureAlgorithm) -> Bool {
+        switch algorithm {
+        case .es256:
+            guard EVP_PKEY_get_base_id(key) == EVP_PKEY_EC else { return false }
+            var name = [CChar](repeating: 0, count: 64)
+            var length = 0
+            guard EVP_PKEY_get_group_name(key, &name, name.count, &length) == 1 else { return false }
+            return String(decoding: name.prefix(length).map { UInt8(bitPattern: $0) }, as: UTF8.self) == "prime256v1"
+        case .rs256:
+            return EVP_PKEY_get_base_id(key) == EVP_PKEY_RSA && EVP_PKEY_get_bits(key) >= 2048
+        }
+    }
+
+    public var description: String { "<redacted>" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// A public key that checks signatures.
+public final class VerifyingKey: @unchecked Sendable {
+    // Unchecked: as for SigningKey.
+    private let key: OpaquePointer
+    /// What signatures it checks.
+    public let algorithm: SignatureAlgorithm
+
+    fileprivate init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {
+        self.key = key
+        self.algorithm = algorithm
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    /// Whether `signature`, in the form of RFC 7518, is the key owner's over `message`.
+    public func isValid(signature: [UInt8], of message: [UInt8]) -> Bool {
+        defer { ERR_clear_error() }
+        guard let context = EVP_MD_CTX_new() else { return false }
+        defer { EVP_MD_CTX_free(context) }
+        var encoded = signature
+        if algorithm == .es256 {
+            guard let der = ECDSASignature.der(ofJOSE: signature) else { return false }
+            encoded = der
+        }
+        return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
+            && EVP_DigestVerify(context, encoded, encoded.count, message, message.count) == 1
+    }
+}
+
+/// ECDSA's two numbers: OpenSSL speaks DER, JSON Web Signatures want them side by side (RFC 7518 §3.4).
+private enum ECDSASignature {
+    static func joseForm(ofDER der: [UInt8]) -> [UInt8] {
+        var output = [UInt8](repeating: 0, count: 64)
+        der.withUnsafeBufferPointer { buffer in
+            var cursor = buffer.baseAddress
+            guard let signature = d2i_ECDSA_SIG(nil, &cursor, buffer.count) else { return }
+            output.withUnsafeMutableBufferPointer {
+                BN_bn2binpad(ECDSA_SIG_get0_r(signature), $0.baseAddress!, 32)
+                BN_bn2binpad(ECDSA_SIG_get0_s(signature), $0.baseAddress! + 32, 32)
+            }
+            ECDSA_SIG_free(signature)
+        }
+        return output
+    }
+
+    static func der(ofJOSE jose: [UInt8]) -> [UInt8]? {
+        guard jose.count == 64, let signature = ECDSA_SIG_new() else { return nil }
+        defer { ECDSA_SIG_free(signature) }
+        let r = jose.withUnsafeBufferPointer { BN_bin2bn($0.baseAddress!, 32, nil) }
+        let s = jose.withUnsafeBufferPointer { BN_bin2bn($0.baseAddress! + 32, 32, nil) }
+        guard ECDSA_SIG_set0(signature, r, s) == 1 else { return nil }
+        var output: UnsafeMutablePointer<UInt8>?
+        let length = i2d_ECDSA_SIG(signature, &output)
+        guard length > 0, let output else { return nil }
+        defer { CRYPTO_free(output, nil, 0) }
+        return Array(UnsafeBufferPointer(start: output, count: Int(length)))
+    }
+}

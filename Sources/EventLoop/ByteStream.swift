@@ -1,0 +1,267 @@
+import CLibevent
+import COpenSSL
+import Glibc
+
+/// Who hears of a stream. All calls come on the stream's loop.
+public protocol ByteStreamHandler: AnyObject {
+    /// Bytes came; they are only lent for the length of the call, and all of them are taken.
+    func stream(_ stream: ByteStream, received bytes: RawSpan)
+    /// What was written has gone out, down to ``ByteStream/lowWater``.
+    func streamDrained(_ stream: ByteStream)
+    /// The stream is over. Comes once, and not after the handler's own side closed it.
+    func stream(_ stream: ByteStream, ended reason: StreamError)
+}
+
+extension ByteStreamHandler {
+    public func streamDrained(_ stream: ByteStream) {}
+}
+
+/// A stream of bytes in both directions over TCP, a unix socket or TLS, on one event loop.
+///
+/// Back-pressure works both ways: bytes are read only while the handler takes them, and a peer that does not read what
+/// we write is not read from either, from ``highWater`` bytes of unsent output down to ``lowWater``.
+public final class ByteStream {
+    /// Unsent bytes from which nothing is read from the peer any more.
+    public static let highWater = 256 * 1024
+    /// Unsent bytes at which reading goes on, and the handler hears that the stream has drained.
+    public static let lowWater = 64 * 1024
+    /// How long ``finish()`` waits for the peer to take what was written and to close.
+    public static let lingerTime = Duration.seconds(2)
+
+    /// The loop that the stream lives on.
+    public let loop: EventLoop
+    /// Who hears of this stream; not retained.
+    public weak var handler: (any ByteStreamHandler)?
+
+    private enum State { case connecting, open, lingering, ended }
+    private var state: State
+    private var bufferevent: OpaquePointer?
+    private var context: TLSContext?
+    private var heldBack = false
+    private var pausedByHandler = false
+    private var linger: Timer?
+    private var lingerer: ByteStream?
+    /// Why the stream ended, for those who come too late to have been told.
+    public private(set) var endReason: StreamError?
+
+    /// Takes over a connected socket, as a plain stream or as the server's side of TLS.
+    init?(loop: EventLoop, descriptor: Int32, accepting context: TLSContext?) {
+        self.loop = loop
+        self.context = context
+        state = context == nil ? .open : .connecting
+        if let context {
+            guard let ssl = context.newConnection(verifying: nil) else { return nil }
+            adopt(
+                bufferevent_openssl_socket_new(
+                    loop.base, descriptor, ssl, BUFFEREVENT_SSL_ACCEPTING, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))
+        } else {
+            adopt(bufferevent_socket_new(loop.base, descriptor, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))
+        }
+        guard bufferevent != nil else { return nil }
+    }
+
+    /// Starts to connect to `address`.
+    init(loop: EventLoop, connectingTo address: SocketAddress) {
+        self.loop = loop
+        state = .connecting
+        adopt(bufferevent_socket_new(loop.base, -1, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))
+        let started = address.withPointer { bufferevent_socket_connect(bufferevent, $0, Int32($1)) }
+        if started != 0, state == .connecting { end(.lastSystemError()) }
+    }
+
+    deinit { release() }
+
+    private func adopt(_ new: OpaquePointer?) {
+        guard let new else { return }
+        bufferevent = new
+        bufferevent_setcb(
+            new,
+            { _, context in ByteStream.of(context).readable() },
+            { _, context in ByteStream.of(context).writable() },
+            { _, events, context in ByteStream.of(context).happened(Int32(events)) },
+            Unmanaged.passUnretained(self).toOpaque())
+        bufferevent_set_max_single_read(new, 64 * 1024)
+        bufferevent_set_max_single_write(new, 256 * 1024)
+        bufferevent_setwatermark(new, Int16(EV_WRITE), Self.lowWater, 0)
+        bufferevent_enable(new, Int16(EV_READ | EV_WRITE))
+    }
+
+    private static func of(_ context: UnsafeMutableRawPointer?) -> ByteStream {
+        Unmanaged<ByteStream>.fromOpaque(context!).takeUnretainedValue()
+    }
+
+    private func release() {
+        guard let bufferevent else { return }
+        self.bufferevent = nil
+        bufferevent_setcb(bufferevent, nil, nil, nil, nil)
+        bufferevent_free(bufferevent)
+    }
+
+    // MARK: Writing
+
+    /// Bytes written and not yet taken by the network.
+    public var unsent: Int { bufferevent.map { evbuffer_get_length(bufferevent_get_output($0)) } ?? 0 }
+
+    /// Whether the stream can still be written to.
+    public var isOpen: Bool { state == .open }
+
+    /// Sends `bytes` after all that was written before; does nothing once the stream has ended.
+    public func write(_ bytes: RawSpan) {
+        guard state == .open, let bufferevent else { return }
+        bytes.withUnsafeBytes { _ = bufferevent_write(bufferevent, $0.baseAddress, $0.count) }
+        if !heldBack, unsent > Self.highWater {
+            heldBack = true
+            updateReading()
+        }
+    }
+
+    /// Sends `bytes` after all that was written before; does nothing once the stream has ended.
+    public func write(_ bytes: [UInt8]) { write(bytes.span.bytes) }
+
+    // MARK: Reading
+
+    /// Stops taking bytes from the peer until ``resumeReading()``.
+    public func pauseReading() {
+        pausedByHandler = true
+        updateReading()
+    }
+
+    /// Takes bytes from the peer again.
+    public func resumeReading() {
+        pausedByHandler = false
+        updateReading()
+        // What came before the pause waits in the buffer, and no event will tell of it again.
+        readable()
+    }
+
+    private func updateReading() {
+        guard let bufferevent, state != .ended else { return }
+        if heldBack || pausedByHandler {
+            bufferevent_disable(bufferevent, Int16(EV_READ))
+        } else {
+            bufferevent_enable(bufferevent, Int16(EV_READ))
+        }
+    }
+
+    private func readable() {
+        while let bufferevent, state != .ended, !pausedByHandler || state == .lingering {
+            let input = bufferevent_get_input(bufferevent)
+            let length = evbuffer_get_contiguous_space(input)
+            guard length > 0, let start = evbuffer_pullup(input, length) else { return }
+            if state == .open { handler?.stream(self, received: UnsafeRawBufferPointer(start: start, count: length).bytes) }
+            // The handler may have closed the stream, and its buffers with it.
+            guard self.bufferevent == bufferevent else { return }
+            evbuffer_drain(input, length)
+        }
+    }
+
+    private func writable() {
+        if state == .lingering { return flushed() }
+        if heldBack, unsent <= Self.lowWater {
+            heldBack = false
+            updateReading()
+            readable()
+        }
+        if state == .open { handler?.streamDrained(self) }
+    }
+
+    // MARK: Beginning and end
+
+    private func happened(_ events: Int32) {
+        if events & Int32(BEV_EVENT_CONNECTED) != 0 {
+            if let context, let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }), !context.isAgreed(on: ssl) {
+                return end(.tls("the other side does not speak the application protocol that is needed"))
+            }
+            state = .open
+            noDelay()
+            handler?.streamDrained(self)
+            return
+        }
+        guard let bufferevent else { return }
+        if events & Int32(BEV_EVENT_EOF) != 0 {
+            readable()
+            end(.closed)
+        } else if events & Int32(BEV_EVENT_ERROR) != 0 {
+            end(.ofFailed(bufferevent))
+        }
+    }
+
+    private func noDelay() {
+        var on: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
+    }
+
+    private var descriptor: Int32 { bufferevent.map { bufferevent_getfd($0) } ?? -1 }
+
+    /// Ends the stream at once; what was not sent is lost. The handler hears nothing.
+    public func close() { end(.closed, tellingHandler: false) }
+
+    /// Ends the stream at once and tells the handler why.
+    public func fail(_ reason: StreamError) { end(reason) }
+
+    /// Ends the stream after what was written has been sent: our side is closed, and the peer then has a little time
+    /// to read it (``lingerTime``) while what it still sends is dropped. Without that wait a TCP reset could overtake
+    /// our last words. The handler hears nothing.
+    public func finish() {
+        guard state == .open, let bufferevent else { return close() }
+        state = .lingering
+        handler = nil
+        lingerer = self
+        pausedByHandler = false
+        heldBack = false
+        updateReading()
+        bufferevent_setwatermark(bufferevent, Int16(EV_WRITE), 0, 0)
+        let timer = Timer(on: loop) { [unowned self] in end(.timedOut) }
+        timer.start(after: Self.lingerTime)
+        linger = timer
+        if unsent == 0 { flushed() }
+    }
+
+    private func flushed() {
+        guard unsent == 0 else { return }
+        // TLS says close_notify in its own time; for the peer's reader the end of the stream is what counts.
+        if let bufferevent, let ssl = bufferevent_openssl_get_ssl(bufferevent) { SSL_shutdown(ssl) }
+        shutdown(descriptor, Int32(SHUT_WR))
+    }
+
+    private func end(_ reason: StreamError, tellingHandler: Bool = true) {
+        guard state != .ended else { return }
+        state = .ended
+        endReason = reason
+        linger = nil
+        release()
+        if tellingHandler { handler?.stream(self, ended: reason) }
+        lingerer = nil
+    }
+
+    // MARK: TLS
+
+    /// The common name of the certificate that the peer showed and that was verified; nil where there is none.
+    public var peerCommonName: String? {
+        guard let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }),
+            let certificate = SSL_get1_peer_certificate(ssl)
+        else { return nil }
+        defer { X509_free(certificate) }
+        var name = [CChar](repeating: 0, count: 256)
+        let length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, &name, 256)
+        guard length >= 0 else { return nil }
+        return String(decoding: name.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    /// Makes an open plain stream the client's side of a TLS connection to `host`. The handler hears
+    /// `streamDrained` when the handshake is done, or that the stream has ended.
+    func startTLS(_ context: TLSContext, host: String) {
+        guard state == .open, let plain = bufferevent, let ssl = context.newConnection(verifying: host) else {
+            return end(.tls("out of memory"))
+        }
+        let descriptor = bufferevent_getfd(plain)
+        bufferevent_setfd(plain, -1)
+        release()
+        self.context = context
+        state = .connecting
+        adopt(
+            bufferevent_openssl_socket_new(
+                loop.base, descriptor, ssl, BUFFEREVENT_SSL_CONNECTING, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))
+        if bufferevent == nil { end(.tls("out of memory")) }
+    }
+}

@@ -1,0 +1,92 @@
+/// A proxy to reach others through. The host's name is resolved by the proxy, never here.
+public enum Proxy: Hashable, Sendable {
+    /// SOCKS version 5, for instance tor's `SocksPort`.
+    case socks5(Endpoint, SOCKS5.Credentials?)
+
+    /// Where the proxy listens.
+    public var endpoint: Endpoint {
+        switch self {
+        case .socks5(let endpoint, _): endpoint
+        }
+    }
+}
+
+extension EventLoop {
+    /// Connects to `endpoint`: resolves its name (or leaves that to the proxy), tries its addresses in order, and agrees
+    /// on TLS where asked. The name is resolved anew each time.
+    /// - Parameters:
+    ///   - proxy: through which; unix sockets are always reached directly.
+    ///   - tls: the context, and the host name to verify where it is not that of `endpoint`.
+    ///   - timeout: for all of it.
+    /// - Throws: ``StreamError``.
+    public func dial(
+        _ endpoint: Endpoint, through proxy: Proxy? = nil, tls: TLSContext? = nil, timeout: Duration,
+        isolation: isolated (any Actor)? = #isolation
+    ) async throws(StreamError) -> ByteStream {
+        preconditionOnLoop()
+        let deadline = Deadline(on: self, after: timeout)
+        defer { deadline.cancel() }
+        let stream: ByteStream
+        var host = "localhost"
+        switch (endpoint, proxy) {
+        case (.unix, _): stream = try await connect(to: endpoint, deadline: deadline).stream
+        case (.tcp(let name, let port), .socks5(let address, let credentials)?):
+            host = name
+            let reader = try await connect(to: address, deadline: deadline)
+            try await reader.negotiateSOCKS5(host: name, port: port, credentials: credentials)
+            stream = reader.stream
+        case (.tcp(let name, _), nil):
+            host = name
+            stream = try await connect(to: endpoint, deadline: deadline).stream
+        }
+        if let tls {
+            let reader = StreamReader(stream)
+            reader.expectConnection()
+            stream.startTLS(tls, host: host)
+            try await reader.connected()
+        }
+        return stream
+    }
+
+    private func connect(
+        to endpoint: Endpoint, deadline: Deadline, isolation: isolated (any Actor)? = #isolation
+    ) async throws(StreamError) -> StreamReader {
+        let addresses: [SocketAddress]
+        switch endpoint {
+        case .unix(let path):
+            guard let address = SocketAddress(unixPath: path) else { throw .system("the socket's path is too long") }
+            addresses = [address]
+        case .tcp(let host, let port): addresses = try await resolve(host, port: port)
+        }
+        var failure = StreamError.closed
+        for address in addresses {
+            if deadline.hasPassed { throw .timedOut }
+            let stream = ByteStream(loop: self, connectingTo: address)
+            deadline.guarded = stream
+            let reader = StreamReader(stream)
+            do {
+                try await reader.connected()
+                return reader
+            } catch { failure = error }
+        }
+        throw failure
+    }
+}
+
+/// Ends the stream that a dial has got to when the time for all of it is over.
+private final class Deadline {
+    private(set) var hasPassed = false
+    weak var guarded: ByteStream?
+    private var timer: Timer?
+
+    init(on loop: EventLoop, after timeout: Duration) {
+        let timer = Timer(on: loop) { [unowned self] in
+            hasPassed = true
+            guarded?.fail(.timedOut)
+        }
+        timer.start(after: timeout)
+        self.timer = timer
+    }
+
+    func cancel() { timer = nil }
+}

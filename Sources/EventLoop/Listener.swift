@@ -1,0 +1,125 @@
+import CLibevent
+import Glibc
+
+/// Why a listener could not be opened.
+public struct ListenError: Error, Sendable, CustomStringConvertible {
+    /// Where it should have listened.
+    public let endpoint: Endpoint
+    /// The operating system's word, for instance "Address already in use".
+    public let reason: String
+    public var description: String { "cannot listen on \(endpoint): \(reason)" }
+}
+
+/// Accepts connections on a TCP port or a unix socket for as long as it is kept.
+public final class Listener {
+    /// How long no connection is accepted after the process ran out of descriptors.
+    private static let pauseWhenExhausted = Duration.seconds(1)
+
+    /// Where it listens; for TCP port 0 the port that the system chose.
+    public private(set) var endpoint: Endpoint
+    private let loop: EventLoop
+    private let context: TLSContext?
+    private let accepted: (ByteStream) -> Void
+    private var listener: OpaquePointer?
+    private var pause: Timer?
+    private var socketPath: String?
+
+    /// Listens on `endpoint`, whose host must be a numeric address or `localhost`, and gives each connection to
+    /// `accepted`, on the loop. A unix socket is made with mode 0660; one left over by a dead process is replaced.
+    /// - Parameter context: TLS with this identity, where given.
+    /// - Throws: ``ListenError``.
+    public init(
+        _ endpoint: Endpoint, on loop: EventLoop, tls context: TLSContext? = nil, backlog: Int32 = 1024,
+        accepted: @escaping (ByteStream) -> Void
+    ) throws(ListenError) {
+        loop.preconditionOnLoop()
+        self.endpoint = endpoint
+        self.loop = loop
+        self.context = context
+        self.accepted = accepted
+        let address: SocketAddress?
+        switch endpoint {
+        case .tcp(let host, let port):
+            address = SocketAddress(numericHost: host == "localhost" ? "127.0.0.1" : host, port: port)
+        case .unix(let path):
+            address = SocketAddress(unixPath: path)
+            try Listener.removeDeadSocket(at: path, for: endpoint)
+        }
+        guard let address else { throw ListenError(endpoint: endpoint, reason: "not an address of this machine") }
+        let flags = UInt32(LEV_OPT_CLOSE_ON_FREE) | UInt32(LEV_OPT_CLOSE_ON_EXEC) | UInt32(LEV_OPT_REUSEABLE)
+        listener = address.withPointer { pointer, length in
+            evconnlistener_new_bind(
+                loop.base,
+                { _, descriptor, _, _, context in Listener.of(context).accept(descriptor) },
+                Unmanaged.passUnretained(self).toOpaque(), flags, backlog, pointer, Int32(length))
+        }
+        guard let listener else {
+            throw ListenError(endpoint: endpoint, reason: String(cString: strerror(errno)))
+        }
+        evconnlistener_set_error_cb(listener) { _, context in Listener.of(context).exhausted() }
+        switch endpoint {
+        case .tcp(let host, 0): self.endpoint = .tcp(host: host, port: Listener.port(of: evconnlistener_get_fd(listener)))
+        case .tcp: break
+        case .unix(let path):
+            chmod(path, 0o660)
+            socketPath = path
+        }
+    }
+
+    deinit { close() }
+
+    /// Stops listening; accepted streams live on.
+    public func close() {
+        pause = nil
+        if let listener { evconnlistener_free(listener) }
+        listener = nil
+        if let socketPath { unlink(socketPath) }
+        socketPath = nil
+    }
+
+    private static func of(_ context: UnsafeMutableRawPointer?) -> Listener {
+        Unmanaged<Listener>.fromOpaque(context!).takeUnretainedValue()
+    }
+
+    private func accept(_ descriptor: Int32) {
+        guard let stream = ByteStream(loop: loop, descriptor: descriptor, accepting: context) else {
+            evutil_closesocket(descriptor)
+            return
+        }
+        accepted(stream)
+    }
+
+    /// Out of descriptors: trying again at once would only spin.
+    private func exhausted() {
+        guard let listener else { return }
+        evconnlistener_disable(listener)
+        let timer = Timer(on: loop) { [unowned self] in
+            if let listener = self.listener { evconnlistener_enable(listener) }
+        }
+        timer.start(after: Self.pauseWhenExhausted)
+        pause = timer
+    }
+
+    private static func removeDeadSocket(at path: String, for endpoint: Endpoint) throws(ListenError) {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return }
+        guard status.st_mode & S_IFMT == S_IFSOCK, let address = SocketAddress(unixPath: path) else {
+            throw ListenError(endpoint: endpoint, reason: "a file that is not a socket is in its place")
+        }
+        let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { Glibc.close(probe) }
+        let isAlive = address.withPointer { connect(probe, $0, $1) } == 0
+        if isAlive { throw ListenError(endpoint: endpoint, reason: "another process listens on it") }
+        unlink(path)
+    }
+
+    private static func port(of descriptor: Int32) -> UInt16 {
+        var address = sockaddr_in6()
+        var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+        withUnsafeMutableBytes(of: &address) {
+            _ = getsockname(descriptor, $0.assumingMemoryBound(to: sockaddr.self).baseAddress!, &length)
+        }
+        // The port stands at the same place for both families.
+        return UInt16(bigEndian: address.sin6_port)
+    }
+}

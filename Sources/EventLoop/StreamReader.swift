@@ -1,0 +1,98 @@
+/// Reads a stream by `await`, for conversations that go step by step: a proxy's handshake, tor's control port.
+/// Only one read may be waiting at a time.
+public final class StreamReader: ByteStreamHandler {
+    /// The stream that is read.
+    public let stream: ByteStream
+    private let limit: Int
+    private var buffer: [UInt8] = []
+    private var ended: StreamError?
+    private var isConnected: Bool
+    private var waiting: CheckedContinuation<Void, Never>?
+
+    /// Becomes the handler of `stream`. More than `limit` bytes at a time that nobody asked for end it.
+    public init(_ stream: ByteStream, limit: Int = 65_536) {
+        self.stream = stream
+        self.limit = limit
+        isConnected = stream.isOpen
+        ended = stream.endReason
+        stream.handler = self
+    }
+
+    /// Waits until the stream is connected (and TLS, where it has begun, is agreed).
+    public func connected(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
+        while !isConnected {
+            if let ended { throw ended }
+            await change()
+        }
+    }
+
+    /// The next `count` bytes.
+    /// - Throws: ``StreamError`` where the stream ends before.
+    public func read(exactly count: Int, isolation: isolated (any Actor)? = #isolation) async throws(StreamError)
+        -> [UInt8]
+    {
+        while buffer.count < count { try await more() }
+        defer { buffer.removeFirst(count) }
+        return Array(buffer.prefix(count))
+    }
+
+    /// The bytes up to the next LF, without it and without a CR before it.
+    /// - Throws: ``StreamError`` where the stream ends before, or ``StreamError/tooLong``.
+    public func readLine(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) -> String {
+        while true {
+            if let end = buffer.firstIndex(of: UInt8(ascii: "\n")) {
+                var line = buffer[..<end]
+                if line.last == UInt8(ascii: "\r") { line.removeLast() }
+                defer { buffer.removeFirst(end + 1) }
+                return String(decoding: line, as: UTF8.self)
+            }
+            try await more()
+        }
+    }
+
+    /// Everything until the stream ends.
+    public func readToEnd(isolation: isolated (any Actor)? = #isolation) async -> [UInt8] {
+        while ended == nil { await change() }
+        defer { buffer = [] }
+        return buffer
+    }
+
+    private func more(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
+        if let ended { throw ended }
+        if buffer.count >= limit { throw .tooLong }
+        await change()
+    }
+
+    private func change(isolation: isolated (any Actor)? = #isolation) async {
+        precondition(waiting == nil, "two reads of one stream at a time")
+        await withCheckedContinuation { waiting = $0 }
+    }
+
+    private func wake() {
+        let continuation = waiting
+        waiting = nil
+        continuation?.resume()
+    }
+
+    public func stream(_ stream: ByteStream, received bytes: RawSpan) {
+        bytes.withUnsafeBytes { buffer.append(contentsOf: $0) }
+        if buffer.count > limit {
+            ended = .tooLong
+            stream.close()
+        }
+        wake()
+    }
+
+    public func streamDrained(_ stream: ByteStream) {
+        isConnected = true
+        wake()
+    }
+
+    public func stream(_ stream: ByteStream, ended reason: StreamError) {
+        ended = ended ?? reason
+        wake()
+    }
+
+    /// Forgets that the stream was connected: TLS begins on it.
+    func expectConnection() { isConnected = false }
+}

@@ -1,0 +1,181 @@
+import COpenSSL
+import Glibc
+
+/// What a TLS connection needs that outlives it: trusted authorities, one's own certificate, application protocols.
+/// TLS 1.2 is the oldest version spoken.
+public final class TLSContext: @unchecked Sendable {
+    // Unchecked: the SSL_CTX is set up in init and only used afterwards, which OpenSSL allows from several threads.
+
+    /// Why a context could not be made.
+    public struct SetUpError: Error, Sendable, CustomStringConvertible {
+        /// What is wrong, in a sentence's words.
+        public let description: String
+    }
+
+    let handle: OpaquePointer
+    private let applicationProtocol: String
+    private let wireProtocols: [UInt8]
+
+    /// A certificate chain with its private key, both in PEM form.
+    public struct Identity {
+        let certificates: [UInt8]
+        let privateKey: [UInt8]
+
+        /// - Parameters:
+        ///   - certificates: the leaf first, then its issuers.
+        ///   - privateKey: unencrypted.
+        public init(certificates: [UInt8], privateKey: [UInt8]) {
+            self.certificates = certificates
+            self.privateKey = privateKey
+        }
+    }
+
+    /// For connections that we open. The server's chain, host name and dates are always verified.
+    /// - Parameters:
+    ///   - extraAuthorities: certificates in PEM form, trusted beside the system's.
+    ///   - identity: what we show where the server asks for a certificate.
+    ///   - applicationProtocol: the one ALPN protocol offered, and then insisted upon.
+    /// - Throws: ``SetUpError``.
+    public static func client(
+        extraAuthorities: [UInt8]? = nil, identity: Identity? = nil, applicationProtocol: String
+    ) throws -> TLSContext {
+        let context = try TLSContext(TLS_client_method(), applicationProtocol: applicationProtocol)
+        SSL_CTX_set_default_verify_paths(context.handle)
+        if let extraAuthorities { try context.trust(extraAuthorities) }
+        SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, nil)
+        if let identity { try context.use(identity) }
+        SSL_CTX_set_alpn_protos(context.handle, context.wireProtocols, UInt32(context.wireProtocols.count))
+        return context
+    }
+
+    /// For connections that come to us.
+    /// - Parameters:
+    ///   - clientAuthorities: where given, clients are asked for a certificate, and one that these authorities (PEM)
+    ///     did not issue fails the handshake; having none does not.
+    /// - Throws: ``SetUpError``.
+    public static func server(
+        identity: Identity, clientAuthorities: [UInt8]? = nil, applicationProtocol: String
+    ) throws -> TLSContext {
+        let context = try TLSContext(TLS_server_method(), applicationProtocol: applicationProtocol)
+        try context.use(identity)
+        if let clientAuthorities {
+            try context.trust(clientAuthorities)
+            SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, nil)
+        }
+        SSL_CTX_set_alpn_select_cb(
+            context.handle,
+            { _, output, outputLength, offered, offeredLength, argument in
+                let context = Unmanaged<TLSContext>.fromOpaque(argument!).takeUnretainedValue()
+                return context.select(from: UnsafeBufferPointer(start: offered, count: Int(offeredLength))) {
+                    output?.pointee = $0
+                    outputLength?.pointee = $1
+                }
+            }, Unmanaged.passUnretained(context).toOpaque())
+        return context
+    }
+
+    private init(_ method: OpaquePointer?, applicationProtocol: String) throws {
+        guard let handle = SSL_CTX_new(method) else { throw SetUpError(description: "OpenSSL: \(Self.reason())") }
+        self.handle = handle
+        self.applicationProtocol = applicationProtocol
+        wireProtocols = [UInt8(applicationProtocol.utf8.count)] + Array(applicationProtocol.utf8)
+        _ = cssl_ctx_set_min_tls12(handle)
+        _ = cssl_ctx_session_cache_off(handle)
+        cssl_ctx_set_safe_options(handle)
+        // Idle connections give their buffers back.
+        _ = cssl_ctx_set_mode(handle, Int(SSL_MODE_RELEASE_BUFFERS))
+    }
+
+    deinit { SSL_CTX_free(handle) }
+
+    /// A connection's own state. `host` is verified (and named by SNI where it is a name); nil for servers.
+    func newConnection(verifying host: String?) -> OpaquePointer? {
+        guard let ssl = SSL_new(handle) else { return nil }
+        if let host {
+            if SocketAddress(numericHost: host, port: 0) != nil {
+                X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host)
+            } else {
+                _ = cssl_set_sni(ssl, host)
+                SSL_set1_host(ssl, host)
+            }
+        }
+        return ssl
+    }
+
+    /// Whether both sides agreed on this context's application protocol.
+    func isAgreed(on ssl: OpaquePointer) -> Bool {
+        var name: UnsafePointer<UInt8>?
+        var length: UInt32 = 0
+        SSL_get0_alpn_selected(ssl, &name, &length)
+        return UnsafeBufferPointer(start: name, count: Int(length)).elementsEqual(applicationProtocol.utf8)
+    }
+
+    private func select(
+        from offered: UnsafeBufferPointer<UInt8>, found: (UnsafePointer<UInt8>, UInt8) -> Void
+    ) -> Int32 {
+        var index = 0
+        while index < offered.count {
+            let length = Int(offered[index])
+            guard index + 1 + length <= offered.count else { break }
+            let name = UnsafeBufferPointer(rebasing: offered[(index + 1)..<(index + 1 + length)])
+            if name.elementsEqual(applicationProtocol.utf8) {
+                found(name.baseAddress!, UInt8(length))
+                return SSL_TLSEXT_ERR_OK
+            }
+            index += 1 + length
+        }
+        return SSL_TLSEXT_ERR_ALERT_FATAL
+    }
+
+    private func trust(_ authorities: [UInt8]) throws {
+        let store = SSL_CTX_get_cert_store(handle)
+        let found = try Self.certificates(in: authorities) { X509_STORE_add_cert(store, $0) }
+        guard found > 0 else { throw SetUpError(description: "no certificate in PEM form") }
+    }
+
+    private func use(_ identity: Identity) throws {
+        var isLeaf = true
+        let found = try Self.certificates(in: identity.certificates) { certificate in
+            if isLeaf {
+                SSL_CTX_use_certificate(handle, certificate)
+            } else {
+                _ = cssl_ctx_add_chain(handle, certificate)
+            }
+            isLeaf = false
+        }
+        guard found > 0 else { throw SetUpError(description: "no certificate in PEM form") }
+        let key = identity.privateKey.withUnsafeBytes { buffer -> OpaquePointer? in
+            let bio = BIO_new_mem_buf(buffer.baseAddress, Int32(buffer.count))
+            defer { BIO_free(bio) }
+            return PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in -1 }, nil)
+        }
+        guard let key else { throw SetUpError(description: "no private key in PEM form: \(Self.reason())") }
+        defer { EVP_PKEY_free(key) }
+        guard SSL_CTX_use_PrivateKey(handle, key) == 1 else {
+            throw SetUpError(description: "the private key does not belong to the certificate: \(Self.reason())")
+        }
+    }
+
+    private static func certificates(in pem: [UInt8], _ body: (OpaquePointer) -> Void) throws -> Int {
+        pem.withUnsafeBytes { buffer in
+            let bio = BIO_new_mem_buf(buffer.baseAddress, Int32(buffer.count))
+            defer {
+                BIO_free(bio)
+                ERR_clear_error()
+            }
+            var count = 0
+            while let certificate = PEM_read_bio_X509(bio, nil, nil, nil) {
+                body(certificate)
+                X509_free(certificate)
+                count += 1
+            }
+            return count
+        }
+    }
+
+    private static func reason() -> String {
+        let code = ERR_get_error()
+        ERR_clear_error()
+        return ERR_reason_error_string(code).map { String(cString: $0) } ?? "no reason given"
+    }
+}

@@ -1,0 +1,70 @@
+import CLibevent
+
+/// A timer of an event loop: fires once after each ``start(after:)`` unless stopped before. Ends when released.
+public final class Timer {
+    private let loop: EventLoop
+    private let fire: () -> Void
+    private var event: OpaquePointer?
+
+    /// A timer that is not running yet and calls `fire` on the loop.
+    public init(on loop: EventLoop, fire: @escaping () -> Void) {
+        self.loop = loop
+        self.fire = fire
+        event = event_new(
+            loop.base, -1, 0,
+            { _, _, context in Unmanaged<Timer>.fromOpaque(context!).takeUnretainedValue().fire() },
+            Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    deinit { event_free(event) }
+
+    /// (Re)starts the timer: it fires after `delay`.
+    public func start(after delay: Duration) {
+        loop.preconditionOnLoop()
+        var interval = delay.timeval
+        event_add(event, &interval)
+    }
+
+    /// Stops the timer.
+    public func stop() { event_del(event) }
+}
+
+extension EventLoop {
+    /// Waits on the loop without blocking it. Ends early, without an error, when the task is cancelled.
+    public func sleep(for delay: Duration, isolation: isolated (any Actor)? = #isolation) async {
+        let sleeper = Sleeper(on: self)
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in sleeper.start(continuation, delay: delay) }
+        } onCancel: {
+            let domain = LoopDomain(self)
+            Task { await domain.run { _ in sleeper.end() } }
+        }
+    }
+}
+
+/// One call of `sleep`, which a cancellation may end early.
+private final class Sleeper: @unchecked Sendable {
+    // Unchecked: touched on the loop only; it is passed through a cancellation handler, which then goes to the loop.
+    private let loop: EventLoop
+    private var timer: Timer?
+    private var continuation: CheckedContinuation<Void, Never>?
+    private var ended = false
+
+    init(on loop: EventLoop) { self.loop = loop }
+
+    func start(_ continuation: CheckedContinuation<Void, Never>, delay: Duration) {
+        guard !ended, !Task.isCancelled else { return continuation.resume() }
+        self.continuation = continuation
+        let timer = Timer(on: loop) { [unowned self] in end() }
+        timer.start(after: delay)
+        self.timer = timer
+    }
+
+    func end() {
+        ended = true
+        timer?.stop()
+        let waiting = continuation
+        continuation = nil
+        waiting?.resume()
+    }
+}

@@ -1,0 +1,234 @@
+import CNGHTTP2
+import EventLoop
+
+/// What a session tells the side that it serves.
+protocol SessionEvents: AnyObject {
+    func session(began stream: Int32)
+    func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
+    func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
+    func session(endOf stream: Int32, slot: Int)
+    func session(sentHeadersOf slot: Int)
+    func session(closed stream: Int32, slot: Int, code: UInt32)
+    func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8])
+    func sessionSettingsChanged()
+    /// The next bytes of a body into `buffer`: how many, and whether the body ends with them.
+    func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool)
+    func sessionEnded(_ reason: String)
+}
+
+/// nghttp2's state of one connection, tied to a stream: bytes go in as they come, and what it wants to send is gathered
+/// and written once a turn of the loop.
+final class Session: ByteStreamHandler, TurnEndHandler {
+    enum Role { case client, server }
+
+    /// TLS records and writes are filled up to this size.
+    private static let writeSize = 16_336
+    let stream: ByteStream
+    private(set) var handle: OpaquePointer?
+    private unowned let events: any SessionEvents
+    private var gathered: [UInt8] = []
+    private var flushScheduled = false
+    private var isReceiving = false
+    /// When bytes last came from the peer.
+    private(set) var lastReceived = MonotonicTime.now
+
+    init(_ stream: ByteStream, role: Role, settings: [nghttp2_settings_entry], events: any SessionEvents) {
+        self.stream = stream
+        self.events = events
+        gathered.reserveCapacity(Self.writeSize)
+        var options: OpaquePointer?
+        nghttp2_option_new(&options)
+        defer { nghttp2_option_del(options) }
+        // Until the server's SETTINGS say more, one stream: "do not assume the number of streams".
+        nghttp2_option_set_peer_max_concurrent_streams(options, 1)
+        let user = Unmanaged.passUnretained(self).toOpaque()
+        switch role {
+        case .client: nghttp2_session_client_new2(&handle, Session.callbacks, user, options)
+        case .server: nghttp2_session_server_new2(&handle, Session.callbacks, user, options)
+        }
+        nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
+        stream.handler = self
+        scheduleFlush()
+    }
+
+    deinit { nghttp2_session_del(handle) }
+
+    // MARK: Out
+
+    func scheduleFlush() {
+        guard !flushScheduled else { return }
+        flushScheduled = true
+        stream.loop.atEndOfTurn(self)
+    }
+
+    func turnEnded() {
+        flushScheduled = false
+        flush()
+    }
+
+    private func flush() {
+        while stream.unsent < ByteStream.highWater {
+            var data: UnsafePointer<UInt8>?
+            let length = nghttp2_session_mem_send(handle, &data)
+            guard length > 0 else {
+                if length < 0 { fail("nghttp2: \(Session.reason(length))") }
+                break
+            }
+            if gathered.count + length > Self.writeSize { writeGathered() }
+            gathered.append(contentsOf: UnsafeBufferPointer(start: data, count: length))
+        }
+        writeGathered()
+        if stream.isOpen, nghttp2_session_want_read(handle) == 0, nghttp2_session_want_write(handle) == 0 {
+            stream.finish()
+            events.sessionEnded("the connection was ended by agreement")
+        }
+    }
+
+    private func writeGathered() {
+        guard !gathered.isEmpty else { return }
+        stream.write(gathered)
+        gathered.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: In
+
+    func stream(_ stream: ByteStream, received bytes: RawSpan) {
+        lastReceived = .now
+        let taken = bytes.withUnsafeBytes {
+            nghttp2_session_mem_recv(handle, $0.assumingMemoryBound(to: UInt8.self).baseAddress, $0.count)
+        }
+        guard taken >= 0 else { return fail("not HTTP/2: \(Session.reason(taken))") }
+        scheduleFlush()
+    }
+
+    func streamDrained(_ stream: ByteStream) { scheduleFlush() }
+
+    func stream(_ stream: ByteStream, ended reason: StreamError) { events.sessionEnded(reason.description) }
+
+    /// Ends the connection at once, telling the peer where it still can be told.
+    func fail(_ reason: String) {
+        guard stream.isOpen else { return }
+        stream.finish()
+        events.sessionEnded(reason)
+    }
+
+    // MARK: nghttp2's calls
+
+    func reset(_ stream: Int32, code: UInt32) {
+        nghttp2_submit_rst_stream(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, code)
+        scheduleFlush()
+    }
+
+    func setSlot(_ slot: Int, of stream: Int32) {
+        nghttp2_session_set_stream_user_data(handle, stream, Session.pointer(slot))
+    }
+
+    private func slot(of stream: Int32) -> Int? {
+        nghttp2_session_get_stream_user_data(handle, stream).map { Int(bitPattern: $0) - 1 }
+    }
+
+    /// Slots travel through nghttp2 as pointers; 0 would be nil.
+    static func pointer(_ slot: Int) -> UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: slot + 1) }
+
+    static func reason(_ code: Int) -> String { String(cString: nghttp2_strerror(Int32(code))) }
+
+    private static func of(_ user: UnsafeMutableRawPointer?) -> Session {
+        Unmanaged<Session>.fromOpaque(user!).takeUnretainedValue()
+    }
+
+    /// Lends the header fields of a block to nghttp2, which copies them.
+    static func withFields<Result>(
+        _ block: HeaderBlock, isFirst: Bool, _ body: (UnsafePointer<nghttp2_nv>, Int) -> Result
+    ) -> Result {
+        block.bytes.withUnsafeBufferPointer { bytes in
+            withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: block.fields.count) { values in
+                let base = UnsafeMutablePointer(mutating: bytes.baseAddress)
+                for (index, field) in block.fields.enumerated() {
+                    let isIndexed = field.indexing == .allowed || (field.indexing == .firstOnly && isFirst)
+                    values.initializeElement(
+                        at: index,
+                        to: nghttp2_nv(
+                            name: base.map { $0 + field.name.lowerBound },
+                            value: base.map { $0 + field.value.lowerBound },
+                            namelen: field.name.count, valuelen: field.value.count,
+                            flags: UInt8(isIndexed ? NGHTTP2_NV_FLAG_NONE.rawValue : NGHTTP2_NV_FLAG_NO_INDEX.rawValue)))
+                }
+                return body(values.baseAddress!, block.fields.count)
+            }
+        }
+    }
+
+    /// A source of body bytes that asks the side behind the session.
+    static func bodySource(_ slot: Int) -> nghttp2_data_provider {
+        nghttp2_data_provider(
+            source: nghttp2_data_source(ptr: pointer(slot)),
+            read_callback: { _, _, buffer, length, flags, source, user in
+                let slot = Int(bitPattern: source!.pointee.ptr) - 1
+                let (count, isLast) = Session.of(user).events.session(
+                    fill: UnsafeMutableBufferPointer(start: buffer, count: length), slot: slot)
+                if isLast { flags!.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
+                return count
+            })
+    }
+
+    nonisolated(unsafe) private static let callbacks: OpaquePointer? = {
+        // Unsafe only in the compiler's eyes: made once, then read by nghttp2 when sessions are made.
+        var callbacks: OpaquePointer?
+        nghttp2_session_callbacks_new(&callbacks)
+        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
+            Session.of(user).events.session(began: frame!.pointee.hd.stream_id)
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+            _, frame, name, nameLength, value, valueLength, _, user in
+            let session = Session.of(user)
+            guard let slot = session.slot(of: frame!.pointee.hd.stream_id) else { return 0 }
+            let goesOn = session.events.session(
+                header: UnsafeBufferPointer(start: name, count: nameLength),
+                value: UnsafeBufferPointer(start: value, count: valueLength), slot: slot)
+            return goesOn ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+        }
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, data, length, user in
+            let session = Session.of(user)
+            guard let slot = session.slot(of: stream) else { return 0 }
+            if !session.events.session(data: UnsafeBufferPointer(start: data, count: length), slot: slot) {
+                session.reset(stream, code: NGHTTP2_CANCEL.rawValue)
+            }
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
+            let session = Session.of(user)
+            let header = frame!.pointee.hd
+            switch UInt32(header.type) {
+            case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+                guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
+                    let slot = session.slot(of: header.stream_id)
+                else { return 0 }
+                session.events.session(endOf: header.stream_id, slot: slot)
+            case NGHTTP2_SETTINGS.rawValue:
+                if UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0 { session.events.sessionSettingsChanged() }
+            case NGHTTP2_GOAWAY.rawValue:
+                let goAway = frame!.pointee.goaway
+                session.events.session(
+                    goAway: goAway.last_stream_id, code: goAway.error_code,
+                    debugData: Array(UnsafeBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)))
+            default: break
+            }
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
+            guard UInt32(frame!.pointee.hd.type) == NGHTTP2_HEADERS.rawValue else { return 0 }
+            let session = Session.of(user)
+            if let slot = session.slot(of: frame!.pointee.hd.stream_id) { session.events.session(sentHeadersOf: slot) }
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, user in
+            let session = Session.of(user)
+            if let slot = session.slot(of: stream) {
+                session.events.session(closed: stream, slot: slot, code: code)
+            }
+            return 0
+        }
+        return callbacks
+    }()
+}

@@ -1,0 +1,44 @@
+/// A run of bytes; the fields of a message share the buffer that the message came in.
+public typealias Bytes = ArraySlice<UInt8>
+
+extension [UInt8] {
+    /// Appends a number in network byte order.
+    mutating func append<Number: FixedWidthInteger>(bigEndian number: Number) {
+        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
+    }
+}
+
+/// Takes a payload apart from its front; every length is checked before it is used.
+struct ByteReader {
+    private(set) var rest: Bytes
+    /// What is read, for the error's text.
+    private let what: StaticString
+
+    init(_ bytes: Bytes, of what: StaticString) {
+        rest = bytes
+        self.what = what
+    }
+
+    var isAtEnd: Bool { rest.isEmpty }
+
+    mutating func take(_ count: Int) throws(ProtocolError) -> Bytes {
+        guard count <= rest.count else { throw .malformed("\(what) is cut short") }
+        defer { rest = rest.dropFirst(count) }
+        return rest.prefix(count)
+    }
+
+    mutating func number<Number: FixedWidthInteger>(_: Number.Type = Number.self) throws(ProtocolError) -> Number {
+        try take(MemoryLayout<Number>.size).reduce(0) { $0 << 8 | Number(truncatingIfNeeded: $1) }
+    }
+
+    mutating func text(_ count: Int) throws(ProtocolError) -> String {
+        guard let text = String(validating: try take(count), as: UTF8.self) else {
+            throw .malformed("\(what) holds text that is not UTF-8")
+        }
+        return text
+    }
+
+    func finish() throws(ProtocolError) {
+        guard rest.isEmpty else { throw .malformed("\(what) has bytes after its end") }
+    }
+}

@@ -1,0 +1,65 @@
+/// The rules of PROTOCOL §3 for the values of an envelope's fields.
+enum FieldRules {
+    static let deviceTokenLengths = 1...512
+    /// Apple calls its tokens variable in length, at most 100 bytes; they come as hexadecimal.
+    static let appleTokenLengths = 2...200
+    static let pipeCiphertextLengths = 16...3072
+    static let sealedCiphertextLengths = 17...3072
+    static let collapseIDLengths = 1...64
+
+    static func check(deviceToken: Bytes, of magic: Magic) throws(Rejection) {
+        guard deviceTokenLengths.contains(deviceToken.count) else {
+            throw Rejection(.deviceTokenFormat, "the device token is not of 1 to 512 bytes")
+        }
+        switch magic {
+        case .iOS, .iOSDev:
+            guard deviceToken.count.isMultiple(of: 2), appleTokenLengths.contains(deviceToken.count),
+                deviceToken.allSatisfy(isHexDigit)
+            else { throw Rejection(.deviceTokenFormat, "an Apple device token is 2 to 200 hexadecimal digits") }
+        case .android:
+            guard deviceToken.allSatisfy({ $0 > 0x20 && $0 != 0x7F }),
+                deviceToken.allSatisfy({ $0 < 0x80 }) || String(validating: deviceToken, as: UTF8.self) != nil
+            else { throw Rejection(.deviceTokenFormat, "the device token is not text without spaces") }
+        }
+    }
+
+    static func check(iv: Bytes, format: EnvelopeFormat) throws(Rejection) {
+        switch format {
+        case .pipe:
+            guard iv.count == 16, iv.allSatisfy({ (0x20...0x7E).contains($0) && $0 != UInt8(ascii: "|") }) else {
+                throw Rejection(.iv, "the iv of this app is 16 printable ASCII characters other than |")
+            }
+        case .sealed:
+            guard iv.count == 12 else { throw Rejection(.iv, "the iv of this app is 12 bytes") }
+        }
+    }
+
+    static func check(ciphertext: Bytes, format: EnvelopeFormat) throws(Rejection) {
+        switch format {
+        case .pipe:
+            guard pipeCiphertextLengths.contains(ciphertext.count), ciphertext.count.isMultiple(of: 16) else {
+                throw Rejection(.ciphertextLength, "the ciphertext of this app is 16 to 3072 bytes, a multiple of 16")
+            }
+        case .sealed:
+            guard sealedCiphertextLengths.contains(ciphertext.count) else {
+                throw Rejection(.ciphertextLength, "the ciphertext of this app is 17 to 3072 bytes")
+            }
+        }
+    }
+
+    static func check(collapseID: Bytes) throws(Rejection) {
+        // It goes into an HTTP header field, where control characters have no place (RFC 9113 §8.2.1).
+        guard collapseIDLengths.contains(collapseID.count), String(validating: collapseID, as: UTF8.self) != nil,
+            collapseID.allSatisfy({ $0 >= 0x20 && $0 != 0x7F })
+        else { throw Rejection(.optionOutOfRange, "the collapse id is not 1 to 64 bytes of UTF-8 text") }
+    }
+
+    private static func isHexDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,200 @@
+import Cryptography
+
+/// SUBMIT: an envelope with what the sender asks and shows for it (PROTOCOL §3).
+public struct Submission: Sendable {
+    /// Chosen by the sender, unique among its submissions in flight.
+    public var request: UInt32
+    public var envelope: Envelope
+    /// Whether QUEUED may be answered once it is stored durably.
+    public var acceptQueued: Bool
+    public var proof: Proof?
+    public var signature: SenderSignature?
+
+    /// - Parameters: as the properties of the same names.
+    public init(
+        request: UInt32, envelope: Envelope, acceptQueued: Bool = false, proof: Proof? = nil,
+        signature: SenderSignature? = nil
+    ) {
+        self.request = request
+        self.envelope = envelope
+        self.acceptQueued = acceptQueued
+        self.proof = proof
+        self.signature = signature
+    }
+
+    func encode(into output: inout [UInt8]) {
+        output.appendFrame(.submit) {
+            $0.append(bigEndian: request)
+            $0.appendField(SubmissionFields.Tag.magic, envelope.magic.rawValue.utf8)
+            $0.appendField(SubmissionFields.Tag.deviceToken, envelope.deviceToken)
+            $0.appendField(SubmissionFields.Tag.iv, envelope.iv)
+            $0.appendField(SubmissionFields.Tag.ciphertext, envelope.ciphertext)
+            if envelope.ttl != Envelope.longestTTL { $0.appendField(SubmissionFields.Tag.ttl, number: envelope.ttl) }
+            if envelope.priority != .immediate {
+                $0.appendField(SubmissionFields.Tag.priority, number: envelope.priority.rawValue)
+            }
+            if !envelope.sound { $0.appendField(SubmissionFields.Tag.sound, number: UInt8(0)) }
+            if let collapseID = envelope.collapseID { $0.appendField(SubmissionFields.Tag.collapseID, collapseID) }
+            if acceptQueued { $0.appendField(SubmissionFields.Tag.acceptQueued, number: UInt8(1)) }
+            if !envelope.app.isEmpty { $0.appendField(SubmissionFields.Tag.app, envelope.app) }
+            if let proof { $0.appendField(SubmissionFields.Tag.proof, proof.encoded) }
+            if let signature {
+                $0.appendField(SubmissionFields.Tag.senderKey, signature.key)
+                $0.appendField(SubmissionFields.Tag.signature, signature.signature)
+            }
+        }
+    }
+}
+
+/// An Ed25519 signature over `"tnp1-sender" ‖ digest`: fields 0x11 and 0x12 of SUBMIT.
+public struct SenderSignature: Equatable, Sendable {
+    /// The public key, 32 bytes.
+    public let key: Bytes
+    /// 64 bytes.
+    public let signature: Bytes
+
+    init(key: Bytes, signature: Bytes) {
+        self.key = key
+        self.signature = signature
+    }
+
+    private static func message(_ digest: Digest256) -> [UInt8] { Array("tnp1-sender".utf8) + digest.bytes }
+
+    /// Signs the envelope of `digest`.
+    public init(of digest: Digest256, by key: Ed25519.PrivateKey) {
+        self.init(key: key.publicKey[...], signature: key.sign(Self.message(digest))[...])
+    }
+
+    /// Whether it was made for the envelope of `digest` by the owner of ``key``.
+    public func isValid(for digest: Digest256) -> Bool {
+        Ed25519.isValid(signature: Array(signature), of: Self.message(digest), publicKey: Array(key))
+    }
+}
+
+/// The fields of a SUBMIT as they came: well-formed, but not yet held against the rules of their values, which depend
+/// on the app that they are for.
+public struct SubmissionFields: Sendable {
+    enum Tag {
+        static let magic: UInt8 = 0x01
+        static let deviceToken: UInt8 = 0x02
+        static let iv: UInt8 = 0x03
+        static let ciphertext: UInt8 = 0x04
+        static let ttl: UInt8 = 0x05
+        static let priority: UInt8 = 0x06
+        static let sound: UInt8 = 0x07
+        static let collapseID: UInt8 = 0x08
+        static let acceptQueued: UInt8 = 0x09
+        static let app: UInt8 = 0x0A
+        static let proof: UInt8 = 0x10
+        static let senderKey: UInt8 = 0x11
+        static let signature: UInt8 = 0x12
+    }
+
+    /// The number that the sender gave the submission.
+    public let request: UInt32
+    /// The app's name; empty where there is none.
+    public private(set) var app: Bytes = []
+    private var magic: Bytes?
+    private var deviceToken: Bytes?
+    private var iv: Bytes?
+    private var ciphertext: Bytes?
+    private var ttl: Bytes?
+    private var priority: Bytes?
+    private var sound: Bytes?
+    private var collapseID: Bytes?
+    private var acceptQueued: Bytes?
+    private var proof: Bytes?
+    private var senderKey: Bytes?
+    private var signature: Bytes?
+    private var hasUnknownField = false
+
+    init(payload: Bytes) throws(ProtocolError) {
+        var reader = ByteReader(payload, of: "SUBMIT")
+        request = try reader.number()
+        var fields = FieldReader(reader)
+        while let (tag, value) = try fields.next() {
+            switch tag {
+            case Tag.magic: magic = value
+            case Tag.deviceToken: deviceToken = value
+            case Tag.iv: iv = value
+            case Tag.ciphertext: ciphertext = value
+            case Tag.ttl: ttl = value
+            case Tag.priority: priority = value
+            case Tag.sound: sound = value
+            case Tag.collapseID: collapseID = value
+            case Tag.acceptQueued: acceptQueued = value
+            case Tag.app: app = value
+            case Tag.proof: proof = value
+            case Tag.senderKey: senderKey = value
+            case Tag.signature: signature = value
+            case FieldReader.firstSkippable...: break
+            default: hasUnknownField = true
+            }
+        }
+    }
+
+    /// The submission, held against the rules of PROTOCOL §3 for an app of this format.
+    /// - Throws: ``Rejection``, naming the first rule broken.
+    public func checked(format: EnvelopeFormat) throws(Rejection) -> Submission {
+        guard !hasUnknownField else { throw Rejection(.unsupportedField) }
+        let magicBytes = try needed(magic, "magic")
+        let deviceToken = try needed(deviceToken, "device token")
+        let iv = try needed(iv, "iv")
+        let ciphertext = try needed(ciphertext, "ciphertext")
+        guard let magic = Magic(magicBytes) else { throw Rejection(.unknownMagic) }
+        let ttl: UInt32? = try number(ttl, "ttl")
+        let priority: UInt8? = try number(priority, "priority")
+        guard let urgency = DeliveryPriority(rawValue: priority ?? DeliveryPriority.immediate.rawValue) else {
+            throw Rejection(.optionOutOfRange, "priority is neither 5 nor 10")
+        }
+        let sound = try flag(sound, "sound") ?? true
+        let acceptQueued = try flag(acceptQueued, "accept queued") ?? false
+        let envelope = try Envelope(
+            app: app, magic: magic, deviceToken: deviceToken, iv: iv, ciphertext: ciphertext,
+            ttl: ttl ?? Envelope.longestTTL, priority: urgency, sound: sound, collapseID: collapseID, format: format)
+        return Submission(
+            request: request, envelope: envelope, acceptQueued: acceptQueued, proof: try checkedProof(),
+            signature: try checkedSignature())
+    }
+
+    private func needed(_ field: Bytes?, _ name: StaticString) throws(Rejection) -> Bytes {
+        guard let field else { throw Rejection(.malformed, "the field \(name) is missing") }
+        return field
+    }
+
+    private func number<Number: FixedWidthInteger>(_ field: Bytes?, _ name: StaticString) throws(Rejection) -> Number? {
+        guard let field else { return nil }
+        guard let number: Number = field.number() else {
+            throw Rejection(.malformed, "the field \(name) has the wrong width")
+        }
+        return number
+    }
+
+    private func flag(_ field: Bytes?, _ name: StaticString) throws(Rejection) -> Bool? {
+        let value: UInt8? = try number(field, name)
+        switch value {
+        case nil: return nil
+        case 0: return false
+        case 1: return true
+        default: throw Rejection(.optionOutOfRange, "\(name) is neither 0 nor 1")
+        }
+    }
+
+    private func checkedProof() throws(Rejection) -> Proof? {
+        guard let proof else { return nil }
+        guard let checked = Proof(proof) else { throw Rejection(.malformed, "the proof is not 16 bytes") }
+        return checked
+    }
+
+    private func checkedSignature() throws(Rejection) -> SenderSignature? {
+        switch (senderKey, signature) {
+        case (nil, nil): return nil
+        case (let key?, let signature?):
+            guard key.count == Ed25519.publicKeyLength, signature.count == Ed25519.signatureLength else {
+                throw Rejection(.malformed, "the sender key is not 32 bytes, or the signature not 64")
+            }
+            return SenderSignature(key: key, signature: signature)
+        default: throw Rejection(.malformed, "sender key and signature come together")
+        }
+    }
+}

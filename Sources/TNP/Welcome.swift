@@ -1,0 +1,83 @@
+/// WELCOME: the node's answer to HELLO (PROTOCOL §2).
+public struct Welcome: Equatable, Sendable {
+    /// What the node can do.
+    public struct Features: OptionSet, Sendable {
+        public let rawValue: UInt16
+        public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+        /// The node can keep an envelope on disk until it is delivered.
+        public static let durableQueue = Features(rawValue: 1 << 0)
+        /// A proof of work is asked for at this moment.
+        public static let proofOfWork = Features(rawValue: 1 << 1)
+        /// Sender keys are honoured.
+        public static let senderKeys = Features(rawValue: 1 << 2)
+        /// Sender keys are required.
+        public static let senderKeysRequired = Features(rawValue: 1 << 3)
+    }
+
+    /// The version chosen.
+    public var version: UInt8
+    public var features: Features
+    /// The largest `length` of a frame from now on.
+    public var maximumFrame: UInt32
+    /// Submissions without a final RESULT that one connection may have.
+    public var maximumInFlight: UInt16
+    /// Seconds without a frame from the sender and with nothing in flight until GOAWAY 4.
+    public var idleTimeout: UInt32
+    /// Unix time in milliseconds.
+    public var serverTime: UInt64
+    /// The proof of work asked for at this moment.
+    public var puzzle: Puzzle
+    /// What can be reached, each "app/magic", e.g. "bisq/iOS"; at most 255 of at most 255 bytes.
+    public var routes: [String]
+
+    /// - Parameters: as the properties of the same names.
+    public init(
+        version: UInt8 = ProtocolVersion.current, features: Features = [], maximumFrame: UInt32,
+        maximumInFlight: UInt16, idleTimeout: UInt32, serverTime: UInt64, puzzle: Puzzle, routes: [String]
+    ) {
+        self.version = version
+        self.features = features
+        self.maximumFrame = maximumFrame
+        self.maximumInFlight = maximumInFlight
+        self.idleTimeout = idleTimeout
+        self.serverTime = serverTime
+        self.puzzle = puzzle
+        self.routes = routes
+    }
+
+    init(payload: Bytes) throws(ProtocolError) {
+        var reader = ByteReader(payload, of: "WELCOME")
+        version = try reader.number()
+        features = Features(rawValue: try reader.number())
+        maximumFrame = try reader.number()
+        maximumInFlight = try reader.number()
+        idleTimeout = try reader.number()
+        serverTime = try reader.number()
+        puzzle = try Puzzle(from: &reader)
+        routes = []
+        let count: UInt8 = try reader.number()
+        for _ in 0..<count {
+            let length: UInt8 = try reader.number()
+            routes.append(try reader.text(Int(length)))
+        }
+        try reader.finish()
+    }
+
+    func encode(into output: inout [UInt8]) {
+        output.appendFrame(.welcome) {
+            $0.append(version)
+            $0.append(bigEndian: features.rawValue)
+            $0.append(bigEndian: maximumFrame)
+            $0.append(bigEndian: maximumInFlight)
+            $0.append(bigEndian: idleTimeout)
+            $0.append(bigEndian: serverTime)
+            puzzle.encodePayload(into: &$0)
+            $0.append(UInt8(routes.count))
+            for route in routes {
+                $0.append(UInt8(route.utf8.count))
+                $0 += route.utf8
+            }
+        }
+    }
+}

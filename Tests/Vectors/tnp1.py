@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""TNP/1 written a second time: the Swift and this agree only where both read the protocol alike.
+
+    tnp1.py --check FILE    derive every vector of FILE again from its meaning; exit 1 naming each that differs
+    tnp1.py --write FILE    write the vectors from tnp1_inputs.py, the same bytes every time, and check them
+
+Needs Python 3.11 and `cryptography`. Shares nothing with the Swift sources, on purpose.
+"""
+import base64
+import json
+import re
+import sys
+import unicodedata
+import uuid
+from hashlib import blake2b
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+HELLO_LIMIT, MAX_FRAME, TTL_LIMIT = 256, 8192, 2_419_200
+TYPES = {1: "HELLO", 2: "WELCOME", 3: "SUBMIT", 4: "RESULT", 5: "PING", 6: "PONG", 7: "PUZZLE", 8: "GOAWAY"}
+CODES = {name: code for code, name in TYPES.items()}
+BOTH = {"PING", "PONG", "GOAWAY"}
+MAY_SEND = {"sender": BOTH | {"HELLO", "SUBMIT"}, "node": BOTH | {"WELCOME", "RESULT", "PUZZLE"}}
+
+class Refused(Exception):
+    """Ends the connection: the GOAWAY code, and why."""
+
+
+# ---- values: each is (meaning -> bytes, bytes -> meaning)
+
+def need(true, why):  # not `assert`, which python -O drops
+    if not true:
+        raise Refused(1, why)
+
+def uint(width, spelled=int):
+    def read(raw):
+        need(len(raw) == width, "width")
+        return spelled(int.from_bytes(raw, "big"))
+    return (lambda value: int(value).to_bytes(width, "big")), read
+
+def is_text(raw, least, most):
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return least <= len(raw) <= most
+
+def read_text(raw):
+    need(is_text(raw, 0, MAX_FRAME), "not UTF-8")
+    return raw.decode("utf-8")
+
+U8, U16, U32 = uint(1), uint(2), uint(4)
+U64 = uint(8, str)  # a decimal string: many JSON readers round whole numbers above 2^53
+TEXT = (lambda value: value.encode(), read_text)
+HEX = (bytes.fromhex, bytes.hex)
+PROOF = (lambda p: bytes.fromhex(p["seed_prefix"]) + U32[0](p["effort"]) + U64[0](p["nonce"]),
+         lambda raw: {"seed_prefix": raw[:4].hex(), "effort": U32[1](raw[4:8]), "nonce": U64[1](raw[8:])})
+SUBMIT = {0x01: ("magic", TEXT), 0x02: ("device_token", TEXT), 0x03: ("iv", HEX), 0x04: ("ciphertext", HEX),
+          0x05: ("ttl", U32), 0x06: ("priority", U8), 0x07: ("sound", U8), 0x08: ("collapse_id", TEXT),
+          0x09: ("accept_queued", U8), 0x0A: ("app", TEXT), 0x10: ("proof", PROOF), 0x11: ("sender_key", HEX),
+          0x12: ("signature", HEX)}
+RESULT = {1: ("provider_id", TEXT), 2: ("text", TEXT), 3: ("gone_since", U64), 4: ("left", U32), 5: ("full_in", U32)}
+# The parts in front of fields, routes and texts; a whole payload where nothing comes after.
+PUZZLE = (("seed", HEX, 16), ("effort", U32, 4), ("lifetime", U32, 4))
+LAYOUT = {
+    "HELLO": (("lowest", U8, 1), ("highest", U8, 1)), "SUBMIT": (("request", U32, 4),), "PUZZLE": PUZZLE,
+    "WELCOME": (("version", U8, 1), ("features", U16, 2), ("max_frame", U32, 4), ("max_in_flight", U16, 2),
+                ("idle_timeout", U32, 4), ("server_time", U64, 8)),
+    "RESULT": (("request", U32, 4), ("outcome", U8, 1), ("reason", U16, 2), ("retry_after", U32, 4)),
+    "PING": (("opaque", HEX, 8),), "PONG": (("opaque", HEX, 8),), "GOAWAY": (("code", U16, 2), ("retry_after", U32, 4)),
+}
+
+
+# ---- frames and payloads
+
+def frame(kind, payload=b""):
+    return U32[0](1 + len(payload)) + U8[0](kind) + payload
+
+def tlv(pairs):
+    return b"".join(U8[0](tag) + U16[0](len(raw)) + raw for tag, raw in pairs)
+
+def short(raw):
+    return U8[0](len(raw)) + raw
+
+def put(parts, meaning):
+    return b"".join(write(meaning[name]) for name, (write, _), _ in parts)
+
+def pack_fields(table, meaning):
+    known = [(tag, write(meaning[name])) for tag, (name, (write, _)) in table.items() if name in meaning]
+    return tlv(sorted(known + [(u["tag"], bytes.fromhex(u["value"])) for u in meaning.get("unknown", [])]))
+
+def encode(kind, meaning):
+    body = put(LAYOUT[kind], meaning)
+    if kind == "HELLO":
+        body = b"TNP" + body + short(meaning["agent"].encode())
+    elif kind == "WELCOME":
+        routes = [short(route.encode("ascii")) for route in meaning["routes"]]
+        body += put(PUZZLE, meaning["puzzle"]) + U8[0](len(routes)) + b"".join(routes)
+    elif kind in ("SUBMIT", "RESULT"):
+        body += pack_fields(SUBMIT if kind == "SUBMIT" else RESULT, meaning)
+    elif kind == "GOAWAY":
+        body += meaning["text"].encode()
+    return frame(CODES[kind], body)
+
+class Cursor:
+    def __init__(self, raw):
+        self.raw, self.at = raw, 0
+
+    def take(self, count):
+        need(self.at + count <= len(self.raw), "torn")
+        self.at += count
+        return self.raw[self.at - count:self.at]
+
+    def rest(self):
+        return self.take(len(self.raw) - self.at)
+
+    def get(self, parts):
+        return {name: read(self.take(width)) for name, (_, read), width in parts}
+
+    def short(self):
+        return self.take(self.take(1)[0])
+
+def split_fields(raw):
+    cursor, last, found = Cursor(raw), -1, []
+    while cursor.at < len(raw):
+        tag = cursor.take(1)[0]
+        need(tag > last, "order of fields")
+        last = tag
+        found.append((tag, cursor.take(U16[1](cursor.take(2)))))
+    return found
+
+def decode(kind, payload):
+    cursor = Cursor(payload)
+    need(kind != "HELLO" or cursor.take(3) == b"TNP", "not a HELLO")
+    meaning = cursor.get(LAYOUT[kind])
+    if kind == "HELLO":
+        agent = cursor.short()
+        need(len(agent) <= 64 and meaning["lowest"] <= meaning["highest"], "agent or versions")
+        meaning["agent"] = read_text(agent)
+    elif kind == "WELCOME":
+        meaning["puzzle"] = cursor.get(PUZZLE)
+        meaning["routes"] = [read_text(cursor.short()) for _ in range(cursor.take(1)[0])]
+    elif kind == "SUBMIT":
+        # Only the frame is read here: what a field holds is judged apart, because it costs one submission, not all.
+        for tag, raw in split_fields(cursor.rest()):
+            if tag in SUBMIT:
+                meaning[SUBMIT[tag][0]] = raw
+            else:
+                meaning.setdefault("unknown", []).append({"tag": tag, "value": raw.hex()})
+    elif kind == "RESULT":
+        for tag, raw in split_fields(cursor.rest()):
+            if tag in RESULT:
+                name, (_, read) = RESULT[tag]
+                meaning[name] = read(raw)
+    elif kind == "GOAWAY":
+        meaning["text"] = read_text(cursor.rest())
+    need(cursor.at == len(payload), "bytes left over")
+    return meaning
+
+def next_frame(stream, limit):
+    """(type, payload, what follows), or None while bytes are missing; the length alone can already be a refusal."""
+    if len(stream) < 4:
+        return None
+    length = U32[1](stream[:4])
+    if length == 0 or length > limit:
+        raise Refused(3 if length else 1, f"length {length}")
+    if len(stream) < 4 + length:
+        return None
+    return stream[4], stream[5:4 + length], stream[4 + length:]
+
+def refusal(stream, reader, greeted):
+    """The GOAWAY code with which `reader` ends this stream, None where it would go on reading."""
+    opening, peer = ("HELLO", "sender") if reader == "node" else ("WELCOME", "node")
+    try:
+        while step := next_frame(stream, MAX_FRAME if greeted or reader == "sender" else HELLO_LIMIT):
+            number, payload, stream = step
+            kind = TYPES.get(number)
+            if greeted and number >= 0x80:
+                continue
+            early = kind != opening and not (reader == "sender" and kind == "GOAWAY")
+            need(kind in MAY_SEND[peer] and not (kind == opening if greeted else early), "out of place")
+            meaning = decode(kind, payload)
+            if kind == "HELLO" and not meaning["lowest"] <= 1 <= meaning["highest"]:
+                raise Refused(2, "no version in common")
+            greeted = greeted or kind == opening
+    except Refused as fault:
+        return fault.args[0]
+    return None
+
+
+# ---- one submission
+
+WIDTHS = {"ttl": 4, "priority": 1, "sound": 1, "accept_queued": 1, "proof": 16, "sender_key": 32, "signature": 64}
+ALLOWED = {"ttl": range(TTL_LIMIT + 1), "priority": (5, 10), "sound": (0, 1), "accept_queued": (0, 1)}
+
+def token_ok(raw, magic):
+    if magic != b"android":
+        return bool(re.fullmatch(rb"([0-9A-Fa-f]{2}){1,100}", raw))
+    return is_text(raw, 1, 512) and not any(c == " " or unicodedata.category(c) == "Cc" for c in raw.decode())
+
+def faults(raw, form):
+    """The reason of every fault, not the first one only: a vector with two would pin an order that nobody promises."""
+    names = [name for name, _ in SUBMIT.values()]
+    found = [106 for u in raw.get("unknown", []) if u["tag"] < 0x80]
+    found += [100 for name in names[:4] if name not in raw]
+    found += [100 for name, width in WIDTHS.items() if name in raw and len(raw[name]) != width]
+    found += [100] if ("sender_key" in raw) != ("signature" in raw) else []
+    magic, token, iv, sealed = (raw.get(name) for name in names[:4])
+    if magic is not None and magic not in (b"iOS", b"iOSDev", b"android"):
+        found.append(101)
+    elif None not in (magic, token) and not token_ok(token, magic):
+        found.append(102)
+    if iv is not None and not (re.fullmatch(rb"[ -{}~]{16}", iv) if form == "pipe" else len(iv) == 12):
+        found.append(103)
+    if sealed is not None and len(sealed) not in (range(16, 3073, 16) if form == "pipe" else range(17, 3073)):
+        found.append(104)
+    found += [108 for name, good in ALLOWED.items()
+              if len(raw.get(name, b"")) == WIDTHS[name] and int.from_bytes(raw[name], "big") not in good]
+    found += [108] if "collapse_id" in raw and not is_text(raw["collapse_id"], 1, 64) else []
+    return found
+
+
+# ---- digests, puzzles, signatures, sealing
+
+def blake(data):
+    return blake2b(data, digest_size=32).digest()
+
+def digest_of(v):
+    parts = [v.get("app", "").encode(), v["magic"].encode(), v["device_token"].encode(), bytes.fromhex(v["iv"]),
+             bytes.fromhex(v["ciphertext"])]
+    return blake(b"tnp1-envelope" + b"".join(U16[0](len(part)) + part for part in parts))
+
+def names_of(digest):
+    octets = bytearray(digest[:16])
+    octets[6], octets[8] = octets[6] & 0x0F | 0x80, octets[8] & 0x3F | 0x80
+    collapse = base64.urlsafe_b64encode(digest[:24]).decode()  # 24 bytes fill 32 characters: there is no padding
+    return {"digest": digest.hex(), "apns_id": str(uuid.UUID(bytes=bytes(octets))), "collapse_id": collapse}
+
+def puzzle_hash(seed, digest, effort, nonce):
+    return int.from_bytes(blake(b"tnp1-puzzle" + seed + digest + U32[0](effort) + U64[0](nonce))[:8], "big")
+
+def bound(effort):
+    return (2**64 - 1) // effort
+
+def smallest_nonce(seed, digest, effort):
+    nonce = 0
+    while puzzle_hash(seed, digest, effort, nonce) > bound(effort):
+        nonce += 1
+    return nonce
+
+def sign(seed, digest, prefix=b"tnp1-sender"):
+    """(sender key, signature)"""
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    return key.public_key().public_bytes_raw(), key.sign(prefix + digest)
+
+def verifies(key, digest, signature):
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, b"tnp1-sender" + digest)
+    except InvalidSignature:
+        return False
+    return True
+
+def seal(v):
+    plain = v["plaintext"].encode()
+    if v["format"] == "sealed":
+        iv = bytes.fromhex(v["iv"])
+        out = AESGCM(bytes.fromhex(v["key"])).encrypt(iv, plain, None)
+        return {"ciphertext": out.hex(), "delivered": base64.b64encode(iv + out).decode()}
+    # Spaces, because the phones parse the text as JSON; counted in bytes, because counting characters breaks the cipher
+    # as soon as a text is not ASCII.
+    plain += b" " * (-len(plain) % 16)
+    crypt = Cipher(algorithms.AES256(v["key"].encode()), modes.CBC(v["iv"].encode())).encryptor()
+    out = crypt.update(plain) + crypt.finalize()
+    return {"ciphertext": out.hex(), "delivered": f"BisqMessageiOS|{v['iv']}|{base64.b64encode(out).decode()}"}
+
+
+# ---- checking: each gives what the vector should say
+
+def check_message(v):
+    kind, whole = v["type"], bytes.fromhex(v["bytes"])
+    number, payload, rest = next_frame(whole, MAX_FRAME)
+    meaning = decode(TYPES[number], payload)
+    if kind == "SUBMIT":
+        need([] in (faults(meaning, "pipe"), faults(meaning, "sealed")), "would be rejected")
+        meaning |= {name: read(meaning[name]) for name, (_, read) in SUBMIT.values() if name in meaning}
+    need(kind in MAY_SEND[v["from"]] and TYPES[number] == kind and not rest, "wrong side, or not one frame")
+    return {"name": v["name"], "from": v["from"], "type": kind, "bytes": encode(kind, v).hex()} | meaning
+
+def check_puzzle(v):
+    seed, digest, effort = bytes.fromhex(v["seed"]), bytes.fromhex(v["digest"]), v["effort"]
+    value = puzzle_hash(seed, digest, effort, v["nonce"])
+    if v["name"].endswith("smallest nonce"):
+        need(v["nonce"] == str(smallest_nonce(seed, digest, effort)), "a smaller nonce holds")
+    return v | {"hash": f"{value:016x}", "holds": value <= bound(effort)}
+
+def check_signature(v):
+    seed, digest = bytes.fromhex(v["private_seed"]), bytes.fromhex(v["digest"])
+    again = v | {"holds": verifies(bytes.fromhex(v["sender_key"]), digest, bytes.fromhex(v["signature"]))}
+    if v["holds"]:  # Ed25519 signs without randomness, so the very same bytes have to come out
+        key, signature = sign(seed, digest)
+        again |= {"sender_key": key.hex(), "signature": signature.hex()}
+    return again
+
+def check_rejected(v):
+    number, payload, rest = next_frame(bytes.fromhex(v["bytes"]), MAX_FRAME)
+    need(TYPES[number] == "SUBMIT" and not rest, "not one SUBMIT")
+    found = faults(decode("SUBMIT", payload), v["format"])
+    need(len(found) == 1, f"faults {found}, not exactly one")
+    return v | {"reason": found[0]}
+
+CHECKS = {
+    "messages": check_message, "digests": lambda v: v | names_of(digest_of(v)), "puzzles": check_puzzle,
+    "signatures": check_signature, "sealing": lambda v: v | seal(v), "rejected": check_rejected,
+    "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["greeted"])},
+}
+
+def exact(value):
+    return json.dumps(value, sort_keys=True, default=repr)  # because Python takes 1, 1.0 and True for equal
+
+def check(path):
+    with open(path, encoding="utf-8") as file:
+        sections = json.load(file)
+    wrong = [f"sections: {sorted(sections)}"] if set(sections) != set(CHECKS) else []
+    for section, derive in CHECKS.items():
+        seen, bad = set(), []
+        for vector in sections.get(section, []):
+            try:
+                need(vector["name"] not in seen, "name used twice")
+                seen.add(vector["name"])
+                need(vector.get("format", "pipe") in ("pipe", "sealed"), "format")
+                need(vector.get("reader", "node") in MAY_SEND, "reader")
+                again = derive(vector)
+                pairs = {k: (exact(vector.get(k, ...)), exact(again.get(k, ...))) for k in again | vector}
+                why = ", ".join(f"{k}: file {a}, derived {b}" for k, (a, b) in pairs.items() if a != b)
+            except Exception as fault:  # a vector that cannot even be read is one that differs
+                why = f"{type(fault).__name__}: {fault}"
+            if why:
+                bad.append(f"{section} / {vector.get('name')}: {why[:400]}")
+        count = len(sections.get(section, [])) - len(bad)
+        print(f"{section}: {count} ok" + (f", {len(bad)} differ" if bad else ""))
+        wrong += bad if count + len(bad) else [f"{section}: no vectors"]
+    print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ("--check", "--write"):
+        sys.exit(__doc__)
+    if sys.argv[1] == "--write":
+        sys.dont_write_bytecode = True  # a __pycache__ has no business in the sources
+        from tnp1_inputs import write
+        write(sys.argv[2])
+    sys.exit(check(sys.argv[2]))

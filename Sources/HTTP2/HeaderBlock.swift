@@ -59,6 +59,19 @@ public struct HeaderBlock: Sendable {
         Array(name.utf8).withUnsafeBufferPointer { append($0, value.utf8) }
     }
 
+    /// Appends all fields of another block.
+    public mutating func append(_ other: HeaderBlock) {
+        let offset = bytes.count
+        bytes += other.bytes
+        for field in other.fields {
+            fields.append(
+                Field(
+                    name: (field.name.lowerBound + offset)..<(field.name.upperBound + offset),
+                    value: (field.value.lowerBound + offset)..<(field.value.upperBound + offset),
+                    indexing: field.indexing))
+        }
+    }
+
     /// How many fields there are.
     public var count: Int { fields.count }
 

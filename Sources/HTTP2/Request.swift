@@ -36,6 +36,8 @@ public enum RequestFailure: Error, Equatable, Sendable {
 
     /// What happened.
     public enum Cause: Equatable, Sendable {
+        /// There is no connection and none could be made, for this reason.
+        case unreachable(String)
         /// The connection ended, for this reason.
         case connectionLost(String)
         /// No answer within the request's time.

@@ -64,6 +64,9 @@ public struct FrameDecoder: Sendable {
     /// Whether a frame has begun and not yet ended.
     public var isWithinFrame: Bool { head < buffer.count }
 
+    /// Whether what comes next looks like tor's PROXY line rather than a frame.
+    public var startsWithProxyLine: Bool { buffer[head...].starts(with: "PROXY ".utf8) }
+
     /// Takes the next bytes of the stream.
     public mutating func append(_ bytes: RawSpan) {
         compact()

@@ -1,0 +1,17 @@
+import TNP
+
+/// Where envelopes for one app on one platform go.
+public struct Route: Hashable, Sendable, CustomStringConvertible {
+    /// The app profile's name.
+    public let app: String
+    public let magic: Magic
+
+    /// - Parameters: as the properties of the same names.
+    public init(app: String, magic: Magic) {
+        self.app = app
+        self.magic = magic
+    }
+
+    /// As WELCOME names it, e.g. "bisq/iOS".
+    public var description: String { "\(app)/\(magic.rawValue)" }
+}

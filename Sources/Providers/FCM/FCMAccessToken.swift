@@ -1,0 +1,86 @@
+import FoundationEssentials
+import HTTP2
+import TNP
+
+/// Google's access token: fetched once for all who wait for it, kept, and renewed before it ends.
+public final class FCMAccessToken {
+    /// Why there is none.
+    enum Failure: Error, Equatable {
+        /// Google refuses the service account; nobody but the operator can help.
+        case refused
+        /// The token endpoint could not be reached or is out of order.
+        case unreachable
+    }
+
+    /// Seconds before its end at which the token is renewed.
+    public static let renewedBefore: Int64 = 300
+    private static let answerTimeout = Duration.seconds(20)
+
+    private let account: ServiceAccount
+    private let upstream: Upstream
+    private let headers: HeaderBlock
+    private var current: (header: [UInt8], endsAt: Int64)?
+    private var isFetching = false
+    private var waiting: [UnsafeContinuation<Result<[UInt8], Failure>, Never>] = []
+
+    /// - Parameters:
+    ///   - authority: host of the token endpoint, with its port where that is not 443.
+    ///   - path: of the token endpoint.
+    ///   - upstream: the token endpoint.
+    public init(_ account: ServiceAccount, authority: String, path: String, upstream: Upstream) {
+        self.account = account
+        self.upstream = upstream
+        var headers = HeaderBlock()
+        headers.append(":method", "POST")
+        headers.append(":scheme", "https")
+        headers.append(":authority", authority)
+        headers.append(":path", path)
+        headers.append("content-type", "application/x-www-form-urlencoded")
+        self.headers = headers
+    }
+
+    /// The value of `authorization` at this Unix time in seconds.
+    func authorization(
+        at now: Int64, isolation: isolated (any Actor)? = #isolation
+    ) async throws(Failure) -> [UInt8] {
+        if let current, now < current.endsAt - Self.renewedBefore { return current.header }
+        if isFetching { return try await withUnsafeContinuation { waiting.append($0) }.get() }
+        isFetching = true
+        let result = await fetch(now: now)
+        isFetching = false
+        let others = waiting
+        waiting = []
+        for continuation in others { continuation.resume(returning: result) }
+        return try result.get()
+    }
+
+    /// Forgets the token: Google no longer honours it.
+    func invalidate() { current = nil }
+
+    func close() { upstream.close() }
+
+    private func fetch(
+        now: Int64, isolation: isolated (any Actor)? = #isolation
+    ) async -> Result<[UInt8], Failure> {
+        let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
+        let request = Request(headers: headers, body: Array(grant.utf8) + account.assertion(now: now))
+        struct Grant: Decodable {
+            let access_token: String
+            let expires_in: Int64
+        }
+        do {
+            let response = try await upstream.send(request, timeout: Self.answerTimeout)
+            guard response.status == 200 else {
+                return .failure((400..<500).contains(response.status) ? .refused : .unreachable)
+            }
+            guard let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)), grant.expires_in > 0,
+                grant.expires_in <= 86_400, grant.access_token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+            else { return .failure(.unreachable) }
+            let header = Array("Bearer \(grant.access_token)".utf8)
+            current = (header, now + grant.expires_in)
+            return .success(header)
+        } catch {
+            return .failure(.unreachable)
+        }
+    }
+}

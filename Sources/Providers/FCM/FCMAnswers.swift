@@ -1,0 +1,91 @@
+import FoundationEssentials
+import HTTP2
+import TNP
+
+/// What Google answers and what the node makes of it. Sources: Firebase, "FCM error codes" (ErrorCode of the HTTP v1
+/// API) and google.rpc.Status for what comes before FCM looks at a message.
+public enum FCMAnswers {
+    /// One row of the table.
+    public struct Row: Sendable {
+        /// HTTP status; nil: any.
+        public let status: Int?
+        /// `details[].errorCode` of an FcmError where there is one, else `status` of the error.
+        public let code: String
+        public let ruling: Ruling
+    }
+
+    /// Every documented answer but 200. `INVALID_ARGUMENT` stands for a request that is wrong in another place than the
+    /// device token; ``badToken`` for one that is wrong there.
+    public static let table: [Row] = [
+        Row(status: nil, code: "UNSPECIFIED_ERROR", ruling: .unavailable(seconds: 60)),
+        Row(status: 400, code: "INVALID_ARGUMENT", ruling: .ourFault),
+        Row(status: 404, code: "UNREGISTERED", ruling: .gone),
+        Row(status: 403, code: "SENDER_ID_MISMATCH", ruling: .badToken),
+        Row(status: 429, code: "QUOTA_EXCEEDED", ruling: .throttled(seconds: 60)),
+        Row(status: 429, code: "RESOURCE_EXHAUSTED", ruling: .throttled(seconds: 60)),
+        Row(status: 503, code: "UNAVAILABLE", ruling: .unavailable(seconds: 10)),
+        Row(status: 500, code: "INTERNAL", ruling: .unavailable(seconds: 10)),
+        Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", ruling: .misconfigured),
+        Row(status: 401, code: "UNAUTHENTICATED", ruling: .misconfigured),
+        Row(status: 403, code: "PERMISSION_DENIED", ruling: .misconfigured),
+    ]
+
+    /// `INVALID_ARGUMENT` where the field in question is the device token.
+    static let badToken = Ruling.badToken
+
+    private static let byCode = Dictionary(uniqueKeysWithValues: table.map { ($0.code, $0) })
+
+    /// What is made of a code that the table does not have: its status decides.
+    static func ruling(ofStatus status: Int) -> Ruling {
+        switch status {
+        case 200: .delivered
+        case 401, 403: .misconfigured
+        // A wrong project or a wrong address, not a dead token: that says UNREGISTERED.
+        case 404: .misconfigured
+        case 429: .throttled(seconds: 60)
+        case 400..<500: .ourFault
+        default: .unavailable(seconds: 60)
+        }
+    }
+
+    /// What the node makes of an answer.
+    public static func verdict(on response: Response) -> Verdict {
+        if response.status == 200 {
+            return Ruling.delivered.verdict(answer: "accepted", providerID: messageName(in: response.body))
+        }
+        let error = (try? JSONDecoder().decode(ErrorBody.self, from: Data(response.body)))?.error
+        let code = error?.details?.lazy.compactMap(\.errorCode).first ?? error?.status
+        let row = code.flatMap { byCode[$0] }.flatMap { row in
+            row.status == nil || row.status == response.status ? row : nil
+        }
+        var ruling = row?.ruling ?? ruling(ofStatus: response.status)
+        if row?.code == "INVALID_ARGUMENT", error?.namesField("message.token") == true { ruling = badToken }
+        return ruling.verdict(answer: row?.code ?? "unknown", retryAfter: retryAfter(response.headers))
+    }
+
+    /// Of `{"name": "projects/…/messages/…"}` the value; it holds nothing that JSON would escape.
+    static func messageName(in body: [UInt8]) -> String? {
+        let parts = body.split(separator: UInt8(ascii: "\""), omittingEmptySubsequences: false)
+        guard parts.count >= 4, parts[1].elementsEqual("name".utf8) else { return nil }
+        return String(validating: parts[3], as: UTF8.self)
+    }
+
+    private struct ErrorBody: Decodable {
+        struct Failure: Decodable {
+            let status: String?
+            let details: [Detail]?
+
+            func namesField(_ field: String) -> Bool {
+                details?.contains { $0.fieldViolations?.contains { $0.field == field } ?? false } ?? false
+            }
+        }
+        struct Detail: Decodable {
+            let errorCode: String?
+            let fieldViolations: [Violation]?
+        }
+        struct Violation: Decodable {
+            let field: String?
+        }
+        let error: Failure?
+    }
+}

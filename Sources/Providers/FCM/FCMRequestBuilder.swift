@@ -1,0 +1,114 @@
+import HTTP2
+import TNP
+
+/// How an app's notifications look to Google and on the phone.
+public struct FCMProfile: Sendable {
+    public var format: EnvelopeFormat
+    /// What a `pipe` app's phone expects before the first `|`.
+    public var messageMagic: String
+    /// What Android shows before the app has opened the envelope; nil: data only, the app shows its own.
+    public var notification: Notification?
+
+    /// A notification block.
+    public struct Notification: Sendable {
+        public var title: String
+        public var body: String
+
+        /// - Parameters: as the properties of the same names.
+        public init(title: String, body: String) {
+            self.title = title
+            self.body = body
+        }
+    }
+
+    /// - Parameters: as the properties of the same names.
+    public init(format: EnvelopeFormat, messageMagic: String, notification: Notification?) {
+        self.format = format
+        self.messageMagic = messageMagic
+        self.notification = notification
+    }
+}
+
+/// Makes Google's request of an envelope (Firebase, "REST Resource: projects.messages"). What is the same for every
+/// envelope is prepared once.
+public struct FCMRequestBuilder: Sendable {
+    /// The largest sum of the keys and values of a message's data and notification in bytes.
+    public static let largestPayload = 4096
+
+    private let format: EnvelopeFormat
+    private let messageMagic: [UInt8]
+    private let fixedHeaders: HeaderBlock
+    private let notification: [UInt8]
+    private let silentNotification: [UInt8]
+    private let fixedPayload: Int
+
+    /// - Parameters:
+    ///   - authority: host of the endpoint, with its port where that is not 443.
+    ///   - projectID: of the service account.
+    public init(_ profile: FCMProfile, authority: String, projectID: String) {
+        format = profile.format
+        messageMagic = Array(profile.messageMagic.utf8)
+        var headers = HeaderBlock()
+        headers.append(":method", "POST")
+        headers.append(":scheme", "https")
+        headers.append(":authority", authority)
+        headers.append(":path", "/v1/projects/\(projectID)/messages:send")
+        headers.append("content-type", "application/json")
+        fixedHeaders = headers
+        if let block = profile.notification {
+            let title = String(decoding: JSONText.escaped(block.title), as: UTF8.self)
+            let body = String(decoding: JSONText.escaped(block.body), as: UTF8.self)
+            silentNotification = Array(",\"notification\":{\"title\":\"\(title)\",\"body\":\"\(body)\"}".utf8)
+            notification = Array(",\"notification\":{\"sound\":\"default\"}".utf8)
+            fixedPayload = "encrypted".utf8.count + "title".utf8.count + block.title.utf8.count + "body".utf8.count
+                + block.body.utf8.count
+        } else {
+            silentNotification = []
+            notification = []
+            fixedPayload = "encrypted".utf8.count
+        }
+    }
+
+    /// The request for an envelope.
+    /// - Parameter authorization: value of the header.
+    /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
+    public func request(for envelope: Envelope, authorization: [UInt8]) throws(Rejection) -> Request {
+        var body = Array("{\"message\":{\"token\":\"".utf8)
+        body.reserveCapacity(1024 + envelope.ciphertext.count * 4 / 3)
+        Self.appendEscaped(envelope.deviceToken, to: &body)
+        body += Array("\",\"data\":{\"encrypted\":\"".utf8)
+        let start = body.count
+        envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &body)
+        // Without a notification block the app decides what it plays: it is told by a key of its own.
+        let soundKey = envelope.sound ? ("sound".utf8.count + "default".utf8.count) : 0
+        let payload = fixedPayload + body.count - start + soundKey
+        guard payload <= Self.largestPayload else {
+            throw Rejection(.tooLarge, "the payload would be \(payload) bytes; Google takes \(Self.largestPayload)")
+        }
+        body += Array((envelope.sound ? "\",\"sound\":\"default\"}" : "\"}").utf8)
+        body += silentNotification
+        body += Array(",\"android\":{\"priority\":\"".utf8)
+        body += Array((envelope.priority == .immediate ? "high" : "normal").utf8)
+        body += Array("\",\"ttl\":\"\(envelope.ttl)s\"".utf8)
+        // Only where the sender wants it: Google keeps at most four collapse keys a device and drops the rest, so a key
+        // for each envelope would lose what an offline phone has waiting.
+        if let collapseID = envelope.collapseID {
+            body += Array(",\"collapse_key\":\"".utf8)
+            Self.appendEscaped(collapseID, to: &body)
+            body.append(UInt8(ascii: "\""))
+        }
+        if envelope.sound { body += notification }
+        body += Array("}}}".utf8)
+        var headers = fixedHeaders
+        // The same for an hour: worth a place in Google's table, which it does not ask us to spare.
+        headers.append("authorization", authorization)
+        return Request(headers: headers, body: body)
+    }
+
+    private static func appendEscaped(_ text: Bytes, to output: inout [UInt8]) {
+        for byte in text {
+            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { output.append(UInt8(ascii: "\\")) }
+            output.append(byte)
+        }
+    }
+}

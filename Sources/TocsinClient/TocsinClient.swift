@@ -1,0 +1,263 @@
+import Cryptography
+import EventLoop
+import TNP
+
+/// A sender: keeps a connection to a node, submits envelopes over it and waits for what comes of each. A broken
+/// connection is made anew, and what has no final result is sent again with the same bytes, which the node recognises.
+public actor TocsinClient {
+    /// How the node is reached.
+    public struct Options: Sendable {
+        /// The onion address with its port, or where the node listens.
+        public var node: Endpoint
+        /// tor's SOCKS port, or nil to connect directly.
+        public var proxy: Proxy?
+        /// Named in HELLO; leave it empty to be like everyone.
+        public var agent: String
+        /// For one try to connect; tor takes its time to find an onion service.
+        public var dialTimeout: Duration
+
+        /// - Parameters: as the properties of the same names; `agent` is at most 64 bytes of UTF-8.
+        public init(node: Endpoint, proxy: Proxy? = nil, agent: String = "", dialTimeout: Duration = .seconds(60)) {
+            self.node = node
+            self.proxy = proxy
+            self.agent = agent
+            self.dialTimeout = dialTimeout
+        }
+    }
+
+    /// What the client is doing, for those who watch.
+    public enum Progress: Sendable, Equatable {
+        /// Connecting, through the proxy where there is one.
+        case dialling
+        /// The node is reached; HELLO and what is to be sent are on their way.
+        case connected
+        /// The node has answered.
+        case welcomed(Welcome)
+        /// Connecting failed or the connection was lost; the next try follows after this time.
+        case retrying(reason: String, after: Duration)
+        /// QUEUED: the node has stored it, and the final outcome follows.
+        case queued
+    }
+
+    private struct Waiter {
+        let continuation: CheckedContinuation<Outcome, any Error>
+        let deadline: MonotonicTime
+    }
+
+    private nonisolated let loop: EventLoop
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    private let options: Options
+    private let progress: (@Sendable (Progress) -> Void)?
+    private var session = SenderSession()
+    private var waiters: [UInt32: Waiter] = [:]
+    private var wire: Wire?
+    /// What the node said when it began to leave: it still answers what it has taken, and takes nothing more.
+    private var leaving: GoAway?
+    private var isConnecting = false
+    private var isClosed = false
+    private var backoff = Backoff()
+    private var lastFailure = "not tried yet"
+    private var sweep: Timer?
+
+    /// A client that connects at its first submission.
+    public init(_ options: Options, on loop: EventLoop, progress: (@Sendable (Progress) -> Void)? = nil) {
+        self.options = options
+        self.loop = loop
+        self.progress = progress
+    }
+
+    /// Submits an envelope and waits for its final outcome.
+    /// - Parameters:
+    ///   - patience: how long to go on trying while the node cannot be reached or does not answer.
+    ///   - acceptQueued: whether the node may store it durably and answer later.
+    ///   - key: signs the submission, where the phone is to be rung by one sender only.
+    /// - Throws: ``ClientError``.
+    public func submit(
+        _ envelope: Envelope, patience: Duration = .seconds(180), acceptQueued: Bool = false,
+        signedBy key: Ed25519.PrivateKey? = nil
+    ) async throws -> Outcome {
+        guard !isClosed else { throw ClientError.closed }
+        let signature = key.map { SenderSignature(of: envelope.digest, by: $0) }
+        let request = session.add {
+            Submission(request: $0, envelope: envelope, acceptQueued: acceptQueued, signature: signature)
+        }
+        flush()
+        if sweep == nil { startSweep() }
+        return try await withCheckedThrowingContinuation {
+            waiters[request] = Waiter(continuation: $0, deadline: .now + patience)
+        }
+    }
+
+    /// Ends the connection; submissions without an outcome fail with ``ClientError/closed``.
+    public func close() {
+        isClosed = true
+        wire?.close()
+        wire = nil
+        sweep = nil
+        failAll(ClientError.closed)
+    }
+
+    // MARK: Connection
+
+    private func flush() {
+        guard let wire else { return connect() }
+        if leaving == nil { wire.send(session.flush()) }
+    }
+
+    private func connect(after pause: (reason: String, delay: Duration)? = nil) {
+        guard !isConnecting, !isClosed, session.pendingCount > 0 else { return }
+        isConnecting = true
+        Task {
+            if let pause { await self.pause(after: pause.reason, atLeast: pause.delay) }
+            await keepConnecting()
+        }
+    }
+
+    private func keepConnecting() async {
+        while !isClosed, wire == nil, session.pendingCount > 0 {
+            progress?(.dialling)
+            do {
+                let stream = try await loop.dial(options.node, through: options.proxy, timeout: options.dialTimeout)
+                guard !isClosed else {
+                    stream.close()
+                    break
+                }
+                progress?(.connected)
+                open(stream)
+            } catch {
+                await pause(after: error.description)
+            }
+        }
+        isConnecting = false
+    }
+
+    private func open(_ stream: ByteStream) {
+        let wire = Wire(stream, client: self)
+        self.wire = wire
+        leaving = nil
+        wire.send(session.connected(agent: options.agent))
+    }
+
+    private func pause(after reason: String, atLeast minimum: Duration = .zero) async {
+        lastFailure = reason
+        let delay = max(minimum, backoff.next(random: Double.random(in: 0..<1)))
+        progress?(.retrying(reason: reason, after: delay))
+        await loop.sleep(for: delay)
+    }
+
+    fileprivate nonisolated func received(_ bytes: RawSpan) {
+        // A RawSpan cannot go into the closure of assumeIsolated; the bytes of one read can.
+        let copy = bytes.withUnsafeBytes { Array($0) }
+        assumeIsolated { $0.take(copy) }
+    }
+
+    private func take(_ bytes: [UInt8]) {
+        do throws(ProtocolError) {
+            for action in try session.received(bytes.span.bytes) { perform(action) }
+        } catch {
+            fatal(.refused(GoAway(code: .protocolError, text: "it does not speak TNP (\(error))")))
+        }
+    }
+
+    private func perform(_ action: SenderSession.Action) {
+        switch action {
+        case .welcomed(let welcome):
+            backoff.reset()
+            progress?(.welcomed(welcome))
+            flush()
+        case .result(let result):
+            guard result.outcome.isFinal else {
+                progress?(.queued)
+                return
+            }
+            waiters.removeValue(forKey: result.request)?.continuation.resume(returning: result.outcome)
+            flush()
+        case .goAway(let goAway, let isFatal):
+            if isFatal { return fatal(.refused(goAway)) }
+            leaving = goAway
+            if !goAway.code.answersWhatWasTaken { reconnect(because: "the connection was closed") }
+        case .send(let bytes): wire?.send(bytes)
+        }
+    }
+
+    fileprivate nonisolated func ended(_ reason: StreamError) {
+        assumeIsolated { $0.reconnect(because: reason.description) }
+    }
+
+    private func reconnect(because reason: String) {
+        let words = leaving.map { $0.text.isEmpty ? "the node said GOAWAY" : $0.text } ?? reason
+        let delay = Duration.milliseconds(Int64(leaving?.retryAfter ?? 0))
+        wire?.close()
+        wire = nil
+        connect(after: (words, delay))
+    }
+
+    private func fatal(_ error: ClientError) {
+        wire?.close()
+        wire = nil
+        failAll(error)
+    }
+
+    private func failAll(_ error: ClientError) {
+        let all = waiters
+        waiters = [:]
+        for (request, waiter) in all {
+            session.remove(request)
+            waiter.continuation.resume(throwing: error)
+        }
+    }
+
+    // MARK: Patience
+
+    private func startSweep() {
+        let timer = Timer(on: loop) { [unowned self] in assumeIsolated { $0.endOverdue() } }
+        timer.start(after: .milliseconds(250))
+        sweep = timer
+    }
+
+    private func endOverdue() {
+        let now = MonotonicTime.now
+        for (request, waiter) in waiters where waiter.deadline <= now {
+            waiters[request] = nil
+            session.remove(request)
+            let reason = session.welcome == nil ? lastFailure : "it did not answer in time"
+            waiter.continuation.resume(throwing: ClientError.unreachable(reason))
+        }
+        guard !waiters.isEmpty else {
+            sweep = nil
+            return
+        }
+        sweep?.start(after: .milliseconds(250))
+    }
+}
+
+/// The client's end of a stream: what is sent in one turn of the loop goes out as one write.
+private final class Wire: ByteStreamHandler, TurnEndHandler {
+    private let stream: ByteStream
+    private unowned let client: TocsinClient
+    private var output: [UInt8] = []
+
+    init(_ stream: ByteStream, client: TocsinClient) {
+        self.stream = stream
+        self.client = client
+        stream.handler = self
+    }
+
+    func send(_ bytes: [UInt8]) {
+        guard !bytes.isEmpty else { return }
+        if output.isEmpty { stream.loop.atEndOfTurn(self) }
+        output += bytes
+    }
+
+    func turnEnded() {
+        stream.write(output)
+        output.removeAll(keepingCapacity: true)
+    }
+
+    func close() { stream.close() }
+
+    func stream(_ stream: ByteStream, received bytes: RawSpan) { client.received(bytes) }
+
+    func stream(_ stream: ByteStream, ended reason: StreamError) { client.ended(reason) }
+}

@@ -1,0 +1,325 @@
+import EventLoop
+import Glibc
+import Logging
+import Providers
+import TNP
+import TOMLKit
+
+/// The node's configuration, checked: what `tocsin.toml` says, with every default filled in and every path absolute.
+public struct Configuration: Sendable {
+    /// How log lines look.
+    public enum LogFormat: String, CaseIterable, Sendable {
+        case text, json
+    }
+
+    /// `[listen]`
+    public struct Listen: Sendable {
+        /// Where senders connect; tor's side of the onion service.
+        public var tnp: Endpoint
+        /// Whether tor writes a PROXY line with the circuit's id before each stream.
+        public var circuitIDs: Bool
+    }
+
+    /// `[limits]`
+    public struct Limits: Sendable {
+        /// Connections of senders at a time.
+        public var connections: Int
+        /// Submissions without a result on one connection.
+        public var inFlight: Int
+        /// Envelopes without an outcome in the whole node.
+        public var totalInFlight: Int
+        /// The largest `length` of a frame in bytes.
+        public var maximumFrame: Int
+        /// Seconds for HELLO.
+        public var handshakeTimeout: Int
+        /// Seconds without a frame and with nothing in flight.
+        public var idleTimeout: Int
+        /// Seconds to answer what was taken when the node is told to stop.
+        public var shutdownTimeout: Int
+    }
+
+    /// How the node shows Apple who it is.
+    public enum APNsCredential: Sendable {
+        case token(keyFile: String, keyID: String, teamID: String)
+        case certificate(file: String, passwordFile: String?)
+    }
+
+    /// `[[app]]`
+    public struct App: Sendable {
+        public var name: String
+        public var format: EnvelopeFormat
+        public var apns: (profile: APNsProfile, credential: APNsCredential)?
+        public var fcm: (profile: FCMProfile, serviceAccountFile: String)?
+        /// The table's name in the file, for errors: `app[1]`.
+        public var path: String
+    }
+
+    /// `[apns]` and `[fcm]`
+    public struct PushServices: Sendable {
+        public var production: ServiceURL
+        public var development: ServiceURL
+        public var apnsTrustFile: String?
+        public var fcm: ServiceURL
+        public var fcmTrustFile: String?
+    }
+
+    /// The file that it was read from.
+    public var file: String
+    /// Directory for what the node keeps.
+    public var state: String
+    public var logLevel: Logger.Level
+    public var logFormat: LogFormat
+    public var listen: Listen
+    public var limits: Limits
+    public var apps: [App]
+    public var services: PushServices
+    /// Through which Apple and Google are reached, where not directly.
+    public var outboundProxy: Proxy?
+
+    /// Reads and checks a configuration file.
+    /// - Throws: ``ConfigurationError``, naming file, key and what was expected.
+    public init(file: String) throws {
+        let bytes = try ConfiguredFile.readConfiguration(file)
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw ConfigurationError(file: file, problem: "is not UTF-8 text")
+        }
+        try self.init(text: text, file: file)
+    }
+
+    /// Checks the text of a configuration; relative paths are relative to the directory of `file`.
+    /// - Throws: ``ConfigurationError``.
+    public init(text: String, file: String) throws {
+        let root: TableReader
+        do {
+            root = TableReader(try TOMLTable(string: text), file: file, path: "")
+        } catch let error as TOMLParseError {
+            throw ConfigurationError(
+                file: "\(file):\(error.source.begin.line):\(error.source.begin.column)", problem: error.description)
+        }
+        self.file = file
+        let paths = PathResolver(file: file)
+
+        let node = try root.table("node")
+        state = paths.absolute(try node.string("state", expected: "a directory") ?? "state")
+        logLevel = try node.choice("log", default: Logger.Level.info)
+        logFormat = try node.choice("log_format", default: LogFormat.text)
+        try node.finish()
+
+        let listen = try root.table("listen")
+        let isPublicAllowed = try listen.boolean("allow_public", default: false)
+        self.listen = Listen(
+            tnp: try Self.endpoint(
+                listen, "tnp", default: .tcp(host: "127.0.0.1", port: 7077), isPublicAllowed: isPublicAllowed,
+                paths: paths),
+            circuitIDs: try listen.boolean("circuit_ids", default: false))
+        try listen.finish()
+
+        let limits = try root.table("limits")
+        self.limits = Limits(
+            connections: try limits.integer("connections", in: 1...100_000, default: 10_000),
+            inFlight: try limits.integer("in_flight", in: 1...10_000, default: 64),
+            totalInFlight: try limits.integer("total_in_flight", in: 1...1_000_000, default: 10_000),
+            maximumFrame: try limits.integer("max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength),
+            handshakeTimeout: try limits.integer("handshake_timeout", in: 1...600, default: 30),
+            idleTimeout: try limits.integer("idle_timeout", in: 1...86_400, default: 600),
+            shutdownTimeout: try limits.integer("shutdown_timeout", in: 1...600, default: 30))
+        try limits.finish()
+
+        let apns = try root.table("apns")
+        let fcm = try root.table("fcm")
+        services = PushServices(
+            production: try Self.url(apns, "production", default: "https://api.push.apple.com"),
+            development: try Self.url(apns, "development", default: "https://api.development.push.apple.com"),
+            apnsTrustFile: try apns.string("trust_file").map(paths.absolute),
+            fcm: try Self.url(fcm, "endpoint", default: "https://fcm.googleapis.com"),
+            fcmTrustFile: try fcm.string("trust_file").map(paths.absolute))
+        try apns.finish()
+        try fcm.finish()
+
+        let outbound = try root.table("outbound")
+        outboundProxy = try outbound.string("proxy").map { text in
+            guard text.hasPrefix("socks5://"), let endpoint = Endpoint(String(text.dropFirst(9))) else {
+                throw outbound.problem("proxy", "must be like socks5://127.0.0.1:9050")
+            }
+            return .socks5(endpoint, SOCKS5.Credentials(user: "tocsin", password: "outbound"))
+        }
+        try outbound.finish()
+
+        apps = []
+        for table in try root.tables("app") {
+            let app = try Self.app(table, paths: paths)
+            guard !apps.contains(where: { $0.name == app.name }) else {
+                throw table.problem("name", "there is another app of the name \(app.name)")
+            }
+            apps.append(app)
+        }
+        try root.finish()
+        guard !apps.isEmpty else {
+            throw ConfigurationError(
+                file: file, problem: "there is no app: a node needs at least one [[app]] with [app.apns] or [app.fcm]")
+        }
+    }
+
+    private static func app(_ table: TableReader, paths: PathResolver) throws -> App {
+        let name = try table.needed("name", expected: "the app's name, e.g. \"bisq\"")
+        guard name.utf8.count <= 64, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }) else {
+            throw table.problem("name", "must be at most 64 ASCII characters without spaces and slashes")
+        }
+        let format = try table.choice("format", default: EnvelopeFormat.pipe)
+        var app = App(name: name, format: format, path: "")
+        app.path = String(table.name(of: "").dropLast())
+        let apns = try table.table("apns")
+        if apns.exists {
+            app.apns = (
+                APNsProfile(
+                    topic: try apns.needed("topic", expected: "the app's bundle id"), format: format,
+                    messageMagic: try messageMagic(apns, default: "BisqMessageiOS"),
+                    alert: try apns.string("alert") ?? "New notification",
+                    contentAvailable: try apns.boolean("content_available", default: true),
+                    mutableContent: try apns.boolean("mutable_content", default: true)),
+                try credential(apns, paths: paths)
+            )
+            try apns.finish()
+        }
+        let fcm = try table.table("fcm")
+        if fcm.exists {
+            let isDataOnly = try fcm.boolean("data_only", default: false)
+            let title = try fcm.string("title") ?? "Notification"
+            let body = try fcm.string("body") ?? "New notification"
+            app.fcm = (
+                FCMProfile(
+                    format: format, messageMagic: try messageMagic(fcm, default: "BisqMessageAndroid"),
+                    notification: isDataOnly ? nil : FCMProfile.Notification(title: title, body: body)),
+                paths.absolute(try fcm.needed("service_account_file", expected: "the JSON file that Firebase gives"))
+            )
+            try fcm.finish()
+        }
+        try table.finish()
+        guard app.apns != nil || app.fcm != nil else {
+            throw table.problem("name", "the app \(name) has neither [app.apns] nor [app.fcm]")
+        }
+        return app
+    }
+
+    private static func messageMagic(_ table: TableReader, default standard: String) throws -> String {
+        let magic = try table.string("message_magic") ?? standard
+        guard magic.utf8.count <= 64, magic.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
+            throw table.problem("message_magic", "must be at most 64 ASCII letters and digits")
+        }
+        return magic
+    }
+
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"):
+            true
+        default: false
+        }
+    }
+
+    private static func credential(_ table: TableReader, paths: PathResolver) throws -> APNsCredential {
+        let keyFile = try table.string("key_file")
+        let keyID = try table.string("key_id")
+        let teamID = try table.string("team_id")
+        let certificate = try table.string("certificate_file")
+        let password = try table.string("certificate_password_file")
+        switch (keyFile, certificate) {
+        case (let keyFile?, nil):
+            func identifier(_ value: String?, _ key: String) throws -> String {
+                guard let value, value.utf8.count == 10, value.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
+                    throw table.problem(key, "must be Apple's identifier of 10 letters and digits")
+                }
+                return value
+            }
+            return .token(
+                keyFile: paths.absolute(keyFile), keyID: try identifier(keyID, "key_id"),
+                teamID: try identifier(teamID, "team_id"))
+        case (nil, let certificate?):
+            guard keyID == nil, teamID == nil else {
+                throw table.problem("key_id", "belongs to key_file; a certificate_file needs neither key_id nor team_id")
+            }
+            return .certificate(file: paths.absolute(certificate), passwordFile: password.map(paths.absolute))
+        case (_?, _?): throw table.problem("key_file", "give key_file or certificate_file, not both")
+        case (nil, nil):
+            throw table.problem("key_file", "is missing: give key_file (.p8) with key_id and team_id, or certificate_file (.p12)")
+        }
+    }
+
+    private static func endpoint(
+        _ table: TableReader, _ key: String, default standard: Endpoint, isPublicAllowed: Bool, paths: PathResolver
+    ) throws -> Endpoint {
+        guard let text = try table.string(key, expected: "an address like \"127.0.0.1:7077\"") else { return standard }
+        guard var endpoint = Endpoint(text) else {
+            throw table.problem(key, "must be an address like \"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"")
+        }
+        if case .unix(let path) = endpoint { endpoint = .unix(path: paths.absolute(path)) }
+        guard endpoint.isLocal || isPublicAllowed else {
+            throw table.problem(
+                key, "\(endpoint) can be reached from outside; only tor should reach the node."
+                    + " If you mean it: allow_public = true")
+        }
+        return endpoint
+    }
+
+    private static func url(_ table: TableReader, _ key: String, default standard: String) throws -> ServiceURL {
+        guard let url = ServiceURL(try table.string(key) ?? standard) else {
+            throw table.problem(key, "must be like \"\(standard)\"")
+        }
+        return url
+    }
+}
+
+/// `https://host[:port][/path]`
+public struct ServiceURL: Hashable, Sendable {
+    public let host: String
+    public let port: UInt16
+    /// Empty, or with its leading slash.
+    public let path: String
+
+    /// Reads a URL; nil where it is not of the form above.
+    public init?(_ text: String) {
+        guard text.hasPrefix("https://") else { return nil }
+        let rest = text.dropFirst("https://".count)
+        let slash = rest.firstIndex(of: "/") ?? rest.endIndex
+        let authority = String(rest[..<slash])
+        path = String(rest[slash...])
+        if case .tcp(let host, let port)? = Endpoint(authority) {
+            self.host = host
+            self.port = port
+        } else if case .tcp(let host, _)? = Endpoint(authority + ":443") {
+            self.host = host
+            port = 443
+        } else {
+            return nil
+        }
+    }
+
+    /// Where to connect.
+    public var endpoint: Endpoint { .tcp(host: host, port: port) }
+    /// `:authority` of requests.
+    public var authority: String { port == 443 ? host : endpoint.description }
+}
+
+extension ConfiguredFile {
+    /// The configuration itself: named by the person at the command line, so that its absence is explained.
+    static func readConfiguration(_ file: String) throws -> [UInt8] {
+        do {
+            return try read(file, for: "", of: file)
+        } catch let error as ConfigurationError {
+            throw ConfigurationError(file: file, problem: error.problem)
+        }
+    }
+}
+
+/// Makes the paths of a configuration absolute: they are relative to its own directory.
+struct PathResolver {
+    private let directory: String
+
+    init(file: String) {
+        let slash = file.lastIndex(of: "/")
+        directory = slash.map { String(file[..<$0]) } ?? "."
+    }
+
+    func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : "\(directory)/\(path)" }
+}

@@ -1,0 +1,18 @@
+/// What is wrong with the configuration, where, and what was expected.
+public struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The file.
+    public let file: String
+    /// The key with its tables, e.g. `app[1].apns.topic`; nil where it is about the whole file.
+    public let key: String?
+    /// What is wrong and what to do.
+    public let problem: String
+
+    /// - Parameters: as the properties of the same names.
+    public init(file: String, key: String? = nil, problem: String) {
+        self.file = file
+        self.key = key
+        self.problem = problem
+    }
+
+    public var description: String { key.map { "\(file): \($0): \(problem)" } ?? "\(file): \(problem)" }
+}

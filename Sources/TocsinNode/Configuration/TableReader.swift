@@ -1,0 +1,92 @@
+import TOMLKit
+
+/// Reads one table of the configuration key by key and then insists that nothing is left: every key is known, every
+/// value of the right type and in its range.
+final class TableReader {
+    private let table: TOMLTable?
+    private let file: String
+    private let path: String
+    private var known: Set<String> = []
+
+    init(_ table: TOMLTable?, file: String, path: String) {
+        self.table = table
+        self.file = file
+        self.path = path
+    }
+
+    /// Whether the table is there at all.
+    var exists: Bool { table != nil }
+
+    func name(of key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
+
+    func problem(_ key: String, _ text: String) -> ConfigurationError {
+        ConfigurationError(file: file, key: name(of: key), problem: text)
+    }
+
+    private func value(_ key: String) -> (any TOMLValueConvertible)? {
+        known.insert(key)
+        guard let table, table.contains(key: key) else { return nil }
+        return table[key]
+    }
+
+    func string(_ key: String, expected: String = "a text") throws -> String? {
+        guard let value = value(key) else { return nil }
+        guard let text = value.string else { throw problem(key, "must be \(expected), in quotes") }
+        return text
+    }
+
+    func needed(_ key: String, expected: String) throws -> String {
+        guard let text = try string(key, expected: expected), !text.isEmpty else {
+            throw problem(key, "is missing: it must be \(expected)")
+        }
+        return text
+    }
+
+    func boolean(_ key: String, default standard: Bool) throws -> Bool {
+        guard let value = value(key) else { return standard }
+        guard let flag = value.bool else { throw problem(key, "must be true or false, without quotes") }
+        return flag
+    }
+
+    func integer(_ key: String, in range: ClosedRange<Int>, default standard: Int) throws -> Int {
+        guard let value = value(key) else { return standard }
+        let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
+        guard let number = value.int else { throw problem(key, expected) }
+        guard range.contains(number) else { throw problem(key, "is \(number), but \(expected)") }
+        return number
+    }
+
+    func choice<Choice: RawRepresentable & CaseIterable>(
+        _ key: String, default standard: Choice
+    ) throws -> Choice where Choice.RawValue == String {
+        let expected = "one of " + Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+        guard let text = try string(key, expected: expected) else { return standard }
+        guard let choice = Choice(rawValue: text) else { throw problem(key, "must be \(expected)") }
+        return choice
+    }
+
+    func table(_ key: String) throws -> TableReader {
+        guard let value = value(key) else { return TableReader(nil, file: file, path: name(of: key)) }
+        guard let table = value.table else { throw problem(key, "must be a table: [\(name(of: key))]") }
+        return TableReader(table, file: file, path: name(of: key))
+    }
+
+    func tables(_ key: String) throws -> [TableReader] {
+        guard let value = value(key) else { return [] }
+        guard let array = value.array else { throw problem(key, "must be given as [[\(name(of: key))]]") }
+        return try array.enumerated().map { index, entry in
+            guard let table = entry.table else { throw problem(key, "must be given as [[\(name(of: key))]]") }
+            return TableReader(table, file: file, path: "\(name(of: key))[\(index + 1)]")
+        }
+    }
+
+    /// Insists that every key has been asked for.
+    func finish() throws {
+        guard let table else { return }
+        for key in table.keys.sorted() where !known.contains(key) {
+            let nearest = known.sorted().first { $0.hasPrefix(key.prefix(3)) }
+            let hint = nearest.map { "; did you mean \($0)?" } ?? "; known here: \(known.sorted().joined(separator: ", "))"
+            throw problem(key, "is not a key that Tocsin knows\(hint)")
+        }
+    }
+}

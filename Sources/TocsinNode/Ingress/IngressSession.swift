@@ -1,0 +1,214 @@
+import Cryptography
+import EventLoop
+import TNP
+
+/// What a connection of a sender comes to, frame by frame (PROTOCOL §1–§6): bytes, outcomes and time in, bytes and
+/// submissions out. No I/O and no clock.
+struct IngressSession {
+    /// What never changes while the node runs.
+    struct Rules: Sendable {
+        var circuitIDs: Bool
+        var maximumFrame: Int
+        var maximumInFlight: Int
+        var handshakeTimeout: Duration
+        var idleTimeout: Duration
+        /// The first app is the default.
+        var apps: [(name: String, format: EnvelopeFormat)]
+        var routes: [String]
+
+        /// The app of this name, or the default one for the empty name.
+        func app(named name: Bytes) -> (name: String, format: EnvelopeFormat)? {
+            name.isEmpty ? apps.first : apps.first { name.elementsEqual($0.name.utf8) }
+        }
+    }
+
+    /// What is to be done after an event, in this order.
+    struct Effects {
+        /// Submissions to deliver, each with its app's name.
+        var submissions: [(submission: Submission, app: String)] = []
+        /// Bytes to send.
+        var output: [UInt8] = []
+        /// Whether the connection is to be ended once the output is sent.
+        var ends = false
+    }
+
+    private enum Phase: Equatable {
+        case proxyLine
+        case hello
+        case greeted
+        /// GOAWAY was sent or received: what was taken is answered, then the connection ends.
+        case leaving
+        case over
+    }
+
+    private let rules: Rules
+    private var phase: Phase
+    private var proxyLine = ProxyLineDecoder()
+    private var decoder = FrameDecoder(maximumLength: Frame.maximumLengthBeforeWelcome)
+    private var inFlight: Set<UInt32> = []
+    /// Since when there has been no frame, or since when nothing is in flight: the later of both.
+    private var quietSince: MonotonicTime
+    /// tor's circuit, where it is passed on.
+    private(set) var circuit: UInt32?
+
+    init(rules: Rules, now: MonotonicTime) {
+        self.rules = rules
+        phase = rules.circuitIDs ? .proxyLine : .hello
+        quietSince = now
+    }
+
+    /// When ``timeReached(_:_:)`` is to be called, unless something happens before; nil: never.
+    var deadline: MonotonicTime? {
+        switch phase {
+        case .proxyLine, .hello: quietSince + rules.handshakeTimeout
+        case .greeted: inFlight.isEmpty ? quietSince + rules.idleTimeout : nil
+        case .leaving, .over: nil
+        }
+    }
+
+    // MARK: Events
+
+    /// Bytes came.
+    /// - Parameter welcome: what WELCOME is to say, asked for at HELLO.
+    mutating func received(
+        _ bytes: RawSpan, now: MonotonicTime, welcome: () -> Welcome, _ effects: inout Effects
+    ) {
+        guard phase != .over else { return }
+        do throws(ProtocolError) {
+            var rest = bytes
+            if phase == .proxyLine {
+                let (id, taken) = try proxyLine.append(bytes)
+                guard let id else { return }
+                circuit = id
+                phase = .hello
+                rest = bytes.extracting(droppingFirst: taken)
+            }
+            decoder.append(rest)
+            while phase != .over, let frame = try nextFrame() {
+                quietSince = now
+                try handle(frame, welcome: welcome, &effects)
+            }
+        } catch {
+            end(with: GoAway(error), &effects)
+        }
+    }
+
+    /// A submission has an outcome.
+    mutating func finished(_ request: UInt32, _ outcome: Outcome, now: MonotonicTime, _ effects: inout Effects) {
+        guard phase != .over else { return }
+        effects.output.append(SubmissionResult(request: request, outcome: outcome))
+        guard outcome.isFinal else { return }
+        inFlight.remove(request)
+        quietSince = max(quietSince, now)
+        endIfDone(&effects)
+    }
+
+    /// Time has passed.
+    mutating func timeReached(_ now: MonotonicTime, _ effects: inout Effects) {
+        guard let deadline, now >= deadline else { return }
+        if phase == .greeted {
+            leave(GoAway(code: .idle, text: "nothing was sent for a while"), &effects)
+        } else {
+            end(with: GoAway(code: .handshakeTimeout, text: "no HELLO came in time"), &effects)
+        }
+    }
+
+    /// The node shuts down.
+    mutating func shutDown(retryAfter: UInt32, _ effects: inout Effects) {
+        guard phase == .greeted || phase == .hello || phase == .proxyLine else { return }
+        leave(GoAway(code: .shuttingDown, retryAfter: retryAfter, text: "the node is shutting down"), &effects)
+    }
+
+    /// The puzzle has changed.
+    func announce(_ puzzle: Puzzle, _ effects: inout Effects) {
+        if phase == .greeted { effects.output.append(puzzle) }
+    }
+
+    /// There are too many connections: this one is not served.
+    mutating func refuse(retryAfter: UInt32, _ effects: inout Effects) {
+        end(with: GoAway(code: .busy, retryAfter: retryAfter, text: "too many connections"), &effects)
+    }
+
+    // MARK: Frames
+
+    private mutating func nextFrame() throws(ProtocolError) -> Frame? {
+        do {
+            return try decoder.next()
+        } catch {
+            // "PROX", read as a length: tor writes a PROXY line, and the node was not told.
+            if phase == .hello, decoder.startsWithProxyLine {
+                throw ProtocolError(
+                    code: .protocolError, text: "a PROXY line came, but the node runs without listen.circuit_ids")
+            }
+            throw error
+        }
+    }
+
+    private mutating func handle(
+        _ frame: Frame, welcome: () -> Welcome, _ effects: inout Effects
+    ) throws(ProtocolError) {
+        if phase == .hello, frame.type != FrameType.hello.rawValue {
+            throw ProtocolError(code: .protocolError, text: "a frame before HELLO")
+        }
+        switch try Message(frame) {
+        case .hello(let hello):
+            guard phase == .hello else { throw ProtocolError(code: .protocolError, text: "a second HELLO") }
+            _ = try ProtocolVersion.agreed(with: hello)
+            phase = .greeted
+            decoder.maximumLength = rules.maximumFrame
+            effects.output.append(welcome())
+        case .submit(let fields): try submit(fields, &effects)
+        case .ping(let opaque): effects.output.append(pong: opaque)
+        case .pong, .skipped: break
+        case .goAway:
+            phase = .leaving
+            endIfDone(&effects)
+        case .welcome, .result, .puzzle:
+            throw ProtocolError(code: .protocolError, text: "a frame that only a node sends")
+        }
+    }
+
+    private mutating func submit(_ fields: SubmissionFields, _ effects: inout Effects) throws(ProtocolError) {
+        let request = fields.request
+        func answer(_ outcome: Outcome) {
+            effects.output.append(SubmissionResult(request: request, outcome: outcome))
+        }
+        guard !inFlight.contains(request) else {
+            throw ProtocolError(code: .protocolError, text: "a request number that is still in flight")
+        }
+        guard phase == .greeted else {
+            return answer(.retry(.shuttingDown, after: 1000, text: "GOAWAY has been said"))
+        }
+        guard inFlight.count < rules.maximumInFlight else {
+            return answer(
+                .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight"))
+        }
+        guard let app = rules.app(named: fields.app) else { return answer(Rejection(.unknownApp).outcome) }
+        do {
+            effects.submissions.append((try fields.checked(format: app.format), app.name))
+            inFlight.insert(request)
+        } catch {
+            answer(error.outcome)
+        }
+    }
+
+    // MARK: The end
+
+    private mutating func end(with goAway: GoAway, _ effects: inout Effects) {
+        phase = .over
+        effects.output.append(goAway)
+        effects.ends = true
+    }
+
+    private mutating func leave(_ goAway: GoAway, _ effects: inout Effects) {
+        phase = .leaving
+        effects.output.append(goAway)
+        endIfDone(&effects)
+    }
+
+    private mutating func endIfDone(_ effects: inout Effects) {
+        guard phase == .leaving, inFlight.isEmpty else { return }
+        phase = .over
+        effects.ends = true
+    }
+}

@@ -1,0 +1,64 @@
+/// A phone as Apple or Google know it.
+public struct Device: Sendable {
+    /// Whose notifications it gets.
+    public enum Platform: String, Sendable, Hashable {
+        case apnsProduction, apnsDevelopment, fcm
+    }
+
+    /// What has become of its token.
+    public enum State: Sendable, Equatable {
+        case registered
+        /// The app was removed at this Unix time in milliseconds.
+        case unregistered(since: UInt64)
+        /// The token ended at this Unix time in milliseconds.
+        case expired(since: UInt64)
+        /// Whatever comes for it is answered so: for answers that nothing a sender does can provoke.
+        case answers(status: Int, reason: String, retryAfter: Int?)
+    }
+
+    public var platform: Platform
+    /// Bundle id for Apple, project id for Google.
+    public var app: String
+    public var state: State
+
+    /// - Parameters: as the properties of the same names.
+    public init(platform: Platform, app: String, state: State = .registered) {
+        self.platform = platform
+        self.app = app
+        self.state = state
+    }
+}
+
+/// A notification that Apple or Google have taken for a phone.
+public struct ReceivedNotification: Sendable {
+    public let platform: Device.Platform
+    public let deviceToken: String
+    /// The text under the key `encrypted`.
+    public let encrypted: String
+    /// What is shown before the app opens it; nil for data only.
+    public let alert: String?
+    public let hasSound: Bool
+    /// `apns-id`, or the name of Google's message.
+    public let id: String
+    public let collapseID: String?
+}
+
+/// The phones that Apple and Google know, and what has come for them; on the simulator's loop.
+final class DeviceRegistry {
+    private var devices: [String: Device] = [:]
+    private(set) var received: [ReceivedNotification] = []
+    var observer: (@Sendable (ReceivedNotification) -> Void)?
+    private static let mostKept = 1_000_000
+
+    subscript(token: String) -> Device? {
+        get { devices[token] }
+        set { devices[token] = newValue }
+    }
+
+    func deliver(_ notification: ReceivedNotification) {
+        if received.count < Self.mostKept { received.append(notification) }
+        observer?(notification)
+    }
+
+    func forgetReceived() { received.removeAll() }
+}

@@ -1,0 +1,133 @@
+import Cryptography
+import FoundationEssentials
+import HTTP2
+
+/// Google's message endpoint and its token endpoint behind HTTP/2.
+final class SimulatedFCM: RequestHandler {
+    /// The service account that is known.
+    struct Account {
+        let clientEmail: String
+        let key: VerifyingKey
+    }
+
+    static let tokenPath = "/token"
+    private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
+    private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+    private let judge: FCMJudge
+    private let account: Account
+    private let registry: DeviceRegistry
+    private let now: () -> Int64
+    /// Where the token endpoint is, as its service account file says.
+    var tokenURI = ""
+    /// Seconds that an access token is good for.
+    var tokenLifetime: Int64 = 3600
+    /// How many access tokens have been given out.
+    private(set) var tokensIssued = 0
+    private var accessTokens: [String: Int64] = [:]
+    private var messages = 0
+
+    init(_ judge: FCMJudge, account: Account, registry: DeviceRegistry, now: @escaping () -> Int64) {
+        self.judge = judge
+        self.account = account
+        self.registry = registry
+        self.now = now
+    }
+
+    func handle(_ request: ServerRequest, on connection: ServerConnection) {
+        if request.headers.text(":path") == Self.tokenPath {
+            connection.respond(to: request.stream, grant(request))
+            return
+        }
+        let (answer, message) = judge.judge(request, isCurrent: { accessTokens[$0].map { $0 > now() } ?? false }) {
+            registry[$0]
+        }
+        var headers = HeaderBlock()
+        headers.append("content-type", "application/json; charset=UTF-8")
+        if let retryAfter = answer.retryAfter { headers.append("retry-after", String(retryAfter)) }
+        guard answer == .accepted, let message else {
+            connection.respond(
+                to: request.stream, Response(status: answer.status, headers: headers, body: Self.body(of: answer)))
+            return
+        }
+        messages += 1
+        let name = "projects/\(judge.projectID)/messages/0:\(messages)%simulated"
+        deliver(message, name: name)
+        connection.respond(
+            to: request.stream,
+            Response(status: 200, headers: headers, body: Array("{\n  \"name\": \"\(name)\"\n}\n".utf8)))
+    }
+
+    private static func body(of answer: FCMJudge.Answer) -> [UInt8] {
+        var details: [String] = []
+        if let errorCode = answer.errorCode {
+            details.append(
+                "{\"@type\":\"type.googleapis.com/google.firebase.fcm.v1.FcmError\",\"errorCode\":\"\(errorCode)\"}")
+        }
+        if let field = answer.field {
+            details.append(
+                "{\"@type\":\"type.googleapis.com/google.rpc.BadRequest\",\"fieldViolations\":[{\"field\":\"\(field)\","
+                    + "\"description\":\"invalid\"}]}")
+        }
+        return Array(
+            ("{\"error\":{\"code\":\(answer.status),\"message\":\"simulated\",\"status\":\"\(answer.code ?? "")\","
+                + "\"details\":[\(details.joined(separator: ","))]}}").utf8)
+    }
+
+    private func deliver(_ message: JSONValue, name: String) {
+        registry.deliver(
+            ReceivedNotification(
+                platform: .fcm, deviceToken: message["token"]?.string ?? "",
+                encrypted: message["data"]?["encrypted"]?.string ?? "", alert: message["notification"]?["body"]?.string,
+                hasSound: message["data"]?["sound"] != nil, id: name,
+                collapseID: message["android"]?["collapse_key"]?.string))
+    }
+
+    /// An access token for a good assertion (RFC 7523 §2.1), else the error of RFC 6749 §5.2.
+    private func grant(_ request: ServerRequest) -> Response {
+        func refused(_ error: String) -> Response {
+            Response(status: 400, body: Array("{\"error\":\"\(error)\"}".utf8))
+        }
+        let form = Self.form(request.body)
+        guard form["grant_type"] == Self.grantType else { return refused("unsupported_grant_type") }
+        guard let assertion = form["assertion"].flatMap({ WebToken($0) }), assertion.isSigned(by: account.key),
+            assertion.claims["iss"]?.string == account.clientEmail, assertion.claims["aud"]?.string == tokenURI,
+            assertion.claims["scope"]?.string == Self.scope,
+            let issued = assertion.claims["iat"]?.number, let ends = assertion.claims["exp"]?.number,
+            ends - issued <= 3600, ends > Double(now()), issued <= Double(now() + 300)
+        else { return refused("invalid_grant") }
+        let token = "ya29.simulated-" + Hex.encode(SecureRandom.bytes(24))
+        accessTokens[token] = now() + tokenLifetime
+        tokensIssued += 1
+        return Response(
+            status: 200,
+            body: Array(
+                "{\"access_token\":\"\(token)\",\"expires_in\":\(tokenLifetime),\"token_type\":\"Bearer\"}".utf8))
+    }
+
+    /// The fields of an `application/x-www-form-urlencoded` body; what cannot be decoded is left out.
+    private static func form(_ body: [UInt8]) -> [String: String] {
+        var fields: [String: String] = [:]
+        for pair in body.split(separator: UInt8(ascii: "&")) {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1)
+            guard parts.count == 2, let value = percentDecoded(parts[1]) else { continue }
+            fields[String(decoding: parts[0], as: UTF8.self)] = value
+        }
+        return fields
+    }
+
+    private static func percentDecoded(_ text: ArraySlice<UInt8>) -> String? {
+        var output: [UInt8] = []
+        var rest = text
+        while let character = rest.popFirst() {
+            if character == UInt8(ascii: "%") {
+                guard let byte = Hex.decode(rest.prefix(2)), byte.count == 1 else { return nil }
+                output += byte
+                rest = rest.dropFirst(2)
+            } else {
+                output.append(character)
+            }
+        }
+        return String(validating: output, as: UTF8.self)
+    }
+}

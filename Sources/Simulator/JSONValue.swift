@@ -1,0 +1,50 @@
+import FoundationEssentials
+
+/// Any JSON, for checks that look at everything that is there.
+enum JSONValue: Decodable, Equatable {
+    case object([String: JSONValue])
+    case array([JSONValue])
+    case string(String)
+    case number(Double)
+    case boolean(Bool)
+    case null
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if let object = try? container.decode([String: JSONValue].self) {
+            self = .object(object)
+        } else if let array = try? container.decode([JSONValue].self) {
+            self = .array(array)
+        } else if let text = try? container.decode(String.self) {
+            self = .string(text)
+        } else if let flag = try? container.decode(Bool.self) {
+            self = .boolean(flag)
+        } else if let number = try? container.decode(Double.self) {
+            self = .number(number)
+        } else {
+            self = .null
+        }
+    }
+
+    /// Reads JSON text; nil where it is none.
+    init?(_ bytes: [UInt8]) {
+        guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else { return nil }
+        self = value
+    }
+
+    subscript(key: String) -> JSONValue? {
+        if case .object(let object) = self { object[key] } else { nil }
+    }
+
+    var object: [String: JSONValue]? {
+        if case .object(let object) = self { object } else { nil }
+    }
+
+    var string: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
+
+    var number: Double? {
+        if case .number(let number) = self { number } else { nil }
+    }
+}

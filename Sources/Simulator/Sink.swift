@@ -1,0 +1,40 @@
+import Cryptography
+import EventLoop
+import HTTP2
+
+/// A server that answers 200 to every request once its whole body is there: what benchmarks send to.
+public actor Sink {
+    private nonisolated let loop: EventLoop
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    private var server: Server?
+
+    private final class Handler: RequestHandler {
+        func handle(_ request: ServerRequest, on connection: ServerConnection) {
+            connection.respond(to: request.stream, Response(status: 200))
+        }
+    }
+
+    /// A sink that does not run yet.
+    public init(on loop: EventLoop) { self.loop = loop }
+
+    /// Starts to listen on this port of 127.0.0.1; 0: any that is free.
+    /// - Returns: where it listens, and the authority that signed its certificate, in PEM form.
+    public func start(port: UInt16) throws -> (endpoint: Endpoint, authority: [UInt8]) {
+        let authority = CertificateAuthority(name: "Tocsin sink")
+        let identity = authority.issue(subject: "sink", purpose: .server(names: ["127.0.0.1", "localhost"]))
+        let privateKey = identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
+        let context = try TLSContext.server(
+            identity: TLSContext.Identity(certificates: identity.certificates, privateKey: privateKey),
+            applicationProtocol: "h2")
+        let server = try Server(
+            on: .tcp(host: "127.0.0.1", port: port), loop: loop, tls: context, handler: Handler())
+        self.server = server
+        return (server.endpoint ?? .tcp(host: "127.0.0.1", port: port), authority.pem)
+    }
+
+    /// Ends it.
+    public func stop() {
+        server?.close()
+        server = nil
+    }
+}

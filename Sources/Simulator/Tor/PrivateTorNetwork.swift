@@ -1,0 +1,197 @@
+import EventLoop
+import FoundationEssentials
+import Glibc
+
+/// A Tor network of our own on loopback, with one onion service and one client: seven tor processes that know of nothing
+/// outside. It takes about ten seconds to come up; it leaves nothing behind.
+public actor PrivateTorNetwork {
+    /// How the network is used once it is up.
+    public struct Access: Sendable {
+        /// The onion service with its virtual port.
+        public let onion: Endpoint
+        /// The client's SOCKS port.
+        public let socks: Endpoint
+    }
+
+    private nonisolated let loop: EventLoop
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    /// Relays beside the authority: fewer than four come up less surely.
+    private static let relayCount = 4
+    private static let timeout = Duration.seconds(90)
+    private static let votingInterval = 1800
+
+    private let directory: String
+    private let ports = PortClaims()
+    private var nodes: [TorNode] = []
+    private var authorityLine = ""
+
+    /// A network that does not run yet.
+    /// - Throws: ``TorError``.
+    public init(on loop: EventLoop) throws {
+        self.loop = loop
+        // Short, because a unix socket's path is.
+        var template = Array("/tmp/tocsin-tor-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else {
+            throw TorError("cannot make a directory in /tmp: \(String(cString: strerror(errno)))")
+        }
+        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    /// Brings the network up and the onion service into it.
+    /// - Parameters:
+    ///   - target: where the onion service leads.
+    ///   - virtualPort: its port.
+    ///   - serviceOptions: further lines of torrc for the service, e.g. `HiddenServiceExportCircuitID haproxy`.
+    ///   - progress: told of each stage.
+    /// - Throws: ``TorError``; what had been started has been ended then.
+    public func start(
+        target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
+        progress: @Sendable (String) -> Void = { _ in }
+    ) async throws -> Access {
+        do {
+            return try await bringUp(target, virtualPort, serviceOptions, progress)
+        } catch {
+            await stop()
+            throw error
+        }
+    }
+
+    /// Ends the network's processes, by their pids, and removes its directory.
+    public func stop() async {
+        await withTaskGroup { group in
+            for node in nodes {
+                let ending = Ending(node: node)
+                group.addTask { await ending.node.stop() }
+            }
+        }
+        nodes = []
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    struct Ending: @unchecked Sendable {
+        // Unchecked: the actor waits for all of them and uses none meanwhile.
+        let node: TorNode
+    }
+
+    private func bringUp(
+        _ target: Endpoint, _ virtualPort: UInt16, _ serviceOptions: [String], _ progress: @Sendable (String) -> Void
+    ) async throws -> Access {
+        let deadline = MonotonicTime.now + Self.timeout
+        progress("making the keys of a directory authority")
+        let authority = try await makeAuthority()
+        var relays = [authority]
+        for index in 0..<Self.relayCount {
+            relays.append(
+                try add(
+                    "relay\(index)",
+                    ["SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(try ports.take())"] + Self.relayLines))
+        }
+        for relay in relays {
+            // Not asking for a consensus that is not there yet: each miss lengthens the pause before the next try.
+            if relay !== authority { relay.lines.append("FetchServerDescriptors 0") }
+            try relay.seedBandwidth()
+            try relay.start(authority: authorityLine)
+        }
+        progress("starting 1 authority and \(Self.relayCount) relays")
+        try await wait(until: deadline, for: "the relays' descriptors") {
+            let reply = await authority.ask("GETINFO desc/all-recent", on: self.loop) ?? []
+            return reply.filter { $0.hasPrefix("router ") || $0.contains("=router ") }.count >= relays.count
+        }
+        // Only now may the authority vote, and at once: a first consensus without relays would stand for a whole
+        // interval. The next multiple of 5 s, moved by the offset, is two seconds off.
+        progress("voting on a consensus")
+        let offset = (Int(time(nil)) + 2) % 5
+        _ = await authority.ask(
+            "SETCONF TestingV3AuthInitialVotingInterval=5 TestingV3AuthVotingStartOffset=\(offset)", on: loop)
+        try await waitForConsensus(of: authority, until: deadline)
+        for relay in relays.dropFirst() { _ = await relay.ask("SETCONF FetchServerDescriptors=1", on: loop) }
+        for relay in relays.dropFirst() { try await waitForConsensus(of: relay, until: deadline) }
+
+        progress("starting the onion service and a client")
+        let service = try add(
+            "service",
+            [
+                "SocksPort 0", "HiddenServiceDir \(directory)/service/onion",
+                "HiddenServicePort \(virtualPort) \(target)",
+            ] + serviceOptions)
+        let socksPort = try ports.take()
+        let client = try add("client", ["SocksPort 127.0.0.1:\(socksPort) ExtendedErrors"])
+        try service.start(authority: authorityLine)
+        try client.start(authority: authorityLine)
+        try await client.bootstrapped(until: deadline, on: loop)
+        progress("publishing the onion service's descriptor")
+        let onion = try await service.published(until: deadline, on: loop)
+        return Access(
+            onion: .tcp(host: onion, port: virtualPort), socks: .tcp(host: "127.0.0.1", port: socksPort))
+    }
+
+    private func add(_ name: String, _ lines: [String]) throws -> TorNode {
+        let node = try TorNode(name: name, directory: "\(directory)/\(name)", network: .isolated, lines: lines)
+        nodes.append(node)
+        return node
+    }
+
+    private static let relayLines = ["ExitRelay 0", "AssumeReachable 1", "ContactInfo nobody@localhost.invalid"]
+
+    private func makeAuthority() async throws -> TorNode {
+        let onionPort = try ports.take()
+        let directoryPort = try ports.take()
+        // The first vote is half an interval away, until bringUp calls it.
+        let farOffset = (Int(time(nil)) + Self.votingInterval / 2) % Self.votingInterval
+        let interval = Self.votingInterval
+        let node = try add(
+            "authority",
+            [
+                "SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(onionPort)",
+                "DirPort 127.0.0.1:\(directoryPort)", "AuthoritativeDirectory 1", "V3AuthoritativeDirectory 1",
+                "TestingV3AuthInitialVotingInterval \(interval)", "TestingV3AuthInitialVoteDelay 2",
+                "TestingV3AuthInitialDistDelay 2", "TestingV3AuthVotingStartOffset \(farOffset)",
+                "V3AuthVotingInterval \(interval)", "V3AuthVoteDelay 2", "V3AuthDistDelay 2",
+                "V3AuthNIntervalsValid 20", "TestingDirAuthVoteGuard *", "TestingDirAuthVoteHSDir *",
+                "TestingDirAuthVoteExit *", "TestingMinExitFlagThreshold 0", "MinUptimeHidServDirectoryV2 0",
+            ] + Self.relayLines)
+        let keys = "\(node.directory)/keys"
+        try FileManager.default.createDirectory(
+            atPath: keys, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+        let (isMade, complaint) = try await ChildProcess.output(
+            of: "tor-gencert",
+            [
+                "--create-identity-key", "--passphrase-fd", "0", "-i", "\(keys)/authority_identity_key", "-s",
+                "\(keys)/authority_signing_key", "-c", "\(keys)/authority_certificate", "-m", "1", "-a",
+                "127.0.0.1:\(directoryPort)",
+            ], input: "private network only\n")
+        guard isMade else { throw TorError("tor-gencert failed: \(complaint)") }
+        let (isListed, listing) = try await ChildProcess.output(
+            of: "tor",
+            [
+                "--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", "/nonexistent", "--quiet",
+                "--list-fingerprint", "--ORPort", "\(onionPort)", "--Nickname", node.name, "--DataDirectory",
+                node.directory,
+            ])
+        guard isListed else { throw TorError("tor --list-fingerprint failed: \(listing)") }
+        func text(_ file: String) -> String {
+            String(decoding: FileManager.default.contents(atPath: "\(node.directory)/\(file)") ?? Data(), as: UTF8.self)
+        }
+        let certificate = text("keys/authority_certificate").split(separator: "\n")
+        guard let fingerprint = text("fingerprint").split(whereSeparator: \.isWhitespace).dropFirst().first,
+            let identity = certificate.first(where: { $0.hasPrefix("fingerprint ") })?.dropFirst("fingerprint ".count)
+        else { throw TorError("tor made no keys for the authority") }
+        authorityLine =
+            "DirAuthority \(node.name) orport=\(onionPort) no-v2 v3ident=\(identity) 127.0.0.1:\(directoryPort)"
+            + " \(fingerprint)"
+        return node
+    }
+
+    private func waitForConsensus(of node: TorNode, until deadline: MonotonicTime) async throws {
+        try await wait(until: deadline, for: "a consensus at \(node.name)") {
+            await node.ask("GETINFO status/enough-dir-info", on: self.loop)?.contains {
+                $0.contains("enough-dir-info=1")
+            } ?? false
+        }
+    }
+
+    private func wait(until deadline: MonotonicTime, for what: String, _ isTrue: () async -> Bool) async throws {
+        try await TorNode.wait(nodes, until: deadline, on: loop, for: what, isTrue)
+    }
+}

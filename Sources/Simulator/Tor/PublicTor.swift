@@ -1,0 +1,52 @@
+import EventLoop
+import FoundationEssentials
+import Glibc
+
+/// The machine's own tor on everyone's network, in a process and a directory of ours: one onion service that lives as
+/// long as we do, and a client to reach it. Needs the internet and takes its time.
+public actor PublicTor {
+    private nonisolated let loop: EventLoop
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    private static let timeout = Duration.seconds(300)
+    private let ports = PortClaims()
+    private var node: TorNode?
+
+    /// A tor that does not run yet.
+    public init(on loop: EventLoop) { self.loop = loop }
+
+    /// Starts tor in `directory`, which must not exist, and waits until the onion service is published.
+    /// - Parameters: as for ``PrivateTorNetwork/start(target:virtualPort:serviceOptions:progress:)``.
+    /// - Throws: ``TorError``.
+    public func start(
+        in directory: String, target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
+        progress: @Sendable (String) -> Void = { _ in }
+    ) async throws -> PrivateTorNetwork.Access {
+        let port = try ports.take()
+        let node = try TorNode(
+            name: "tor", directory: directory, network: .everyones,
+            lines: [
+                "SocksPort 127.0.0.1:\(port) ExtendedErrors", "HiddenServiceDir \(directory)/onion",
+                "HiddenServicePort \(virtualPort) \(target)",
+            ] + serviceOptions)
+        self.node = node
+        do {
+            try node.start()
+            progress("connecting to the Tor network and publishing the onion service (this can take minutes)")
+            let onion = try await node.published(until: .now + Self.timeout, on: loop)
+            return PrivateTorNetwork.Access(
+                onion: .tcp(host: onion, port: virtualPort), socks: .tcp(host: "127.0.0.1", port: port))
+        } catch {
+            await stop()
+            throw error
+        }
+    }
+
+    /// Ends tor; its directory stays.
+    public func stop() async {
+        guard let node else { return }
+        self.node = nil
+        let ending = PrivateTorNetwork.Ending(node: node)
+        await ending.node.stop()
+    }
+}

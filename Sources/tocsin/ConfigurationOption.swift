@@ -1,0 +1,25 @@
+import ArgumentParser
+import Glibc
+import TocsinNode
+
+/// `--config`, as every command of the node takes it.
+struct ConfigurationOption: ParsableArguments {
+    @Option(name: .long, help: "The configuration file. Default: tocsin.toml, then /etc/tocsin/tocsin.toml.")
+    var config: String?
+
+    private static let standardFiles = ["tocsin.toml", "/etc/tocsin/tocsin.toml"]
+
+    /// Reads it, or says what is wrong and ends.
+    func load() throws -> Configuration {
+        guard let file = config ?? Self.standardFiles.first(where: { access($0, F_OK) == 0 }) else {
+            throw fail(
+                "there is no configuration: neither \(Self.standardFiles.joined(separator: " nor ")) is there."
+                    + " Name one with --config FILE", ExitStatus.configuration)
+        }
+        do {
+            return try Configuration(file: file)
+        } catch {
+            throw fail("\(error)", ExitStatus.configuration)
+        }
+    }
+}

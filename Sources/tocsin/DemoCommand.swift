@@ -1,0 +1,176 @@
+import ArgumentParser
+import EventLoop
+import FoundationEssentials
+import Simulator
+import TNP
+import TocsinClient
+import TocsinNode
+
+struct DemoCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo", abstract: "Show the whole way of a notification on this machine.",
+        discussion: """
+            Starts a private Tor network, stand-ins for Apple and Google, and a node behind a real onion service; sends one
+            notification to each of three phones and shows what they open next to what the node saw. Ends everything it
+            started. Exit code 0: all three were opened.
+
+            EXAMPLES
+              tocsin demo
+              tocsin demo --real-tor       through the public Tor network instead; needs the internet
+            """)
+
+    @Flag(help: "Use the machine's own tor and the public Tor network.")
+    var realTor = false
+
+    func run() async throws {
+        let loop = EventLoop(name: "demo")
+        let stop = StopSignal(on: loop)
+        await stop.arm()
+        let demo = Demo(loop: loop, isPublic: realTor)
+        let work = Task { try await demo.run() }
+        let interruption = Task {
+            await stop.wait()
+            work.cancel()
+        }
+        defer { interruption.cancel() }
+        switch await work.result {
+        case .success(true): return
+        case .success(false): throw ExitStatus.failure
+        case .failure(let error):
+            throw fail("the demo failed: \(error)", ExitStatus.failure)
+        }
+    }
+}
+
+/// One run of the demo.
+private struct Demo: Sendable {
+    let loop: EventLoop
+    let isPublic: Bool
+    private let start = MonotonicTime.now
+    private static let virtualPort: UInt16 = 80
+
+    init(loop: EventLoop, isPublic: Bool) {
+        self.loop = loop
+        self.isPublic = isPublic
+    }
+
+    private struct Story: Sendable {
+        let phone: Phone
+        let notification: BisqNotification
+    }
+
+    private func step(_ text: String) {
+        let seconds = Terminal.number((MonotonicTime.now - start).milliseconds / 1000, digits: 2)
+        Terminal.print("\(Terminal.dim(Terminal.padded(seconds, 6, right: true) + " s"))  \(text)")
+    }
+
+    func run() async throws -> Bool {
+        let directory = URL.temporaryDirectory.appending(path: "tocsin-demo-\(UUID().uuidString.prefix(8))").path()
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+
+        let services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
+        let endpoints = try await services.start()
+        step("Apple's two environments and Google stand in on loopback: HTTP/2 over TLS, strict as the real ones")
+
+        let socket = "\(directory)/tnp.sock"
+        let settings = SimulatedConfiguration(
+            endpoints: endpoints, tnp: "unix:\(socket)", circuitIDs: true, logLevel: "error")
+        let configuration = try Configuration(text: settings.text, file: "\(directory)/tocsin.toml")
+        let nodeLoop = EventLoop(name: "node")
+        let node = Node(configuration, logger: configuration.makeLogger(), on: nodeLoop)
+        _ = try await node.start()
+        step("the node listens where only tor reaches it: a unix socket")
+
+        let privateTor = isPublic ? nil : try PrivateTorNetwork(on: loop)
+        let publicTor = isPublic ? PublicTor(on: loop) : nil
+        func stopTor() async {
+            await privateTor?.stop()
+            await publicTor?.stop()
+        }
+        do {
+            let options = ["HiddenServiceExportCircuitID haproxy"]
+            let report: @Sendable (String) -> Void = { step("tor: \($0)") }
+            let access: PrivateTorNetwork.Access
+            if let privateTor {
+                access = try await privateTor.start(
+                    target: .unix(path: socket), virtualPort: Self.virtualPort, serviceOptions: options,
+                    progress: report)
+            } else {
+                access = try await publicTor!.start(
+                    in: "\(directory)/tor", target: .unix(path: socket), virtualPort: Self.virtualPort,
+                    serviceOptions: options, progress: report)
+            }
+            step("the node's onion service is up: \(Terminal.bold("\(access.onion)"))")
+            let opened = try await tell(services, access)
+            _ = await node.stop()
+            await stopTor()
+            await services.stop()
+            step("everything that was started has been ended")
+            return opened
+        } catch {
+            _ = await node.stop()
+            await stopTor()
+            await services.stop()
+            throw error
+        }
+    }
+
+    private func tell(_ services: SimulatedServices, _ access: PrivateTorNetwork.Access) async throws -> Bool {
+        let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+        func story(_ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String)
+            -> Story
+        {
+            Story(
+                phone: Phone.new(magic, model: model),
+                notification: BisqNotification(
+                    kind: kind, title: title, message: text, transactionID: "29384203", sentDate: now))
+        }
+        let stories = [
+            story(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
+            story(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
+            story(.android, "Pixel 8", .dispute, "New dispute message", "You received a message for trade 29384203."),
+        ]
+        var isComplete = true
+        for story in stories {
+            let pairing = story.phone.pairing
+            await services.register(story.phone)
+            let label = SOCKS5.Credentials(user: "demo", password: pairing.magic.rawValue)
+            let client = TocsinClient(
+                TocsinClient.Options(node: access.onion, proxy: .socks5(access.socks, label)), on: loop)
+            let sent = MonotonicTime.now
+            let envelope = try Sealer(pairing).seal(story.notification.json)
+            let outcome = try await client.submit(envelope, patience: .seconds(isPublic ? 180 : 30))
+            await client.close()
+            let took = Terminal.number((MonotonicTime.now - sent).milliseconds, digits: 0)
+            step("\(pairing.magic.rawValue): sealed, sent through the onion, \(outcome.kind) (\(took) ms)")
+            isComplete = isComplete && outcome.kind == .delivered
+        }
+        Terminal.print("")
+        for story in stories {
+            let received = await services.received.first { $0.deviceToken == story.phone.pairing.deviceToken }
+            isComplete = show(story, received) && isComplete
+        }
+        Terminal.print(
+            isComplete
+                ? Terminal.green("All three notifications went through Tor, and only the phones could read them.")
+                : "NOT all three notifications were opened.")
+        return isComplete
+    }
+
+    private func show(_ story: Story, _ received: ReceivedNotification?) -> Bool {
+        let pairing = story.phone.pairing
+        Terminal.print(Terminal.bold("  \(pairing.descriptor) (\(pairing.magic.rawValue))"))
+        guard let received else {
+            Terminal.print("    nothing came\n")
+            return false
+        }
+        Terminal.print("    the node saw     \(Terminal.dim(String(received.encrypted.prefix(76)) + "…"))")
+        Terminal.print("    the phone rings  \(received.alert ?? "(data only)")\(received.hasSound ? " ♪" : "")")
+        guard let shown = try? story.phone.open(received.encrypted) else {
+            Terminal.print("    the phone could NOT open it\n")
+            return false
+        }
+        Terminal.print("    the phone shows  [\(shown.type)] \(Terminal.green(shown.title)): \(shown.message)\n")
+        return shown.title == story.notification.title && shown.message == story.notification.message
+    }
+}

@@ -1,0 +1,33 @@
+import EventLoop
+import Glibc
+
+/// Waits for SIGTERM or SIGINT. A second one ends the process at once.
+actor StopSignal {
+    private nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    private var watches: [SignalWatch] = []
+    private var waiting: CheckedContinuation<Void, Never>?
+    private var count = 0
+
+    init(on loop: EventLoop) { self.loop = loop }
+
+    /// Starts to listen for the signals.
+    func arm() {
+        watches = [SIGTERM, SIGINT].map { signal in
+            SignalWatch(signal, on: loop) { [unowned self] in assumeIsolated { $0.received() } }
+        }
+    }
+
+    /// Returns when a signal has come.
+    func wait() async {
+        if count == 0 { await withCheckedContinuation { waiting = $0 } }
+    }
+
+    private func received() {
+        count += 1
+        if count > 1 { _exit(130) }
+        let continuation = waiting
+        waiting = nil
+        continuation?.resume()
+    }
+}

@@ -1,0 +1,16 @@
+import ArgumentParser
+
+@main
+struct Tocsin: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tocsin",
+        abstract: "Rings phones for desktop apps that send through Tor, without being able to read a word.",
+        discussion: """
+            EXAMPLES
+              tocsin demo                          everything on this machine, no account and no internet needed
+              tocsin run --config tocsin.toml      the node
+              tocsin send - --node ADDRESS.onion:80 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
+            """,
+        version: "0.1.0",
+        subcommands: [RunCommand.self, SendCommand.self, SimulateCommand.self, DemoCommand.self, BenchCommand.self])
+}

@@ -259,6 +259,7 @@ public final class ByteStream {
         release()
         self.context = context
         state = .connecting
+        pausedByHandler = false
         adopt(
             bufferevent_openssl_socket_new(
                 loop.base, descriptor, ssl, BUFFEREVENT_SSL_CONNECTING, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))

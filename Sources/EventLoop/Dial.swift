@@ -13,7 +13,8 @@ public enum Proxy: Hashable, Sendable {
 
 extension EventLoop {
     /// Connects to `endpoint`: resolves its name (or leaves that to the proxy), tries its addresses in order, and agrees
-    /// on TLS where asked. The name is resolved anew each time.
+    /// on TLS where asked. The name is resolved anew each time. The stream comes paused, so that nothing the peer says
+    /// first is lost: set its handler and call ``ByteStream/resumeReading()``.
     /// - Parameters:
     ///   - proxy: through which; unix sockets are always reached directly.
     ///   - tls: the context, and the host name to verify where it is not that of `endpoint`.
@@ -29,18 +30,19 @@ extension EventLoop {
         let stream: ByteStream
         var host = "localhost"
         switch (endpoint, proxy) {
-        case (.unix, _): stream = try await connect(to: endpoint, deadline: deadline).stream
+        case (.unix, _): stream = try await connect(to: endpoint, deadline: deadline)
         case (.tcp(let name, let port), .socks5(let address, let credentials)?):
             host = name
-            let reader = try await connect(to: address, deadline: deadline)
+            let reader = StreamReader(try await connect(to: address, deadline: deadline))
             try await reader.negotiateSOCKS5(host: name, port: port, credentials: credentials)
             stream = reader.stream
+            stream.pauseReading()
         case (.tcp(let name, _), nil):
             host = name
-            stream = try await connect(to: endpoint, deadline: deadline).stream
+            stream = try await connect(to: endpoint, deadline: deadline)
         }
         if let tls {
-            let reader = StreamReader(stream)
+            let reader = StreamReader(stream, pausesWhenConnected: true)
             reader.expectConnection()
             stream.startTLS(tls, host: host)
             try await reader.connected()
@@ -50,7 +52,7 @@ extension EventLoop {
 
     private func connect(
         to endpoint: Endpoint, deadline: Deadline, isolation: isolated (any Actor)? = #isolation
-    ) async throws(StreamError) -> StreamReader {
+    ) async throws(StreamError) -> ByteStream {
         let addresses: [SocketAddress]
         switch endpoint {
         case .unix(let path):
@@ -63,10 +65,10 @@ extension EventLoop {
             if deadline.hasPassed { throw .timedOut }
             let stream = ByteStream(loop: self, connectingTo: address)
             deadline.guarded = stream
-            let reader = StreamReader(stream)
+            let reader = StreamReader(stream, pausesWhenConnected: true)
             do {
                 try await reader.connected()
-                return reader
+                return stream
             } catch { failure = error }
         }
         throw failure

@@ -7,12 +7,21 @@ public final class StreamReader: ByteStreamHandler {
     private var buffer: [UInt8] = []
     private var ended: StreamError?
     private var isConnected: Bool
+    private let pausesWhenConnected: Bool
     private var waiting: CheckedContinuation<Void, Never>?
 
     /// Becomes the handler of `stream`. More than `limit` bytes at a time that nobody asked for end it.
-    public init(_ stream: ByteStream, limit: Int = 65_536) {
+    public convenience init(_ stream: ByteStream, limit: Int = 65_536) {
+        self.init(stream, limit: limit, pausesWhenConnected: false)
+        stream.resumeReading()
+    }
+
+    /// - Parameter pausesWhenConnected: reads nothing, and pauses the stream as soon as it is connected: what the peer
+    ///   says first is for the handler that comes next.
+    init(_ stream: ByteStream, limit: Int = 65_536, pausesWhenConnected: Bool) {
         self.stream = stream
         self.limit = limit
+        self.pausesWhenConnected = pausesWhenConnected
         isConnected = stream.isOpen
         ended = stream.endReason
         stream.handler = self
@@ -85,6 +94,7 @@ public final class StreamReader: ByteStreamHandler {
 
     public func streamDrained(_ stream: ByteStream) {
         isConnected = true
+        if pausesWhenConnected { stream.pauseReading() }
         wake()
     }
 

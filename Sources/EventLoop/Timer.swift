@@ -34,6 +34,8 @@ extension EventLoop {
     public func sleep(for delay: Duration, isolation: isolated (any Actor)? = #isolation) async {
         let sleeper = Sleeper(on: self)
         await withTaskCancellationHandler {
+            // Named, so that the closure runs where the caller does (SE-0420).
+            _ = isolation
             await withCheckedContinuation { continuation in sleeper.start(continuation, delay: delay) }
         } onCancel: {
             let domain = LoopDomain(self)

@@ -59,6 +59,7 @@ public final class ClientConnection: SessionEvents {
                     value: UInt32(Self.largestResponseHeaders)),
             ], events: self)
         sweep = Timer(on: loop) { [unowned self] in endOverdue() }
+        stream.resumeReading()
     }
 
     deinit { session.stream.close() }

@@ -17,12 +17,15 @@ public struct Verdict: Equatable, Sendable {
     public var concern: Concern
     /// The provider's own word for it, from a closed list or `unknown`: for logs and metrics.
     public var answer: String
+    /// More words for the operator, e.g. why a connection failed; holds nothing of the envelope.
+    public var detail: String?
 
     /// - Parameters: as the properties of the same names.
-    public init(_ outcome: Outcome, concern: Concern, answer: String) {
+    public init(_ outcome: Outcome, concern: Concern, answer: String, detail: String? = nil) {
         self.outcome = outcome
         self.concern = concern
         self.answer = answer
+        self.detail = detail
     }
 }
 

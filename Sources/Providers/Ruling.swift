@@ -50,13 +50,18 @@ public struct Ruling: Equatable, Sendable {
 extension RequestFailure {
     /// What the node makes of a request without an answer.
     var verdict: Verdict {
-        switch cause {
-        case .unreachable: Ruling.unavailable(seconds: 30).verdict(answer: "unreachable")
-        case .connectionLost: Ruling.unavailable(seconds: 5).verdict(answer: "connection-lost")
-        case .timedOut: Ruling.unavailable(seconds: 30).verdict(answer: "timed-out")
-        case .reset: Ruling.unavailable(seconds: 5).verdict(answer: "reset")
-        case .goAway: Ruling.unavailable(seconds: 1).verdict(answer: "go-away")
-        case .responseTooLarge: Ruling.unavailable(seconds: 60).verdict(answer: "response-too-large")
+        func verdict(_ answer: String, after seconds: UInt32, _ detail: String? = nil) -> Verdict {
+            var verdict = Ruling.unavailable(seconds: seconds).verdict(answer: answer)
+            verdict.detail = detail
+            return verdict
+        }
+        return switch cause {
+        case .unreachable(let reason): verdict("unreachable", after: 30, reason)
+        case .connectionLost(let reason): verdict("connection-lost", after: 5, reason)
+        case .timedOut: verdict("timed-out", after: 30)
+        case .reset(let code): verdict("reset", after: 5, "HTTP/2 error code \(code)")
+        case .goAway: verdict("go-away", after: 1)
+        case .responseTooLarge: verdict("response-too-large", after: 60)
         }
     }
 }

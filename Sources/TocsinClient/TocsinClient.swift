@@ -242,6 +242,7 @@ private final class Wire: ByteStreamHandler, TurnEndHandler {
         self.stream = stream
         self.client = client
         stream.handler = self
+        stream.resumeReading()
     }
 
     func send(_ bytes: [UInt8]) {

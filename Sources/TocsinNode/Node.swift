@@ -168,12 +168,12 @@ public actor Node: IngressConnection.Host {
         guard level >= logger.logLevel else { return }
         let key = "\(route) \(verdict.answer)"
         guard level <= .debug || throttle.allows(key, at: .now) else { return }
-        logger.log(
-            level: level, Self.message(for: verdict.concern),
-            metadata: [
-                "route": "\(route)", "answer": "\(verdict.answer)", "outcome": "\(verdict.outcome.kind)",
-                "phone": "\(pseudonyms.name(of: envelope.deviceToken, at: UnixTime.now))",
-            ])
+        var metadata: Logger.Metadata = [
+            "route": "\(route)", "answer": "\(verdict.answer)", "outcome": "\(verdict.outcome.kind)",
+            "phone": "\(pseudonyms.name(of: envelope.deviceToken, at: UnixTime.now))",
+        ]
+        metadata["detail"] = verdict.detail.map { "\($0)" }
+        logger.log(level: level, Self.message(for: verdict.concern), metadata: metadata)
     }
 
     private static func level(of concern: Concern) -> Logger.Level {

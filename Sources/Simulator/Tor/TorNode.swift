@@ -97,10 +97,13 @@ final class TorNode {
         until deadline: MonotonicTime, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws -> String {
         try await TorNode.wait([self], until: deadline, on: loop, for: "the onion service's tor") {
-            await self.ask("SETEVENTS HS_DESC", on: loop) != nil
+            // Named here and below, so that the closures run where the caller does (SE-0420).
+            _ = isolation
+            return await self.ask("SETEVENTS HS_DESC", on: loop) != nil
         }
         try await bootstrapped(until: deadline, on: loop)
         try await TorNode.wait([self], until: deadline, on: loop, for: "the onion service's descriptor") {
+            _ = isolation
             guard await self.ask("GETINFO version", on: loop) != nil else { return false }
             return Self.isPublished(self.control?.events ?? [])
         }
@@ -115,7 +118,8 @@ final class TorNode {
         until deadline: MonotonicTime, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws {
         try await TorNode.wait([self], until: deadline, on: loop, for: "circuits of the \(name)") {
-            await self.ask("GETINFO status/bootstrap-phase", on: loop)?.contains { $0.contains("PROGRESS=100 ") } ?? false
+            _ = isolation
+            return await self.ask("GETINFO status/bootstrap-phase", on: loop)?.contains { $0.contains("PROGRESS=100 ") } ?? false
         }
     }
 

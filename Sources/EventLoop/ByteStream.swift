@@ -148,7 +148,9 @@ public final class ByteStream {
             let input = bufferevent_get_input(bufferevent)
             let length = evbuffer_get_contiguous_space(input)
             guard length > 0, let start = evbuffer_pullup(input, length) else { return }
-            if state == .open { handler?.stream(self, received: UnsafeRawBufferPointer(start: start, count: length).bytes) }
+            if state == .open {
+                handler?.stream(self, received: UnsafeRawBufferPointer(start: start, count: length).bytes)
+            }
             // The handler may have closed the stream, and its buffers with it.
             guard self.bufferevent == bufferevent else { return }
             evbuffer_drain(input, length)
@@ -169,7 +171,9 @@ public final class ByteStream {
 
     private func happened(_ events: Int32) {
         if events & Int32(BEV_EVENT_CONNECTED) != 0 {
-            if let context, let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }), !context.isAgreed(on: ssl) {
+            if let context, let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }),
+                !context.isAgreed(on: ssl)
+            {
                 return end(.tls("the other side does not speak the application protocol that is needed"))
             }
             state = .open

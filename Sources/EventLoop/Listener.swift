@@ -58,7 +58,8 @@ public final class Listener {
         }
         evconnlistener_set_error_cb(listener) { _, context in Listener.of(context).exhausted() }
         switch endpoint {
-        case .tcp(let host, 0): self.endpoint = .tcp(host: host, port: Listener.port(of: evconnlistener_get_fd(listener)))
+        case .tcp(let host, 0):
+            self.endpoint = .tcp(host: host, port: Listener.port(of: evconnlistener_get_fd(listener)))
         case .tcp: break
         case .unix(let path):
             chmod(path, 0o660)

@@ -153,7 +153,8 @@ final class Session: ByteStreamHandler, TurnEndHandler {
                             name: base.map { $0 + field.name.lowerBound },
                             value: base.map { $0 + field.value.lowerBound },
                             namelen: field.name.count, valuelen: field.value.count,
-                            flags: UInt8(isIndexed ? NGHTTP2_NV_FLAG_NONE.rawValue : NGHTTP2_NV_FLAG_NO_INDEX.rawValue)))
+                            flags: UInt8(isIndexed ? NGHTTP2_NV_FLAG_NONE.rawValue : NGHTTP2_NV_FLAG_NO_INDEX.rawValue))
+                    )
                 }
                 return body(values.baseAddress!, block.fields.count)
             }

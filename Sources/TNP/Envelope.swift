@@ -67,7 +67,9 @@ public struct Envelope: Sendable, CustomStringConvertible, CustomReflectable {
         try FieldRules.check(deviceToken: deviceToken, of: magic)
         try FieldRules.check(iv: iv, format: format)
         try FieldRules.check(ciphertext: ciphertext, format: format)
-        guard ttl <= Self.longestTTL else { throw Rejection(.optionOutOfRange, "ttl is above \(Self.longestTTL) seconds") }
+        guard ttl <= Self.longestTTL else {
+            throw Rejection(.optionOutOfRange, "ttl is above \(Self.longestTTL) seconds")
+        }
         if let collapseID { try FieldRules.check(collapseID: collapseID) }
         self.app = app
         self.magic = magic
@@ -107,7 +109,8 @@ extension OutputRawSpan {
     fileprivate mutating func append(contentsOf bytes: some Collection<UInt8>) {
         let copied: Void? = bytes.withContiguousStorageIfAvailable { source in
             withUnsafeMutableBytes { buffer, count in
-                UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).copyMemory(from: UnsafeRawBufferPointer(source))
+                UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).copyMemory(
+                    from: UnsafeRawBufferPointer(source))
                 count += source.count
             }
         }

@@ -32,7 +32,9 @@ public enum Message: Sendable {
             self = .puzzle(puzzle)
         case .goAway: self = .goAway(try GoAway(payload: frame.payload))
         case nil:
-            guard frame.type >= FrameType.firstSkippable else { throw .malformed("a frame of unknown type \(frame.type)") }
+            guard frame.type >= FrameType.firstSkippable else {
+                throw .malformed("a frame of unknown type \(frame.type)")
+            }
             self = .skipped
         }
     }

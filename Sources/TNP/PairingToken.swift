@@ -28,7 +28,8 @@ public struct PairingToken: Sendable, CustomStringConvertible, CustomReflectable
         let parts = text.split(separator: "|", omittingEmptySubsequences: false)
         guard parts.count == 4 else {
             throw FormatError(
-                description: "a pairing token has four parts, magic|descriptor|key|device token; this has \(parts.count)")
+                description:
+                    "a pairing token has four parts, magic|descriptor|key|device token; this has \(parts.count)")
         }
         guard let magic = Magic(rawValue: String(parts[0])) else {
             throw FormatError(description: "the first part, the magic, is none of iOS, iOSDev and android")
@@ -41,12 +42,14 @@ public struct PairingToken: Sendable, CustomStringConvertible, CustomReflectable
         case .iOS, .iOSDev:
             guard parts[3].utf8.count == Self.appleTokenLength, parts[3].utf8.allSatisfy(Hex.isDigit) else {
                 throw FormatError(
-                    description: "the fourth part, the device token, is not \(Self.appleTokenLength) hexadecimal digits")
+                    description: "the fourth part, the device token, is not \(Self.appleTokenLength) hexadecimal digits"
+                )
             }
         case .android:
             guard parts[3].utf8.count >= Self.shortestGoogleToken else {
                 throw FormatError(
-                    description: "the fourth part, the device token, has fewer than \(Self.shortestGoogleToken) characters")
+                    description:
+                        "the fourth part, the device token, has fewer than \(Self.shortestGoogleToken) characters")
             }
         }
         self.magic = magic

@@ -1,4 +1,5 @@
 import ArgumentParser
+
 struct BenchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "bench", abstract: "Measure.")
 }

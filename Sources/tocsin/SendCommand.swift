@@ -78,7 +78,8 @@ struct SendCommand: AsyncParsableCommand {
             throw fail("\(error)", ExitStatus.rejected)
         }
         // A label of its own for each call keeps it on a circuit of its own.
-        let label = SOCKS5.Credentials(user: "tocsin-send", password: "\(getpid())-\(UInt64.random(in: 0...UInt64.max))")
+        let label = SOCKS5.Credentials(
+            user: "tocsin-send", password: "\(getpid())-\(UInt64.random(in: 0...UInt64.max))")
         let options = TocsinClient.Options(node: endpoint, proxy: direct ? nil : .socks5(proxy, label))
         let through = direct ? "" : " through tor"
         let loop = EventLoop(name: "send")
@@ -89,7 +90,8 @@ struct SendCommand: AsyncParsableCommand {
             case .welcomed: Terminal.progress("waiting for the push service …")
             case .queued: Terminal.progress("stored by the node; waiting for the push service …")
             case .retrying(let reason, let after):
-                Terminal.progress("\(reason); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
+                Terminal.progress(
+                    "\(reason); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
             }
         }
         let outcome: Outcome

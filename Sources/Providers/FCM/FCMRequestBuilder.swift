@@ -60,7 +60,8 @@ public struct FCMRequestBuilder: Sendable {
             let body = String(decoding: JSONText.escaped(block.body), as: UTF8.self)
             silentNotification = Array(",\"notification\":{\"title\":\"\(title)\",\"body\":\"\(body)\"}".utf8)
             notification = Array(",\"notification\":{\"sound\":\"default\"}".utf8)
-            fixedPayload = "encrypted".utf8.count + "title".utf8.count + block.title.utf8.count + "body".utf8.count
+            fixedPayload =
+                "encrypted".utf8.count + "title".utf8.count + block.title.utf8.count + "body".utf8.count
                 + block.body.utf8.count
         } else {
             silentNotification = []

@@ -29,8 +29,9 @@ public struct ServiceAccount: Sendable, CustomStringConvertible, CustomReflectab
             throw FormatError(description: "not a service account in JSON form")
         }
         guard file.type == "service_account" else {
-            throw FormatError(description: "its type is not service_account: take the file that Firebase gives under"
-                + " Project settings, Service accounts, Generate new private key")
+            throw FormatError(
+                description: "its type is not service_account: take the file that Firebase gives under"
+                    + " Project settings, Service accounts, Generate new private key")
         }
         func needed(_ value: String?, _ name: String) throws(FormatError) -> String {
             guard let value, !value.isEmpty else { throw FormatError(description: "\(name) is missing") }

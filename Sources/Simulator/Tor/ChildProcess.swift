@@ -23,10 +23,11 @@ public final class ChildProcess: Sendable {
         Task.detached { [task, self] in
             let end = await task.result
             status.withLock {
-                $0 = switch end {
-                case .success(let status): status
-                case .failure(let error): "could not run: \(error)"
-                }
+                $0 =
+                    switch end {
+                    case .success(let status): status
+                    case .failure(let error): "could not run: \(error)"
+                    }
             }
         }
     }

@@ -48,7 +48,8 @@ final class TorNode {
         let text = (commonLines + [authority].compactMap { $0 } + lines).joined(separator: "\n") + "\n"
         try Data(text.utf8).write(to: URL(filePath: "\(directory)/torrc"))
         process = ChildProcess(
-            "tor", ["--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", "\(directory)/torrc", "--quiet"])
+            "tor",
+            ["--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", "\(directory)/torrc", "--quiet"])
     }
 
     /// Insists that the process still runs.
@@ -119,7 +120,8 @@ final class TorNode {
     ) async throws {
         try await TorNode.wait([self], until: deadline, on: loop, for: "circuits of the \(name)") {
             _ = isolation
-            return await self.ask("GETINFO status/bootstrap-phase", on: loop)?.contains { $0.contains("PROGRESS=100 ") } ?? false
+            return await self.ask("GETINFO status/bootstrap-phase", on: loop)?.contains { $0.contains("PROGRESS=100 ") }
+                ?? false
         }
     }
 

@@ -237,12 +237,14 @@ public struct Configuration: Sendable {
                 teamID: try identifier(teamID, "team_id"))
         case (nil, let certificate?):
             guard keyID == nil, teamID == nil else {
-                throw table.problem("key_id", "belongs to key_file; a certificate_file needs neither key_id nor team_id")
+                throw table.problem(
+                    "key_id", "belongs to key_file; a certificate_file needs neither key_id nor team_id")
             }
             return .certificate(file: paths.absolute(certificate), passwordFile: password.map(paths.absolute))
         case (_?, _?): throw table.problem("key_file", "give key_file or certificate_file, not both")
         case (nil, nil):
-            throw table.problem("key_file", "is missing: give key_file (.p8) with key_id and team_id, or certificate_file (.p12)")
+            throw table.problem(
+                "key_file", "is missing: give key_file (.p8) with key_id and team_id, or certificate_file (.p12)")
         }
     }
 
@@ -256,7 +258,8 @@ public struct Configuration: Sendable {
         if case .unix(let path) = endpoint { endpoint = .unix(path: paths.absolute(path)) }
         guard endpoint.isLocal || isPublicAllowed else {
             throw table.problem(
-                key, "\(endpoint) can be reached from outside; only tor should reach the node."
+                key,
+                "\(endpoint) can be reached from outside; only tor should reach the node."
                     + " If you mean it: allow_public = true")
         }
         return endpoint

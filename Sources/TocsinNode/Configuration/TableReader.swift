@@ -85,7 +85,8 @@ final class TableReader {
         guard let table else { return }
         for key in table.keys.sorted() where !known.contains(key) {
             let nearest = known.sorted().first { $0.hasPrefix(key.prefix(3)) }
-            let hint = nearest.map { "; did you mean \($0)?" } ?? "; known here: \(known.sorted().joined(separator: ", "))"
+            let hint =
+                nearest.map { "; did you mean \($0)?" } ?? "; known here: \(known.sorted().joined(separator: ", "))"
             throw problem(key, "is not a key that Tocsin knows\(hint)")
         }
     }

@@ -1,0 +1,85 @@
+# Every target does its own set-up: on a fresh Debian 12 with Swift, git and make, `make demo` and `make test` just work.
+
+SHELL := /bin/bash
+SWIFT ?= swift
+LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev pkg-config
+RUNTIME := tor
+INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy curl openssl python3 python3-cryptography
+FUZZ_SECONDS ?= 60
+
+.PHONY: help demo test build release lint format bench fuzz test-asan test-tsan clean swift packages packages-test
+
+help:
+	@echo "make demo       the whole way of a notification on this machine: Tor, node, Apple, Google, phones"
+	@echo "make test       all tests, the one over a private Tor network among them"
+	@echo "make build      debug build          make release   optimised and stripped: .build/release/tocsin"
+	@echo "make lint       formatting           make format    mends it"
+	@echo "make bench      figures beside h2load and nghttpx"
+	@echo "make fuzz       the protocol's decoder against libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "make test-asan  tests under AddressSanitizer     make test-tsan  under ThreadSanitizer"
+
+swift:
+	@command -v $(SWIFT) >/dev/null || { \
+	  echo "Swift is missing. Tocsin needs Swift 6.2 or newer: https://www.swift.org/install/linux/ (swiftly installs it)"; \
+	  exit 1; }
+	@version=$$($(SWIFT) --version 2>/dev/null | grep -oE 'Swift version [0-9]+\.[0-9]+' | grep -oE '[0-9.]+'); \
+	  [ "$$(printf '%s\n' 6.2 "$$version" | sort -V | head -1)" = 6.2 ] || { \
+	  echo "Swift $$version is too old: Tocsin needs 6.2 or newer, https://www.swift.org/install/linux/"; exit 1; }
+
+# Installs what is missing of a list of Debian's packages; asks for nothing where nothing is.
+define install
+	@missing=$$(for package in $(1); do \
+	    dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done); \
+	  if [ -n "$$missing" ]; then \
+	    echo "installing" $$missing; \
+	    sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	    $$sudo apt-get update -qq && \
+	    $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	  fi
+endef
+
+packages: swift
+	$(call install,$(LIBRARIES) $(RUNTIME))
+
+packages-test: packages
+	$(call install,$(INDEPENDENT))
+
+build: packages
+	$(SWIFT) build
+
+release: packages
+	$(SWIFT) build -c release --product tocsin --static-swift-stdlib
+	strip -o .build/tocsin .build/release/tocsin
+	@ls -l .build/tocsin
+
+demo: packages
+	$(SWIFT) build --product tocsin
+	.build/debug/tocsin demo
+
+test: packages-test
+	$(SWIFT) test
+
+test-asan: packages-test
+	$(SWIFT) test --sanitize=address --scratch-path .build-asan
+
+test-tsan: packages-test
+	$(SWIFT) test --sanitize=thread --scratch-path .build-tsan
+
+lint: swift
+	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests
+
+format: swift
+	$(SWIFT) format --in-place --recursive Package.swift Sources Tests
+
+bench: packages-test
+	$(SWIFT) build -c release --product tocsin
+	.build/release/tocsin bench
+
+fuzz: packages
+	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tnp-fuzz --scratch-path .build-fuzz \
+	  -Xswiftc -sanitize=fuzzer -Xswiftc -use-ld=lld
+	python3 Tests/Vectors/seeds.py Tests/Vectors/tnp1.json .build-fuzz/corpus
+	.build-fuzz/release/tnp-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=20000 -print_final_stats=1 .build-fuzz/corpus
+
+clean:
+	rm -rf .build .build-asan .build-tsan .build-fuzz

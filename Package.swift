@@ -61,5 +61,8 @@ let package = Package(
             ],
             swiftSettings: ours
         ),
+
+        .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: ours),
+        .testTarget(name: "TNPTests", dependencies: ["TNP", "Cryptography"], swiftSettings: ours),
     ]
 )

@@ -25,6 +25,7 @@ public final class ByteStream {
     public static let highWater = 256 * 1024
     /// Unsent bytes at which reading goes on, and the handler hears that the stream has drained.
     public static let lowWater = 64 * 1024
+    private static let largestRead = 64 * 1024
     /// How long ``finish()`` waits for the peer to take what was written and to close.
     public static let lingerTime = Duration.seconds(2)
 
@@ -39,7 +40,7 @@ public final class ByteStream {
     private var context: TLSContext?
     private var heldBack = false
     private var pausedByHandler = false
-    private var linger: Timer?
+    private var lingerTimer: Timer?
     private var lingerer: ByteStream?
     /// Why the stream ended, for those who come too late to have been told.
     public private(set) var endReason: StreamError?
@@ -49,13 +50,17 @@ public final class ByteStream {
         self.loop = loop
         self.context = context
         state = context == nil ? .open : .connecting
+        guard let plain = bufferevent_socket_new(loop.base, descriptor, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)) else {
+            return nil
+        }
         if let context {
-            guard let ssl = context.newConnection(verifying: nil) else { return nil }
-            adopt(
-                bufferevent_openssl_socket_new(
-                    loop.base, descriptor, ssl, BUFFEREVENT_SSL_ACCEPTING, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))
+            guard let ssl = context.newConnection(verifying: nil) else {
+                bufferevent_free(plain)
+                return nil
+            }
+            secure(plain, ssl, BUFFEREVENT_SSL_ACCEPTING)
         } else {
-            adopt(bufferevent_socket_new(loop.base, descriptor, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))
+            adopt(plain)
         }
         guard bufferevent != nil else { return nil }
     }
@@ -80,8 +85,8 @@ public final class ByteStream {
             { _, context in ByteStream.of(context).writable() },
             { _, events, context in ByteStream.of(context).happened(Int32(events)) },
             Unmanaged.passUnretained(self).toOpaque())
-        bufferevent_set_max_single_read(new, 64 * 1024)
-        bufferevent_set_max_single_write(new, 256 * 1024)
+        bufferevent_set_max_single_read(new, Self.largestRead)
+        bufferevent_set_max_single_write(new, Self.highWater)
         bufferevent_setwatermark(new, Int16(EV_WRITE), Self.lowWater, 0)
         bufferevent_enable(new, Int16(EV_READ | EV_WRITE))
     }
@@ -100,7 +105,11 @@ public final class ByteStream {
     // MARK: Writing
 
     /// Bytes written and not yet taken by the network.
-    public var unsent: Int { bufferevent.map { evbuffer_get_length(bufferevent_get_output($0)) } ?? 0 }
+    public var unsent: Int {
+        guard let bufferevent else { return 0 }
+        let encrypted = bufferevent_get_underlying(bufferevent).map { evbuffer_get_length(bufferevent_get_output($0)) }
+        return evbuffer_get_length(bufferevent_get_output(bufferevent)) + (encrypted ?? 0)
+    }
 
     /// Whether the stream can still be written to.
     public var isOpen: Bool { state == .open }
@@ -158,7 +167,6 @@ public final class ByteStream {
     }
 
     private func writable() {
-        if state == .lingering { return flushed() }
         if heldBack, unsent <= Self.lowWater {
             heldBack = false
             updateReading()
@@ -207,32 +215,36 @@ public final class ByteStream {
     /// to read it (``lingerTime``) while what it still sends is dropped. Without that wait a TCP reset could overtake
     /// our last words. The handler hears nothing.
     public func finish() {
-        guard state == .open, let bufferevent else { return close() }
+        guard state == .open else { return close() }
         state = .lingering
         handler = nil
         lingerer = self
         pausedByHandler = false
         heldBack = false
         updateReading()
-        bufferevent_setwatermark(bufferevent, Int16(EV_WRITE), 0, 0)
-        let timer = Timer(on: loop) { [unowned self] in end(.timedOut) }
-        timer.start(after: Self.lingerTime)
-        linger = timer
-        if unsent == 0 { flushed() }
+        let deadline = MonotonicTime.now + Self.lingerTime
+        let timer = Timer(on: loop) { [unowned self] in linger(until: deadline) }
+        lingerTimer = timer
+        linger(until: deadline)
     }
 
-    private func flushed() {
-        guard unsent == 0 else { return }
-        // TLS says close_notify in its own time; for the peer's reader the end of the stream is what counts.
-        if let bufferevent, let ssl = bufferevent_openssl_get_ssl(bufferevent) { SSL_shutdown(ssl) }
+    /// Looks every few milliseconds whether everything has been sent (TLS does not tell), then closes our side and goes
+    /// on dropping what comes until the peer has closed its own.
+    private func linger(until deadline: MonotonicTime) {
+        guard MonotonicTime.now < deadline else { return end(.timedOut) }
+        guard unsent == 0 else {
+            lingerTimer?.start(after: .milliseconds(5))
+            return
+        }
         shutdown(descriptor, Int32(SHUT_WR))
+        lingerTimer?.start(after: deadline - .now)
     }
 
     private func end(_ reason: StreamError, tellingHandler: Bool = true) {
         guard state != .ended else { return }
         state = .ended
         endReason = reason
-        linger = nil
+        lingerTimer = nil
         release()
         if tellingHandler { handler?.stream(self, ended: reason) }
         lingerer = nil
@@ -252,21 +264,33 @@ public final class ByteStream {
         return String(decoding: name.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
+    /// Puts TLS on top of a plain bufferevent. As a filter, so that one read of the socket brings many records and one
+    /// write sends many; what it may hold back is bounded, or nothing would ever press back.
+    private func secure(_ plain: OpaquePointer, _ ssl: OpaquePointer, _ role: bufferevent_ssl_state) {
+        bufferevent_setcb(plain, nil, nil, nil, nil)
+        bufferevent_setwatermark(plain, Int16(EV_WRITE), 0, Self.highWater)
+        bufferevent_set_max_single_read(plain, Self.largestRead)
+        bufferevent_set_max_single_write(plain, Self.highWater)
+        let options = Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)
+        guard let secured = bufferevent_openssl_filter_new(loop.base, plain, ssl, role, options) else {
+            SSL_free(ssl)
+            bufferevent_free(plain)
+            return
+        }
+        adopt(secured)
+    }
+
     /// Makes an open plain stream the client's side of a TLS connection to `host`. The handler hears
     /// `streamDrained` when the handshake is done, or that the stream has ended.
     func startTLS(_ context: TLSContext, host: String) {
         guard state == .open, let plain = bufferevent, let ssl = context.newConnection(verifying: host) else {
             return end(.tls("out of memory"))
         }
-        let descriptor = bufferevent_getfd(plain)
-        bufferevent_setfd(plain, -1)
-        release()
         self.context = context
         state = .connecting
         pausedByHandler = false
-        adopt(
-            bufferevent_openssl_socket_new(
-                loop.base, descriptor, ssl, BUFFEREVENT_SSL_CONNECTING, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))
+        bufferevent = nil
+        secure(plain, ssl, BUFFEREVENT_SSL_CONNECTING)
         if bufferevent == nil { end(.tls("out of memory")) }
     }
 }

@@ -23,6 +23,7 @@ final class Session: ByteStreamHandler, TurnEndHandler {
 
     /// TLS records and writes are filled up to this size.
     private static let writeSize = 16_336
+    private static let connectionWindow: Int32 = 1 << 24
     let stream: ByteStream
     private(set) var handle: OpaquePointer?
     private unowned let events: any SessionEvents
@@ -46,6 +47,8 @@ final class Session: ByteStreamHandler, TurnEndHandler {
         case .client: nghttp2_session_client_new2(&handle, Session.callbacks, user, options)
         case .server: nghttp2_session_server_new2(&handle, Session.callbacks, user, options)
         }
+        // Streams are bounded one by one; a window of the whole connection would only let many of them starve.
+        nghttp2_session_set_local_window_size(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Self.connectionWindow)
         nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
         stream.handler = self
         scheduleFlush()

@@ -1,0 +1,52 @@
+import FoundationEssentials
+import Glibc
+
+/// A process whose own use of the machine is wanted when it ends: posix_spawn and wait4, which give it exactly.
+final class Spawned {
+    let pid: pid_t
+    private let outputFile: String
+
+    struct Result {
+        let status: Int32
+        let output: String
+        let usage: rusage
+    }
+
+    /// Starts a program; what it writes to its output goes to a file in `directory`, its errors nowhere.
+    init(_ arguments: [String], directory: String) throws {
+        outputFile = "\(directory)/output-\(UUID().uuidString)"
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 1, outputFile, O_WRONLY | O_CREAT, 0o600)
+        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        var list: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+        defer { for argument in list { free(argument) } }
+        var child = pid_t()
+        let result = posix_spawnp(&child, arguments[0], &actions, nil, &list, environ)
+        guard result == 0 else {
+            throw fail("cannot run \(arguments[0]): \(String(cString: strerror(result)))", ExitStatus.failure)
+        }
+        pid = child
+    }
+
+    /// What it has written so far.
+    var output: String {
+        FileManager.default.contents(atPath: outputFile).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    /// Waits for its end.
+    func wait() -> Result {
+        var status: Int32 = 0
+        var usage = rusage()
+        while wait4(pid, &status, 0, &usage) < 0, errno == EINTR {}
+        return Result(status: status, output: output, usage: usage)
+    }
+
+    /// Ends it.
+    func end() {
+        kill(pid, SIGTERM)
+        _ = wait()
+    }
+}

@@ -1,5 +1,0 @@
-import ArgumentParser
-
-struct BenchCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "bench", abstract: "Measure.")
-}

@@ -1,0 +1,122 @@
+import Testing
+
+@testable import Cryptography
+
+@Suite struct EncodingTests {
+    @Test func `Base64 of every length comes back`() throws {
+        for length in 0...100 {
+            let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 * 37 + length) }
+            #expect(Base64.decode(Base64.encode(bytes)) == bytes)
+            #expect(Base64.encode(bytes).count == Base64.encodedCount(length))
+            #expect(Base64.decodeURLSafe(Base64.encodeURLSafe(bytes)) == bytes)
+            #expect(Base64.encode(bytes.lazy.map { $0 }) == Base64.encode(bytes))
+        }
+        #expect(String(decoding: Base64.encode([0xFB, 0xFF, 0xFE]), as: UTF8.self) == "+//+")
+        #expect(String(decoding: Base64.encodeURLSafe([0xFB, 0xFF, 0xFE, 1]), as: UTF8.self) == "-__-AQ")
+    }
+
+    @Test(arguments: ["A", "AA", "AAA", "A===", "AA=A", "AAAA=", "AA AA", "AA\nA", "-___"])
+    func `what is no Base64 is not decoded`(_ text: String) { #expect(Base64.decode(Array(text.utf8)) == nil) }
+
+    @Test func `hexadecimal of either case is read, and nothing else`() {
+        #expect(Hex.decode("00fFAb") == [0, 255, 171])
+        #expect(Hex.encode([0, 255, 171]) == "00ffab")
+        #expect(Hex.decode("0") == nil)
+        #expect(Hex.decode("0g") == nil)
+        #expect(Hex.decode("") == [])
+    }
+}
+
+@Suite struct SigningKeyTests {
+    @Test(arguments: [SignatureAlgorithm.es256, .rs256])
+    func `a signature holds for its message and its key only`(_ algorithm: SignatureAlgorithm) {
+        let key = SigningKey.generate(algorithm)
+        let signature = key.sign([1, 2, 3])
+        #expect(algorithm == .rs256 || signature.count == 64)
+        #expect(key.verifyingKey.isValid(signature: signature, of: [1, 2, 3]))
+        #expect(!key.verifyingKey.isValid(signature: signature, of: [1, 2, 4]))
+        #expect(!SigningKey.generate(algorithm).verifyingKey.isValid(signature: signature, of: [1, 2, 3]))
+        #expect(!key.verifyingKey.isValid(signature: [], of: [1, 2, 3]))
+    }
+
+    @Test func `a key survives its file`() throws {
+        let key = SigningKey.generate(.es256)
+        let read = try SigningKey(pem: key.pem, algorithm: .es256)
+        #expect(key.verifyingKey.isValid(signature: read.sign([7]), of: [7]))
+    }
+
+    @Test func `a key of the wrong kind says which kind is needed`() {
+        #expect(throws: KeyError.wrongKind(expected: .es256)) {
+            try SigningKey(pem: SigningKey.generate(.rs256).pem, algorithm: .es256)
+        }
+        #expect(throws: KeyError.wrongKind(expected: .rs256)) {
+            try SigningKey(pem: SigningKey.generate(.es256).pem, algorithm: .rs256)
+        }
+        #expect(throws: KeyError.self) { try SigningKey(pem: Array("no key".utf8), algorithm: .es256) }
+        #expect(throws: KeyError.self) { try SigningKey(pem: [], algorithm: .es256) }
+    }
+
+    @Test func `keys print as redacted`() {
+        let key = SigningKey.generate(.es256)
+        #expect("\(key)" == "<redacted>" && String(reflecting: key) == "<redacted>")
+        let secret = SecretBytes(Array("secret".utf8))
+        #expect("\(secret)" == "<redacted>")
+        var dumped = ""
+        dump(secret, to: &dumped)
+        #expect(!dumped.contains("secret") && !dumped.contains("115"))
+    }
+}
+
+@Suite struct PKCS12Tests {
+    private let authority = CertificateAuthority(name: "test")
+
+    @Test func `a certificate survives its file`() throws {
+        let certified = authority.issue(subject: "client", purpose: .client, validFor: 1000)
+        let file = PKCS12.pack(certified, password: "pass word")
+        let read = try PKCS12.open(file, password: SecretBytes(Array("pass word".utf8)))
+        #expect(read.notAfter == certified.notAfter)
+        #expect(!read.certificates.isEmpty && read.privateKey.count > 0)
+    }
+
+    @Test func `a wrong password, another file and a cut one are told apart`() {
+        let file = PKCS12.pack(authority.issue(subject: "c", purpose: .client), password: "right")
+        #expect(throws: PKCS12Error.wrongPassword) { try PKCS12.open(file, password: SecretBytes(Array("wrong".utf8))) }
+        #expect(throws: PKCS12Error.notPKCS12) {
+            try PKCS12.open(Array("text".utf8), password: SecretBytes(Array("right".utf8)))
+        }
+        #expect(throws: PKCS12Error.notPKCS12) {
+            try PKCS12.open(Array(file.prefix(100)), password: SecretBytes(Array("right".utf8)))
+        }
+    }
+}
+
+@Suite struct SealingTests {
+    @Test func `a ciphertext that was altered is not opened`() throws {
+        let key = [UInt8](repeating: 1, count: 32)
+        let nonce = [UInt8](repeating: 2, count: 12)
+        var sealed = try #require(AES256GCM.seal([1, 2, 3], key: key, nonce: nonce))
+        #expect(AES256GCM.open(sealed, key: key, nonce: nonce) == [1, 2, 3])
+        sealed[0] ^= 1
+        #expect(AES256GCM.open(sealed, key: key, nonce: nonce) == nil)
+        #expect(AES256GCM.open([1], key: key, nonce: nonce) == nil)
+    }
+
+    @Test func `wrong lengths are refused`() {
+        #expect(AES256CBC.encrypt([1], key: [UInt8](repeating: 1, count: 32), iv: [UInt8](repeating: 1, count: 16)) == nil)
+        #expect(AES256CBC.encrypt([], key: [1], iv: [UInt8](repeating: 1, count: 16)) == nil)
+        #expect(AES256GCM.seal([1], key: [1], nonce: [UInt8](repeating: 1, count: 12)) == nil)
+    }
+}
+
+@Suite struct PseudonymTests {
+    @Test func `a token has one name a day and another the next`() {
+        var names = Pseudonyms()
+        let token = Array("token".utf8)
+        let today = names.name(of: token, at: 86_400 * 100)
+        #expect(today == names.name(of: token, at: 86_400 * 100 + 86_399))
+        #expect(today != names.name(of: token, at: 86_400 * 101))
+        #expect(today != names.name(of: Array("other".utf8), at: 86_400 * 100))
+        var others = Pseudonyms()
+        #expect(today != others.name(of: token, at: 86_400 * 100))
+    }
+}

@@ -1,0 +1,247 @@
+import Cryptography
+import Foundation
+import Testing
+
+@testable import TNP
+
+@Suite struct VectorTests {
+    @Test(arguments: Vectors.all.messages.indices)
+    func `every message vector means what it says and is written byte for byte`(_ index: Int) throws {
+        let vector = Vectors.all.messages[index]
+        let bytes = hex(vector.bytes)
+        var decoder = FrameDecoder(maximumLength: 65_536)
+        decoder.append(bytes)
+        let frame = try #require(try decoder.next())
+        #expect(!decoder.isWithinFrame)
+        var written: [UInt8] = []
+        switch try Message(frame) {
+        case .hello(let hello):
+            #expect(vector.type == "HELLO")
+            #expect(hello.lowestVersion == vector.lowest)
+            #expect(hello.highestVersion == vector.highest)
+            #expect(hello.agent == vector.agent)
+            written.append(hello)
+        case .welcome(let welcome):
+            #expect(vector.type == "WELCOME")
+            #expect(welcome.version == vector.version)
+            #expect(welcome.features.rawValue == vector.features)
+            #expect(welcome.maximumFrame == vector.max_frame)
+            #expect(welcome.maximumInFlight == vector.max_in_flight)
+            #expect(welcome.idleTimeout == vector.idle_timeout)
+            #expect(String(welcome.serverTime) == vector.server_time)
+            #expect(welcome.puzzle.seed == hex(vector.puzzle?.seed ?? ""))
+            #expect(welcome.puzzle.effort == vector.puzzle?.effort)
+            #expect(welcome.puzzle.lifetime == vector.puzzle?.lifetime)
+            #expect(welcome.routes == vector.routes)
+            written.append(welcome)
+        case .submit(let fields):
+            #expect(vector.type == "SUBMIT")
+            written = try checkSubmission(fields, vector) ?? bytes
+        case .result(let result):
+            #expect(vector.type == "RESULT")
+            #expect(result.request == vector.request)
+            #expect(result.outcome.kind.rawValue == vector.outcome)
+            #expect(result.outcome.reason.rawValue == vector.reason)
+            #expect(result.outcome.retryAfter == vector.retry_after)
+            #expect(result.outcome.providerID == vector.provider_id)
+            #expect(result.outcome.text == vector.text)
+            #expect(result.outcome.goneSince.map { String($0) } == vector.gone_since)
+            #expect(result.outcome.left == vector.left)
+            #expect(result.outcome.fullIn == vector.full_in)
+            written.append(result)
+            if vector.unknown != nil { written = bytes }
+        case .ping(let opaque):
+            #expect(vector.type == "PING")
+            #expect(Array(opaque) == hex(vector.opaque ?? ""))
+            written.append(ping: opaque)
+        case .pong(let opaque):
+            #expect(vector.type == "PONG")
+            #expect(Array(opaque) == hex(vector.opaque ?? ""))
+            written.append(pong: opaque)
+        case .puzzle(let puzzle):
+            #expect(vector.type == "PUZZLE")
+            #expect(puzzle.seed == hex(vector.seed ?? ""))
+            #expect(puzzle.effort == vector.effort)
+            #expect(puzzle.lifetime == vector.lifetime)
+            written.append(puzzle)
+        case .goAway(let goAway):
+            #expect(vector.type == "GOAWAY")
+            #expect(goAway.code.rawValue == vector.code)
+            #expect(goAway.retryAfter == vector.retry_after)
+            #expect(goAway.text == vector.text)
+            written.append(goAway)
+        case .skipped: Issue.record("\(vector.name) was skipped")
+        }
+        #expect(Hex.encode(written) == vector.bytes, "\(vector.name)")
+    }
+
+    /// - Returns: the submission written again; nil where the vector spells out a default or has unknown fields, which
+    ///   our own writing leaves out.
+    private func checkSubmission(_ fields: SubmissionFields, _ vector: Vectors.MessageVector) throws -> [UInt8]? {
+        let format: EnvelopeFormat = hex(vector.iv ?? "").count == 12 ? .sealed : .pipe
+        let submission = try fields.checked(format: format)
+        let envelope = submission.envelope
+        #expect(submission.request == vector.request)
+        #expect(envelope.magic.rawValue == vector.magic)
+        #expect(String(decoding: envelope.deviceToken, as: UTF8.self) == vector.device_token)
+        #expect(Array(envelope.iv) == hex(vector.iv ?? ""))
+        #expect(Array(envelope.ciphertext) == hex(vector.ciphertext ?? ""))
+        #expect(envelope.ttl == vector.ttl ?? Envelope.longestTTL)
+        #expect(envelope.priority.rawValue == vector.priority ?? 10)
+        #expect(envelope.sound == (vector.sound ?? 1 == 1))
+        #expect(envelope.collapseID.map { String(decoding: $0, as: UTF8.self) } == vector.collapse_id)
+        #expect(submission.acceptQueued == (vector.accept_queued == 1))
+        #expect(String(decoding: envelope.app, as: UTF8.self) == vector.app ?? "")
+        #expect(submission.proof?.seedPrefix == vector.proof.map { hex($0.seed_prefix) })
+        #expect(submission.proof?.effort == vector.proof?.effort)
+        #expect(submission.proof.map { String($0.nonce) } == vector.proof?.nonce)
+        #expect(submission.signature.map { Array($0.key) } == vector.sender_key.map(hex))
+        #expect(submission.signature.map { Array($0.signature) } == vector.signature.map(hex))
+        let spellsOutDefaults =
+            vector.ttl == Envelope.longestTTL || vector.priority == 10 || vector.sound == 1 || vector.accept_queued == 0
+        if spellsOutDefaults || vector.unknown != nil { return nil }
+        var written: [UInt8] = []
+        written.append(submission)
+        return written
+    }
+
+    @Test(arguments: Vectors.all.messages.indices)
+    func `a message comes out the same in whatever pieces it came`(_ index: Int) throws {
+        let bytes = hex(Vectors.all.messages[index].bytes)
+        for size in [1, 2, 3, 5, 7, 64, 1000] {
+            var decoder = FrameDecoder(maximumLength: 65_536)
+            var frames: [Frame] = []
+            for start in stride(from: 0, to: bytes.count, by: size) {
+                decoder.append(bytes[start..<min(start + size, bytes.count)])
+                while let frame = try decoder.next() { frames.append(frame) }
+            }
+            #expect(frames.count == 1)
+            #expect(frames.first?.type == bytes[4])
+            #expect(frames.first.map { Array($0.payload) } == Array(bytes[5...]))
+        }
+    }
+
+    @Test(arguments: Vectors.all.digests.indices)
+    func `an envelope has its digest, its apns-id and its collapse id`(_ index: Int) throws {
+        let vector = Vectors.all.digests[index]
+        let iv = hex(vector.iv)
+        let envelope = try Envelope(
+            app: Array(vector.app.utf8)[...], magic: #require(Magic(rawValue: vector.magic)),
+            deviceToken: Array(vector.device_token.utf8)[...], iv: iv[...], ciphertext: hex(vector.ciphertext)[...],
+            format: iv.count == 12 ? .sealed : .pipe)
+        #expect(Hex.encode(envelope.digest.bytes) == vector.digest)
+        #expect(String(decoding: envelope.apnsID, as: UTF8.self) == vector.apns_id)
+        #expect(String(decoding: envelope.effectiveCollapseID, as: UTF8.self) == vector.collapse_id)
+    }
+
+    @Test(arguments: Vectors.all.puzzles.indices)
+    func `a proof holds or not`(_ index: Int) throws {
+        let vector = Vectors.all.puzzles[index]
+        let digest = try #require(Digest256(hex(vector.digest)))
+        let nonce = try #require(UInt64(vector.nonce))
+        let hash = Puzzle.hash(seed: hex(vector.seed), digest: digest, effort: vector.effort, nonce: nonce)
+        #expect(String(hash, radix: 16) == String(UInt64(vector.hash, radix: 16) ?? 0, radix: 16))
+        let puzzle = Puzzle(seed: hex(vector.seed), effort: vector.effort, lifetime: 60)
+        let proof = Proof(seedPrefix: Array(hex(vector.seed).prefix(4)), effort: vector.effort, nonce: nonce)
+        #expect(puzzle.holds(proof, for: digest) == vector.holds)
+        var other = puzzle
+        other.seed[0] ^= 1
+        #expect(!other.holds(proof, for: digest))
+    }
+
+    @Test(arguments: Vectors.all.puzzles.indices.filter { Vectors.all.puzzles[$0].name.hasSuffix("smallest nonce") })
+    func `solving finds the smallest nonce`(_ index: Int) throws {
+        let vector = Vectors.all.puzzles[index]
+        let puzzle = Puzzle(seed: hex(vector.seed), effort: vector.effort, lifetime: 60)
+        let proof = try puzzle.solve(for: #require(Digest256(hex(vector.digest))), tries: 1_000_000)
+        #expect(proof.map { String($0.nonce) } == vector.nonce)
+        #expect(try puzzle.solve(for: #require(Digest256(hex(vector.digest))), tries: #require(proof).nonce) == nil)
+    }
+
+    @Test func `an effort's bound is the largest hash that solves it`() {
+        for effort: UInt32 in [1, 2, 3, 1000, 20_000, .max] {
+            let bound = UInt64.max / UInt64(effort)
+            #expect(Puzzle.isSolved(hash: bound, effort: effort))
+            if bound < .max { #expect(!Puzzle.isSolved(hash: bound + 1, effort: effort)) }
+        }
+    }
+
+    @Test func `a proof that claims no effort never holds`() throws {
+        let digest = BLAKE2b.hash256([1])
+        let puzzle = Puzzle(seed: [UInt8](repeating: 7, count: 16), effort: 0, lifetime: 60)
+        #expect(!puzzle.holds(Proof(seedPrefix: [7, 7, 7, 7], effort: 0, nonce: 0), for: digest))
+    }
+
+    @Test(arguments: Vectors.all.signatures.indices)
+    func `a sender's signature holds or not`(_ index: Int) throws {
+        let vector = Vectors.all.signatures[index]
+        let digest = try #require(Digest256(hex(vector.digest)))
+        let shown = SenderSignature(key: hex(vector.sender_key)[...], signature: hex(vector.signature)[...])
+        #expect(shown.isValid(for: digest) == vector.holds)
+        if vector.holds, let key = Ed25519.PrivateKey(seed: hex(vector.private_seed)) {
+            #expect(SenderSignature(of: digest, by: key) == shown)
+        }
+    }
+
+    @Test(arguments: Vectors.all.sealing.indices)
+    func `the phone gets what the app's phones open`(_ index: Int) throws {
+        let vector = Vectors.all.sealing[index]
+        let isPipe = vector.format == "pipe"
+        let iv = isPipe ? Array(vector.iv.utf8) : hex(vector.iv)
+        let key = isPipe ? Array(vector.key.utf8) : hex(vector.key)
+        let clearText = Array(vector.plaintext.utf8)
+        let padded = clearText + [UInt8](repeating: 32, count: (16 - clearText.count % 16) % 16)
+        let ciphertext =
+            isPipe
+            ? AES256CBC.encrypt(padded, key: key, iv: iv) : AES256GCM.seal(clearText, key: key, nonce: iv)
+        #expect(ciphertext.map { Hex.encode($0) } == vector.ciphertext)
+        let magic = vector.delivered.hasPrefix("BisqMessageAndroid") ? "BisqMessageAndroid" : "BisqMessageiOS"
+        let envelope = try Envelope(
+            magic: .iOS, deviceToken: Array("ab".utf8)[...], iv: iv[...], ciphertext: hex(vector.ciphertext)[...],
+            format: isPipe ? .pipe : .sealed)
+        var json = [UInt8(ascii: "\"")]
+        envelope.appendDeliveredJSON(format: isPipe ? .pipe : .sealed, messageMagic: Array(magic.utf8), to: &json)
+        json.append(UInt8(ascii: "\""))
+        #expect(try JSONDecoder().decode(String.self, from: Data(json)) == vector.delivered)
+    }
+
+    @Test(arguments: Vectors.all.rejected.indices)
+    func `a submission with one fault is rejected for it`(_ index: Int) throws {
+        let vector = Vectors.all.rejected[index]
+        var decoder = FrameDecoder(maximumLength: 65_536)
+        decoder.append(hex(vector.bytes))
+        let frame = try #require(try decoder.next())
+        guard case .submit(let fields) = try Message(frame) else {
+            Issue.record("not a SUBMIT")
+            return
+        }
+        let rejection = #expect(throws: Rejection.self) {
+            try fields.checked(format: #require(EnvelopeFormat(rawValue: vector.format)))
+        }
+        #expect(rejection?.reason.rawValue == vector.reason, "\(vector.name)")
+    }
+
+    @Test func `a second implementation reproduces every vector`() throws {
+        let script = Vectors.file.deletingLastPathComponent().appending(path: "tnp1.py").path()
+        let pythons = ["/usr/bin/env python3", "/usr/bin/python3"].map { $0.split(separator: " ").map { String($0) } }
+        func run(_ command: [String]) throws -> (status: Int32, output: String) {
+            let process = Process()
+            process.executableURL = URL(filePath: command[0])
+            process.arguments = Array(command.dropFirst())
+            let pipe = Pipe()
+            process.standardOutput = pipe
+            process.standardError = pipe
+            try process.run()
+            let output = pipe.fileHandleForReading.readDataToEndOfFile()
+            process.waitUntilExit()
+            return (process.terminationStatus, String(decoding: output, as: UTF8.self))
+        }
+        guard let python = try pythons.first(where: { try run($0 + ["-c", "import cryptography"]).status == 0 }) else {
+            print("SKIPPED: no python3 with the package cryptography; the second implementation was not run")
+            return
+        }
+        let result = try run(python + [script, "--check", Vectors.file.path()])
+        #expect(result.status == 0, "\(result.output)")
+        #expect(result.output.contains("messages: \(Vectors.all.messages.count) ok"), "\(result.output)")
+    }
+}

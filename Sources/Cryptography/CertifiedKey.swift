@@ -1,7 +1,7 @@
 import COpenSSL
 
 /// A certificate with its chain and private key, as TLS uses it. Prints as `<redacted>`.
-public struct CertifiedKey: Sendable, CustomStringConvertible, CustomReflectable {
+public struct CertifiedKey: Sendable, Redacted {
     /// The leaf and then its issuers, in PEM form.
     public let certificates: [UInt8]
     /// The private key in PEM form.
@@ -14,9 +14,6 @@ public struct CertifiedKey: Sendable, CustomStringConvertible, CustomReflectable
         self.privateKey = privateKey
         self.notAfter = notAfter
     }
-
-    public var description: String { "<redacted>" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// Why a `.p12` file could not be opened.

@@ -1,7 +1,7 @@
 import CSodium
 
 /// Bytes that must not leak: in locked memory between guard pages, wiped when released, and printed as `<redacted>`.
-public final class SecretBytes: @unchecked Sendable, CustomStringConvertible, CustomReflectable {
+public final class SecretBytes: @unchecked Sendable, Redacted {
     // Unchecked: the memory is written once, in init, and only read until deinit.
     private let memory: UnsafeMutableRawBufferPointer
 
@@ -34,7 +34,4 @@ public final class SecretBytes: @unchecked Sendable, CustomStringConvertible, Cu
     func withUnsafeBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
         try body(UnsafeRawBufferPointer(memory))
     }
-
-    public var description: String { "<redacted>" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

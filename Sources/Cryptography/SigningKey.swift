@@ -25,7 +25,7 @@ public enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
 }
 
 /// A private key that signs JSON Web Tokens. Prints as `<redacted>`.
-public final class SigningKey: @unchecked Sendable, CustomStringConvertible, CustomReflectable {
+public final class SigningKey: @unchecked Sendable, Redacted {
     // Unchecked: an EVP_PKEY is not changed after init, and OpenSSL counts its references atomically.
     private let key: OpaquePointer
     /// What its signatures are.
@@ -97,9 +97,6 @@ public final class SigningKey: @unchecked Sendable, CustomStringConvertible, Cus
             return EVP_PKEY_get_base_id(key) == EVP_PKEY_RSA && EVP_PKEY_get_bits(key) >= 2048
         }
     }
-
-    public var description: String { "<redacted>" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// A public key that checks signatures.

@@ -6,7 +6,8 @@ import Glibc
 public protocol ByteStreamHandler: AnyObject {
     /// Bytes came; they are only lent for the length of the call, and all of them are taken.
     func stream(_ stream: ByteStream, received bytes: RawSpan)
-    /// What was written has gone out, down to ``ByteStream/lowWater``.
+    /// What was written has gone out, down to a quarter of ``ByteStream/highWater``; also comes when the stream is
+    /// connected.
     func streamDrained(_ stream: ByteStream)
     /// The stream is over. Comes once, and not after the handler's own side closed it.
     func stream(_ stream: ByteStream, ended reason: StreamError)
@@ -19,12 +20,10 @@ extension ByteStreamHandler {
 /// A stream of bytes in both directions over TCP, a unix socket or TLS, on one event loop.
 ///
 /// Back-pressure works both ways: bytes are read only while the handler takes them, and a peer that does not read what
-/// we write is not read from either, from ``highWater`` bytes of unsent output down to ``lowWater``.
+/// we write is not read from either, from ``highWater`` bytes of unsent output down to a quarter of that.
 public final class ByteStream {
-    /// Unsent bytes from which nothing is read from the peer any more.
+    /// Unsent bytes from which nothing is read from the peer any more, where nothing else is said.
     public static let highWater = 256 * 1024
-    /// Unsent bytes at which reading goes on, and the handler hears that the stream has drained.
-    public static let lowWater = 64 * 1024
     private static let largestRead = 64 * 1024
     /// How long ``finish()`` waits for the peer to take what was written and to close.
     public static let lingerTime = Duration.seconds(2)
@@ -33,6 +32,9 @@ public final class ByteStream {
     public let loop: EventLoop
     /// Who hears of this stream; not retained.
     public weak var handler: (any ByteStreamHandler)?
+    /// Unsent bytes from which nothing is read from the peer any more; at a quarter of them reading goes on.
+    public var highWater = ByteStream.highWater { didSet { bufferevent.map(setWaterMarks) } }
+    private var lowWater: Int { highWater / 4 }
 
     private enum State { case connecting, open, lingering, ended }
     private var state: State
@@ -40,8 +42,10 @@ public final class ByteStream {
     private var context: TLSContext?
     private var heldBack = false
     private var pausedByHandler = false
+    private var isDelivering = false
     private var lingerTimer: Timer?
     private var lingerer: ByteStream?
+    private var whenFinished: (() -> Void)?
     /// Why the stream ended, for those who come too late to have been told.
     public private(set) var endReason: StreamError?
 
@@ -87,8 +91,13 @@ public final class ByteStream {
             Unmanaged.passUnretained(self).toOpaque())
         bufferevent_set_max_single_read(new, Self.largestRead)
         bufferevent_set_max_single_write(new, Self.highWater)
-        bufferevent_setwatermark(new, Int16(EV_WRITE), Self.lowWater, 0)
+        setWaterMarks(new)
+        if state == .open { noDelay() }
         bufferevent_enable(new, Int16(EV_READ | EV_WRITE))
+    }
+
+    private func setWaterMarks(_ bufferevent: OpaquePointer) {
+        bufferevent_setwatermark(bufferevent, Int16(EV_WRITE), lowWater, 0)
     }
 
     private static func of(_ context: UnsafeMutableRawPointer?) -> ByteStream {
@@ -118,7 +127,7 @@ public final class ByteStream {
     public func write(_ bytes: RawSpan) {
         guard state == .open, let bufferevent else { return }
         bytes.withUnsafeBytes { _ = bufferevent_write(bufferevent, $0.baseAddress, $0.count) }
-        if !heldBack, unsent > Self.highWater {
+        if !heldBack, unsent > highWater {
             heldBack = true
             updateReading()
         }
@@ -152,7 +161,17 @@ public final class ByteStream {
         }
     }
 
+    /// Puts bytes in front of those that wait to be read.
+    func prepend(_ bytes: [UInt8]) {
+        guard let bufferevent, !bytes.isEmpty else { return }
+        evbuffer_prepend(bufferevent_get_input(bufferevent), bytes, bytes.count)
+    }
+
     private func readable() {
+        // A handler may resume the stream while it is being told: what is left is told when it returns.
+        guard !isDelivering else { return }
+        isDelivering = true
+        defer { isDelivering = false }
         while let bufferevent, state != .ended, !pausedByHandler || state == .lingering {
             let input = bufferevent_get_input(bufferevent)
             let length = evbuffer_get_contiguous_space(input)
@@ -167,7 +186,7 @@ public final class ByteStream {
     }
 
     private func writable() {
-        if heldBack, unsent <= Self.lowWater {
+        if heldBack, unsent <= lowWater {
             heldBack = false
             updateReading()
             readable()
@@ -192,6 +211,8 @@ public final class ByteStream {
         guard let bufferevent else { return }
         if events & Int32(BEV_EVENT_EOF) != 0 {
             readable()
+            // Half closed: what we still have to say is said first.
+            if state == .lingering, unsent > 0 { return }
             end(.closed)
         } else if events & Int32(BEV_EVENT_ERROR) != 0 {
             end(.ofFailed(bufferevent))
@@ -213,9 +234,14 @@ public final class ByteStream {
 
     /// Ends the stream after what was written has been sent: our side is closed, and the peer then has a little time
     /// to read it (``lingerTime``) while what it still sends is dropped. Without that wait a TCP reset could overtake
-    /// our last words. The handler hears nothing.
-    public func finish() {
-        guard state == .open else { return close() }
+    /// our last words. The handler hears nothing; `done` is called when the stream is over.
+    public func finish(then done: (() -> Void)? = nil) {
+        guard state == .open else {
+            close()
+            done?()
+            return
+        }
+        whenFinished = done
         state = .lingering
         handler = nil
         lingerer = self
@@ -247,6 +273,8 @@ public final class ByteStream {
         lingerTimer = nil
         release()
         if tellingHandler { handler?.stream(self, ended: reason) }
+        whenFinished?()
+        whenFinished = nil
         lingerer = nil
     }
 

@@ -37,6 +37,7 @@ extension EventLoop {
             try await reader.negotiateSOCKS5(host: name, port: port, credentials: credentials)
             stream = reader.stream
             stream.pauseReading()
+            reader.giveBack()
         case (.tcp(let name, _), nil):
             host = name
             stream = try await connect(to: endpoint, deadline: deadline)
@@ -47,6 +48,7 @@ extension EventLoop {
             stream.startTLS(tls, host: host)
             try await reader.connected()
         }
+        if let reason = stream.endReason { throw reason }
         return stream
     }
 
@@ -61,10 +63,14 @@ extension EventLoop {
         case .tcp(let host, let port): addresses = try await resolve(host, port: port)
         }
         var failure = StreamError.closed
-        for address in addresses {
+        for (index, address) in addresses.enumerated() {
             if deadline.hasPassed { throw .timedOut }
             let stream = ByteStream(loop: self, connectingTo: address)
             deadline.guarded = stream
+            // One address that swallows everything leaves time for the others.
+            let share = Deadline(on: self, after: deadline.left / (addresses.count - index))
+            share.guarded = stream
+            defer { share.cancel() }
             let reader = StreamReader(stream, pausesWhenConnected: true)
             do {
                 try await reader.connected()
@@ -80,8 +86,12 @@ private final class Deadline {
     private(set) var hasPassed = false
     weak var guarded: ByteStream?
     private var timer: Timer?
+    private let end: MonotonicTime
+
+    var left: Duration { end - .now }
 
     init(on loop: EventLoop, after timeout: Duration) {
+        end = .now + timeout
         let timer = Timer(on: loop) { [unowned self] in
             hasPassed = true
             guarded?.fail(.timedOut)

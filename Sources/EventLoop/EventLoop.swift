@@ -44,6 +44,10 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
             { argument in
                 let box = Unmanaged<StartBox>.fromOpaque(argument!).takeRetainedValue()
                 clibevent_name_thread(box.name)
+                // A thread begins with its maker's mask, and Swift's own threads block everything.
+                var none = sigset_t()
+                sigemptyset(&none)
+                pthread_sigmask(SIG_SETMASK, &none, nil)
                 box.loop.threadIdentity.store(UInt(pthread_self()), ordering: .releasing)
                 box.loop.run()
                 return nil
@@ -60,12 +64,17 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
         }
     }
 
-    /// Ends the loop after its present turn and waits for its thread. Callable from any thread but its own.
+    /// Ends the loop after its present turn and waits for its thread; jobs that are queued then never run. Callable from
+    /// any thread but its own. A loop that is never stopped runs as long as the process.
     public func stop() {
         precondition(!isOnLoop, "a loop cannot wait for its own end")
         guard !stopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
         event_active(wakeUp, 0, 0)
         pthread_join(thread, nil)
+    }
+
+    deinit {
+        // Whatever is still tied to the base holds the loop, so that nothing is left when it goes.
         if let resolver { evdns_base_free(resolver, 0) }
         event_free(wakeUp)
         event_base_free(base)

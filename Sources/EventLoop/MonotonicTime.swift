@@ -32,7 +32,9 @@ extension Duration {
     /// The duration in whole nanoseconds; zero where it is negative.
     var wholeNanoseconds: UInt64 {
         let (seconds, attoseconds) = components
-        return seconds < 0 ? 0 : UInt64(seconds) * 1_000_000_000 + UInt64(max(attoseconds, 0) / 1_000_000_000)
+        // Centuries are for ever, and do not overflow.
+        return seconds < 0
+            ? 0 : UInt64(min(seconds, 1 << 33)) * 1_000_000_000 + UInt64(max(attoseconds, 0) / 1_000_000_000)
     }
 
     /// The same as C has it.

@@ -3,12 +3,14 @@ import CLibevent
 /// Tells of a signal to the process, on the loop, for as long as it is kept. libevent serves signals on one loop of a
 /// process only: use the same loop for all of them.
 public final class SignalWatch {
+    private let loop: EventLoop
     private let received: () -> Void
     private var event: OpaquePointer?
 
     /// Calls `received` on the loop whenever the process gets `signal`.
     public init(_ signal: Int32, on loop: EventLoop, received: @escaping () -> Void) {
         loop.preconditionOnLoop()
+        self.loop = loop
         self.received = received
         event = event_new(
             loop.base, signal, Int16(EV_SIGNAL | EV_PERSIST),

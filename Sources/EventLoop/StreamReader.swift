@@ -33,6 +33,7 @@ public final class StreamReader: ByteStreamHandler {
             if let ended { throw ended }
             await change()
         }
+        if let ended { throw ended }
     }
 
     /// The next `count` bytes.
@@ -101,6 +102,12 @@ public final class StreamReader: ByteStreamHandler {
     public func stream(_ stream: ByteStream, ended reason: StreamError) {
         ended = ended ?? reason
         wake()
+    }
+
+    /// Gives back what was read and not asked for: the next handler gets it first.
+    func giveBack() {
+        stream.prepend(buffer)
+        buffer = []
     }
 
     /// Forgets that the stream was connected: TLS begins on it.

@@ -17,7 +17,9 @@ public final class TLSContext: @unchecked Sendable {
     private let wireProtocols: [UInt8]
 
     /// A certificate chain with its private key, both in PEM form.
-    public struct Identity {
+    public struct Identity: CustomStringConvertible, CustomReflectable {
+        public var description: String { "<redacted>" }
+        public var customMirror: Mirror { Mirror(self, children: []) }
         let certificates: [UInt8]
         let privateKey: [UInt8]
 
@@ -92,11 +94,16 @@ public final class TLSContext: @unchecked Sendable {
     func newConnection(verifying host: String?) -> OpaquePointer? {
         guard let ssl = SSL_new(handle) else { return nil }
         if let host {
+            let isSet: Bool
             if SocketAddress(numericHost: host, port: 0) != nil {
-                X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host)
+                isSet = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
             } else {
-                _ = cssl_set_sni(ssl, host)
-                SSL_set1_host(ssl, host)
+                isSet = !host.isEmpty && cssl_set_sni(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1
+            }
+            // Without a name to verify, anyone's certificate would do.
+            guard isSet else {
+                SSL_free(ssl)
+                return nil
             }
         }
         return ssl
@@ -135,15 +142,17 @@ public final class TLSContext: @unchecked Sendable {
 
     private func use(_ identity: Identity) throws {
         var isLeaf = true
+        var isUsed = false
         let found = try Self.certificates(in: identity.certificates) { certificate in
             if isLeaf {
-                SSL_CTX_use_certificate(handle, certificate)
+                isUsed = SSL_CTX_use_certificate(handle, certificate) == 1
             } else {
                 _ = cssl_ctx_add_chain(handle, certificate)
             }
             isLeaf = false
         }
         guard found > 0 else { throw SetUpError(description: "no certificate in PEM form") }
+        guard isUsed else { throw SetUpError(description: "OpenSSL does not take the certificate: \(Self.reason())") }
         let key = identity.privateKey.withUnsafeBytes { buffer -> OpaquePointer? in
             let bio = BIO_new_mem_buf(buffer.baseAddress, Int32(buffer.count))
             defer { BIO_free(bio) }

@@ -24,6 +24,7 @@ public final class ClientConnection: SessionEvents {
     private struct Slot {
         var continuation: UnsafeContinuation<Result<Response, RequestFailure>, Never>?
         var stream: Int32 = 0
+        var started = MonotonicTime(nanoseconds: 0)
         var deadline = MonotonicTime(nanoseconds: 0)
         var body: [UInt8] = []
         var bodySent = 0
@@ -32,8 +33,7 @@ public final class ClientConnection: SessionEvents {
         var response = Response(status: 0)
     }
 
-    /// The owner; not retained.
-    public weak var owner: (any ClientConnectionOwner)?
+    private weak var owner: (any ClientConnectionOwner)?
     private let loop: EventLoop
     private var session: Session!
     private var slots: [Slot] = []
@@ -47,8 +47,12 @@ public final class ClientConnection: SessionEvents {
     /// Whether the server has said that it goes away.
     public private(set) var isGoingAway = false
 
-    /// Speaks HTTP/2 on `stream`, which must be open.
-    public init(_ stream: ByteStream) {
+    /// Whether the server has ever answered a request here.
+    public private(set) var hasAnswered = false
+
+    /// Speaks HTTP/2 on `stream`, which must be open. The owner is not retained.
+    public init(_ stream: ByteStream, owner: (any ClientConnectionOwner)?) {
+        self.owner = owner
         loop = stream.loop
         session = Session(
             stream, role: .client,
@@ -99,7 +103,8 @@ public final class ClientConnection: SessionEvents {
         let slot = free.popLast() ?? slots.count
         if slot == slots.count { slots.append(Slot()) }
         slots[slot].continuation = continuation
-        slots[slot].deadline = .now + timeout
+        slots[slot].started = .now
+        slots[slot].deadline = slots[slot].started + timeout
         slots[slot].body = request.body
         inFlight += 1
         let stream = Session.withFields(request.headers, isFirst: !hasSent) { fields, count in
@@ -110,6 +115,8 @@ public final class ClientConnection: SessionEvents {
         }
         hasSent = true
         guard stream > 0 else {
+            // Out of stream numbers: another connection has to take over.
+            leave(reason: Session.reason(Int(stream)))
             return finish(slot, .failure(.notProcessed(.connectionLost(Session.reason(Int(stream))))), freeing: true)
         }
         slots[slot].stream = stream
@@ -140,10 +147,14 @@ public final class ClientConnection: SessionEvents {
         sweeping = inFlight > 0
         guard sweeping else { return }
         let now = MonotonicTime.now
+        var isSilent = false
         for slot in slots.indices where slots[slot].continuation != nil && slots[slot].deadline <= now {
+            isSilent = isSilent || (slots[slot].isSent && session.lastReceived < slots[slot].started)
             reset(slot)
             finish(slot, .failure(failure(slot, .timedOut)))
         }
+        // Nothing at all since the request went out: not a slow server but a dead connection.
+        if isSilent { return session.fail("the server no longer answers") }
         sweep?.start(after: Self.deadlineResolution)
     }
 
@@ -184,6 +195,7 @@ public final class ClientConnection: SessionEvents {
     }
 
     func session(endOf stream: Int32, slot: Int) {
+        hasAnswered = true
         finish(slot, .success(slots[slot].response))
         // The answer came before the end of our body: nobody wants the rest.
         if slots[slot].bodySent < slots[slot].body.count { reset(slot) }
@@ -201,9 +213,18 @@ public final class ClientConnection: SessionEvents {
     }
 
     func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {
-        isGoingAway = true
         let words = String(decoding: debugData.prefix(200), as: UTF8.self)
-        owner?.connectionIsGoingAway(self, reason: words.isEmpty ? "GOAWAY with code \(code)" : words)
+        leave(reason: words.isEmpty ? "GOAWAY with code \(code)" : words)
+        // What still waits for a place would wait until a stream ends.
+        for slot in slots.indices where slots[slot].continuation != nil && !slots[slot].isSent {
+            reset(slot)
+            finish(slot, .failure(.notProcessed(.goAway)))
+        }
+    }
+
+    private func leave(reason: String) {
+        isGoingAway = true
+        owner?.connectionIsGoingAway(self, reason: reason)
     }
 
     func sessionSettingsChanged() {}

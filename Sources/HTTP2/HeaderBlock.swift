@@ -1,6 +1,14 @@
+/// What may carry a credential or a token: prints as `<redacted>`.
+public protocol RedactedContent: CustomStringConvertible, CustomReflectable {}
+
+extension RedactedContent {
+    public var description: String { "<redacted>" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
 /// Header fields in the order they were added, in one buffer. A block that is the same for all requests is made once;
 /// a copy of it takes what differs.
-public struct HeaderBlock: Sendable {
+public struct HeaderBlock: Sendable, RedactedContent {
     /// What HPACK may do with a field (RFC 7541 §6.2).
     public enum Indexing: Sendable {
         /// Goes into the peer's table: for values that come again.

@@ -1,5 +1,5 @@
 /// A request with all of its body.
-public struct Request: Sendable {
+public struct Request: Sendable, RedactedContent {
     /// Pseudo-header fields first (RFC 9113 §8.3).
     public var headers: HeaderBlock
     public var body: [UInt8]
@@ -12,7 +12,7 @@ public struct Request: Sendable {
 }
 
 /// An answer with all of its body.
-public struct Response: Sendable {
+public struct Response: Sendable, RedactedContent {
     /// The HTTP status code.
     public var status: Int
     /// Without the pseudo-header fields.

@@ -2,7 +2,7 @@ import CNGHTTP2
 import EventLoop
 
 /// A request that a server got, whole.
-public struct ServerRequest: Sendable {
+public struct ServerRequest: Sendable, RedactedContent {
     /// Names the request on its connection.
     public let stream: Int32
     /// Pseudo-header fields included.

@@ -33,6 +33,7 @@ public final class Upstream: ClientConnectionOwner {
     /// Connections that still answer what they have taken while another takes over.
     private var leaving: [ClientConnection] = []
     private var isDialling = false
+    private var isClosed = false
     private var waitingForDial: [UnsafeContinuation<Void, Never>] = []
     private var lastFailure: (cause: String, at: MonotonicTime)?
 
@@ -53,6 +54,7 @@ public final class Upstream: ClientConnectionOwner {
 
     /// Ends all connections; requests without an answer fail.
     public func close() {
+        isClosed = true
         for connection in leaving { connection.close() }
         connection?.close()
     }
@@ -61,6 +63,7 @@ public final class Upstream: ClientConnectionOwner {
         isolation: isolated (any Actor)? = #isolation
     ) async throws(RequestFailure) -> ClientConnection {
         while true {
+            if isClosed { throw .notProcessed(.unreachable("this side has ended")) }
             if let connection, connection.isUsable { return connection }
             if let lastFailure, MonotonicTime.now - lastFailure.at < Self.pauseAfterFailure {
                 throw .notProcessed(.unreachable(lastFailure.cause))
@@ -78,10 +81,12 @@ public final class Upstream: ClientConnectionOwner {
         do {
             let stream = try await loop.dial(
                 target.endpoint, through: target.proxy, tls: target.tls, timeout: target.dialTimeout)
-            let new = ClientConnection(stream)
-            new.owner = self
-            connection = new
-            lastFailure = nil
+            if isClosed {
+                stream.close()
+            } else {
+                connection = ClientConnection(stream, owner: self)
+                lastFailure = nil
+            }
         } catch {
             lastFailure = ("\(target.endpoint): \(error)", .now)
         }
@@ -98,7 +103,11 @@ public final class Upstream: ClientConnectionOwner {
     }
 
     public func connectionEnded(_ connection: ClientConnection, reason: String) {
-        if connection === self.connection { self.connection = nil }
+        if connection === self.connection {
+            self.connection = nil
+            // E.g. a client certificate that the server refuses shows only now: dialling again at once would not help.
+            if !connection.hasAnswered { lastFailure = ("\(target.endpoint): \(reason)", .now) }
+        }
         leaving.removeAll { $0 === connection }
     }
 }

@@ -36,7 +36,7 @@ public enum DeliveryPriority: UInt8, Sendable {
 
 /// A sealed notification on its way: the one type that travels inward through the node. Its fields have been checked
 /// against the rules of PROTOCOL §3. Prints as `<redacted>`.
-public struct Envelope: Sendable, CustomStringConvertible, CustomReflectable {
+public struct Envelope: Sendable, Redacted {
     /// The app profile's name; empty: the node's first.
     public let app: Bytes
     public let magic: Magic
@@ -100,9 +100,6 @@ public struct Envelope: Sendable, CustomStringConvertible, CustomReflectable {
             append(ciphertext)
         }
     }
-
-    public var description: String { "<redacted>" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension OutputRawSpan {

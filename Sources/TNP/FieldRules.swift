@@ -48,9 +48,9 @@ enum FieldRules {
     }
 
     static func check(collapseID: Bytes) throws(Rejection) {
-        // It goes into an HTTP header field, where control characters have no place (RFC 9113 §8.2.1).
+        // It goes into an HTTP header field, where control characters and spaces at an end have no place (RFC 9113 §8.2.1).
         guard collapseIDLengths.contains(collapseID.count), String(validating: collapseID, as: UTF8.self) != nil,
-            collapseID.allSatisfy({ $0 >= 0x20 && $0 != 0x7F })
+            collapseID.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }), collapseID.first != 0x20, collapseID.last != 0x20
         else { throw Rejection(.optionOutOfRange, "the collapse id is not 1 to 64 bytes of UTF-8 text") }
     }
 

@@ -1,3 +1,5 @@
+import Cryptography
+
 /// The types of frames (PROTOCOL §1).
 public enum FrameType: UInt8, Sendable, CaseIterable {
     case hello = 0x01
@@ -14,7 +16,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable {
 }
 
 /// One frame as it came: `length u32 ‖ type u8 ‖ payload` (PROTOCOL §1).
-public struct Frame: Equatable, Sendable {
+public struct Frame: Equatable, Sendable, Redacted {
     /// The type's number, known or not.
     public let type: UInt8
     /// What follows the type.
@@ -65,7 +67,7 @@ public struct FrameDecoder: Sendable {
     public var isWithinFrame: Bool { head < buffer.count }
 
     /// Whether what comes next looks like tor's PROXY line rather than a frame.
-    public var startsWithProxyLine: Bool { buffer[head...].starts(with: "PROXY ".utf8) }
+    public var startsWithProxyLine: Bool { buffer[head...].starts(with: "PROX".utf8) }
 
     /// Takes the next bytes of the stream.
     public mutating func append(_ bytes: RawSpan) {

@@ -1,7 +1,7 @@
 import Cryptography
 
 /// What the phone gives the desktop by QR code: `magic|descriptor|key|device token`. Prints as `<redacted>`.
-public struct PairingToken: Sendable, CustomStringConvertible, CustomReflectable {
+public struct PairingToken: Sendable, Redacted {
     public let magic: Magic
     /// The phone's model, for people.
     public let descriptor: String
@@ -57,7 +57,4 @@ public struct PairingToken: Sendable, CustomStringConvertible, CustomReflectable
         key = SecretBytes(Array(parts[2].utf8))
         deviceToken = String(parts[3])
     }
-
-    public var description: String { "<redacted>" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

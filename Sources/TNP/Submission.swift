@@ -1,7 +1,7 @@
 import Cryptography
 
 /// SUBMIT: an envelope with what the sender asks and shows for it (PROTOCOL §3).
-public struct Submission: Sendable {
+public struct Submission: Sendable, Redacted {
     /// Chosen by the sender, unique among its submissions in flight.
     public var request: UInt32
     public var envelope: Envelope
@@ -73,7 +73,7 @@ public struct SenderSignature: Equatable, Sendable {
 
 /// The fields of a SUBMIT as they came: well-formed, but not yet held against the rules of their values, which depend
 /// on the app that they are for.
-public struct SubmissionFields: Sendable {
+public struct SubmissionFields: Sendable, Redacted {
     enum Tag {
         static let magic: UInt8 = 0x01
         static let deviceToken: UInt8 = 0x02

@@ -40,10 +40,9 @@ struct SenderSession {
         return request
     }
 
-    /// Gives a submission up.
+    /// Gives a submission up. One that is out still takes its place on the connection until the node answers.
     mutating func remove(_ request: UInt32) {
         pending[request] = nil
-        sent.remove(request)
         queue.removeAll { $0 == request }
     }
 
@@ -71,19 +70,24 @@ struct SenderSession {
         return output
     }
 
-    /// Bytes came.
+    /// Bytes came; what follows is appended to `actions`, also where an error comes after it.
     /// - Throws: ``ProtocolError`` where they are no frames of a node.
-    mutating func received(_ bytes: RawSpan) throws(ProtocolError) -> [Action] {
+    mutating func received(_ bytes: RawSpan, _ actions: inout [Action]) throws(ProtocolError) {
         decoder.append(bytes)
-        var actions: [Action] = []
         while let frame = try decoder.next() {
             switch try Message(frame) {
             case .welcome(let welcome):
                 self.welcome = welcome
                 actions.append(.welcomed(welcome))
             case .result(let result):
+                if result.outcome.isFinal { sent.remove(result.request) }
                 guard pending[result.request] != nil else { break }
-                if result.outcome.isFinal { remove(result.request) }
+                if result.outcome.reason == .tooManyInFlight {
+                    // It has only been too early: WELCOME came after it went out.
+                    queue.insert(result.request, at: 0)
+                    break
+                }
+                if result.outcome.isFinal { pending[result.request] = nil }
                 actions.append(.result(result))
             case .ping(let opaque):
                 var pong: [UInt8] = []
@@ -96,7 +100,6 @@ struct SenderSession {
                 throw ProtocolError(code: .protocolError, text: "a frame that only a sender sends")
             }
         }
-        return actions
     }
 
     /// Whether coming back would meet with the same again.

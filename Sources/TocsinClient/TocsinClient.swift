@@ -18,6 +18,7 @@ public actor TocsinClient {
 
         /// - Parameters: as the properties of the same names; `agent` is at most 64 bytes of UTF-8.
         public init(node: Endpoint, proxy: Proxy? = nil, agent: String = "", dialTimeout: Duration = .seconds(60)) {
+            precondition(agent.utf8.count <= Hello.longestAgent, "an agent is at most 64 bytes")
             self.node = node
             self.proxy = proxy
             self.agent = agent
@@ -41,6 +42,7 @@ public actor TocsinClient {
 
     private struct Waiter {
         let continuation: CheckedContinuation<Outcome, any Error>
+        let started: MonotonicTime
         let deadline: MonotonicTime
     }
 
@@ -58,6 +60,10 @@ public actor TocsinClient {
     private var isClosed = false
     private var backoff = Backoff()
     private var lastFailure = "not tried yet"
+    private var lastReceived = MonotonicTime.now
+    private var connecting: Task<Void, Never>?
+    /// However long a node says to stay away.
+    private static let longestPause = Duration.seconds(600)
     private var sweep: Timer?
 
     /// A client that connects at its first submission.
@@ -65,6 +71,12 @@ public actor TocsinClient {
         self.options = options
         self.loop = loop
         self.progress = progress
+    }
+
+    // On the loop, where what it holds lives.
+    isolated deinit {
+        connecting?.cancel()
+        wire?.close()
     }
 
     /// Submits an envelope and waits for its final outcome.
@@ -85,13 +97,15 @@ public actor TocsinClient {
         flush()
         if sweep == nil { startSweep() }
         return try await withCheckedThrowingContinuation {
-            waiters[request] = Waiter(continuation: $0, deadline: .now + patience)
+            let now = MonotonicTime.now
+            waiters[request] = Waiter(continuation: $0, started: now, deadline: now + patience)
         }
     }
 
     /// Ends the connection; submissions without an outcome fail with ``ClientError/closed``.
     public func close() {
         isClosed = true
+        connecting?.cancel()
         wire?.close()
         wire = nil
         sweep = nil
@@ -108,7 +122,7 @@ public actor TocsinClient {
     private func connect(after pause: (reason: String, delay: Duration)? = nil) {
         guard !isConnecting, !isClosed, session.pendingCount > 0 else { return }
         isConnecting = true
-        Task {
+        connecting = Task {
             if let pause { await self.pause(after: pause.reason, atLeast: pause.delay) }
             await keepConnecting()
         }
@@ -137,11 +151,12 @@ public actor TocsinClient {
         self.wire = wire
         leaving = nil
         wire.send(session.connected(agent: options.agent))
+        wire.start()
     }
 
     private func pause(after reason: String, atLeast minimum: Duration = .zero) async {
         lastFailure = reason
-        let delay = max(minimum, backoff.next(random: Double.random(in: 0..<1)))
+        let delay = max(min(minimum, Self.longestPause), backoff.next(random: Double.random(in: 0..<1)))
         progress?(.retrying(reason: reason, after: delay))
         await loop.sleep(for: delay)
     }
@@ -153,8 +168,11 @@ public actor TocsinClient {
     }
 
     private func take(_ bytes: [UInt8]) {
+        lastReceived = .now
+        var actions: [SenderSession.Action] = []
         do throws(ProtocolError) {
-            for action in try session.received(bytes.span.bytes) { perform(action) }
+            defer { for action in actions { perform(action) } }
+            try session.received(bytes.span.bytes, &actions)
         } catch {
             fatal(.refused(GoAway(code: .protocolError, text: "it does not speak TNP (\(error))")))
         }
@@ -218,12 +236,16 @@ public actor TocsinClient {
 
     private func endOverdue() {
         let now = MonotonicTime.now
+        var isSilent = false
         for (request, waiter) in waiters where waiter.deadline <= now {
+            isSilent = isSilent || lastReceived < waiter.started
             waiters[request] = nil
             session.remove(request)
             let reason = session.welcome == nil ? lastFailure : "it did not answer in time"
             waiter.continuation.resume(throwing: ClientError.unreachable(reason))
         }
+        // Nothing at all since it was submitted: a circuit that died without a word.
+        if isSilent, wire != nil { reconnect(because: "the node no longer answers") }
         guard !waiters.isEmpty else {
             sweep = nil
             return
@@ -242,8 +264,9 @@ private final class Wire: ByteStreamHandler, TurnEndHandler {
         self.stream = stream
         self.client = client
         stream.handler = self
-        stream.resumeReading()
     }
+
+    func start() { stream.resumeReading() }
 
     func send(_ bytes: [UInt8]) {
         guard !bytes.isEmpty else { return }

@@ -23,6 +23,9 @@ public actor Node: IngressConnection.Host {
     private var throttle = LogThrottle()
     private var whenIdle: [CheckedContinuation<Void, Never>] = []
     private var isStopping = false
+    private var mostConnections = 0
+    /// Descriptors for what is no sender: the push services, files, and the last words of refused connections.
+    private static let otherDescriptors = 128
 
     /// A node that does not run yet.
     /// - Parameter loop: all of it runs there.
@@ -33,6 +36,11 @@ public actor Node: IngressConnection.Host {
         puzzle = PuzzleSchedule(seed: SecureRandom.bytes(Puzzle.seedLength), now: .now)
     }
 
+    isolated deinit {
+        for connection in connections.values { connection.close() }
+        dispatch?.close()
+    }
+
     // MARK: Life cycle
 
     /// Reads the credentials and starts to listen.
@@ -40,6 +48,7 @@ public actor Node: IngressConnection.Host {
     /// - Throws: ``ConfigurationError`` or `ListenError`.
     public func start() throws -> Endpoint {
         try makeStateDirectory()
+        raiseDescriptorLimit()
         let providers = try Assembly(configuration: configuration, loop: loop).providers()
         dispatch = Dispatch(providers: providers, limit: configuration.limits.totalInFlight) {
             [unowned self] route, envelope, verdict in
@@ -71,22 +80,18 @@ public actor Node: IngressConnection.Host {
         logger.notice("stopping", metadata: ["in_flight": "\(dispatch.inFlight)"])
         listener = nil
         puzzleTimer = nil
-        for connection in connections.values { connection.shutDown(retryAfter: 5000) }
         let timeout = Timer(on: loop) { [unowned self] in assumeIsolated { $0.wakeWaiting() } }
-        timer(timeout, .seconds(configuration.limits.shutdownTimeout))
+        timeout.start(after: .seconds(configuration.limits.shutdownTimeout))
+        for connection in connections.values { connection.shutDown(retryAfter: 5000) }
         if !connections.isEmpty { await withCheckedContinuation { whenIdle.append($0) } }
         timeout.stop()
         let isComplete = dispatch.inFlight == 0
         for connection in connections.values { connection.close() }
         connections = [:]
         dispatch.close()
-        // The last words of the connections are still on their way to the network.
-        await loop.sleep(for: .milliseconds(50))
         logger.notice("stopped", metadata: ["all_answered": "\(isComplete)"])
         return isComplete
     }
-
-    private func timer(_ timer: Timer, _ delay: Duration) { timer.start(after: delay) }
 
     private func wakeWaiting() {
         let waiting = whenIdle
@@ -99,6 +104,20 @@ public actor Node: IngressConnection.Host {
             throw ConfigurationError(
                 file: configuration.file, key: "node.state",
                 problem: "cannot make \(configuration.state): \(String(cString: strerror(errno)))")
+        }
+    }
+
+    /// Each connection is a descriptor, and the usual limit is far below what `limits.connections` allows.
+    private func raiseDescriptorLimit() {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        mostConnections = min(configuration.limits.connections, Int(clamping: limit.rlim_max) - Self.otherDescriptors)
+        if mostConnections < configuration.limits.connections {
+            logger.warning(
+                "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
+                metadata: ["connections": "\(mostConnections)"])
         }
     }
 
@@ -123,11 +142,11 @@ public actor Node: IngressConnection.Host {
 
     private func accept(_ stream: ByteStream) {
         let connection = IngressConnection(stream, rules: rules, host: self)
-        guard connections.count < configuration.limits.connections else {
-            connection.refuse(retryAfter: 10_000)
-            return
-        }
+        let isFull = connections.count >= mostConnections
+        // Also one that is refused is kept until its last words are out; a second bound keeps those few.
+        guard connections.count < mostConnections + Self.otherDescriptors / 2 else { return connection.close() }
         connections[ObjectIdentifier(connection)] = connection
+        if isFull { connection.refuse(retryAfter: 10_000) }
     }
 
     nonisolated func welcome() -> Welcome {

@@ -3,7 +3,7 @@ import FoundationEssentials
 
 /// A Google service account: who the node is to Google, from the JSON file that the Firebase console gives.
 /// Prints as `<redacted>`.
-public struct ServiceAccount: Sendable, CustomStringConvertible, CustomReflectable {
+public struct ServiceAccount: Sendable, Redacted {
     public let projectID: String
     let clientEmail: String
     let key: SigningKey
@@ -59,7 +59,4 @@ public struct ServiceAccount: Sendable, CustomStringConvertible, CustomReflectab
             + "\"aud\":\"\(text(tokenURI))\",\"iat\":\(now),\"exp\":\(now + 3600)}"
         return JSONWebToken.signed(claims: claims, keyID: nil, by: key)
     }
-
-    public var description: String { "<redacted>" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -63,6 +63,9 @@ public struct Configuration: Sendable {
         public var fcmTrustFile: String?
     }
 
+    /// WELCOME names at most 255 routes, and an app has up to three.
+    private static let mostApps = 85
+
     /// The file that it was read from.
     public var file: String
     /// Directory for what the node keeps.
@@ -154,6 +157,9 @@ public struct Configuration: Sendable {
             apps.append(app)
         }
         try root.finish()
+        guard apps.count <= Self.mostApps else {
+            throw ConfigurationError(file: file, key: "app", problem: "there are more than \(Self.mostApps) apps")
+        }
         guard !apps.isEmpty else {
             throw ConfigurationError(
                 file: file, problem: "there is no app: a node needs at least one [[app]] with [app.apns] or [app.fcm]")

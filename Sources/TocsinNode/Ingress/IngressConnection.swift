@@ -11,6 +11,9 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         func ended(_ connection: IngressConnection)
     }
 
+    /// Bytes of results that a sender may leave unread before it is no longer read from: a few hundred results.
+    private static let highWater = 16 * 1024
+
     private let stream: ByteStream
     private unowned let host: any Host
     private var session: IngressSession
@@ -23,10 +26,11 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         self.stream = stream
         self.host = host
         session = IngressSession(rules: rules, now: .now)
+        stream.highWater = Self.highWater
         stream.handler = self
         timer = Timer(on: stream.loop) { [unowned self] in
             perform { session, effects in session.timeReached(.now, &effects) }
-            armTimer()
+            if !isOver { armTimer() }
         }
         armTimer()
     }
@@ -53,8 +57,7 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
             isOver = true
             flush()
             timer = nil
-            stream.finish()
-            host.ended(self)
+            stream.finish { [self] in host.ended(self) }
         } else if !hadDeadline {
             armTimer()
         }

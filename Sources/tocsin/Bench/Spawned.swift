@@ -21,10 +21,18 @@ final class Spawned {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_addopen(&actions, 1, outputFile, O_WRONLY | O_CREAT, 0o600)
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        // A child begins with its maker's signal mask, and Swift's own threads block everything.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var list: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for argument in list { free(argument) } }
         var child = pid_t()
-        let result = posix_spawnp(&child, arguments[0], &actions, nil, &list, environ)
+        let result = posix_spawnp(&child, arguments[0], &actions, &attributes, &list, environ)
         guard result == 0 else {
             throw fail("cannot run \(arguments[0]): \(String(cString: strerror(result)))", ExitStatus.failure)
         }

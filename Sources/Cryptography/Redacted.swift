@@ -1,0 +1,7 @@
+/// What holds a secret or a token: prints as `<redacted>`, also in a dump and where a test fails.
+public protocol Redacted: CustomStringConvertible, CustomReflectable {}
+
+extension Redacted {
+    public var description: String { "<redacted>" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

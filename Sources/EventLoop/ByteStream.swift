@@ -169,7 +169,7 @@ public final class ByteStream {
 
     private func readable() {
         // A handler may resume the stream while it is being told: what is left is told when it returns.
-        guard !isDelivering else { return }
+        guard !isDelivering, state != .connecting else { return }
         isDelivering = true
         defer { isDelivering = false }
         while let bufferevent, state != .ended, !pausedByHandler || state == .lingering {
@@ -206,6 +206,8 @@ public final class ByteStream {
             state = .open
             noDelay()
             handler?.streamDrained(self)
+            // What came with the end of the handshake.
+            readable()
             return
         }
         guard let bufferevent else { return }

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 SWIFT ?= swift
 LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev pkg-config
 RUNTIME := tor
-INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy curl openssl python3 python3-cryptography
+INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography
 FUZZ_SECONDS ?= 60
 
 .PHONY: help demo test build release lint format bench fuzz test-asan test-tsan clean swift packages packages-test

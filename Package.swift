@@ -63,6 +63,20 @@ let package = Package(
         ),
 
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: ours),
-        .testTarget(name: "TNPTests", dependencies: ["TNP", "Cryptography"], swiftSettings: ours),
+        .testTarget(name: "EventLoopTests", dependencies: ["EventLoop", "Cryptography"], swiftSettings: ours),
+        .testTarget(
+            name: "HTTP2Tests", dependencies: ["HTTP2", "EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
+        .testTarget(name: "TNPTests", dependencies: ["TNP", "Cryptography", "Simulator"], swiftSettings: ours),
+        .testTarget(
+            name: "ProvidersTests", dependencies: ["Providers", "Simulator", "HTTP2", "EventLoop", "TNP", "Cryptography"],
+            swiftSettings: ours),
+        .testTarget(
+            name: "SimulatorTests", dependencies: ["Simulator", "HTTP2", "TNP", "Cryptography"], swiftSettings: ours),
+        .testTarget(
+            name: "TocsinNodeTests",
+            dependencies: ["TocsinNode", "TocsinClient", "Simulator", "TNP", "EventLoop", "Cryptography"],
+            swiftSettings: ours),
+        .testTarget(
+            name: "TocsinClientTests", dependencies: ["TocsinClient", "TNP", "Cryptography"], swiftSettings: ours),
     ]
 )

@@ -71,7 +71,8 @@ public final class CertificateAuthority: @unchecked Sendable {
         X509_gmtime_adj(X509_getm_notBefore(certificate), notBefore)
         X509_gmtime_adj(X509_getm_notAfter(certificate), notAfter)
         X509_NAME_add_entry_by_txt(
-            X509_get_subject_name(certificate), "CN", MBSTRING_UTF8, Array(subject.utf8), -1, -1, 0)
+            X509_get_subject_name(certificate), "CN", MBSTRING_UTF8, Array(subject.utf8),
+            Int32(subject.utf8.count), -1, 0)
         X509_set_issuer_name(certificate, X509_get_subject_name(issuer?.certificate ?? certificate))
         X509_set_pubkey(certificate, key)
         var context = X509V3_CTX()

@@ -80,11 +80,13 @@ struct SenderSession {
                 self.welcome = welcome
                 actions.append(.welcomed(welcome))
             case .result(let result):
+                // Whatever a node says of what is not out there does no harm.
+                guard sent.contains(result.request) else { break }
                 if result.outcome.isFinal { sent.remove(result.request) }
                 guard pending[result.request] != nil else { break }
-                if result.outcome.reason == .tooManyInFlight {
-                    // It has only been too early: WELCOME came after it went out.
-                    queue.insert(result.request, at: 0)
+                if result.outcome.reason == .tooManyInFlight, let welcome, sent.count >= welcome.maximumInFlight {
+                    // It has only been too early, before WELCOME: it goes out again when there is a place.
+                    queue.insert(result.request, at: queue.firstIndex { $0 > result.request } ?? queue.endIndex)
                     break
                 }
                 if result.outcome.isFinal { pending[result.request] = nil }

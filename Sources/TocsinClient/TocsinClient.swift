@@ -171,7 +171,11 @@ public actor TocsinClient {
         lastReceived = .now
         var actions: [SenderSession.Action] = []
         do throws(ProtocolError) {
-            defer { for action in actions { perform(action) } }
+            defer {
+                for action in actions { perform(action) }
+                // A place may have become free also without an action.
+                flush()
+            }
             try session.received(bytes.span.bytes, &actions)
         } catch {
             fatal(.refused(GoAway(code: .protocolError, text: "it does not speak TNP (\(error))")))
@@ -183,14 +187,12 @@ public actor TocsinClient {
         case .welcomed(let welcome):
             backoff.reset()
             progress?(.welcomed(welcome))
-            flush()
         case .result(let result):
             guard result.outcome.isFinal else {
                 progress?(.queued)
                 return
             }
             waiters.removeValue(forKey: result.request)?.continuation.resume(returning: result.outcome)
-            flush()
         case .goAway(let goAway, let isFatal):
             if isFatal { return fatal(.refused(goAway)) }
             leaving = goAway

@@ -3,7 +3,7 @@ import HTTP2
 import TNP
 
 /// What Apple answers and what the node makes of it. Source of the reasons: Apple, "Handling notification responses
-/// from APNs"; two more are reported by users.
+/// from APNs"; BadEnvironmentKeyInToken is reported by users.
 public enum APNsAnswers {
     /// One row of the table.
     public struct Row: Sendable {

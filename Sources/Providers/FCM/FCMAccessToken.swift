@@ -54,8 +54,10 @@ public final class FCMAccessToken {
         return try result.get()
     }
 
-    /// Forgets the token: Google no longer honours it.
-    func invalidate() { current = nil }
+    /// Forgets the token where it is still this one: Google no longer honours it.
+    func invalidate(_ header: [UInt8]) {
+        if current?.header == header { current = nil }
+    }
 
     func close() { upstream.close() }
 

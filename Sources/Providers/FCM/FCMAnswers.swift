@@ -59,7 +59,7 @@ public enum FCMAnswers {
             row.status == nil || row.status == response.status ? row : nil
         }
         var ruling = row?.ruling ?? ruling(ofStatus: response.status)
-        if row?.code == "INVALID_ARGUMENT", error?.namesField("message.token") == true { ruling = badToken }
+        if row?.code == "INVALID_ARGUMENT", error?.concernsToken == true { ruling = badToken }
         return ruling.verdict(answer: row?.code ?? "unknown", retryAfter: retryAfter(response.headers))
     }
 
@@ -75,8 +75,12 @@ public enum FCMAnswers {
             let status: String?
             let details: [Detail]?
 
-            func namesField(_ field: String) -> Bool {
-                details?.contains { $0.fieldViolations?.contains { $0.field == field } ?? false } ?? false
+            /// FCM's own word without a field is about the registration token; a field says for itself.
+            var concernsToken: Bool {
+                let fields = (details ?? []).flatMap { $0.fieldViolations ?? [] }.map(\.field)
+                return fields.isEmpty
+                    ? details?.contains { $0.errorCode == "INVALID_ARGUMENT" } ?? false
+                    : fields.contains("message.token")
             }
         }
         struct Detail: Decodable {

@@ -36,7 +36,7 @@ public final class FCMProvider: Provider {
         }
         do {
             let response = try await upstream.send(request, timeout: Self.answerTimeout)
-            if response.status == 401 { token.invalidate() }
+            if response.status == 401 { token.invalidate(authorization) }
             return FCMAnswers.verdict(on: response)
         } catch {
             return error.verdict

@@ -178,7 +178,7 @@ public struct Configuration: Sendable {
         if apns.exists {
             app.apns = (
                 APNsProfile(
-                    topic: try apns.needed("topic", expected: "the app's bundle id"), format: format,
+                    topic: try topic(apns), format: format,
                     messageMagic: try messageMagic(apns, default: "BisqMessageiOS"),
                     alert: try apns.string("alert") ?? "New notification",
                     contentAvailable: try apns.boolean("content_available", default: true),
@@ -207,6 +207,14 @@ public struct Configuration: Sendable {
         return app
     }
 
+    private static func topic(_ table: TableReader) throws -> String {
+        let topic = try table.needed("topic", expected: "the app's bundle id")
+        guard topic.utf8.allSatisfy({ isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }) else {
+            throw table.problem("topic", "must be the app's bundle id: letters, digits, dots and hyphens")
+        }
+        return topic
+    }
+
     private static func messageMagic(_ table: TableReader, default standard: String) throws -> String {
         let magic = try table.string("message_magic") ?? standard
         guard magic.utf8.count <= 64, magic.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
@@ -232,6 +240,9 @@ public struct Configuration: Sendable {
         let password = try table.string("certificate_password_file")
         switch (keyFile, certificate) {
         case (let keyFile?, nil):
+            guard password == nil else {
+                throw table.problem("certificate_password_file", "belongs to certificate_file; a key_file needs none")
+            }
             func identifier(_ value: String?, _ key: String) throws -> String {
                 guard let value, value.utf8.count == 10, value.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
                     throw table.problem(key, "must be Apple's identifier of 10 letters and digits")
@@ -261,7 +272,12 @@ public struct Configuration: Sendable {
         guard var endpoint = Endpoint(text) else {
             throw table.problem(key, "must be an address like \"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"")
         }
-        if case .unix(let path) = endpoint { endpoint = .unix(path: paths.absolute(path)) }
+        if case .unix(let path) = endpoint {
+            endpoint = .unix(path: paths.absolute(path))
+            guard paths.absolute(path).utf8.count <= Endpoint.longestUnixPath else {
+                throw table.problem(key, "is longer than the \(Endpoint.longestUnixPath) bytes of a unix socket's path")
+            }
+        }
         guard endpoint.isLocal || isPublicAllowed else {
             throw table.problem(
                 key,

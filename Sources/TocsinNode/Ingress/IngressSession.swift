@@ -136,7 +136,7 @@ struct IngressSession {
             return try decoder.next()
         } catch {
             // "PROX", read as a length: tor writes a PROXY line, and the node was not told.
-            if phase == .hello, decoder.startsWithProxyLine {
+            if phase == .hello, !rules.circuitIDs, decoder.startsWithProxyLine {
                 throw ProtocolError(
                     code: .protocolError, text: "a PROXY line came, but the node runs without listen.circuit_ids")
             }

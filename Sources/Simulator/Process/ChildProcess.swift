@@ -16,7 +16,7 @@ public final class ChildProcess: Sendable {
         task = Task.detached {
             // Detached: it outlives the caller's scope, and ends when it is told to.
             let result = try await run(
-                program.contains("/") ? .path(.init(program)) : .name(program), arguments: Arguments(arguments),
+                ChildProcess.executable(program), arguments: Arguments(arguments),
                 platformOptions: platformOptions, output: .discarded, error: .discarded)
             return "\(result.terminationStatus)"
         }
@@ -32,6 +32,10 @@ public final class ChildProcess: Sendable {
         }
     }
 
+    private static func executable(_ program: String) -> Executable {
+        program.contains("/") ? .path(.init(program)) : .name(program)
+    }
+
     /// How it ended; nil while it runs.
     public var endStatus: String? { status.withLock { $0 } }
 
@@ -43,9 +47,11 @@ public final class ChildProcess: Sendable {
 
     /// Runs a program to its end.
     /// - Returns: whether it ended with status 0, and what it wrote to its output and its error output.
-    static func output(of program: String, _ arguments: [String], input: String = "") async throws -> (Bool, String) {
+    public static func output(
+        of program: String, _ arguments: [String], input: String = ""
+    ) async throws -> (isSuccess: Bool, text: String) {
         let result = try await run(
-            .name(program), arguments: Arguments(arguments), input: .string(input), output: .string(limit: 1 << 20),
+            executable(program), arguments: Arguments(arguments), input: .string(input), output: .string(limit: 1 << 20),
             error: .string(limit: 1 << 20))
         return (result.terminationStatus.isSuccess, result.standardOutput + result.standardError)
     }

@@ -1,0 +1,397 @@
+import Cryptography
+import Foundation
+import Testing
+
+@testable import EventLoop
+
+/// Keeps what it hears of a stream.
+private final class Recorder: ByteStreamHandler {
+    var bytes: [UInt8] = []
+    var end: StreamError?
+    var drained = 0
+
+    func stream(_ stream: ByteStream, received bytes: RawSpan) { bytes.withUnsafeBytes { self.bytes += $0 } }
+    func streamDrained(_ stream: ByteStream) { drained += 1 }
+    func stream(_ stream: ByteStream, ended reason: StreamError) { end = reason }
+}
+
+/// Accepts streams and keeps them.
+private final class Acceptor {
+    var listener: Listener!
+    var streams: [ByteStream] = []
+    var recorders: [Recorder] = []
+    let greeting: [UInt8]
+    let echoes: Bool
+
+    init(
+        _ endpoint: Endpoint = .tcp(host: "127.0.0.1", port: 0), on loop: EventLoop, tls: TLSContext? = nil,
+        greeting: [UInt8] = [], echoes: Bool = false
+    ) throws {
+        self.greeting = greeting
+        self.echoes = echoes
+        listener = try Listener(endpoint, on: loop, tls: tls) { [unowned self] stream in
+            let recorder = Recorder()
+            stream.handler = recorder
+            streams.append(stream)
+            recorders.append(recorder)
+            if !greeting.isEmpty { stream.write(greeting) }
+        }
+    }
+}
+
+private func temporaryPath(_ name: String) -> String { "/tmp/tocsin-test-\(UUID().uuidString.prefix(8))-\(name)" }
+
+/// Waits on the loop until something is true, for at most ten seconds.
+private func eventually(
+    _ loop: EventLoop, isolation: isolated (any Actor)? = #isolation, _ isTrue: () -> Bool
+) async -> Bool {
+    for _ in 0..<1000 {
+        if isTrue() { return true }
+        await loop.sleep(for: .milliseconds(10))
+    }
+    return false
+}
+
+@Suite struct StreamTests {
+    let loop = EventLoop(name: "test")
+    var domain: LoopDomain { LoopDomain(loop) }
+
+    @Test(arguments: [false, true])
+    func `bytes go both ways over TCP and over a unix socket`(_ isUnix: Bool) async throws {
+        try await domain.run { domain in
+            let path = temporaryPath("echo")
+            let acceptor = try Acceptor(isUnix ? .unix(path: path) : .tcp(host: "127.0.0.1", port: 0), on: domain.loop)
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            let reader = StreamReader(stream)
+            stream.write([1, 2, 3])
+            #expect(await eventually(domain.loop) { acceptor.recorders.first?.bytes == [1, 2, 3] })
+            acceptor.streams[0].write(Array("line\r\nrest".utf8))
+            #expect(try await reader.readLine() == "line")
+            #expect(try await reader.read(exactly: 4) == Array("rest".utf8))
+            acceptor.streams[0].finish()
+            #expect(await reader.readToEnd() == [])
+            acceptor.listener.close()
+            #expect(!FileManager.default.fileExists(atPath: path))
+        }
+    }
+
+    @Test func `a name is looked up in the hosts file and an unknown one is an error that names it`() async throws {
+        try await domain.run { domain in
+            let acceptor = try Acceptor(on: domain.loop)
+            guard case .tcp(_, let port) = acceptor.listener.endpoint else { return }
+            _ = try await domain.loop.dial(.tcp(host: "localhost", port: port), timeout: .seconds(5))
+            let error = await #expect(throws: StreamError.self) {
+                _ = try await domain.loop.dial(
+                    .tcp(host: "no-such-host.invalid", port: 1), timeout: .seconds(30), isolation: domain)
+            }
+            #expect(error.map { "\($0)".contains("no-such-host.invalid") || $0 == .timedOut } == true)
+        }
+    }
+
+    @Test func `a refused connection says so`() async throws {
+        await domain.run { domain -> Void in
+            _ = await #expect(throws: StreamError.system("Connection refused")) {
+                _ = try await domain.loop.dial(
+                    .tcp(host: "127.0.0.1", port: 1), timeout: .seconds(5), isolation: domain)
+            }
+        }
+    }
+
+    @Test func `what a peer says first is not lost`() async throws {
+        try await domain.run { domain in
+            let acceptor = try Acceptor(on: domain.loop, greeting: Array("hello".utf8))
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            await domain.loop.sleep(for: .milliseconds(50))
+            #expect(try await StreamReader(stream).read(exactly: 5) == Array("hello".utf8))
+        }
+    }
+
+    @Test func `a peer that does not read is not read from until it does`() async throws {
+        try await domain.run { domain in
+            let acceptor = try Acceptor(on: domain.loop)
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            let client = Recorder()
+            stream.handler = client
+            stream.pauseReading()
+            #expect(await eventually(domain.loop) { acceptor.streams.count == 1 })
+            let server = acceptor.streams[0]
+            server.highWater = 64 * 1024
+            // More than the kernel holds for both sides.
+            let much = [UInt8](repeating: 7, count: 16 << 20)
+            server.write(much)
+            #expect(server.unsent > server.highWater)
+            stream.write([9])
+            await domain.loop.sleep(for: .milliseconds(100))
+            #expect(acceptor.recorders[0].bytes.isEmpty)
+            stream.resumeReading()
+            #expect(await eventually(domain.loop) { client.bytes.count == much.count })
+            #expect(await eventually(domain.loop) { acceptor.recorders[0].bytes == [9] })
+        }
+    }
+
+    @Test func `finishing sends everything although the peer still talks`() async throws {
+        try await domain.run { domain in
+            let acceptor = try Acceptor(on: domain.loop)
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            let client = Recorder()
+            stream.handler = client
+            stream.resumeReading()
+            #expect(await eventually(domain.loop) { acceptor.streams.count == 1 })
+            acceptor.streams[0].write([UInt8](repeating: 1, count: 3 << 20))
+            acceptor.streams[0].finish()
+            stream.write([UInt8](repeating: 2, count: 100_000))
+            #expect(await eventually(domain.loop) { client.end != nil })
+            #expect(client.bytes.count == 3 << 20)
+            #expect(client.end == .closed)
+        }
+    }
+
+    @Test func `a port in use and a foreign file are refused with words`() async throws {
+        try await domain.run { domain in
+            let acceptor = try Acceptor(on: domain.loop)
+            let error = #expect(throws: ListenError.self) {
+                _ = try Listener(acceptor.listener.endpoint, on: domain.loop) { _ in }
+            }
+            #expect(error?.reason == "Address already in use")
+            let path = temporaryPath("file")
+            try Data().write(to: URL(filePath: path))
+            defer { try? FileManager.default.removeItem(atPath: path) }
+            #expect(throws: ListenError.self) { _ = try Listener(.unix(path: path), on: domain.loop) { _ in } }
+        }
+    }
+
+    @Test func `a stream that is let go of leaves no descriptor open`() async throws {
+        try await domain.run { domain in
+            let acceptor = try Acceptor(on: domain.loop)
+            func descriptors() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd"))?.count ?? 0 }
+            _ = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            let before = descriptors()
+            for _ in 0..<200 {
+                let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+                stream.close()
+            }
+            #expect(await eventually(domain.loop) { acceptor.recorders.filter { $0.end == nil }.count <= 1 })
+            acceptor.streams = []
+            // Other suites run beside this one.
+            #expect(await eventually(domain.loop) { descriptors() < before + 100 })
+        }
+    }
+}
+
+@Suite struct TLSTests {
+    let loop = EventLoop(name: "test")
+    let authority = CertificateAuthority(name: "test authority")
+
+    private func identity(_ certified: CertifiedKey) -> TLSContext.Identity {
+        TLSContext.Identity(
+            certificates: certified.certificates,
+            privateKey: certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } })
+    }
+
+    private func dial(
+        names: [String], validFor: Int = 1000, trusting trusted: [UInt8]?, offering clientProtocol: String = "h2",
+        server serverProtocol: String = "h2"
+    ) async throws -> [UInt8] {
+        let context = try TLSContext.server(
+            identity: identity(authority.issue(subject: "s", purpose: .server(names: names), validFor: validFor)),
+            applicationProtocol: serverProtocol)
+        let client = try TLSContext.client(extraAuthorities: trusted, applicationProtocol: clientProtocol)
+        return try await LoopDomain(loop).run { domain in
+            let acceptor = try Acceptor(on: domain.loop, tls: context, greeting: Array("hello".utf8))
+            guard case .tcp(_, let port) = acceptor.listener.endpoint else { return [] }
+            let stream = try await domain.loop.dial(
+                .tcp(host: "localhost", port: port), tls: client, timeout: .seconds(5))
+            return try await StreamReader(stream).read(exactly: 5)
+        }
+    }
+
+    @Test func `a verified server is heard from its first byte`() async throws {
+        for _ in 0..<20 {
+            #expect(try await dial(names: ["localhost"], trusting: authority.pem) == Array("hello".utf8))
+        }
+    }
+
+    @Test func `an unknown authority, another name and an expired certificate are refused, each with its words`() async {
+        let cases: [([String], Int, [UInt8]?, String)] = [
+            (["localhost"], 1000, nil, "self-signed certificate"), (["other.example"], 1000, authority.pem, "mismatch"),
+            (["localhost"], -10, authority.pem, "expired"), (["127.0.0.2"], 1000, authority.pem, "mismatch"),
+        ]
+        for (names, validFor, trusted, words) in cases {
+            let error = await #expect(throws: StreamError.self) {
+                _ = try await dial(names: names, validFor: validFor, trusting: trusted)
+            }
+            #expect("\(error.map { "\($0)" } ?? "")".contains(words), "\(String(describing: error))")
+        }
+    }
+
+    @Test func `a server that speaks another protocol is refused`() async {
+        await #expect(throws: StreamError.self) {
+            _ = try await dial(names: ["localhost"], trusting: authority.pem, server: "http/1.1")
+        }
+    }
+
+    @Test func `a peer that says nothing ends the handshake in time`() async throws {
+        let client = try TLSContext.client(applicationProtocol: "h2")
+        try await LoopDomain(loop).run { domain in
+            let acceptor = try Acceptor(on: domain.loop)
+            let start = MonotonicTime.now
+            await #expect(throws: StreamError.timedOut) {
+                _ = try await domain.loop.dial(
+                    acceptor.listener.endpoint, tls: client, timeout: .milliseconds(300), isolation: domain)
+            }
+            #expect(MonotonicTime.now - start < .seconds(4))
+        }
+    }
+
+    @Test func `a key of another certificate and nonsense are refused`() throws {
+        let one = identity(authority.issue(subject: "a", purpose: .client))
+        let other = identity(authority.issue(subject: "b", purpose: .client))
+        #expect(throws: TLSContext.SetUpError.self) {
+            try TLSContext.client(
+                identity: TLSContext.Identity(certificates: one.certificates, privateKey: other.privateKey),
+                applicationProtocol: "h2")
+        }
+        #expect(throws: TLSContext.SetUpError.self) {
+            try TLSContext.client(extraAuthorities: Array("no certificate".utf8), applicationProtocol: "h2")
+        }
+    }
+}
+
+@Suite struct SOCKS5Tests {
+    let loop = EventLoop(name: "test")
+
+    /// A proxy that answers as it is told, and keeps what it was asked.
+    private final class ScriptedProxy: ByteStreamHandler {
+        var listener: Listener!
+        var bytes: [UInt8] = []
+        /// What to say once so many bytes have come.
+        private var script: [(after: Int, answer: [UInt8])]
+        private var stream: ByteStream?
+
+        init(_ script: [(after: Int, answer: [UInt8])], on loop: EventLoop) throws {
+            self.script = script
+            listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { [unowned self] stream in
+                stream.handler = self
+                self.stream = stream
+            }
+        }
+
+        func stream(_ stream: ByteStream, received bytes: RawSpan) {
+            bytes.withUnsafeBytes { self.bytes += $0 }
+            while let step = script.first, self.bytes.count >= step.after {
+                stream.write(step.answer)
+                script.removeFirst()
+            }
+        }
+
+        func stream(_ stream: ByteStream, ended reason: StreamError) {}
+    }
+
+    private func run(
+        method: [UInt8], reply: [UInt8], after rest: [UInt8] = [], credentials: SOCKS5.Credentials? = nil
+    ) async throws -> (asked: [UInt8], heard: [UInt8]) {
+        let asked = asked.count
+        return try await LoopDomain(loop).run { domain in
+            let login = credentials == nil ? [] : [(after: 4, answer: [UInt8]([1, 0]))]
+            let greeting = credentials == nil ? 3 : 8
+            let proxy = try ScriptedProxy(
+                [(3, method)] + login + [(greeting + asked, reply + rest)], on: domain.loop)
+            let stream = try await domain.loop.dial(
+                .tcp(host: "example.onion", port: 8080), through: .socks5(proxy.listener.endpoint, credentials),
+                timeout: .seconds(5))
+            let heard = try await StreamReader(stream).read(exactly: rest.count)
+            return (proxy.bytes, heard)
+        }
+    }
+
+    private let granted: [UInt8] = [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+    private let asked: [UInt8] = [5, 1, 0, 3, 13] + Array("example.onion".utf8) + [0x1F, 0x90]
+
+    @Test func `the host's name goes to the proxy as it is`() async throws {
+        #expect(try await run(method: [5, 0], reply: granted).asked == [5, 1, 0] + asked)
+    }
+
+    @Test func `user name and password go to the proxy`() async throws {
+        let (bytes, _) = try await run(
+            method: [5, 2], reply: granted, credentials: SOCKS5.Credentials(user: "ab", password: "c"))
+        #expect(bytes == [5, 1, 2, 1, 2] + Array("ab".utf8) + [1] + Array("c".utf8) + asked)
+    }
+
+    @Test func `what comes right after the proxy's answer is not lost`() async throws {
+        let long: [UInt8] = [5, 0, 0, 3, 3] + Array("abc".utf8) + [0, 1]
+        #expect(try await run(method: [5, 0], reply: long, after: Array("first".utf8)).heard == Array("first".utf8))
+    }
+
+    @Test(arguments: [(UInt8(5), "refused"), (0xF0, "descriptor"), (0xF4, "authorised"), (0x77, "code 119")])
+    func `a refusal is put into words`(_ code: UInt8, _ words: String) async {
+        let error = await #expect(throws: StreamError.self) {
+            _ = try await run(method: [5, 0], reply: [5, code, 0, 1, 0, 0, 0, 0, 0, 0])
+        }
+        #expect(error.map { "\($0)".contains(words) } == true)
+    }
+
+    @Test func `something that is no SOCKS proxy is told apart`() async {
+        await #expect(throws: StreamError.proxy("not a SOCKS5 proxy")) {
+            _ = try await run(method: Array("HT".utf8), reply: granted)
+        }
+    }
+}
+
+@Suite struct LoopTests {
+    let loop = EventLoop(name: "test")
+
+    @Test func `jobs from many threads run one at a time`() async {
+        actor Counter {
+            nonisolated let loop: EventLoop
+            nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+            var value = 0
+            init(_ loop: EventLoop) { self.loop = loop }
+            func add() {
+                #expect(loop.isOnLoop)
+                value += 1
+            }
+        }
+        let counter = Counter(loop)
+        await withTaskGroup { group in
+            for _ in 0..<1000 { group.addTask { await counter.add() } }
+        }
+        #expect(await counter.value == 1000)
+    }
+
+    @Test func `sleeping waits, and ends early when it is cancelled`() async {
+        let loop = loop
+        let start = MonotonicTime.now
+        await LoopDomain(loop).run { _ in await loop.sleep(for: .milliseconds(30)) }
+        #expect(MonotonicTime.now - start >= .milliseconds(30))
+        let sleeper = Task { await LoopDomain(loop).run { _ in await loop.sleep(for: .seconds(600)) } }
+        sleeper.cancel()
+        await sleeper.value
+        #expect(MonotonicTime.now - start < .seconds(60))
+    }
+
+    @Test func `a signal is told on the loop`() async {
+        // The only test of this process that watches signals: libevent serves them on one loop.
+        let loop = loop
+        await LoopDomain(loop).run { domain in
+            final class Count { var value = 0 }
+            let count = Count()
+            let watch = SignalWatch(SIGUSR1, on: domain.loop) { count.value += 1 }
+            kill(getpid(), SIGUSR1)
+            #expect(await eventually(domain.loop) { count.value == 1 })
+            withExtendedLifetime(watch) {}
+        }
+    }
+
+    @Test func `endpoints are read as people write them`() {
+        #expect(Endpoint("127.0.0.1:80") == .tcp(host: "127.0.0.1", port: 80))
+        #expect(Endpoint("[::1]:80") == .tcp(host: "::1", port: 80))
+        #expect(Endpoint("unix:/run/x.sock") == .unix(path: "/run/x.sock"))
+        for text in ["", "host", "host:", "host:70000", ":80", "a b:80", "::1:80", "unix:", "unix:/" + String(repeating: "x", count: 120)] {
+            #expect(Endpoint(text) == nil, "\(text)")
+        }
+        #expect(Endpoint("127.3.2.1:1")?.isLocal == true)
+        #expect(Endpoint("[::1]:1")?.isLocal == true)
+        #expect(Endpoint("0.0.0.0:1")?.isLocal == false)
+        #expect(Endpoint("example.org:1")?.isLocal == false)
+    }
+}

@@ -1,0 +1,350 @@
+import Cryptography
+import EventLoop
+import Foundation
+import Simulator
+import Testing
+
+@testable import HTTP2
+
+/// Answers as a closure says.
+private final class Handler: RequestHandler {
+    let answer: (ServerRequest, ServerConnection) -> Void
+    var requests = 0
+
+    init(_ answer: @escaping (ServerRequest, ServerConnection) -> Void) { self.answer = answer }
+
+    func handle(_ request: ServerRequest, on connection: ServerConnection) {
+        requests += 1
+        answer(request, connection)
+    }
+}
+
+private func request(_ path: String = "/3/device/00", body: [UInt8] = []) -> Request {
+    var headers = HeaderBlock()
+    headers.append(":method", "POST")
+    headers.append(":scheme", "https")
+    headers.append(":authority", "localhost")
+    headers.append(":path", path, indexing: .never)
+    return Request(headers: headers, body: body)
+}
+
+/// A server on loopback and the way to it.
+private struct Site: Sendable {
+    let loop = EventLoop(name: "test")
+    let authority = CertificateAuthority(name: "test")
+    let serverTLS: TLSContext
+    let clientTLS: TLSContext
+    let identity: CertifiedKey
+
+    init() throws {
+        identity = authority.issue(subject: "server", purpose: .server(names: ["localhost", "127.0.0.1"]))
+        let key = identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
+        serverTLS = try TLSContext.server(
+            identity: TLSContext.Identity(certificates: identity.certificates, privateKey: key),
+            applicationProtocol: "h2")
+        clientTLS = try TLSContext.client(extraAuthorities: authority.pem, applicationProtocol: "h2")
+    }
+
+    func upstream(_ endpoint: Endpoint?) -> Upstream {
+        Upstream(
+            Upstream.Target(endpoint: endpoint ?? .tcp(host: "127.0.0.1", port: 1), tls: clientTLS), on: loop)
+    }
+}
+
+private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
+
+@Suite struct HTTP2Tests {
+    @Test func `many requests on one connection each get their own answer`() async throws {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            let handler = Handler { request, connection in
+                var headers = HeaderBlock()
+                headers.append("apns-id", request.headers.text(":path") ?? "")
+                connection.respond(
+                    to: request.stream, Response(status: 200, headers: headers, body: request.body.reversed()))
+            }
+            let server = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            let upstream = site.upstream(server.endpoint)
+            let target = upstream
+            await withTaskGroup { group in
+                for index in 0..<3000 {
+                    group.addTask { [box = Loan(target)] in
+                        await domain.run { _ in
+                            let body = Array("body \(index)".utf8)
+                            do {
+                                let response = try await box.value.send(
+                                    request("/\(index)", body: body), timeout: .seconds(20))
+                                #expect(response.status == 200)
+                                #expect(response.headers.text("apns-id") == "/\(index)")
+                                #expect(response.body == body.reversed())
+                            } catch {
+                                Issue.record("\(error)")
+                            }
+                        }
+                    }
+                }
+            }
+            #expect(handler.requests == 3000)
+            upstream.close()
+            server.close()
+        }
+    }
+
+    @Test func `no more streams are opened than the server takes`() async throws {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            final class Gauge {
+                var open = 0
+                var most = 0
+                var waiting: [(Int32, ServerConnection)] = []
+            }
+            let gauge = Gauge()
+            let handler = Handler { request, connection in
+                gauge.open += 1
+                gauge.most = max(gauge.most, gauge.open)
+                gauge.waiting.append((request.stream, connection))
+            }
+            let server = try Server(
+                on: anywhere, loop: domain.loop, tls: site.serverTLS, limits: Server.Limits(concurrentStreams: 3),
+                handler: handler)
+            let upstream = site.upstream(server.endpoint)
+            let answering = Timer(on: domain.loop) {}
+            withExtendedLifetime(answering) {}
+            let box = Loan(upstream)
+            async let answers = withTaskGroup(returning: Int.self) { group in
+                for _ in 0..<30 {
+                    group.addTask {
+                        await domain.run { _ in
+                            (try? await box.value.send(request(), timeout: .seconds(20)))?.status == 200 ? 1 : 0
+                        }
+                    }
+                }
+                return await group.reduce(0, +)
+            }
+            var answered = 0
+            while answered < 30 {
+                await domain.loop.sleep(for: .milliseconds(5))
+                for (stream, connection) in gauge.waiting {
+                    connection.respond(to: stream, Response(status: 200))
+                    gauge.open -= 1
+                    answered += 1
+                }
+                gauge.waiting = []
+            }
+            #expect(await answers == 30)
+            #expect(gauge.most <= 3)
+        }
+    }
+
+    @Test func `a body larger than the flow-control window arrives whole, and an answer as well`() async throws {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            let handler = Handler { request, connection in
+                connection.respond(
+                    to: request.stream, Response(status: request.isTooLarge ? 413 : 200, body: request.body))
+            }
+            let server = try Server(
+                on: anywhere, loop: domain.loop, tls: site.serverTLS, limits: Server.Limits(largestBody: 1 << 20),
+                handler: handler)
+            let upstream = site.upstream(server.endpoint)
+            let body = (0..<60_000).map { UInt8(truncatingIfNeeded: $0) }
+            #expect(try await upstream.send(request(body: body), timeout: .seconds(10)).body == body)
+            let larger = [UInt8](repeating: 1, count: 300_000)
+            await #expect(throws: RequestFailure.fateUnknown(.responseTooLarge)) {
+                _ = try await upstream.send(request(body: larger), timeout: .seconds(10), isolation: domain)
+            }
+            #expect(try await upstream.send(request(body: [7]), timeout: .seconds(10)).body == [7])
+        }
+    }
+
+    @Test func `a request without an answer ends at its deadline and the connection is replaced`() async throws {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            let handler = Handler { request, connection in
+                if request.body != [0] { connection.respond(to: request.stream, Response(status: 200)) }
+            }
+            let server = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            let upstream = site.upstream(server.endpoint)
+            _ = try await upstream.send(request(body: [1]), timeout: .seconds(10))
+            await #expect(throws: RequestFailure.fateUnknown(.timedOut)) {
+                _ = try await upstream.send(request(body: [0]), timeout: .milliseconds(200), isolation: domain)
+            }
+            #expect(try await upstream.send(request(body: [1]), timeout: .seconds(10)).status == 200)
+        }
+    }
+
+    @Test func `a server that is gone is unreachable, and its return is noticed`() async throws {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            let handler = Handler { $1.respond(to: $0.stream, Response(status: 200)) }
+            var server: Server? = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            let endpoint = try #require(server?.endpoint)
+            let upstream = site.upstream(endpoint)
+            _ = try await upstream.send(request(), timeout: .seconds(10))
+            server?.close()
+            server = nil
+            await domain.loop.sleep(for: .milliseconds(50))
+            let failure = await #expect(throws: RequestFailure.self) {
+                _ = try await upstream.send(request(), timeout: .seconds(10), isolation: domain)
+            }
+            if case .notProcessed(.unreachable(let words))? = failure {
+                #expect(words.contains("refused") && words.contains(endpoint.description))
+            } else {
+                Issue.record("\(String(describing: failure))")
+            }
+            server = try Server(on: endpoint, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            await domain.loop.sleep(for: Upstream.pauseAfterFailure)
+            #expect(try await upstream.send(request(), timeout: .seconds(10)).status == 200)
+            server?.close()
+        }
+    }
+
+    @Test func `indexing follows the rule of each field`() {
+        var block = HeaderBlock()
+        block.append("a", "1")
+        block.append("b", "2", indexing: .firstOnly)
+        block.append("c", "3", indexing: .never)
+        func flags(isFirst: Bool) -> [UInt8] {
+            Session.withFields(block, isFirst: isFirst) { fields, count in (0..<count).map { fields[$0].flags } }
+        }
+        #expect(flags(isFirst: true) == [0, 0, 1])
+        #expect(flags(isFirst: false) == [0, 1, 1])
+    }
+
+    @Test func `what carries tokens prints as redacted`() {
+        let request = request("/3/device/secret")
+        #expect("\(request)" == "<redacted>" && "\(request.headers)" == "<redacted>")
+        var dumped = ""
+        dump(request, to: &dumped)
+        #expect(!dumped.contains("secret"))
+    }
+}
+
+/// Hands a value of the loop's domain to a task that goes back there.
+private struct Loan<Value>: @unchecked Sendable {
+    // Unchecked: used inside LoopDomain.run of the same loop only.
+    let value: Value
+    init(_ value: Value) { self.value = value }
+}
+
+@Suite struct IndependentTests {
+    private func isInstalled(_ program: String) async throws -> Bool {
+        let found = try await ChildProcess.output(of: "which", [program]).isSuccess
+        if !found { print("SKIPPED: \(program) is not installed") }
+        return found
+    }
+
+    @Test func `h2load and curl get answers from our server`() async throws {
+        guard try await isInstalled("h2load"), try await isInstalled("curl") else { return }
+        let site = try Site()
+        let server = try await LoopDomain(site.loop).run { domain in
+            let handler = Handler { $1.respond(to: $0.stream, Response(status: 200, body: Array("ok".utf8))) }
+            let server = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            return Loan(server)
+        }
+        let endpoint = await LoopDomain(site.loop).run { _ in server.value.endpoint }
+        let url = "https://\(try #require(endpoint))/3/device/00"
+        let loaded = try await ChildProcess.output(
+            of: "h2load", ["-n", "2000", "-c", "4", "-m", "50", "-d", #filePath, url])
+        #expect(loaded.text.contains("2000 succeeded, 0 failed, 0 errored"), "\(loaded.text)")
+        let curled = try await ChildProcess.output(
+            of: "curl", ["-sSk", "--http2", "-d", "body", "-w", " %{http_version} %{http_code}", url])
+        #expect(curled.text == "ok 2 200", "\(curled.text)")
+        await LoopDomain(site.loop).run { _ in server.value.close() }
+    }
+
+    @Test func `nghttpd takes our client's requests`() async throws {
+        guard try await isInstalled("nghttpd") else { return }
+        let site = try Site()
+        let directory = URL.temporaryDirectory.appending(path: "tocsin-nghttpd-\(UUID().uuidString.prefix(8))")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let key = site.identity.privateKey.withBytes { span in span.withUnsafeBytes { Data($0) } }
+        try key.write(to: directory.appending(path: "key.pem"))
+        try Data(site.identity.certificates).write(to: directory.appending(path: "cert.pem"))
+        try Data("file".utf8).write(to: directory.appending(path: "index.html"))
+        // A port that was free a moment ago.
+        let port = try await LoopDomain(site.loop).run { domain in
+            let listener = try Listener(anywhere, on: domain.loop) { _ in }
+            guard case .tcp(_, let port) = listener.endpoint else { return UInt16(0) }
+            return port
+        }
+        let process = ChildProcess(
+            "nghttpd",
+            [
+                "--address=127.0.0.1", "-d", directory.path(), "\(port)", directory.appending(path: "key.pem").path(),
+                directory.appending(path: "cert.pem").path(),
+            ])
+        await LoopDomain(site.loop).run { domain in
+            let upstream = site.upstream(.tcp(host: "127.0.0.1", port: port))
+            var response: Response?
+            for _ in 0..<20 where response == nil {
+                await domain.loop.sleep(for: .milliseconds(200))
+                response = try? await upstream.send(
+                    request("/index.html", body: [UInt8](repeating: 1, count: 2000)), timeout: .seconds(5))
+            }
+            #expect(response?.status == 200)
+            #expect(response.map { String(decoding: $0.body, as: UTF8.self) } == "file")
+            for _ in 0..<200 {
+                #expect((try? await upstream.send(request("/none", body: [1]), timeout: .seconds(5)))?.status == 404)
+            }
+        }
+        await process.end()
+    }
+
+    @Test func `an answer that comes before the body was sent is the answer`() async throws {
+        // nginx answers `return 200` at the headers and then resets the stream with NO_ERROR (RFC 9113 §8.1).
+        guard FileManager.default.fileExists(atPath: "/usr/sbin/nginx") else {
+            print("SKIPPED: nginx is not installed")
+            return
+        }
+        let site = try Site()
+        let directory = URL.temporaryDirectory.appending(path: "tocsin-nginx-\(UUID().uuidString.prefix(8))").path()
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let key = site.identity.privateKey.withBytes { span in span.withUnsafeBytes { Data($0) } }
+        try key.write(to: URL(filePath: "\(directory)/key.pem"))
+        try Data(site.identity.certificates).write(to: URL(filePath: "\(directory)/cert.pem"))
+        let port = try await LoopDomain(site.loop).run { domain in
+            let listener = try Listener(anywhere, on: domain.loop) { _ in }
+            guard case .tcp(_, let port) = listener.endpoint else { return UInt16(0) }
+            return port
+        }
+        let configuration = """
+            daemon off; master_process off; pid \(directory)/pid; error_log \(directory)/error.log;
+            events { worker_connections 64; }
+            http {
+              access_log off; client_body_temp_path \(directory)/b; proxy_temp_path \(directory)/p;
+              fastcgi_temp_path \(directory)/f; uwsgi_temp_path \(directory)/u; scgi_temp_path \(directory)/s;
+              server {
+                listen 127.0.0.1:\(port) ssl http2;
+                ssl_certificate \(directory)/cert.pem; ssl_certificate_key \(directory)/key.pem;
+                location / { return 200 "early"; }
+              }
+            }
+            """
+        try Data(configuration.utf8).write(to: URL(filePath: "\(directory)/nginx.conf"))
+        let process = ChildProcess(
+            "/usr/sbin/nginx", ["-c", "\(directory)/nginx.conf", "-e", "\(directory)/error.log"])
+        await LoopDomain(site.loop).run { domain in
+            let upstream = site.upstream(.tcp(host: "127.0.0.1", port: port))
+            var succeeded = 0
+            var lastFailure: RequestFailure?
+            for _ in 0..<120 where succeeded < 100 {
+                do {
+                    let response = try await upstream.send(
+                        request(body: [UInt8](repeating: 1, count: 60_000)), timeout: .seconds(5))
+                    #expect(response.status == 200)
+                    #expect(response.body == Array("early".utf8))
+                    succeeded += 1
+                } catch {
+                    // Until nginx is up.
+                    lastFailure = error as? RequestFailure
+                    await domain.loop.sleep(for: .milliseconds(100))
+                }
+            }
+            #expect(succeeded == 100, "\(String(describing: lastFailure))")
+        }
+        await process.end()
+    }
+}

@@ -1,0 +1,281 @@
+import Cryptography
+import Providers
+import TNP
+import Testing
+
+@testable import HTTP2
+@testable import Simulator
+
+@Suite struct APNsRequestBuilderTests {
+    private let now: Int64 = 1_700_000_000
+    private let deviceToken = String(repeating: "0f", count: 32)
+    private let profile = APNsProfile(
+        topic: "org.example.app", format: .pipe, messageMagic: "BisqMessageiOS", alert: "New message")
+
+    private func request(_ envelope: Envelope, _ other: APNsProfile? = nil) throws -> Request {
+        try APNsRequestBuilder(other ?? profile, authority: "127.0.0.1:2197").request(
+            for: envelope, authorization: Array("bearer a.b.c".utf8), now: now)
+    }
+
+    // MARK: Header fields
+
+    @Test func `a request has these header fields in this order and no others`() throws {
+        let envelope = try makeEnvelope(to: deviceToken, ttl: 60, collapseID: "trade-29384203")
+        let found = try request(envelope).headers.all.map { "\($0.name): \($0.value)" }
+        let wanted = [
+            ":method: POST", ":scheme: https", ":authority: 127.0.0.1:2197", ":path: /3/device/\(deviceToken)",
+            "apns-topic: org.example.app", "apns-push-type: alert", "authorization: bearer a.b.c",
+            "apns-id: \(String(decoding: envelope.apnsID, as: UTF8.self))", "apns-collapse-id: trade-29384203",
+            "apns-expiration: 1700000060", "apns-priority: 10",
+        ]
+        #expect(found == wanted)
+    }
+
+    @Test func `without a provider token there is no authorization`() throws {
+        let headers = try APNsRequestBuilder(profile, authority: "localhost").request(
+            for: makeEnvelope(to: deviceToken), authorization: nil, now: now
+        ).headers
+        #expect(headers.text("authorization") == nil)
+        #expect(headers.count == 10)
+    }
+
+    @Test func `the path has the device token as the sender gave it`() throws {
+        for token in ["0F", String(repeating: "aB", count: 100)] {
+            let headers = try request(makeEnvelope(to: token)).headers
+            #expect(headers.text(":path") == "/3/device/\(token)")
+        }
+    }
+
+    @Test func `the id is a UUID of version 8 made of the envelope's digest`() throws {
+        let envelope = try makeEnvelope(to: deviceToken)
+        let headers = try request(envelope).headers
+        let id = try #require(headers.text("apns-id"))
+        #expect(id.split(separator: "-").map(\.count) == [8, 4, 4, 4, 12])
+        let bytes = try #require(Hex.decode(id.filter { $0 != "-" }))
+        var wanted = envelope.digest.prefix(16)
+        wanted[6] = wanted[6] & 0x0F | 0x80
+        wanted[8] = wanted[8] & 0x3F | 0x80
+        #expect(bytes == wanted)
+        #expect(id == id.lowercased())
+    }
+
+    @Test func `where the sender gave no collapse id, it comes from the digest`() throws {
+        let envelope = try makeEnvelope(to: deviceToken)
+        let headers = try request(envelope).headers
+        let wanted = String(decoding: Base64.encodeURLSafe(envelope.digest.prefix(24)), as: UTF8.self)
+        #expect(headers.text("apns-collapse-id") == wanted)
+        #expect(wanted.utf8.count == 32)
+    }
+
+    @Test func `an envelope that is sent again has the same ids, another one has others`() throws {
+        let envelope = try makeEnvelope(to: deviceToken)
+        let first = try request(envelope).headers
+        let again = try APNsRequestBuilder(profile, authority: "localhost").request(
+            for: envelope, authorization: nil, now: now + 1000
+        ).headers
+        #expect(first.text("apns-id") == again.text("apns-id"))
+        #expect(first.text("apns-collapse-id") == again.text("apns-collapse-id"))
+        let filling = [UInt8](repeating: 0x42, count: 32)
+        let other = try request(makeEnvelope(to: deviceToken, ciphertext: filling)).headers
+        #expect(first.text("apns-id") != other.text("apns-id"))
+        #expect(first.text("apns-collapse-id") != other.text("apns-collapse-id"))
+    }
+
+    @Test func `the expiration is ttl from now, and 0 means now or never`() throws {
+        let cases: [(UInt32, String)] = [(0, "0"), (1, "1700000001"), (Envelope.longestTTL, "1702419200")]
+        for (ttl, wanted) in cases {
+            let headers = try request(makeEnvelope(to: deviceToken, ttl: ttl)).headers
+            #expect(headers.text("apns-expiration") == wanted)
+        }
+    }
+
+    @Test func `the priority is 10, or 5 where the phone's battery comes first`() throws {
+        let immediate = try request(makeEnvelope(to: deviceToken, priority: .immediate)).headers
+        let considerate = try request(makeEnvelope(to: deviceToken, priority: .considerate)).headers
+        #expect(immediate.text("apns-priority") == "10")
+        #expect(considerate.text("apns-priority") == "5")
+    }
+
+    @Test func `what is secret or never comes again stays out of Apple's header table`() throws {
+        let headers = try request(makeEnvelope(to: deviceToken)).headers
+        var found: [String: HeaderBlock.Indexing] = [:]
+        for field in headers.fields {
+            let name = String(decoding: headers.bytes[field.name], as: UTF8.self)
+            found[name] = field.indexing
+        }
+        let wanted: [String: HeaderBlock.Indexing] = [
+            ":method": .allowed, ":scheme": .allowed, ":authority": .allowed, ":path": .never,
+            "apns-topic": .allowed, "apns-push-type": .allowed, "authorization": .never, "apns-id": .firstOnly,
+            "apns-collapse-id": .firstOnly, "apns-expiration": .firstOnly, "apns-priority": .allowed,
+        ]
+        #expect(found == wanted)
+    }
+
+    // MARK: Payload
+
+    @Test func `the payload is these bytes`() throws {
+        let ciphertext = [UInt8](repeating: 0x41, count: 16)
+        let body = try request(makeEnvelope(to: deviceToken, ciphertext: ciphertext)).body
+        let wanted = """
+            {"aps":{"alert":{"body":"New message"},"sound":"default","content-available":1,"mutable-content":1},\
+            "encrypted":"BisqMessageiOS|0123456789abcdef|QUFBQUFBQUFBQUFBQUFBQQ=="}
+            """
+        #expect(String(decoding: body, as: UTF8.self) == wanted)
+    }
+
+    @Test(arguments: 0..<8)
+    func `sound and both flags of the profile stand in the payload only where they are set`(_ bits: Int) throws {
+        let (sound, contentAvailable, mutableContent) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0)
+        var other = profile
+        other.contentAvailable = contentAvailable
+        other.mutableContent = mutableContent
+        let body = try request(makeEnvelope(to: deviceToken, sound: sound), other).body
+        var aps: [String: JSONValue] = ["alert": .object(["body": .string("New message")])]
+        if sound { aps["sound"] = .string("default") }
+        if contentAvailable { aps["content-available"] = .number(1) }
+        if mutableContent { aps["mutable-content"] = .number(1) }
+        let payload = try #require(JSONValue(body))
+        #expect(payload["aps"]?.object == aps)
+        let keys = payload.object.map { $0.keys.sorted() }
+        #expect(keys == ["aps", "encrypted"])
+    }
+
+    @Test func `a sealed app's phone gets the Base64 of iv and ciphertext`() throws {
+        var other = profile
+        other.format = .sealed
+        let iv = [UInt8](0xF0..<0xFC)
+        let ciphertext = [UInt8](0..<33)
+        let envelope = try makeEnvelope(to: deviceToken, iv: iv, ciphertext: ciphertext, format: .sealed)
+        let body = try request(envelope, other).body
+        let encrypted = try #require(JSONValue(body)?["encrypted"]?.string)
+        #expect(Base64.decode(encrypted.utf8) == iv + ciphertext)
+    }
+
+    @Test func `an iv with quotation marks and backslashes comes out of the JSON as it went in`() throws {
+        for iv in [#"a"b\c"d\e'f/g*12"#, String(repeating: "\"", count: 16), String(repeating: "\\", count: 16)] {
+            let envelope = try makeEnvelope(to: deviceToken, iv: Array(iv.utf8))
+            let body = try request(envelope).body
+            let ciphertext = String(decoding: Base64.encode(envelope.ciphertext), as: UTF8.self)
+            let wanted = "BisqMessageiOS|\(iv)|\(ciphertext)"
+            #expect(JSONValue(body)?["encrypted"]?.string == wanted)
+        }
+    }
+
+    @Test(arguments: ["", "Say \"hello\" \\ bye", "two\nlines\tand\u{1}\u{1F}", "Nová zpráva 🚀", "</script>"])
+    func `whatever the operator has the phone show comes out of the JSON as it went in`(_ alert: String) throws {
+        var other = profile
+        other.alert = alert
+        let body = try request(makeEnvelope(to: deviceToken), other).body
+        #expect(JSONValue(body)?["aps"]?["alert"]?["body"]?.string == alert)
+    }
+
+    @Test func `a payload of 4096 bytes passes and one of 4097 is refused`() throws {
+        let envelope = try makeEnvelope(to: deviceToken, ciphertext: [UInt8](repeating: 0x41, count: 1024))
+        var other = profile
+        other.alert = ""
+        let shortest = try request(envelope, other).body.count
+        other.alert = String(repeating: "a", count: 4096 - shortest)
+        let longest = try request(envelope, other).body.count
+        #expect(longest == 4096)
+        other.alert += "a"
+        let tooLong = other
+        let rejection = #expect(throws: Rejection.self) { try request(envelope, tooLong) }
+        #expect(rejection?.reason.rawValue == 105)
+    }
+
+    @Test func `the longest ciphertext that fits passes, and 16 bytes more are refused with 105`() throws {
+        var passed: [Int] = []
+        var refused: [Int] = []
+        for length in stride(from: 16, through: 3072, by: 16) {
+            let ciphertext = [UInt8](repeating: 0x41, count: length)
+            let envelope = try makeEnvelope(to: deviceToken, ciphertext: ciphertext)
+            do {
+                let count = try request(envelope).body.count
+                #expect(count <= 4096)
+                passed.append(length)
+            } catch let rejection as Rejection {
+                #expect(rejection.reason.rawValue == 105)
+                refused.append(length)
+            }
+        }
+        let longest = try #require(passed.last)
+        #expect(refused.first == longest + 16)
+        #expect(refused.last == 3072)
+        #expect(passed.count + refused.count == 3072 / 16)
+    }
+
+    @Test(arguments: EnvelopeFormat.allCases)
+    func `what is built passes all of Apple's checks`(_ format: EnvelopeFormat) throws {
+        let key = SigningKey.generate(.es256)
+        let token = APNsProviderToken(key: key, keyID: "KEY0000001", teamID: "TEAM000001")
+        var judge = APNsJudge(
+            platform: .apnsProduction, topics: ["org.example.app"],
+            key: APNsJudge.Key(keyID: "KEY0000001", teamID: "TEAM000001", key: key.verifyingKey),
+            certificateName: "none")
+        var other = profile
+        other.format = format
+        let iv = Array("0123456789abcdef".utf8.prefix(format == .pipe ? 16 : 12))
+        for ttl in [0, 60, Envelope.longestTTL] {
+            for priority in [DeliveryPriority.immediate, .considerate] {
+                for collapseID in [nil, "c", String(repeating: "c", count: 64)] {
+                    let envelope = try makeEnvelope(
+                        to: deviceToken, iv: iv, ttl: ttl, priority: priority, collapseID: collapseID, format: format)
+                    let request = try APNsRequestBuilder(other, authority: "localhost").request(
+                        for: envelope, authorization: token.authorization(at: now), now: now)
+                    let seen = ServerRequest(
+                        stream: 1, headers: request.headers, body: request.body, isTooLarge: false)
+                    let answer = judge.judge(seen, clientName: nil, now: now) { _ in
+                        Device(platform: .apnsProduction, app: "org.example.app")
+                    }
+                    #expect(answer == .accepted)
+                }
+            }
+        }
+    }
+}
+
+@Suite struct APNsProviderTokenTests {
+    private let key = SigningKey.generate(.es256)
+    private let now: Int64 = 1_700_000_000
+
+    private func makeToken() -> APNsProviderToken {
+        APNsProviderToken(key: key, keyID: "KEY0000001", teamID: "TEAM000001")
+    }
+
+    private func webToken(_ authorization: [UInt8]) throws -> WebToken {
+        let text = String(decoding: authorization, as: UTF8.self)
+        #expect(text.hasPrefix("bearer "))
+        return try #require(WebToken(String(text.dropFirst(7))))
+    }
+
+    @Test func `a provider token says which key, which team and when, under the key's signature`() throws {
+        let token = try webToken(makeToken().authorization(at: now))
+        let header: JSONValue = .object([
+            "alg": .string("ES256"), "typ": .string("JWT"), "kid": .string("KEY0000001"),
+        ])
+        let claims: JSONValue = .object(["iss": .string("TEAM000001"), "iat": .number(1_700_000_000)])
+        #expect(token.header == header)
+        #expect(token.claims == claims)
+        #expect(token.isSigned(by: key.verifyingKey))
+        #expect(!token.isSigned(by: SigningKey.generate(.es256).verifyingKey))
+    }
+
+    @Test func `one provider token serves for 50 minutes, then there is a new one`() throws {
+        let token = makeToken()
+        let first = token.authorization(at: now)
+        for later: Int64 in [0, 1, 1200, 2999] { #expect(token.authorization(at: now + later) == first) }
+        let second = token.authorization(at: now + 3000)
+        #expect(second != first)
+        let claims = try webToken(second).claims
+        #expect(claims["iat"]?.number == 1_700_003_000)
+        #expect(token.authorization(at: now + 5999) == second)
+        #expect(token.authorization(at: now + 6000) != second)
+    }
+
+    @Test func `a clock that is set back makes no new one`() throws {
+        let token = makeToken()
+        let first = token.authorization(at: now)
+        for earlier: Int64 in [1, 60, 3600, 86_400] { #expect(token.authorization(at: now - earlier) == first) }
+        #expect(token.authorization(at: now + 10) == first)
+    }
+}

@@ -1,0 +1,555 @@
+import Cryptography
+import TNP
+import Testing
+
+@testable import HTTP2
+@testable import Simulator
+
+/// One header field of a good request changed, or left out, and what is said to that.
+struct FieldFault: Sendable, CustomStringConvertible {
+    let field: String
+    let value: String?
+    let status: Int
+    let reason: String
+
+    init(_ field: String, _ value: String?, _ status: Int, _ reason: String) {
+        self.field = field
+        self.value = value
+        self.status = status
+        self.reason = reason
+    }
+
+    var description: String { "\(field): \(value ?? "absent")" }
+}
+
+/// What Apple's stand-in says to requests; a good one differs from each of these in one thing only.
+@Suite struct APNsStrictnessTests {
+    private let key = SigningKey.generate(.es256)
+    private let now: Int64 = 1_700_000_000
+    private let deviceToken = String(repeating: "0f", count: 32)
+    private let topic = "org.example.app"
+    private let certificateName = "Apple Push Services: org.example.app"
+    private let goodBody = #"{"aps":{"alert":{"body":"New message"}},"encrypted":"x"}"#
+
+    private func makeJudge() -> APNsJudge {
+        APNsJudge(
+            platform: .apnsProduction, topics: [topic, "org.example.other"],
+            key: APNsJudge.Key(keyID: "KEY0000001", teamID: "TEAM000001", key: key.verifyingKey),
+            certificateName: certificateName)
+    }
+
+    /// The value of `authorization` with a provider token.
+    private func bearer(
+        algorithm: String = "ES256", keyID: String = "KEY0000001", claims: String? = nil, issued: Int64? = nil,
+        by other: SigningKey? = nil
+    ) -> String {
+        let header = "{\"alg\":\"\(algorithm)\",\"kid\":\"\(keyID)\"}"
+        let body = claims ?? "{\"iss\":\"TEAM000001\",\"iat\":\(issued ?? now)}"
+        let signed = Base64.encodeURLSafe(header.utf8) + [UInt8(ascii: ".")] + Base64.encodeURLSafe(body.utf8)
+        let signature = Base64.encodeURLSafe((other ?? key).sign(signed))
+        return "bearer " + String(decoding: signed + [UInt8(ascii: ".")] + signature, as: UTF8.self)
+    }
+
+    /// A good request but for these fields (nil leaves one out), this body and a field that comes twice.
+    private func request(
+        _ changes: [String: String?] = [:], body: String? = nil, isTooLarge: Bool = false, twice: String? = nil
+    ) -> ServerRequest {
+        let fields: [(String, String)] = [
+            (":method", "POST"), (":scheme", "https"), (":authority", "localhost"),
+            (":path", "/3/device/\(deviceToken)"), ("apns-topic", topic), ("apns-push-type", "alert"),
+            ("authorization", bearer()), ("apns-id", "123e4567-e89b-82d3-a456-426614174000"),
+            ("apns-collapse-id", "trade"), ("apns-expiration", "1700003600"), ("apns-priority", "10"),
+        ]
+        var headers = HeaderBlock()
+        for (name, value) in fields {
+            guard let field = changes[name, default: value] else { continue }
+            headers.append(name, field)
+            if name == twice { headers.append(name, field) }
+        }
+        return ServerRequest(
+            stream: 1, headers: headers, body: Array((body ?? goodBody).utf8), isTooLarge: isTooLarge)
+    }
+
+    /// What a judge that has seen nothing yet says; the device token is that of a device like this.
+    private func answer(
+        to request: ServerRequest, clientName: String? = nil, state: Device.State = .registered,
+        platform: Device.Platform = .apnsProduction, app: String? = nil
+    ) -> APNsJudge.Answer {
+        var judge = makeJudge()
+        let device = Device(platform: platform, app: app ?? topic, state: state)
+        return judge.judge(request, clientName: clientName, now: now) { $0 == deviceToken ? device : nil }
+    }
+
+    @Test func `a good request is accepted, with what is optional and without`() {
+        #expect(answer(to: request()) == .accepted)
+        let optional = ["apns-id", "apns-collapse-id", "apns-expiration", "apns-priority"]
+        for name in optional { #expect(answer(to: request([name: nil])) == .accepted, "\(name)") }
+        for priority in ["10", "5", "1"] { #expect(answer(to: request(["apns-priority": priority])) == .accepted) }
+        #expect(answer(to: request(["apns-expiration": "0"])) == .accepted)
+        let longest = String(repeating: "c", count: 64)
+        #expect(answer(to: request(["apns-collapse-id": longest])) == .accepted)
+        #expect(answer(to: request(["authorization": "Bearer \(bearer().dropFirst(7))"])) == .accepted)
+    }
+
+    @Test(arguments: appleFieldFaults)
+    func `a header field that is wrong is refused with its reason`(_ fault: FieldFault) {
+        let found = answer(to: request([fault.field: fault.value]))
+        #expect(found == .refused(fault.status, fault.reason))
+    }
+
+    @Test(arguments: [":path", "apns-topic", "apns-id", "apns-priority", "authorization"])
+    func `a header field that comes twice is refused`(_ name: String) {
+        #expect(answer(to: request(twice: name)) == .refused(400, "DuplicateHeaders"))
+    }
+
+    // MARK: Who sends
+
+    @Test func `a provider token that the developer's key did not sign for this team is invalid`() {
+        let foreign = SigningKey.generate(.es256)
+        let signed = bearer()
+        let wrong: [String] = [
+            bearer(by: foreign), bearer(keyID: "KEY0000002"), bearer(algorithm: "none"), bearer(algorithm: "RS256"),
+            bearer(claims: "{\"iss\":\"TEAM000002\",\"iat\":\(now)}"), bearer(claims: "{\"iss\":\"TEAM000001\"}"),
+            bearer(claims: "{\"iss\":\"TEAM000001\",\"iat\":\"\(now)\"}"), bearer(claims: "no JSON"),
+            String(signed.dropLast(4)), signed + ".more", "basic \(signed.dropFirst(7))",
+            signed.replacing("bearer ", with: "bearer"),
+        ]
+        for authorization in wrong {
+            let found = answer(to: request(["authorization": authorization]))
+            #expect(found == .refused(403, "InvalidProviderToken"), "\(authorization)")
+        }
+    }
+
+    @Test func `a provider token serves from its making for an hour`() {
+        let cases: [(Int64, APNsJudge.Answer)] = [
+            (now - 3600, .accepted), (now - 3601, .refused(403, "ExpiredProviderToken")),
+            (now + 300, .accepted), (now + 301, .refused(403, "InvalidProviderToken")),
+        ]
+        for (issued, wanted) in cases {
+            #expect(answer(to: request(["authorization": bearer(issued: issued)])) == wanted)
+        }
+    }
+
+    @Test func `a second provider token within 20 minutes is refused, and the first one goes on`() {
+        var judge = makeJudge()
+        let device = Device(platform: .apnsProduction, app: topic)
+        func said(_ authorization: String, after seconds: Int64) -> APNsJudge.Answer {
+            judge.judge(request(["authorization": authorization]), clientName: nil, now: now + seconds) { _ in device }
+        }
+        let first = bearer(issued: now)
+        let early = bearer(issued: now + 1199)
+        let late = bearer(issued: now + 1200)
+        #expect(said(first, after: 0) == .accepted)
+        #expect(said(first, after: 600) == .accepted)
+        #expect(said(early, after: 1199) == .refused(429, "TooManyProviderTokenUpdates"))
+        #expect(said(first, after: 1199) == .accepted)
+        #expect(said(late, after: 1200) == .accepted)
+        #expect(said(late, after: 4800) == .accepted)
+        #expect(said(late, after: 4801) == .refused(403, "ExpiredProviderToken"))
+    }
+
+    @Test func `a certificate of the right name stands for a provider token, one of another does not`() {
+        let bare = request(["authorization": nil])
+        #expect(answer(to: bare, clientName: certificateName) == .accepted)
+        #expect(answer(to: bare, clientName: "Apple Push Services: other") == .refused(403, "BadCertificate"))
+        #expect(answer(to: request(), clientName: "Apple Push Services: other") == .refused(403, "BadCertificate"))
+        #expect(answer(to: bare) == .refused(403, "MissingProviderToken"))
+    }
+
+    // MARK: What is sent
+
+    @Test(arguments: [
+        "", "{}", "[]", "no JSON", #"{"aps":{}}"#, #"{"aps":1}"#, #"{"encrypted":"x"}"#, #"{"aps":{"alert":"x"}"#,
+    ])
+    func `a payload without aps is empty`(_ body: String) {
+        #expect(answer(to: request(body: body)) == .refused(400, "PayloadEmpty"))
+    }
+
+    @Test func `a payload may have 4096 bytes and not one more`() {
+        let filling = String(repeating: "x", count: 4096 - goodBody.utf8.count)
+        let longest = goodBody.replacing("New message", with: "New message" + filling)
+        #expect(longest.utf8.count == 4096)
+        #expect(answer(to: request(body: longest)) == .accepted)
+        #expect(answer(to: request(body: longest + " ")) == .refused(413, "PayloadTooLarge"))
+        #expect(answer(to: request(isTooLarge: true)) == .refused(413, "PayloadTooLarge"))
+    }
+
+    @Test func `the push type must say what the payload is, and what is for the background is not urgent`() {
+        let silent = #"{"aps":{"content-available":1}}"#
+        #expect(answer(to: request(body: silent)) == .refused(400, "InvalidPushType"))
+        let urgent = request(["apns-push-type": "background", "apns-priority": "10"], body: silent)
+        #expect(answer(to: urgent) == .refused(400, "BadPriority"))
+        let patient = request(["apns-push-type": "background", "apns-priority": "5"], body: silent)
+        #expect(answer(to: patient) == .accepted)
+    }
+
+    // MARK: For whom
+
+    @Test func `a device is reached only in its own environment and for its own app`() {
+        #expect(answer(to: request(), platform: .apnsDevelopment) == .refused(400, "BadDeviceToken"))
+        #expect(answer(to: request(), platform: .fcm) == .refused(400, "BadDeviceToken"))
+        #expect(answer(to: request(), app: "org.example.other") == .refused(400, "DeviceTokenNotForTopic"))
+        let toTheOther = request(["apns-topic": "org.example.other"])
+        #expect(answer(to: toTheOther) == .refused(400, "DeviceTokenNotForTopic"))
+        #expect(answer(to: toTheOther, app: "org.example.other") == .accepted)
+    }
+
+    @Test func `a device token that has ended says since when, and a device may answer anything`() {
+        let removed = answer(to: request(), state: .unregistered(since: 1_600_000_000_001))
+        #expect(removed == .refused(410, "Unregistered", timestamp: 1_600_000_000_001))
+        let expired = answer(to: request(), state: .expired(since: 1_600_000_000_002))
+        #expect(expired == .refused(410, "ExpiredToken", timestamp: 1_600_000_000_002))
+        let arbitrary = answer(to: request(), state: .answers(status: 503, reason: "Shutdown", retryAfter: 3))
+        #expect(arbitrary == APNsJudge.Answer(status: 503, reason: "Shutdown", timestamp: nil, retryAfter: 3))
+    }
+}
+
+/// One field of a good request to Apple wrong.
+let appleFieldFaults: [FieldFault] = [
+    FieldFault(":method", "GET", 405, "MethodNotAllowed"),
+    FieldFault(":method", "PUT", 405, "MethodNotAllowed"),
+    FieldFault(":method", nil, 405, "MethodNotAllowed"),
+    FieldFault(":path", "/", 404, "BadPath"),
+    FieldFault(":path", "/4/device/0f0f", 404, "BadPath"),
+    FieldFault(":path", "/3/device", 404, "BadPath"),
+    FieldFault(":path", nil, 404, "BadPath"),
+    FieldFault(":path", "/3/device/", 400, "MissingDeviceToken"),
+    FieldFault(":path", "/3/device/0f0f", 400, "BadDeviceToken"),
+    FieldFault(":path", "/3/device/not-hexadecimal", 400, "BadDeviceToken"),
+    FieldFault("authorization", nil, 403, "MissingProviderToken"),
+    FieldFault("authorization", "", 403, "InvalidProviderToken"),
+    FieldFault("authorization", "bearer a.b.c", 403, "InvalidProviderToken"),
+    FieldFault("apns-topic", nil, 400, "MissingTopic"),
+    FieldFault("apns-topic", "", 400, "BadTopic"),
+    FieldFault("apns-topic", "example", 400, "BadTopic"),
+    FieldFault("apns-topic", "org.example.unknown", 400, "TopicDisallowed"),
+    FieldFault("apns-push-type", nil, 400, "InvalidPushType"),
+    FieldFault("apns-push-type", "Alert", 400, "InvalidPushType"),
+    FieldFault("apns-push-type", "loud", 400, "InvalidPushType"),
+    FieldFault("apns-priority", "", 400, "BadPriority"),
+    FieldFault("apns-priority", "7", 400, "BadPriority"),
+    FieldFault("apns-priority", "010", 400, "BadPriority"),
+    FieldFault("apns-expiration", "", 400, "BadExpirationDate"),
+    FieldFault("apns-expiration", "-1", 400, "BadExpirationDate"),
+    FieldFault("apns-expiration", "1.5", 400, "BadExpirationDate"),
+    FieldFault("apns-expiration", "tomorrow", 400, "BadExpirationDate"),
+    FieldFault("apns-id", "", 400, "BadMessageId"),
+    FieldFault("apns-id", "123e4567e89b82d3a456426614174000", 400, "BadMessageId"),
+    FieldFault("apns-id", "123E4567-E89B-82D3-A456-426614174000", 400, "BadMessageId"),
+    FieldFault("apns-id", "123e4567-e89b-82d3-a456-42661417400", 400, "BadMessageId"),
+    FieldFault("apns-id", "123e4567-e89b-82d3-a456-42661417400g", 400, "BadMessageId"),
+    FieldFault("apns-collapse-id", "", 400, "BadCollapseId"),
+    FieldFault("apns-collapse-id", String(repeating: "c", count: 65), 400, "BadCollapseId"),
+]
+
+/// What Google's stand-in says to requests.
+@Suite struct FCMStrictnessTests {
+    private let deviceToken = "cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD"
+    private let project = "example-project"
+
+    /// A good message but for these parts.
+    private func message(
+        token: String? = nil, data: String = #"{"encrypted":"x"}"#,
+        android: String = #"{"priority":"high","ttl":"60s"}"#, more: String = ""
+    ) -> String {
+        "{\"message\":{\"token\":\"\(token ?? deviceToken)\",\"data\":\(data),\"android\":\(android)\(more)}}"
+    }
+
+    private func answer(
+        _ body: String, path: String? = nil, method: String = "POST", authorization: String? = "Bearer good",
+        isTooLarge: Bool = false, device: Device? = Device(platform: .fcm, app: "example-project")
+    ) -> FCMJudge.Answer {
+        var headers = HeaderBlock()
+        headers.append(":method", method)
+        headers.append(":path", path ?? "/v1/projects/\(project)/messages:send")
+        if let authorization { headers.append("authorization", authorization) }
+        let request = ServerRequest(stream: 1, headers: headers, body: Array(body.utf8), isTooLarge: isTooLarge)
+        return FCMJudge(projectID: project).judge(
+            request, isCurrent: { $0 == "good" }, device: { $0 == deviceToken ? device : nil }
+        ).answer
+    }
+
+    @Test func `a good message is accepted, with what is optional and without`() {
+        #expect(answer(message()) == .accepted)
+        #expect(answer("{\"message\":{\"token\":\"\(deviceToken)\"}}") == .accepted)
+        let everything = message(
+            android: #"{"priority":"normal","ttl":"2419200s","collapse_key":"k","notification":{"sound":"default"}}"#,
+            more: #","notification":{"title":"t","body":"b"}"#)
+        #expect(answer(everything) == .accepted)
+        #expect(answer(message(android: #"{"ttl":"0s"}"#)) == .accepted)
+    }
+
+    @Test(arguments: [
+        "/", "/token", "/v1/projects/another/messages:send", "/v1/projects/example-project/messages",
+        "/v1/projects/example-project/messages:send/",
+    ])
+    func `another project's path is not found`(_ path: String) {
+        #expect(answer(message(), path: path) == FCMJudge.Answer(status: 404, code: "NOT_FOUND"))
+    }
+
+    @Test func `a message comes by POST`() {
+        #expect(answer(message(), method: "GET") == FCMJudge.Answer(status: 404, code: "NOT_FOUND"))
+    }
+
+    @Test(arguments: [nil, "", "good", "Bearer", "Bearer ", "Bearer unknown", "Basic good", "Bearer good "])
+    func `without a current access token nothing is looked at`(_ authorization: String?) {
+        let wanted = FCMJudge.Answer(status: 401, code: "UNAUTHENTICATED")
+        #expect(answer(message(), authorization: authorization) == wanted)
+        #expect(answer("no JSON", authorization: authorization) == wanted)
+    }
+
+    @Test(arguments: ["", "no JSON", "{}", "[]", #"{"message":7}"#, #"{"messages":{}}"#])
+    func `what is no message is invalid`(_ body: String) { #expect(answer(body) == .invalid("message")) }
+
+    @Test func `a field that Google does not know is invalid`() {
+        let good = message()
+        #expect(answer(String(good.dropLast()) + #","validate":true}"#) == .invalid("message"))
+        #expect(answer(String(good.dropLast()) + #","validate_only":false}"#) == .accepted)
+        #expect(answer(message(more: #","encrypted":"x""#)) == .invalid("message"))
+        #expect(answer(message(android: #"{"sound":"default"}"#)) == .invalid("message.android"))
+        #expect(answer(message(android: #"{"collapseKey":"k"}"#)) == .invalid("message.android"))
+        #expect(answer(message(android: "7")) == .invalid("message.android"))
+    }
+
+    @Test(arguments: [
+        #"{"encrypted":7}"#, #"{"encrypted":null}"#, #"{"encrypted":true}"#, #"{"encrypted":{"a":"b"}}"#,
+        #"{"encrypted":["x"]}"#, "7", #"["x"]"#, #""x""#,
+    ])
+    func `data is texts by name and nothing else`(_ data: String) {
+        #expect(answer(message(data: data)) == .invalid("message.data"))
+    }
+
+    @Test(arguments: ["from", "gcm", "gcm.notification", "google", "google.sent_time"])
+    func `names that Google keeps for itself are invalid in data`(_ name: String) {
+        #expect(answer(message(data: "{\"\(name)\":\"x\"}")) == .invalid("message.data"))
+    }
+
+    @Test func `a notification is texts by name and nothing else`() {
+        #expect(answer(message(more: #","notification":{"title":7}"#)) == .invalid("message.notification"))
+        #expect(answer(message(more: #","notification":"x""#)) == .invalid("message.notification"))
+    }
+
+    @Test func `names and texts of data and notification may have 4096 bytes and not one more`() {
+        func data(_ length: Int) -> String {
+            "{\"encrypted\":\"\(String(repeating: "x", count: length))\"}"
+        }
+        #expect(answer(message(data: data(4096 - 9))) == .accepted)
+        #expect(answer(message(data: data(4096 - 8))) == .invalid("message"))
+        let notification = #","notification":{"title":"t","body":"b"}"#
+        #expect(answer(message(data: data(4096 - 9 - 11), more: notification)) == .accepted)
+        #expect(answer(message(data: data(4096 - 9 - 10), more: notification)) == .invalid("message"))
+        #expect(answer(message(), isTooLarge: true) == .invalid("message"))
+    }
+
+    @Test(arguments: [#""60""#, "60", #""s""#, #""-1s""#, #""2419201s""#, #""60 s""#, #""1m""#, "null", "\"\""])
+    func `a ttl is seconds with an s, at most four weeks of them`(_ ttl: String) {
+        #expect(answer(message(android: "{\"ttl\":\(ttl)}")) == .invalid("message.android.ttl"))
+    }
+
+    @Test(arguments: [#""HIGH""#, #""urgent""#, "10", "null", "\"\""])
+    func `a priority is high or normal`(_ priority: String) {
+        #expect(answer(message(android: "{\"priority\":\(priority)}")) == .invalid("message.android.priority"))
+    }
+
+    @Test func `a device token that is none, or nobody's, is named as what is wrong`() {
+        #expect(answer(#"{"message":{"data":{"encrypted":"x"}}}"#) == .invalid("message.token"))
+        #expect(answer(#"{"message":{"token":7}}"#) == .invalid("message.token"))
+        #expect(answer(message(token: "short")) == .invalid("message.token"))
+        #expect(answer(message(token: deviceToken + "x")) == .invalid("message.token"))
+        #expect(answer(message(), device: nil) == .invalid("message.token"))
+        let iPhone = Device(platform: .apnsProduction, app: project)
+        #expect(answer(message(), device: iPhone) == .invalid("message.token"))
+    }
+
+    @Test func `a device of another project is refused, one that is gone is unregistered`() {
+        let stranger = Device(platform: .fcm, app: "another")
+        let mismatch = FCMJudge.Answer(status: 403, code: "PERMISSION_DENIED", errorCode: "SENDER_ID_MISMATCH")
+        #expect(answer(message(), device: stranger) == mismatch)
+        let gone = FCMJudge.Answer(status: 404, code: "NOT_FOUND", errorCode: "UNREGISTERED")
+        for state in [Device.State.unregistered(since: 1), .expired(since: 1)] {
+            #expect(answer(message(), device: Device(platform: .fcm, app: project, state: state)) == gone)
+        }
+    }
+
+    @Test func `a device may answer anything`() {
+        let state = Device.State.answers(status: 429, reason: "QUOTA_EXCEEDED", retryAfter: 61)
+        let found = answer(message(), device: Device(platform: .fcm, app: project, state: state))
+        #expect(found.status == 429)
+        #expect(found.errorCode == "QUOTA_EXCEEDED")
+        #expect(found.retryAfter == 61)
+    }
+}
+
+/// What a phone opens, sealed here as a sender would.
+@Suite struct PhoneTests {
+    private static let key = "A4C595428CAA4C768F60AE7EBFF85852"
+    private static let iv = "293a4b5c6d7e4f90"
+    private let iPhone: Phone
+    private let pixel: Phone
+    private let clearText = """
+        {"sentDate":1533218519000,"txId":"29384203","title":"Stav obchodu","message":"Žluťoučký obchod je dokončen 🚀",\
+        "type":"TRADE","actionRequired":"","version":1}
+        """
+    private let shown = Phone.Shown(
+        title: "Stav obchodu", message: "Žluťoučký obchod je dokončen 🚀", type: "TRADE")
+
+    init() throws {
+        iPhone = try Phone(pairingToken: "iOS|iPhone|\(Self.key)|\(String(repeating: "0f", count: 32))")
+        pixel = try Phone(pairingToken: "android|Pixel|\(Self.key)|\(String(repeating: "x", count: 40))")
+    }
+
+    private func ciphertext(_ clearText: String, key: String = PhoneTests.key) throws -> [UInt8] {
+        var padded = Array(clearText.utf8)
+        while !padded.count.isMultiple(of: 16) { padded.append(UInt8(ascii: " ")) }
+        return try #require(AES256CBC.encrypt(padded, key: Array(key.utf8), iv: Array(Self.iv.utf8)))
+    }
+
+    private func piped(_ ciphertext: [UInt8], magic: String = "BisqMessageiOS", iv: String = PhoneTests.iv) -> String {
+        "\(magic)|\(iv)|\(String(decoding: Base64.encode(ciphertext), as: UTF8.self))"
+    }
+
+    private func sealed(_ clearText: String, key: String = PhoneTests.key) throws -> [UInt8] {
+        let nonce = [UInt8](repeating: 7, count: 12)
+        let rest = try #require(AES256GCM.seal(Array(clearText.utf8), key: Array(key.utf8), nonce: nonce))
+        return nonce + rest
+    }
+
+    private func base64(_ bytes: [UInt8]) -> String { String(decoding: Base64.encode(bytes), as: UTF8.self) }
+
+    // MARK: Magic, iv and ciphertext
+
+    @Test func `a phone opens what was sealed for it, in any script`() throws {
+        let bytes = try ciphertext(clearText)
+        let onIPhone = try iPhone.open(piped(bytes))
+        let onPixel = try pixel.open(piped(bytes, magic: "BisqMessageAndroid"))
+        #expect(onIPhone == shown)
+        #expect(onPixel == shown)
+    }
+
+    @Test func `a phone of either platform refuses what is meant for the other`() throws {
+        let bytes = try ciphertext(clearText)
+        for magic in ["BisqMessageAndroid", "bisqmessageios", "Bisq"] {
+            #expect(throws: Phone.Failure.wrongMagic) { try iPhone.open(piped(bytes, magic: magic)) }
+        }
+        #expect(throws: Phone.Failure.wrongMagic) { try pixel.open(piped(bytes)) }
+    }
+
+    @Test func `an iv has 16 characters`() throws {
+        let bytes = try ciphertext(clearText)
+        for iv in ["293a4b5c6d7e4f9", "293a4b5c6d7e4f901"] {
+            #expect(throws: Phone.Failure.wrongIVLength) { try iPhone.open(piped(bytes, iv: iv)) }
+        }
+    }
+
+    @Test func `there are three parts, none of them empty`() throws {
+        let text = try piped(ciphertext(clearText))
+        let iv = Self.iv
+        for wrong in [text + "|x", "BisqMessageiOS|\(iv)", "BisqMessageiOS|\(iv)|", "BisqMessageiOS||QUFB", "|", "||"] {
+            #expect(throws: Phone.Failure.notThreeParts) { try iPhone.open(wrong) }
+        }
+    }
+
+    @Test func `the ciphertext is Base64 of whole blocks`() throws {
+        let good = try ciphertext(clearText)
+        for text in ["***", "QUFB\n", "QUF", "-___"] {
+            #expect(throws: Phone.Failure.notBase64) { try iPhone.open("BisqMessageiOS|\(Self.iv)|\(text)") }
+        }
+        #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(piped(Array(good.dropLast()))) }
+    }
+
+    @Test func `a ciphertext that was altered, or sealed by another key, shows nothing`() throws {
+        let good = try ciphertext(clearText)
+        for index in [0, 16, good.count - 17] {
+            var altered = good
+            altered[index] ^= 1
+            let text = piped(altered)
+            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+        }
+        let foreign = try ciphertext(clearText, key: "B4C595428CAA4C768F60AE7EBFF85852")
+        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(piped(foreign)) }
+    }
+
+    @Test(arguments: ["sentDate", "txId", "title", "message", "type", "actionRequired", "version"])
+    func `the app wants all seven keys`(_ missing: String) throws {
+        let renamed = clearText.replacing("\"\(missing)\":", with: "\"other\":")
+        #expect(renamed != clearText)
+        let text = try piped(ciphertext(renamed))
+        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+    }
+
+    @Test func `the app wants its version and its types`() throws {
+        let cases = [
+            (#""version":1"#, #""version":0"#), (#""version":1"#, #""version":"1""#),
+            (#""sentDate":1533218519000"#, #""sentDate":"now""#), (#""title":"Stav obchodu""#, #""title":7"#),
+        ]
+        for (part, other) in cases {
+            let changed = clearText.replacing(part, with: other)
+            #expect(changed != clearText)
+            let text = try piped(ciphertext(changed))
+            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+        }
+        for other in ["no JSON at all", "{}", "[]"] {
+            let text = try piped(ciphertext(other))
+            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+        }
+    }
+
+    // MARK: Sealed
+
+    @Test func `a phone opens what was sealed by AES-GCM`() throws {
+        let whole = #"{"id":"7f3a","title":"Obchod","message":"Kupující zahájil platbu","category":"trade_update"}"#
+        let opened = try iPhone.open(base64(sealed(whole)))
+        #expect(opened == Phone.Shown(title: "Obchod", message: "Kupující zahájil platbu", type: "trade_update"))
+        let plain = try iPhone.open(base64(sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)))
+        #expect(plain == Phone.Shown(title: "t", message: "m", type: "general"))
+    }
+
+    @Test func `one altered bit of nonce, ciphertext or tag is noticed, and so is another key`() throws {
+        let good = try sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)
+        for index in [0, 11, 12, good.count - 17, good.count - 16, good.count - 1] {
+            var altered = good
+            altered[index] ^= 1
+            let text = base64(altered)
+            #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(text) }
+        }
+        let foreign = try sealed(#"{"id":"7f3a","title":"t","message":"m"}"#, key: String(repeating: "k", count: 32))
+        #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(base64(foreign)) }
+    }
+
+    @Test func `what is too short to have been sealed is not opened`() throws {
+        let good = try sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)
+        for count in [0, 1, 12, 27, 28] {
+            let text = base64(Array(good.prefix(count)))
+            #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(text) }
+        }
+        #expect(throws: Phone.Failure.notBase64) { try iPhone.open("not Base64") }
+    }
+
+    @Test(arguments: ["id", "title", "message"])
+    func `the sealed app wants these three keys`(_ missing: String) throws {
+        let whole = #"{"id":"7f3a","title":"t","message":"m"}"#
+        let text = try base64(sealed(whole.replacing("\"\(missing)\":", with: "\"other\":")))
+        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+    }
+
+    // MARK: Pairing
+
+    @Test(arguments: Magic.allCases)
+    func `a new phone has a pairing token of its own that senders and the node take`(_ magic: Magic) throws {
+        let phone = Phone.new(magic, model: "Model 1")
+        let pairing = try PairingToken(phone.pairingToken)
+        #expect(pairing.magic == magic)
+        #expect(pairing.descriptor == "Model 1")
+        #expect(pairing.key.count == PairingToken.keyLength)
+        #expect(pairing.deviceToken == phone.pairing.deviceToken)
+        #expect(magic == .android || pairing.deviceToken.utf8.count == PairingToken.appleTokenLength)
+        #expect(magic != .android || pairing.deviceToken.contains(":APA91b"))
+        let envelope = try Envelope(
+            magic: magic, deviceToken: Array(pairing.deviceToken.utf8)[...], iv: Array(Self.iv.utf8)[...],
+            ciphertext: ciphertext(clearText)[...], format: .pipe)
+        #expect(Array(envelope.deviceToken) == Array(pairing.deviceToken.utf8))
+        let another = Phone.new(magic, model: "Model 1")
+        #expect(another.pairing.deviceToken != phone.pairing.deviceToken)
+        #expect(another.pairingToken.split(separator: "|")[2] != phone.pairingToken.split(separator: "|")[2])
+    }
+}

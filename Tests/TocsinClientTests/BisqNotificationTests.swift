@@ -1,0 +1,251 @@
+import Cryptography
+import Foundation
+import Testing
+
+@testable import TNP
+@testable import TocsinClient
+
+@Suite struct BisqNotificationTests {
+    /// What a phone reads.
+    private struct Decoded: Decodable, Equatable {
+        let sentDate: Int64
+        let txId: String
+        let title: String
+        let message: String
+        let type: String
+        let actionRequired: String
+        let version: Int
+    }
+
+    @Test func `the fields stand in the desktop's order`() {
+        let notification = BisqNotification(
+            kind: .trade, title: "Trade state changed", message: "The trade with ID 29384203 is completed.",
+            transactionID: "29384203", sentDate: 1_533_218_519_000)
+        let expected =
+            #"{"sentDate":1533218519000,"txId":"29384203","title":"Trade state changed","#
+            + #""message":"The trade with ID 29384203 is completed.","type":"TRADE","actionRequired":"","version":1}"#
+        #expect(text(notification) == expected)
+    }
+
+    @Test func `empty fields are there all the same`() {
+        let notification = BisqNotification(
+            kind: .setupConfirmation, title: "", message: "", sentDate: 1_533_218_519_000)
+        let expected =
+            #"{"sentDate":1533218519000,"txId":"","title":"","message":"","type":"SETUP_CONFIRMATION","#
+            + #""actionRequired":"","version":1}"#
+        #expect(text(notification) == expected)
+    }
+
+    @Test func `each kind has the desktop's name`() {
+        let names = BisqNotification.Kind.allCases.map(\.rawValue)
+        let expected = [
+            "SETUP_CONFIRMATION", "OFFER", "TRADE", "DISPUTE", "PRICE", "MARKET", "FINANCIAL", "ERASE",
+        ]
+        #expect(names == expected)
+    }
+
+    @Test(arguments: [
+        ("'", #"\u0027"#), ("<", #"\u003c"#), (">", #"\u003e"#), ("&", #"\u0026"#), ("=", #"\u003d"#),
+        ("\u{2028}", #"\u2028"#), ("\u{2029}", #"\u2029"#), ("\"", #"\""#), ("\\", #"\\"#), ("\n", #"\n"#),
+        ("\r", #"\r"#), ("\r\n", #"\r\n"#), ("\t", #"\t"#), ("\u{8}", #"\b"#), ("\u{C}", #"\f"#),
+        ("\u{0}", #"\u0000"#), ("\u{B}", #"\u000b"#), ("\u{1B}", #"\u001b"#), ("\u{1F}", #"\u001f"#),
+        ("<a href='x'>", #"\u003ca href\u003d\u0027x\u0027\u003e"#),
+    ])
+    func `what Gson escapes is escaped as Gson does, in lower-case hexadecimal`(_ plain: String, _ escaped: String) {
+        check(plain, isWritten: escaped)
+    }
+
+    @Test(arguments: [
+        "/", "\u{7F}", "\u{80}", "\u{A0}", "\u{2027}", "|", "é", "e\u{301}", "Žluťoučký", "日本語", "🚀", "👩‍🚀",
+    ])
+    func `everything else stands as it is`(_ plain: String) {
+        check(plain, isWritten: plain)
+    }
+
+    @Test func `any JSON reader reads back what was written`() throws {
+        let hard = "'<>&=\"\\/\n\r\t\u{8}\u{C}\u{1}\u{1F}\u{7F}\u{2028}\u{2029} Žluťoučký 🚀 e\u{301}"
+        let notification = BisqNotification(
+            kind: .market, title: hard, message: "\(hard)\(hard)", transactionID: hard, sentDate: -1)
+        let expected = Decoded(
+            sentDate: -1, txId: hard, title: hard, message: "\(hard)\(hard)", type: "MARKET", actionRequired: "",
+            version: 1)
+        let decoded = try JSONDecoder().decode(Decoded.self, from: Data(notification.json))
+        #expect(decoded == expected)
+    }
+
+    private func text(_ notification: BisqNotification) -> String {
+        String(decoding: notification.json, as: UTF8.self)
+    }
+
+    private func check(_ plain: String, isWritten written: String, sourceLocation: SourceLocation = #_sourceLocation) {
+        let notification = BisqNotification(
+            kind: .offer, title: plain, message: "a\(plain)b", transactionID: plain, sentDate: 1)
+        let expected =
+            "{\"sentDate\":1,\"txId\":\"\(written)\",\"title\":\"\(written)\",\"message\":\"a\(written)b\","
+            + "\"type\":\"OFFER\",\"actionRequired\":\"\",\"version\":1}"
+        // Bytes, not text: text compares é and e + ´ as equal.
+        #expect(notification.json == Array(expected.utf8), sourceLocation: sourceLocation)
+    }
+}
+
+@Suite struct SealerTests {
+    private static let token = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
+    private static let key = "A4C595428CAA4C768F60AE7EBFF85852"
+    private static let iv = Array("293a4b5c6d7e4f90".utf8)
+
+    @Test func `the desktop's own example is sealed as the desktop seals it`() throws {
+        let sealer = try Self.sealer(key: "12345678901234567890123456789012")
+        let envelope = try sealer.seal(Array("Hello, world!".utf8), iv: Array("1234567890123456".utf8))
+        #expect(Self.base64(envelope) == "togxz/g4oxOX5SOwa1OxiQ==")
+        #expect(Self.delivered(envelope) == "BisqMessageiOS|1234567890123456|togxz/g4oxOX5SOwa1OxiQ==")
+    }
+
+    @Test func `a setup confirmation is sealed as the desktop seals it`() throws {
+        let notification = BisqNotification(
+            kind: .setupConfirmation, title: "", message: "", transactionID: "", sentDate: 1_533_218_519_000)
+        let envelope = try Self.sealer().seal(notification.json, iv: Self.iv)
+        let expected =
+            "SRXGMaX6EpysLZnoc29HdThvLQHcBUenoom+VsFrgjPS4DsjzMrdG/zE4/ZjIsOCaIYIM3ktJ1irsA6ben80jAzeLXGT652f8twxn4Dwf"
+            + "K8w6HULGo+qMT8HMiXQKUTWFMxXn0l8PioC7QkouT4Kzj6KSBWZdyFu7Bx6jRmlOyo="
+        #expect(Self.base64(envelope) == expected)
+        #expect(Self.delivered(envelope) == "BisqMessageiOS|293a4b5c6d7e4f90|\(expected)")
+        #expect(envelope.ciphertext.count == 128)
+    }
+
+    @Test func `each pipe vector is sealed as it says`() throws {
+        let vectors = SenderVectors.all.sealing.filter { $0.format == "pipe" }
+        #expect(!vectors.isEmpty)
+        for vector in vectors {
+            let sealer = try Self.sealer(key: vector.key)
+            let envelope = try sealer.seal(Array(vector.plaintext.utf8), iv: Array(vector.iv.utf8))
+            #expect(Hex.encode(envelope.ciphertext) == vector.ciphertext, "\(vector.name)")
+        }
+    }
+
+    @Test func `the envelope carries what the pairing and the caller say`() throws {
+        let google = String(repeating: "g", count: 163)
+        let sealer = Sealer(try PairingToken("android|Pixel|\(Self.key)|\(google)"))
+        let envelope = try sealer.seal(Array("x".utf8), iv: Self.iv, app: "haveno", ttl: 60, sound: false)
+        #expect(envelope.magic == .android)
+        #expect(Array(envelope.deviceToken) == Array(google.utf8))
+        #expect(Array(envelope.iv) == Self.iv)
+        #expect(Array(envelope.app) == Array("haveno".utf8))
+        #expect(envelope.ttl == 60)
+        #expect(!envelope.sound)
+        let plain = try Self.sealer().seal(Array("x".utf8))
+        #expect(plain.magic == .iOS)
+        #expect(plain.app.isEmpty)
+        #expect(plain.ttl == Envelope.longestTTL)
+        #expect(plain.sound)
+        #expect(plain.priority == .immediate)
+        #expect(plain.collapseID == nil)
+    }
+
+    @Test func `padding is spaces up to whole blocks, and a whole block gets none`() throws {
+        for count in 1...64 {
+            let clearText = [UInt8](repeating: UInt8(ascii: "x"), count: count)
+            let envelope = try Self.sealer().seal(clearText, iv: Self.iv)
+            let padding = (16 - count % 16) % 16
+            #expect(envelope.ciphertext.count == count + padding)
+            let opened = try #require(Self.open(envelope))
+            #expect(opened == clearText + [UInt8](repeating: UInt8(ascii: " "), count: padding))
+        }
+    }
+
+    @Test(arguments: ["č", "Žluťoučký obchod 29384203 je dokončen.", "日本語", "🚀🌕", "👩‍🚀", "e\u{301}"])
+    func `padding counts bytes, whatever the script`(_ message: String) throws {
+        for filler in 0..<16 {
+            let notification = BisqNotification(
+                kind: .trade, title: String(repeating: "x", count: filler), message: message, sentDate: 1)
+            let clearText = notification.json
+            let envelope = try Self.sealer().seal(clearText, iv: Self.iv)
+            #expect(envelope.ciphertext.count.isMultiple(of: 16))
+            #expect(envelope.ciphertext.count - clearText.count < 16)
+            let opened = try #require(Self.open(envelope))
+            #expect(Array(opened.prefix(clearText.count)) == clearText)
+            #expect(opened.dropFirst(clearText.count).allSatisfy { $0 == UInt8(ascii: " ") })
+        }
+    }
+
+    @Test func `a fresh iv is sixteen printable characters that the protocol takes`() throws {
+        for _ in 0..<1000 {
+            let iv = Sealer.freshIV()
+            #expect(iv.count == 16)
+            let isPrintable = iv.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "|") }
+            #expect(isPrintable)
+        }
+        let envelope = try Self.sealer().seal(Array("x".utf8))
+        #expect(envelope.iv.count == 16)
+    }
+
+    @Test func `a fresh iv never comes twice`() {
+        let ivs = Set((0..<1000).map { _ in Sealer.freshIV() })
+        #expect(ivs.count == 1000)
+    }
+
+    @Test func `one text sealed twice is two envelopes`() throws {
+        let sealer = try Self.sealer()
+        let one = try sealer.seal(Array("x".utf8))
+        let other = try sealer.seal(Array("x".utf8))
+        #expect(one.iv != other.iv)
+        #expect(one.ciphertext != other.ciphertext)
+        #expect(one.digest != other.digest)
+    }
+
+    @Test(arguments: [3057, 3071, 3072])
+    func `a text that fills the largest ciphertext passes`(_ count: Int) throws {
+        let envelope = try Self.sealer().seal([UInt8](repeating: 0x41, count: count), iv: Self.iv)
+        #expect(envelope.ciphertext.count == 3072)
+    }
+
+    @Test(arguments: [3073, 4096, 100_000])
+    func `a text that is too long is rejected`(_ count: Int) throws {
+        let sealer = try Self.sealer()
+        let rejection = #expect(throws: Rejection.self) {
+            try sealer.seal([UInt8](repeating: 0x41, count: count), iv: Self.iv)
+        }
+        #expect(rejection?.reason == Reason.ciphertextLength)
+        #expect(rejection?.reason.rawValue == 104)
+    }
+
+    @Test func `a notification whose escapes make it too long is rejected`() throws {
+        let sealer = try Self.sealer()
+        let notification = BisqNotification(
+            kind: .market, title: "", message: String(repeating: "=", count: 600), sentDate: 1)
+        let rejection = #expect(throws: Rejection.self) { try sealer.seal(notification.json, iv: Self.iv) }
+        #expect(rejection?.reason.rawValue == 104)
+    }
+
+    @Test func `an empty text is rejected`() throws {
+        let sealer = try Self.sealer()
+        let rejection = #expect(throws: Rejection.self) { try sealer.seal([], iv: Self.iv) }
+        #expect(rejection?.reason.rawValue == 104)
+    }
+
+    @Test(arguments: ["", "123456789012345", "12345678901234567", "12345678|0123456", "12345678\n0123456"])
+    func `a wrong iv is rejected`(_ iv: String) throws {
+        let sealer = try Self.sealer()
+        let rejection = #expect(throws: Rejection.self) { try sealer.seal(Array("x".utf8), iv: Array(iv.utf8)) }
+        #expect(rejection?.reason.rawValue == 103)
+    }
+
+    // MARK: Helpers
+
+    private static func sealer(key: String = SealerTests.key) throws -> Sealer {
+        Sealer(try PairingToken("iOS|iPhone|\(key)|\(Self.token)"))
+    }
+
+    private static func base64(_ envelope: Envelope) -> String {
+        String(decoding: Base64.encode(envelope.ciphertext), as: UTF8.self)
+    }
+
+    private static func delivered(_ envelope: Envelope) -> String {
+        var output: [UInt8] = []
+        envelope.appendDeliveredJSON(format: .pipe, messageMagic: Array("BisqMessageiOS".utf8), to: &output)
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    private static func open(_ envelope: Envelope) -> [UInt8]? {
+        AES256CBC.decrypt(Array(envelope.ciphertext), key: Array(Self.key.utf8), iv: Array(envelope.iv))
+    }
+}

@@ -11,7 +11,7 @@ public struct Ruling: Equatable, Sendable {
 
     static let delivered = Ruling(kind: .delivered, reason: .none, retryAfter: 0, concern: .nobody)
     /// The device token is none, or not one of this app or environment.
-    static let badToken = Ruling(kind: .rejected, reason: .badDeviceToken, retryAfter: 0, concern: .deviceToken)
+    public static let badToken = Ruling(kind: .rejected, reason: .badDeviceToken, retryAfter: 0, concern: .deviceToken)
     /// The app is gone from the device.
     static let gone = Ruling(kind: .gone, reason: .unregistered, retryAfter: 0, concern: .deviceToken)
     /// The operator has to put something right; until then senders keep what they have.

@@ -123,9 +123,9 @@ public final class ByteStream {
     /// Whether the stream can still be written to.
     public var isOpen: Bool { state == .open }
 
-    /// Sends `bytes` after all that was written before; does nothing once the stream has ended.
+    /// Sends `bytes` after all that was written before, as soon as the stream is open; does nothing once it has ended.
     public func write(_ bytes: RawSpan) {
-        guard state == .open, let bufferevent else { return }
+        guard state == .open || state == .connecting, let bufferevent else { return }
         bytes.withUnsafeBytes { _ = bufferevent_write(bufferevent, $0.baseAddress, $0.count) }
         if !heldBack, unsent > highWater {
             heldBack = true
@@ -133,7 +133,7 @@ public final class ByteStream {
         }
     }
 
-    /// Sends `bytes` after all that was written before; does nothing once the stream has ended.
+    /// The same.
     public func write(_ bytes: [UInt8]) { write(bytes.span.bytes) }
 
     // MARK: Reading

@@ -70,8 +70,6 @@ final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     private func flush() {
-        // While TLS is being agreed nothing can be sent; the stream tells when it is.
-        guard stream.isOpen else { return }
         while stream.unsent < ByteStream.highWater {
             var data: UnsafePointer<UInt8>?
             let length = nghttp2_session_mem_send(handle, &data)

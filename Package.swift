@@ -68,7 +68,8 @@ let package = Package(
             name: "HTTP2Tests", dependencies: ["HTTP2", "EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(name: "TNPTests", dependencies: ["TNP", "Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(
-            name: "ProvidersTests", dependencies: ["Providers", "Simulator", "HTTP2", "EventLoop", "TNP", "Cryptography"],
+            name: "ProvidersTests",
+            dependencies: ["Providers", "Simulator", "HTTP2", "EventLoop", "TNP", "Cryptography"],
             swiftSettings: ours),
         .testTarget(
             name: "SimulatorTests", dependencies: ["Simulator", "HTTP2", "TNP", "Cryptography"], swiftSettings: ours),
@@ -76,6 +77,12 @@ let package = Package(
             name: "TocsinNodeTests",
             dependencies: ["TocsinNode", "TocsinClient", "Simulator", "TNP", "EventLoop", "Cryptography"],
             swiftSettings: ours),
+        .testTarget(
+            name: "EndToEndTests",
+            dependencies: [
+                "TocsinNode", "TocsinClient", "Simulator", "TNP", "EventLoop",
+                .product(name: "Logging", package: "swift-log"),
+            ], swiftSettings: ours),
         .testTarget(
             name: "TocsinClientTests", dependencies: ["TocsinClient", "TNP", "Cryptography"], swiftSettings: ours),
     ]

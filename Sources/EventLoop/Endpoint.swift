@@ -10,11 +10,11 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     /// The longest path that a unix socket's address holds.
     public static let longestUnixPath = 107
 
-    /// Reads `host:port`, `[v6]:port` or `unix:/path`; nil where it is none of them.
+    /// Reads `host:port`, `[v6]:port` or `unix:path`; nil where it is none of them.
     public init?(_ text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst(5))
-            guard path.hasPrefix("/") || path.hasPrefix("."), path.utf8.count <= Self.longestUnixPath else {
+            guard !path.isEmpty, path.utf8.count <= Self.longestUnixPath else {
                 return nil
             }
             self = .unix(path: path)

@@ -102,7 +102,8 @@ import Testing
     }
 
     @Test func `wrong lengths are refused`() {
-        #expect(AES256CBC.encrypt([1], key: [UInt8](repeating: 1, count: 32), iv: [UInt8](repeating: 1, count: 16)) == nil)
+        #expect(
+            AES256CBC.encrypt([1], key: [UInt8](repeating: 1, count: 32), iv: [UInt8](repeating: 1, count: 16)) == nil)
         #expect(AES256CBC.encrypt([], key: [1], iv: [UInt8](repeating: 1, count: 16)) == nil)
         #expect(AES256GCM.seal([1], key: [1], nonce: [UInt8](repeating: 1, count: 12)) == nil)
     }

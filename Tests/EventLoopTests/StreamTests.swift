@@ -163,7 +163,9 @@ private func eventually(
     @Test func `a stream that is let go of leaves no descriptor open`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
-            func descriptors() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd"))?.count ?? 0 }
+            func descriptors() -> Int {
+                (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd"))?.count ?? 0
+            }
             _ = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
             let before = descriptors()
             for _ in 0..<200 {
@@ -211,7 +213,8 @@ private func eventually(
         }
     }
 
-    @Test func `an unknown authority, another name and an expired certificate are refused, each with its words`() async {
+    @Test func `an unknown authority, another name and an expired certificate are refused, each with its words`() async
+    {
         let cases: [([String], Int, [UInt8]?, String)] = [
             (["localhost"], 1000, nil, "self-signed certificate"), (["other.example"], 1000, authority.pem, "mismatch"),
             (["localhost"], -10, authority.pem, "expired"), (["127.0.0.2"], 1000, authority.pem, "mismatch"),
@@ -386,7 +389,10 @@ private func eventually(
         #expect(Endpoint("127.0.0.1:80") == .tcp(host: "127.0.0.1", port: 80))
         #expect(Endpoint("[::1]:80") == .tcp(host: "::1", port: 80))
         #expect(Endpoint("unix:/run/x.sock") == .unix(path: "/run/x.sock"))
-        for text in ["", "host", "host:", "host:70000", ":80", "a b:80", "::1:80", "unix:", "unix:/" + String(repeating: "x", count: 120)] {
+        for text in [
+            "", "host", "host:", "host:70000", ":80", "a b:80", "::1:80", "unix:",
+            "unix:/" + String(repeating: "x", count: 120),
+        ] {
             #expect(Endpoint(text) == nil, "\(text)")
         }
         #expect(Endpoint("127.3.2.1:1")?.isLocal == true)

@@ -66,7 +66,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "TNP\u{1}\u{1}", "PROXX TCP6", "PROXY TCP4 1.2.3.4 ::1 1 80\r\n", "PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 80\r\n",
+        "TNP\u{1}\u{1}", "PROXX TCP6", "PROXY TCP4 1.2.3.4 ::1 1 80\r\n",
+        "PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 80\r\n",
         "PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 183 80\n", "PROXY TCP6 fc00:dead:beef:4dad::xyz:b7 ::1 183 80\r\n",
         "PROXY UNKNOWN\r\n",
     ])
@@ -87,7 +88,8 @@ import Testing
     @Test func `a pairing token of each platform is read`() throws {
         #expect(try PairingToken("iOS|iPhone 15|\(key)|\(apple)").magic == .iOS)
         #expect(try PairingToken("iOSDev||\(key)|\(apple)").magic == .iOSDev)
-        let google = "cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD_7_HB7viqHYXW5XE5O8B82Vyu"
+        let google =
+            "cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD_7_HB7viqHYXW5XE5O8B82Vyu"
         let android = try PairingToken("android|Google sdk_gphone_x86|aximqjxdRhe4HSxyh28m/FiIPlv8HEgV|\(google)")
         #expect(android.magic == .android)
         #expect(android.deviceToken == google)

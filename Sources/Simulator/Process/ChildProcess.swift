@@ -51,7 +51,8 @@ public final class ChildProcess: Sendable {
         of program: String, _ arguments: [String], input: String = ""
     ) async throws -> (isSuccess: Bool, text: String) {
         let result = try await run(
-            executable(program), arguments: Arguments(arguments), input: .string(input), output: .string(limit: 1 << 20),
+            executable(program), arguments: Arguments(arguments), input: .string(input),
+            output: .string(limit: 1 << 20),
             error: .string(limit: 1 << 20))
         return (result.terminationStatus.isSuccess, result.standardOutput + result.standardError)
     }

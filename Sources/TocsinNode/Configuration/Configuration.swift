@@ -209,7 +209,8 @@ public struct Configuration: Sendable {
 
     private static func topic(_ table: TableReader) throws -> String {
         let topic = try table.needed("topic", expected: "the app's bundle id")
-        guard topic.utf8.allSatisfy({ isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }) else {
+        guard topic.utf8.allSatisfy({ isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") })
+        else {
             throw table.problem("topic", "must be the app's bundle id: letters, digits, dots and hyphens")
         }
         return topic

@@ -169,7 +169,9 @@ private final class Comparison {
         var latencies = Latencies()
         let text = FileManager.default.contents(atPath: log).map { String(decoding: $0, as: UTF8.self) } ?? ""
         for line in text.split(separator: "\n") {
-            if let value = line.split(separator: "\t").last.flatMap({ UInt64($0) }) { latencies.record(microseconds: value) }
+            if let value = line.split(separator: "\t").last.flatMap({ UInt64($0) }) {
+                latencies.record(microseconds: value)
+            }
         }
         (measurement.p50, measurement.p99) = (latencies.p50, latencies.p99)
         return measurement
@@ -202,7 +204,9 @@ private final class Comparison {
         let rate = median(.client, \.rate) / median(.h2load, \.rate)
         let cpu = median(.node, \.cpuPer100000) / median(.nghttpx, \.cpuPer100000)
         lines.append("")
-        lines.append("medians of \(results[.node]?.count ?? 0) rounds of \(requests) requests; CPU and RSS of the part in question")
+        lines.append(
+            "medians of \(results[.node]?.count ?? 0) rounds of \(requests) requests; CPU and RSS of the part in question"
+        )
         lines.append("rate of (b) / rate of (a):                 \(Terminal.number(rate * 100, digits: 0)) %")
         lines.append("CPU an envelope of (d) / a request of (c): \(Terminal.number(cpu, digits: 2))")
         return lines.joined(separator: "\n")

@@ -87,3 +87,9 @@ let package = Package(
             name: "TocsinClientTests", dependencies: ["TocsinClient", "TNP", "Cryptography"], swiftSettings: ours),
     ]
 )
+
+// libFuzzer brings its own main and its own runtime, so this target is built by `make fuzz` only.
+if Context.environment["TOCSIN_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(name: "tnp-fuzz", dependencies: ["TNP"], path: "Tests/Fuzz", swiftSettings: ours))
+}

@@ -60,7 +60,7 @@ test: packages-test
 	$(SWIFT) test
 
 test-asan: packages-test
-	$(SWIFT) test --sanitize=address --scratch-path .build-asan
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp $(SWIFT) test --sanitize=address --scratch-path .build-asan
 
 test-tsan: packages-test
 	$(SWIFT) test --sanitize=thread --scratch-path .build-tsan

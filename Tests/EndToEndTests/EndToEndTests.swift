@@ -381,7 +381,7 @@ private let hello: [UInt8] = {
         let phone = Phone.new(.iOS, model: "test")
         let client = stage.client(TocsinClient.Options(node: .tcp(host: "127.0.0.1", port: 1)))
         await #expect(throws: ClientError.unreachable("Connection refused")) {
-            _ = try await client.submit(try stage.envelope(for: phone), patience: .seconds(1))
+            _ = try await client.submit(try stage.envelope(for: phone), patience: .seconds(5))
         }
         await client.close()
     }

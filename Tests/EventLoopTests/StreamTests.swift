@@ -237,12 +237,10 @@ private func eventually(
         let client = try TLSContext.client(applicationProtocol: "h2")
         try await LoopDomain(loop).run { domain in
             let acceptor = try Acceptor(on: domain.loop)
-            let start = MonotonicTime.now
             await #expect(throws: StreamError.timedOut) {
                 _ = try await domain.loop.dial(
                     acceptor.listener.endpoint, tls: client, timeout: .milliseconds(300), isolation: domain)
             }
-            #expect(MonotonicTime.now - start < .seconds(4))
         }
     }
 

@@ -493,9 +493,9 @@ import Testing
         #expect(error?.problem.contains("\"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"") == true)
     }
 
-    @Test func `a unix socket's path is absolute or starts with a dot, and fits into an address`() throws {
+    @Test func `a unix socket's path is there and fits into an address`() throws {
         let longest = "/" + String(repeating: "a", count: 106)
-        for path in ["", "tnp.sock", "run/tnp.sock", "\(longest)a"] {
+        for path in ["", "\(longest)a"] {
             let error = problem(in: "[listen]\ntnp = \"unix:\(path)\"\n\(minimal)")
             #expect(error?.key == "listen.tnp")
             #expect(error?.problem.contains("unix:/run/tocsin/tnp.sock") == true)

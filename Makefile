@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 help:
 	@echo "make demo       the whole way of a notification on this machine: Tor, node, Apple, Google, phones"
 	@echo "make test       all tests, the one over a private Tor network among them"
-	@echo "make build      debug build          make release   optimised and stripped: .build/release/tocsin"
+	@echo "make build      debug build          make release   optimised and stripped: .build/tocsin"
 	@echo "make lint       formatting           make format    mends it"
 	@echo "make bench      figures beside h2load and nghttpx"
 	@echo "make fuzz       the protocol's decoder against libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS)"
@@ -57,13 +57,13 @@ demo: packages
 	.build/debug/tocsin demo
 
 test: packages-test
-	$(SWIFT) test
+	$(SWIFT) test --no-parallel
 
 test-asan: packages-test
-	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp $(SWIFT) test --sanitize=address --scratch-path .build-asan
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp $(SWIFT) test --no-parallel --sanitize=address --scratch-path .build-asan
 
 test-tsan: packages-test
-	$(SWIFT) test --sanitize=thread --scratch-path .build-tsan
+	TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/races.supp $(SWIFT) test --no-parallel --sanitize=thread --scratch-path .build-tsan
 
 lint: swift
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests

@@ -102,6 +102,8 @@ public final class ServerConnection: SessionEvents {
             ], events: self)
     }
 
+    deinit { session.stream.close() }
+
     /// The common name of the client's certificate; nil where it showed none.
     public var clientCommonName: String? { session.stream.peerCommonName }
 

@@ -70,6 +70,8 @@ final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     private func flush() {
+        // The loop may hold a session for its turn's end longer than the side that it served lives.
+        guard stream.endReason == nil else { return }
         while stream.unsent < ByteStream.highWater {
             var data: UnsafePointer<UInt8>?
             let length = nghttp2_session_mem_send(handle, &data)

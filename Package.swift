@@ -11,7 +11,7 @@ let package = Package(
     name: "tocsin",
     products: [
         .library(name: "TNP", targets: ["TNP"]),
-        .library(name: "TocsinClient", targets: ["TocsinClient"]),
+        .library(name: "TocsinClient", targets: ["TocsinClient", "EventLoop"]),
         .executable(name: "tocsin", targets: ["tocsin"]),
     ],
     dependencies: [

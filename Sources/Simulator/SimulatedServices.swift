@@ -65,9 +65,6 @@ public actor SimulatedServices {
         self.loop = loop
     }
 
-    // On the loop, where what it holds lives.
-    isolated deinit {}
-
     /// Makes the credentials, writes them and starts to listen.
     /// - Parameter identityValidFor: seconds from now that the servers' certificates are good for; one of the past
     ///   gives certificates that have expired.

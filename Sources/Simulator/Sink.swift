@@ -17,9 +17,6 @@ public actor Sink {
     /// A sink that does not run yet.
     public init(on loop: EventLoop) { self.loop = loop }
 
-    // On the loop, where what it holds lives.
-    isolated deinit {}
-
     /// Starts to listen on this port of 127.0.0.1; 0: any that is free.
     /// - Returns: where it listens, and the authority that signed its certificate, in PEM form.
     public func start(port: UInt16) throws -> (endpoint: Endpoint, authority: [UInt8]) {

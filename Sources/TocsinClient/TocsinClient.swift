@@ -4,6 +4,7 @@ import TNP
 
 /// A sender: keeps a connection to a node, submits envelopes over it and waits for what comes of each. A broken
 /// connection is made anew, and what has no final result is sent again with the same bytes, which the node recognises.
+/// It lives until it is closed, or until the node ends an idle connection.
 public actor TocsinClient {
     /// How the node is reached.
     public struct Options: Sendable {
@@ -54,6 +55,8 @@ public actor TocsinClient {
     private var session = SenderSession()
     private var waiters: [UInt32: Waiter] = [:]
     private var wire: Wire?
+    /// The client itself while it has a connection: what hangs on the loop must not be let go of on another thread.
+    private var whileConnected: TocsinClient?
     /// What the node said when it began to leave: it still answers what it has taken, and takes nothing more.
     private var leaving: GoAway?
     private var isConnecting = false
@@ -71,12 +74,6 @@ public actor TocsinClient {
         self.options = options
         self.loop = loop
         self.progress = progress
-    }
-
-    // On the loop, where what it holds lives.
-    isolated deinit {
-        connecting?.cancel()
-        wire?.close()
     }
 
     /// Submits an envelope and waits for its final outcome.
@@ -108,6 +105,7 @@ public actor TocsinClient {
         connecting?.cancel()
         wire?.close()
         wire = nil
+        whileConnected = nil
         sweep = nil
         failAll(ClientError.closed)
     }
@@ -149,6 +147,7 @@ public actor TocsinClient {
     private func open(_ stream: ByteStream) {
         let wire = Wire(stream, client: self)
         self.wire = wire
+        whileConnected = self
         leaving = nil
         wire.send(session.connected(agent: options.agent))
         wire.start()
@@ -210,12 +209,15 @@ public actor TocsinClient {
         let delay = Duration.milliseconds(Int64(leaving?.retryAfter ?? 0))
         wire?.close()
         wire = nil
+        whileConnected = nil
         connect(after: (words, delay))
     }
 
     private func fatal(_ error: ClientError) {
         wire?.close()
         wire = nil
+        whileConnected = nil
+        sweep = nil
         failAll(error)
     }
 

@@ -6,7 +6,8 @@ import Logging
 import Providers
 import TNP
 
-/// The node: listens for senders, delivers what they submit, and stops without losing what it has taken.
+/// The node: listens for senders, delivers what they submit, and stops without losing what it has taken. One that was
+/// started lives until it is stopped.
 public actor Node: IngressConnection.Host {
     private nonisolated let loop: EventLoop
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -23,6 +24,8 @@ public actor Node: IngressConnection.Host {
     private var throttle = LogThrottle()
     private var whenIdle: [CheckedContinuation<Void, Never>] = []
     private var isStopping = false
+    /// The node itself while it runs: what hangs on the loop must not be let go of on another thread.
+    private var whileRunning: Node?
     private var mostConnections = 0
     /// Descriptors for what is no sender: the push services, files, and the last words of refused connections.
     private static let otherDescriptors = 128
@@ -34,11 +37,6 @@ public actor Node: IngressConnection.Host {
         self.logger = logger
         self.loop = loop
         puzzle = PuzzleSchedule(seed: SecureRandom.bytes(Puzzle.seedLength), now: .now)
-    }
-
-    isolated deinit {
-        for connection in connections.values { connection.close() }
-        dispatch?.close()
     }
 
     // MARK: Life cycle
@@ -65,6 +63,7 @@ public actor Node: IngressConnection.Host {
         }
         let endpoint = listener.endpoint
         self.listener = listener
+        whileRunning = self
         schedulePuzzleChange()
         let routes = rules.routes.joined(separator: " ")
         logger.notice("listening", metadata: ["tnp": "\(endpoint)", "routes": "\(routes)"])
@@ -89,6 +88,7 @@ public actor Node: IngressConnection.Host {
         for connection in connections.values { connection.close() }
         connections = [:]
         dispatch.close()
+        whileRunning = nil
         logger.notice("stopped", metadata: ["all_answered": "\(isComplete)"])
         return isComplete
     }

@@ -11,9 +11,6 @@ actor StopSignal {
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    // On the loop, where what it holds lives.
-    isolated deinit {}
-
     /// Starts to listen for the signals.
     func arm() {
         watches = [SIGTERM, SIGINT].map { signal in

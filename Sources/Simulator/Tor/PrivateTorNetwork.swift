@@ -38,9 +38,6 @@ public actor PrivateTorNetwork {
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    // On the loop, where what it holds lives.
-    isolated deinit {}
-
     /// Brings the network up and the onion service into it.
     /// - Parameters:
     ///   - target: where the onion service leads.

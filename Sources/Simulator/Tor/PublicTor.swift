@@ -15,9 +15,6 @@ public actor PublicTor {
     /// A tor that does not run yet.
     public init(on loop: EventLoop) { self.loop = loop }
 
-    // On the loop, where what it holds lives.
-    isolated deinit {}
-
     /// Starts tor in `directory`, which must not exist, and waits until the onion service is published.
     /// - Parameters: as for ``PrivateTorNetwork/start(target:virtualPort:serviceOptions:progress:)``.
     /// - Throws: ``TorError``.

@@ -65,6 +65,9 @@ private actor HTTP2Load {
         }
         let seconds = (MonotonicTime.now - start).milliseconds / 1000
         let after = Measurement.ofThisProcess()
+        // Here, on the loop: what is let go of later has nothing left to end.
+        upstream.close()
+        await loop.sleep(for: .milliseconds(100))
         return Measurement(
             requests: requests, seconds: seconds, cpuSeconds: after.cpuSeconds - before.cpuSeconds,
             peakKilobytes: after.peakKilobytes, p50: latencies.p50, p99: latencies.p99, failures: failures)

@@ -71,11 +71,6 @@ public final class ClientConnection: SessionEvents {
     /// Whether a request can still be sent here.
     public var isUsable: Bool { endReason == nil && !isGoingAway }
 
-    /// How many requests the server takes at a time.
-    public var maximumConcurrentStreams: Int {
-        Int(nghttp2_session_get_remote_settings(session.handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
-    }
-
     /// Sends a request and waits for its whole answer, at most for `timeout`.
     ///
     /// An answer that comes before the body has been sent is the answer (RFC 9113 §8.1).
@@ -226,8 +221,6 @@ public final class ClientConnection: SessionEvents {
         isGoingAway = true
         owner?.connectionIsGoingAway(self, reason: reason)
     }
-
-    func sessionSettingsChanged() {}
 
     func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
         let start = slots[slot].bodySent

@@ -165,8 +165,6 @@ public final class ServerConnection: SessionEvents {
 
     func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {}
 
-    func sessionSettingsChanged() {}
-
     func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
         let rest = slots[slot].answer[slots[slot].answerSent...].prefix(buffer.count)
         _ = buffer.update(fromContentsOf: rest)

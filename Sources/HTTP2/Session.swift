@@ -10,7 +10,6 @@ protocol SessionEvents: AnyObject {
     func session(sentHeadersOf slot: Int)
     func session(closed stream: Int32, slot: Int, code: UInt32)
     func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8])
-    func sessionSettingsChanged()
     /// The next bytes of a body into `buffer`: how many, and whether the body ends with them.
     func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool)
     func sessionEnded(_ reason: String)
@@ -211,8 +210,6 @@ final class Session: ByteStreamHandler, TurnEndHandler {
                     let slot = session.slot(of: header.stream_id)
                 else { return 0 }
                 session.events.session(endOf: header.stream_id, slot: slot)
-            case NGHTTP2_SETTINGS.rawValue:
-                if UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0 { session.events.sessionSettingsChanged() }
             case NGHTTP2_GOAWAY.rawValue:
                 let goAway = frame!.pointee.goaway
                 session.events.session(

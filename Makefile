@@ -2,9 +2,9 @@
 
 SHELL := /bin/bash
 SWIFT ?= swift
-LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev pkg-config
+LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libsqlite3-dev pkg-config
 RUNTIME := tor
-INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography
+INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin
 FUZZ_SECONDS ?= 60
 
 .PHONY: help demo test build release lint format bench fuzz test-asan test-tsan clean swift packages packages-test

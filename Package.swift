@@ -17,6 +17,9 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.1.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.0.0"),
         .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.0", traits: []),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
@@ -31,15 +34,28 @@ let package = Package(
         .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
         .target(name: "EventLoop", dependencies: ["CLibevent", "COpenSSL"], swiftSettings: ours),
         .target(name: "TNP", dependencies: ["Cryptography"], swiftSettings: ours),
-        .target(name: "HTTP2", dependencies: ["EventLoop", "CNGHTTP2"], swiftSettings: ours),
-        .target(name: "Providers", dependencies: ["TNP", "HTTP2", "Cryptography"], swiftSettings: ours),
-        .target(name: "Delivery", dependencies: ["TNP", "Providers"], swiftSettings: ours),
+        .target(
+            name: "HTTP2",
+            dependencies: ["EventLoop", "CNGHTTP2", .product(name: "DequeModule", package: "swift-collections")],
+            swiftSettings: ours),
+        .target(
+            name: "Providers", dependencies: ["TNP", "HTTP2", "EventLoop", "Cryptography"], swiftSettings: ours),
+        .target(
+            name: "Delivery",
+            dependencies: [
+                "TNP", "Providers", "EventLoop", "Cryptography",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: ours),
         .target(
             name: "TocsinNode",
             dependencies: [
                 "TNP", "EventLoop", "HTTP2", "Providers", "Delivery", "Cryptography",
                 .product(name: "TOMLKit", package: "TOMLKit"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
             ],
             swiftSettings: ours
         ),
@@ -63,7 +79,8 @@ let package = Package(
         ),
 
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: ours),
-        .testTarget(name: "EventLoopTests", dependencies: ["EventLoop", "Cryptography"], swiftSettings: ours),
+        .testTarget(
+            name: "EventLoopTests", dependencies: ["EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(
             name: "HTTP2Tests", dependencies: ["HTTP2", "EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(name: "TNPTests", dependencies: ["TNP", "Cryptography", "Simulator"], swiftSettings: ours),
@@ -71,6 +88,12 @@ let package = Package(
             name: "ProvidersTests",
             dependencies: ["Providers", "Simulator", "HTTP2", "EventLoop", "TNP", "Cryptography"],
             swiftSettings: ours),
+        .testTarget(
+            name: "DeliveryTests",
+            dependencies: [
+                "Delivery", "Providers", "EventLoop", "TNP", "Cryptography",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ], swiftSettings: ours),
         .testTarget(
             name: "SimulatorTests", dependencies: ["Simulator", "HTTP2", "TNP", "Cryptography"], swiftSettings: ours),
         .testTarget(

@@ -2,11 +2,40 @@
 public enum Proxy: Hashable, Sendable {
     /// SOCKS version 5, for instance tor's `SocksPort`.
     case socks5(Endpoint, SOCKS5.Credentials?)
+    /// HTTP's CONNECT over a plain connection, for instance a company's proxy that asks for no login.
+    case http(Endpoint)
 
     /// Where the proxy listens.
     public var endpoint: Endpoint {
         switch self {
-        case .socks5(let endpoint, _): endpoint
+        case .socks5(let endpoint, _), .http(let endpoint): endpoint
+        }
+    }
+
+    /// Reads `socks5://host:port` (or `socks5h://`, as others call it where the proxy resolves the name) or
+    /// `http://host:port`. Nil for all else, for a path and a query as for `user:password@`: an address is no place for
+    /// secrets, so whoever reports the refusal does not repeat the text.
+    /// - Parameter credentials: what a SOCKS proxy is told; an HTTP proxy is told nothing.
+    public init?(url: String, credentials: SOCKS5.Credentials? = nil) {
+        guard let colon = url.firstIndex(of: ":"), url[colon...].hasPrefix("://") else { return nil }
+        let authority = url[colon...].dropFirst(3)
+        guard authority.utf8.allSatisfy(Self.isOfHostOrPort), let endpoint = Endpoint(String(authority)),
+            case .tcp(_, let port) = endpoint, port > 0
+        else { return nil }
+        switch url[..<colon].lowercased() {
+        case "socks5", "socks5h": self = .socks5(endpoint, credentials)
+        case "http": self = .http(endpoint)
+        default: return nil
+        }
+    }
+
+    private static func isOfHostOrPort(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"),
+            UInt8(ascii: ":"), UInt8(ascii: "["), UInt8(ascii: "]"):
+            true
+        default: false
         }
     }
 }
@@ -31,10 +60,14 @@ extension EventLoop {
         var host = "localhost"
         switch (endpoint, proxy) {
         case (.unix, _): stream = try await connect(to: endpoint, deadline: deadline)
-        case (.tcp(let name, let port), .socks5(let address, let credentials)?):
+        case (.tcp(let name, let port), let proxy?):
             host = name
-            let reader = StreamReader(try await connect(to: address, deadline: deadline))
-            try await reader.negotiateSOCKS5(host: name, port: port, credentials: credentials)
+            let reader = StreamReader(try await connect(to: proxy.endpoint, deadline: deadline))
+            switch proxy {
+            case .socks5(_, let credentials):
+                try await reader.negotiateSOCKS5(host: name, port: port, credentials: credentials)
+            case .http: try await reader.negotiateHTTPConnect(host: name, port: port)
+            }
             stream = reader.stream
             stream.pauseReading()
             reader.giveBack()

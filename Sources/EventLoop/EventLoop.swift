@@ -24,7 +24,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     private var endOfTurn: [any TurnEndHandler] = []
     private var endingTurn: [any TurnEndHandler] = []
     /// One DNS client a loop, made at the first name.
-    var resolver: OpaquePointer?
+    var resolver: Resolver?
 
     private static let processSetUp: Void = {
         evthread_use_pthreads()
@@ -75,7 +75,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     deinit {
         // Whatever is still tied to the base holds the loop, so that nothing is left when it goes.
-        if let resolver { evdns_base_free(resolver, 0) }
+        resolver = nil
         event_free(wakeUp)
         event_base_free(base)
     }

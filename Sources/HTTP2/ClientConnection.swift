@@ -2,17 +2,20 @@ import CNGHTTP2
 import EventLoop
 
 /// What an HTTP/2 client connection tells its owner; on the connection's loop.
-public protocol ClientConnectionOwner: AnyObject {
-    /// The server goes away (RFC 9113 §6.8): what it has taken is still answered, nothing new can be sent here.
-    func connectionIsGoingAway(_ connection: ClientConnection, reason: String)
+protocol ClientConnectionOwner: AnyObject {
+    /// How many streams the server takes at a time (RFC 9113 §6.5.2).
+    func connection(_ connection: ClientConnection, allows streams: Int)
+    /// Nothing new should be sent here: the server goes away (RFC 9113 §6.8), or answers nothing any more. What is under
+    /// way may still be answered.
+    func connectionIsGoingAway(_ connection: ClientConnection)
     /// The connection is over; every request on it has had its answer or failure.
     func connectionEnded(_ connection: ClientConnection, reason: String)
 }
 
 /// The client's side of one HTTP/2 connection: many requests at a time, each awaited by itself.
 ///
-/// Requests beyond the server's MAX_CONCURRENT_STREAMS wait here, within their own deadlines. What is sent in one turn
-/// of the loop goes out in one write.
+/// What is sent in one turn of the loop goes out in one write. A connection that looks open and is not is found out by
+/// a ``ConnectionWatch``.
 public final class ClientConnection: SessionEvents {
     /// The largest body of an answer that is taken, in bytes.
     public static let largestResponse = 64 * 1024
@@ -20,6 +23,8 @@ public final class ClientConnection: SessionEvents {
     public static let largestResponseHeaders = 16 * 1024
     /// How often deadlines are looked at: a request may outlive its own by this much.
     private static let deadlineResolution = Duration.milliseconds(100)
+    /// How often an idle connection is looked at.
+    private static let idleResolution = Duration.seconds(60)
 
     private struct Slot {
         var continuation: UnsafeContinuation<Result<Response, RequestFailure>, Never>?
@@ -39,19 +44,16 @@ public final class ClientConnection: SessionEvents {
     private var slots: [Slot] = []
     private var free: [Int] = []
     private var sweep: Timer?
-    private var sweeping = false
+    private var watch = ConnectionWatch(now: .now)
     private var hasSent = false
     private var endReason: String?
     /// Requests without an answer.
     public private(set) var inFlight = 0
-    /// Whether the server has said that it goes away.
-    public private(set) var isGoingAway = false
-
-    /// Whether the server has ever answered a request here.
-    public private(set) var hasAnswered = false
+    /// Whether nothing new is sent here.
+    private var isGoingAway = false
 
     /// Speaks HTTP/2 on `stream`, which must be open. The owner is not retained.
-    public init(_ stream: ByteStream, owner: (any ClientConnectionOwner)?) {
+    init(_ stream: ByteStream, owner: (any ClientConnectionOwner)?) {
         self.owner = owner
         loop = stream.loop
         session = Session(
@@ -62,14 +64,12 @@ public final class ClientConnection: SessionEvents {
                     settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
                     value: UInt32(Self.largestResponseHeaders)),
             ], events: self)
-        sweep = Timer(on: loop) { [unowned self] in endOverdue() }
+        sweep = Timer(on: loop) { [unowned self] in sweepNow() }
+        armSweep()
         stream.resumeReading()
     }
 
     deinit { session.stream.close() }
-
-    /// Whether a request can still be sent here.
-    public var isUsable: Bool { endReason == nil && !isGoingAway }
 
     /// Sends a request and waits for its whole answer, at most for `timeout`.
     ///
@@ -81,6 +81,16 @@ public final class ClientConnection: SessionEvents {
         if let endReason { throw .notProcessed(.connectionLost(endReason)) }
         if isGoingAway { throw .notProcessed(.goAway) }
         return try await withUnsafeContinuation { start(request, timeout: timeout, $0) }.get()
+    }
+
+    /// Sends nothing new here, and ends the connection once what is under way is answered.
+    func leave() {
+        isGoingAway = true
+        endIfLeft()
+    }
+
+    private func endIfLeft() {
+        if isGoingAway, inFlight == 0, endReason == nil { session.terminate() }
     }
 
     /// Ends the connection; requests without an answer fail.
@@ -102,6 +112,7 @@ public final class ClientConnection: SessionEvents {
         slots[slot].deadline = slots[slot].started + timeout
         slots[slot].body = request.body
         inFlight += 1
+        if inFlight == 1 { watch.becameBusy(slots[slot].started) }
         let stream = Session.withFields(request.headers, isFirst: !hasSent) { fields, count in
             withUnsafePointer(to: Session.bodySource(slot)) { source in
                 nghttp2_submit_request(
@@ -111,21 +122,27 @@ public final class ClientConnection: SessionEvents {
         hasSent = true
         guard stream > 0 else {
             // Out of stream numbers: another connection has to take over.
-            leave(reason: Session.reason(Int(stream)))
+            isGoingAway = true
+            owner?.connectionIsGoingAway(self)
             return finish(slot, .failure(.notProcessed(.connectionLost(Session.reason(Int(stream))))), freeing: true)
         }
         slots[slot].stream = stream
         session.scheduleFlush()
-        if !sweeping {
-            sweeping = true
-            sweep?.start(after: Self.deadlineResolution)
-        }
+        if inFlight == 1 { armSweep() }
+    }
+
+    private func armSweep() {
+        sweep?.start(after: inFlight > 0 ? Self.deadlineResolution : Self.idleResolution)
     }
 
     private func finish(_ slot: Int, _ result: Result<Response, RequestFailure>, freeing: Bool = false) {
         if let continuation = slots[slot].continuation {
             slots[slot].continuation = nil
             inFlight -= 1
+            if inFlight == 0 {
+                watch.becameIdle()
+                endIfLeft()
+            }
             continuation.resume(returning: result)
         }
         if freeing {
@@ -138,19 +155,23 @@ public final class ClientConnection: SessionEvents {
         slots[slot].isSent ? .fateUnknown(cause) : .notProcessed(cause)
     }
 
-    private func endOverdue() {
-        sweeping = inFlight > 0
-        guard sweeping else { return }
+    private func sweepNow() {
         let now = MonotonicTime.now
-        var isSilent = false
+        if inFlight > 0 { endOverdue(now) }
+        switch watch.check(now, lastReceived: session.lastReceived) {
+        case .nothing: break
+        case .ping: session.ping()
+        case .stalled: owner?.connectionIsGoingAway(self)
+        case .dead: return session.fail("the server no longer answers")
+        }
+        armSweep()
+    }
+
+    private func endOverdue(_ now: MonotonicTime) {
         for slot in slots.indices where slots[slot].continuation != nil && slots[slot].deadline <= now {
-            isSilent = isSilent || (slots[slot].isSent && session.lastReceived < slots[slot].started)
             reset(slot)
             finish(slot, .failure(failure(slot, .timedOut)))
         }
-        // Nothing at all since the request went out: not a slow server but a dead connection.
-        if isSilent { return session.fail("the server no longer answers") }
-        sweep?.start(after: Self.deadlineResolution)
     }
 
     private func reset(_ slot: Int) {
@@ -190,7 +211,7 @@ public final class ClientConnection: SessionEvents {
     }
 
     func session(endOf stream: Int32, slot: Int) {
-        hasAnswered = true
+        watch.answered(session.lastReceived)
         finish(slot, .success(slots[slot].response))
         // The answer came before the end of our body: nobody wants the rest.
         if slots[slot].bodySent < slots[slot].body.count { reset(slot) }
@@ -208,19 +229,17 @@ public final class ClientConnection: SessionEvents {
     }
 
     func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {
-        let words = String(decoding: debugData.prefix(200), as: UTF8.self)
-        leave(reason: words.isEmpty ? "GOAWAY with code \(code)" : words)
+        isGoingAway = true
+        owner?.connectionIsGoingAway(self)
         // What still waits for a place would wait until a stream ends.
         for slot in slots.indices where slots[slot].continuation != nil && !slots[slot].isSent {
             reset(slot)
             finish(slot, .failure(.notProcessed(.goAway)))
         }
+        endIfLeft()
     }
 
-    private func leave(reason: String) {
-        isGoingAway = true
-        owner?.connectionIsGoingAway(self, reason: reason)
-    }
+    func sessionGotSettings() { owner?.connection(self, allows: session.peerStreamLimit) }
 
     func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
         let start = slots[slot].bodySent

@@ -1,4 +1,3 @@
-import CNGHTTP2
 import EventLoop
 
 /// A request that a server got, whole.
@@ -16,6 +15,15 @@ public struct ServerRequest: Sendable, RedactedContent {
 public protocol RequestHandler: AnyObject {
     /// A whole request is there; the answer goes to ``ServerConnection/respond(to:_:)``, at once or later.
     func handle(_ request: ServerRequest, on connection: ServerConnection)
+    /// A stream is closed: with code 0 (NO_ERROR) its answer is on its way, with any other nobody gets one.
+    func streamClosed(_ stream: Int32, code: UInt32, on connection: ServerConnection)
+    /// No request comes from this connection any more and no answer goes to it. Comes once.
+    func connectionEnded(_ connection: ServerConnection)
+}
+
+extension RequestHandler {
+    public func streamClosed(_ stream: Int32, code: UInt32, on connection: ServerConnection) {}
+    public func connectionEnded(_ connection: ServerConnection) {}
 }
 
 /// An HTTP/2 server: what the stand-ins for Apple and Google are made of.
@@ -34,143 +42,103 @@ public final class Server {
         }
     }
 
-    private let limits: Limits
+    private let loop: EventLoop
     private let handler: any RequestHandler
+    private var address: Endpoint
+    private var tls: TLSContext
+    private var limits: Limits
+    private var isSwallowing = false
     private var listener: Listener?
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
+    private var holes: [ObjectIdentifier: BlackHole] = [:]
+    /// How many TCP connections have been accepted.
+    public private(set) var accepted = 0
 
     /// Listens on `endpoint` with TLS and gives each request to `handler`.
     /// - Throws: ``ListenError``.
     public init(
         on endpoint: Endpoint, loop: EventLoop, tls: TLSContext, limits: Limits = Limits(), handler: any RequestHandler
     ) throws(ListenError) {
-        self.limits = limits
+        self.loop = loop
         self.handler = handler
-        listener = try Listener(endpoint, on: loop, tls: tls) { [unowned self] stream in
-            let connection = ServerConnection(stream, limits: limits, handler: handler) { [weak self] in
-                self?.connections[$0] = nil
-            }
-            connections[ObjectIdentifier(connection)] = connection
-        }
+        self.tls = tls
+        self.limits = limits
+        address = endpoint
+        try open()
     }
 
-    /// Where it listens.
+    /// Where it listens; nil where it is closed.
     public var endpoint: Endpoint? { listener?.endpoint }
 
-    /// Ends the server and its connections.
+    /// How many connections there are.
+    public var openConnections: Int { connections.values.count { !$0.isOver } + holes.count }
+
+    /// Calls `body` with each connection that speaks HTTP/2.
+    public func forEachConnection(_ body: (ServerConnection) -> Void) {
+        for connection in Array(connections.values) where !connection.isOver { body(connection) }
+    }
+
+    /// Ends the server and its connections, without a word to anyone.
     public func close() {
         listener = nil
         for connection in connections.values { connection.close() }
         connections = [:]
-    }
-}
-
-/// The server's side of one HTTP/2 connection.
-public final class ServerConnection: SessionEvents {
-    private struct Slot {
-        var headers = HeaderBlock()
-        var body: [UInt8] = []
-        var isTooLarge = false
-        var answer: [UInt8] = []
-        var answerSent = 0
-        var isOpen = true
+        holes = [:]
     }
 
-    /// The most bytes of header fields of one request.
-    private static let largestHeaders = 16 * 1024
-    private let limits: Server.Limits
-    private let handler: any RequestHandler
-    private let ended: (ObjectIdentifier) -> Void
-    private var session: Session!
-    private var slots: [Slot] = []
-    private var free: [Int] = []
-    private var slotOfStream: [Int32: Int] = [:]
-
-    init(
-        _ stream: ByteStream, limits: Server.Limits, handler: any RequestHandler,
-        ended: @escaping (ObjectIdentifier) -> Void
-    ) {
-        self.limits = limits
-        self.handler = handler
-        self.ended = ended
-        session = Session(
-            stream, role: .server,
-            settings: [
-                nghttp2_settings_entry(
-                    settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
-                    value: limits.concurrentStreams)
-            ], events: self)
+    /// Listens again where it did before ``close()``.
+    /// - Throws: ``ListenError``.
+    public func listen() throws(ListenError) {
+        if listener == nil { try open() }
     }
 
-    deinit { session.stream.close() }
-
-    /// The common name of the client's certificate; nil where it showed none.
-    public var clientCommonName: String? { session.stream.peerCommonName }
-
-    /// Answers a request; does nothing where the client has given it up.
-    public func respond(to stream: Int32, _ response: Response) {
-        guard let slot = slotOfStream[stream] else { return }
-        slots[slot].answer = response.body
-        var block = HeaderBlock()
-        block.append(":status", String(response.status))
-        for (name, value) in response.headers.all { block.append(name, value) }
-        _ = Session.withFields(block, isFirst: false) { fields, count in
-            withUnsafePointer(to: Session.bodySource(slot)) { source in
-                nghttp2_submit_response(session.handle, stream, fields, count, response.body.isEmpty ? nil : source)
-            }
-        }
-        session.scheduleFlush()
+    /// Changes SETTINGS_MAX_CONCURRENT_STREAMS, on the connections that there are as well.
+    public func set(concurrentStreams: UInt32) {
+        guard concurrentStreams != limits.concurrentStreams else { return }
+        limits.concurrentStreams = concurrentStreams
+        forEachConnection { $0.set(concurrentStreams: concurrentStreams) }
     }
 
-    /// Ends the connection at once.
-    public func close() { session.stream.close() }
-
-    // MARK: SessionEvents
-
-    func session(began stream: Int32) {
-        let slot = free.popLast() ?? slots.count
-        if slot == slots.count { slots.append(Slot()) } else { slots[slot] = Slot() }
-        slotOfStream[stream] = slot
-        session.setSlot(slot, of: stream)
+    /// Shows another certificate to those who come from now on.
+    /// - Throws: ``ListenError``: for this, it listens anew.
+    public func use(_ tls: TLSContext) throws(ListenError) {
+        self.tls = tls
+        try reopen()
     }
 
-    func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
-        guard slots[slot].headers.bytes.count + name.count + value.count <= Self.largestHeaders else { return false }
-        slots[slot].headers.append(name, value)
-        return true
+    /// Makes the connections that there are black holes, and those that come from now on as well, before TLS; or lets
+    /// new ones be good again. What has been swallowed once stays so.
+    /// - Throws: ``ListenError``: for this, it listens anew.
+    public func set(isSwallowing: Bool) throws(ListenError) {
+        guard isSwallowing != self.isSwallowing else { return }
+        self.isSwallowing = isSwallowing
+        if isSwallowing { forEachConnection { $0.swallow() } }
+        try reopen()
     }
 
-    func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
-        if slots[slot].body.count + data.count > limits.largestBody {
-            slots[slot].isTooLarge = true
+    private func reopen() throws(ListenError) {
+        guard listener != nil else { return }
+        listener = nil
+        try open()
+    }
+
+    private func open() throws(ListenError) {
+        let opened = try Listener(address, on: loop, tls: isSwallowing ? nil : tls) { [unowned self] in accept($0) }
+        // The port that the system chose is kept for the next time.
+        address = opened.endpoint
+        listener = opened
+    }
+
+    private func accept(_ stream: ByteStream) {
+        accepted += 1
+        if isSwallowing {
+            let hole = BlackHole(stream) { [weak self] in self?.holes[ObjectIdentifier($0)] = nil }
+            holes[ObjectIdentifier(hole)] = hole
         } else {
-            slots[slot].body.append(contentsOf: data)
+            let connection = ServerConnection(stream, limits: limits, handler: handler) { [weak self] in
+                self?.connections[ObjectIdentifier($0)] = nil
+            }
+            connections[ObjectIdentifier(connection)] = connection
         }
-        return true
     }
-
-    func session(endOf stream: Int32, slot: Int) {
-        let request = ServerRequest(
-            stream: stream, headers: slots[slot].headers, body: slots[slot].body, isTooLarge: slots[slot].isTooLarge)
-        handler.handle(request, on: self)
-    }
-
-    func session(sentHeadersOf slot: Int) {}
-
-    func session(closed stream: Int32, slot: Int, code: UInt32) {
-        slotOfStream[stream] = nil
-        slots[slot] = Slot()
-        free.append(slot)
-    }
-
-    func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {}
-
-    func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
-        let rest = slots[slot].answer[slots[slot].answerSent...].prefix(buffer.count)
-        _ = buffer.update(fromContentsOf: rest)
-        slots[slot].answerSent += rest.count
-        return (rest.count, slots[slot].answerSent == slots[slot].answer.count)
-    }
-
-    func sessionEnded(_ reason: String) { ended(ObjectIdentifier(self)) }
 }

@@ -13,6 +13,12 @@ protocol SessionEvents: AnyObject {
     /// The next bytes of a body into `buffer`: how many, and whether the body ends with them.
     func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool)
     func sessionEnded(_ reason: String)
+    /// The peer has sent SETTINGS, which are in force now.
+    func sessionGotSettings()
+}
+
+extension SessionEvents {
+    func sessionGotSettings() {}
 }
 
 /// nghttp2's state of one connection, tied to a stream: bytes go in as they come, and what it wants to send is gathered
@@ -92,6 +98,22 @@ final class Session: ByteStreamHandler, TurnEndHandler {
         guard !gathered.isEmpty else { return }
         stream.write(gathered)
         gathered.removeAll(keepingCapacity: true)
+    }
+
+    /// How many streams the peer takes at a time.
+    var peerStreamLimit: Int {
+        Int(clamping: nghttp2_session_get_remote_settings(handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
+    }
+
+    func ping() {
+        nghttp2_submit_ping(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
+        scheduleFlush()
+    }
+
+    /// Says GOAWAY; the connection ends when that is out.
+    func terminate() {
+        nghttp2_session_terminate_session(handle, NGHTTP2_NO_ERROR.rawValue)
+        scheduleFlush()
     }
 
     // MARK: In
@@ -210,6 +232,8 @@ final class Session: ByteStreamHandler, TurnEndHandler {
                     let slot = session.slot(of: header.stream_id)
                 else { return 0 }
                 session.events.session(endOf: header.stream_id, slot: slot)
+            case NGHTTP2_SETTINGS.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0:
+                session.events.sessionGotSettings()
             case NGHTTP2_GOAWAY.rawValue:
                 let goAway = frame!.pointee.goaway
                 session.events.session(

@@ -1,8 +1,8 @@
 import EventLoop
 
-/// A server that requests go to, by one connection at a time: opened at the first request, replaced when the server
-/// goes away or the connection is lost. One attempt each: a request that fails says so to its caller.
-public final class Upstream: ClientConnectionOwner {
+/// A server that requests go to, over as many connections as it takes: performs what ``PoolState`` decides. One attempt
+/// each: a request that fails says so to its caller. One that was used lives until it is closed or retired.
+public actor Upstream: ClientConnectionOwner {
     /// Where the server is and how it is reached.
     public struct Target: Sendable {
         /// Host and port; the host is also the name that the certificate must carry.
@@ -13,101 +13,279 @@ public final class Upstream: ClientConnectionOwner {
         public var proxy: Proxy?
         /// For connecting, TLS included.
         public var dialTimeout: Duration
+        /// Connections that are opened as soon as there is work, and to how many they may grow.
+        public var connections: ClosedRange<Int>
+        /// Whether a new connection carries one request until that has been answered.
+        public var provesFirst: Bool
 
         /// - Parameters: as the properties of the same names.
-        public init(endpoint: Endpoint, tls: TLSContext, proxy: Proxy? = nil, dialTimeout: Duration = .seconds(20)) {
+        public init(
+            endpoint: Endpoint, tls: TLSContext, proxy: Proxy? = nil, dialTimeout: Duration = .seconds(10),
+            connections: ClosedRange<Int> = 1...1, provesFirst: Bool = false
+        ) {
             self.endpoint = endpoint
             self.tls = tls
             self.proxy = proxy
             self.dialTimeout = dialTimeout
+            self.connections = connections
+            self.provesFirst = provesFirst
         }
     }
 
-    /// After a failed dial, how long requests fail at once instead of dialling again.
-    public static let pauseAfterFailure = Duration.seconds(1)
+    private struct Waiting {
+        let continuation: UnsafeContinuation<Result<Int, RequestFailure>, Never>
+        let deadline: MonotonicTime
+    }
 
     /// Where requests go.
-    public let target: Target
-    private let loop: EventLoop
-    private var connection: ClientConnection?
-    /// Connections that still answer what they have taken while another takes over.
-    private var leaving: [ClientConnection] = []
-    private var isDialling = false
-    private var isClosed = false
-    private var waitingForDial: [UnsafeContinuation<Void, Never>] = []
-    private var lastFailure: (cause: String, at: MonotonicTime)?
+    public nonisolated let target: Target
+    private nonisolated let loop: EventLoop
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    private var pool: PoolState
+    private var connections: [Int: ClientConnection] = [:]
+    private var numbers: [ObjectIdentifier: Int] = [:]
+    private var dials: [Int: Task<Void, Never>] = [:]
+    private var waiting: [Int: Waiting] = [:]
+    private var nextRequest = 1
+    private var sweep: Timer?
+    private var wake: Timer?
+    /// The pool itself while it has connections: what hangs on the loop must not be let go of on another thread.
+    private var whileOpen: Upstream?
+
+    /// How often the deadlines of waiting requests are looked at.
+    private static let deadlineResolution = Duration.milliseconds(100)
 
     /// A server that is not connected to yet.
     public init(_ target: Target, on loop: EventLoop) {
         self.target = target
         self.loop = loop
+        pool = PoolState(
+            rules: PoolState.Rules(
+                minimum: target.connections.lowerBound, maximum: target.connections.upperBound,
+                provesFirst: target.provesFirst))
     }
 
-    /// Sends a request and waits for the answer; a new connection is opened where there is none.
-    /// - Parameter timeout: for the answer, once there is a connection.
+    /// Sends a request and waits for the answer.
+    /// - Parameter timeout: for all of it, waiting for a place on a connection included.
     /// - Throws: ``RequestFailure``.
-    public func send(
-        _ request: Request, timeout: Duration, isolation: isolated (any Actor)? = #isolation
-    ) async throws(RequestFailure) -> Response {
-        try await usableConnection().send(request, timeout: timeout)
+    public func send(_ request: Request, timeout: Duration) async throws(RequestFailure) -> Response {
+        try await exchange(request, timeout: timeout).response
+    }
+
+    /// Sends a request and waits for the answer.
+    /// - Parameter timeout: for all of it, waiting for a place on a connection included.
+    /// - Returns: the answer, and the number of the connection that it came on.
+    /// - Throws: ``RequestFailure``.
+    public func exchange(
+        _ request: Request, timeout: Duration
+    ) async throws(RequestFailure) -> (response: Response, connection: Int) {
+        let started = MonotonicTime.now
+        let number: Int
+        var left = timeout
+        var actions: [PoolState.Action] = []
+        let place = pool.place(request: nextRequest, now: started, &actions)
+        switch place {
+        case .connection(let free):
+            perform(actions)
+            number = free
+        case .none(let reason):
+            perform(actions)
+            throw .notProcessed(.unreachable(reason))
+        case .waiting:
+            let waiter = nextRequest
+            nextRequest += 1
+            number = try await withUnsafeContinuation { continuation in
+                waiting[waiter] = Waiting(continuation: continuation, deadline: started + timeout)
+                perform(actions)
+                armSweep()
+            }.get()
+            left = (started + timeout) - .now
+        }
+        guard let connection = connections[number] else {
+            settle(number, isProof: false)
+            throw .notProcessed(.connectionLost("closed by this side"))
+        }
+        do {
+            let response = try await connection.send(request, timeout: left)
+            settle(number, isProof: response.status != 403)
+            return (response, number)
+        } catch {
+            settle(number, isProof: false)
+            throw error
+        }
+    }
+
+    private func settle(_ number: Int, isProof: Bool) {
+        var actions: [PoolState.Action] = []
+        pool.finished(on: number, isProof: isProof, now: .now, &actions)
+        perform(actions)
+    }
+
+    /// Does what an answer means for the connection that it came on.
+    public func apply(_ effect: ConnectionEffect, to connection: Int) {
+        var actions: [PoolState.Action] = []
+        switch effect {
+        case .kept: return
+        case .left: pool.leave(connection, now: .now, &actions)
+        case .allLeft: pool.leaveAll(now: .now, &actions)
+        }
+        perform(actions)
+    }
+
+    /// Takes no more requests; connections end once what is under way is answered.
+    public nonisolated func retire() {
+        assumeIsolated { upstream in
+            var actions: [PoolState.Action] = []
+            upstream.pool.retire(&actions)
+            upstream.perform(actions)
+        }
     }
 
     /// Ends all connections; requests without an answer fail.
-    public func close() {
-        isClosed = true
-        for connection in leaving { connection.close() }
-        connection?.close()
+    public nonisolated func close() {
+        assumeIsolated { upstream in
+            var actions: [PoolState.Action] = []
+            upstream.pool.retire(&actions)
+            upstream.perform(actions)
+            for dial in upstream.dials.values { dial.cancel() }
+            for connection in upstream.connections.values { connection.close() }
+        }
     }
 
-    private func usableConnection(
-        isolation: isolated (any Actor)? = #isolation
-    ) async throws(RequestFailure) -> ClientConnection {
-        while true {
-            if isClosed { throw .notProcessed(.unreachable("this side has ended")) }
-            if let connection, connection.isUsable { return connection }
-            if let lastFailure, MonotonicTime.now - lastFailure.at < Self.pauseAfterFailure {
-                throw .notProcessed(.unreachable(lastFailure.cause))
-            }
-            if isDialling {
-                await withUnsafeContinuation { waitingForDial.append($0) }
-            } else {
-                await dial()
+    /// Connections that are open.
+    public var openConnections: Int { pool.openCount }
+
+    // MARK: What the pool decides
+
+    private func perform(_ actions: [PoolState.Action]) {
+        for action in actions {
+            switch action {
+            case .dial(let number): dial(number)
+            case .run(let request, let number):
+                waiting.removeValue(forKey: request)?.continuation.resume(returning: .success(number))
+            case .fail(let request, let reason):
+                waiting.removeValue(forKey: request)?.continuation
+                    .resume(returning: .failure(.notProcessed(.unreachable(reason))))
+            case .wake(let time): startWake(at: time)
+            case .drain(let number): connections[number]?.leave()
             }
         }
     }
 
-    private func dial(isolation: isolated (any Actor)? = #isolation) async {
-        isDialling = true
-        do {
-            let stream = try await loop.dial(
-                target.endpoint, through: target.proxy, tls: target.tls, timeout: target.dialTimeout)
-            if isClosed {
-                stream.close()
-            } else {
-                connection = ClientConnection(stream, owner: self)
-                lastFailure = nil
+    private func dial(_ number: Int) {
+        whileOpen = self
+        dials[number] = Task {
+            let result: Result<ByteStream, StreamError>
+            do throws(StreamError) {
+                result = .success(
+                    try await loop.dial(
+                        target.endpoint, through: target.proxy, tls: target.tls, timeout: target.dialTimeout))
+            } catch {
+                result = .failure(error)
             }
-        } catch {
-            lastFailure = ("\(target.endpoint): \(error)", .now)
+            dialled(number, result)
         }
-        isDialling = false
-        let waiting = waitingForDial
-        waitingForDial = []
-        for continuation in waiting { continuation.resume() }
     }
 
-    public func connectionIsGoingAway(_ connection: ClientConnection, reason: String) {
-        guard connection === self.connection else { return }
-        self.connection = nil
-        leaving.append(connection)
+    private func dialled(_ number: Int, _ result: Result<ByteStream, StreamError>) {
+        let isCancelled = dials.removeValue(forKey: number)?.isCancelled ?? true
+        switch result {
+        case .success(let stream) where isCancelled:
+            stream.close()
+            ended(number, because: "closed by this side")
+        case .success(let stream):
+            let connection = ClientConnection(stream, owner: self)
+            connections[number] = connection
+            numbers[ObjectIdentifier(connection)] = number
+            var actions: [PoolState.Action] = []
+            pool.opened(number, now: .now, &actions)
+            perform(actions)
+        case .failure(let error): ended(number, because: "\(error)")
+        }
     }
 
-    public func connectionEnded(_ connection: ClientConnection, reason: String) {
-        if connection === self.connection {
-            self.connection = nil
-            // E.g. a client certificate that the server refuses shows only now: dialling again at once would not help.
-            if !connection.hasAnswered { lastFailure = ("\(target.endpoint): \(reason)", .now) }
+    private func ended(_ number: Int, because reason: String) {
+        var actions: [PoolState.Action] = []
+        pool.ended(
+            number, because: "\(target.endpoint): \(reason)", now: .now, random: Double.random(in: 0..<1), &actions)
+        perform(actions)
+        if pool.isEmpty {
+            sweep = nil
+            wake = nil
+            whileOpen = nil
         }
-        leaving.removeAll { $0 === connection }
+    }
+
+    // MARK: Time
+
+    private func armSweep() {
+        guard sweep == nil, !waiting.isEmpty else { return }
+        let timer = Timer(on: loop) { [unowned self] in assumeIsolated { $0.endOverdue() } }
+        timer.start(after: Self.deadlineResolution)
+        sweep = timer
+    }
+
+    private func endOverdue() {
+        let now = MonotonicTime.now
+        for (request, waiter) in waiting where waiter.deadline <= now {
+            pool.giveUp(request: request)
+            waiting[request] = nil
+            waiter.continuation.resume(returning: .failure(.notProcessed(.timedOut)))
+        }
+        sweep = nil
+        armSweep()
+    }
+
+    private func startWake(at time: MonotonicTime) {
+        let timer =
+            wake
+            ?? Timer(on: loop) { [unowned self] in
+                assumeIsolated { upstream in
+                    var actions: [PoolState.Action] = []
+                    upstream.pool.timeReached(.now, &actions)
+                    upstream.perform(actions)
+                }
+            }
+        timer.start(after: time - .now)
+        wake = timer
+    }
+
+    // MARK: ClientConnectionOwner
+
+    private enum Event {
+        case allows(Int)
+        case leaves
+        case ended(String)
+    }
+
+    nonisolated func connection(_ connection: ClientConnection, allows streams: Int) {
+        take(.allows(streams), of: connection)
+    }
+
+    nonisolated func connectionIsGoingAway(_ connection: ClientConnection) { take(.leaves, of: connection) }
+
+    nonisolated func connectionEnded(_ connection: ClientConnection, reason: String) {
+        take(.ended(reason), of: connection)
+    }
+
+    private nonisolated func take(_ event: Event, of connection: ClientConnection) {
+        let identity = ObjectIdentifier(connection)
+        // The connection is inside a call of its own: it lives on until that is over.
+        withExtendedLifetime(connection) { assumeIsolated { $0.take(event, of: identity) } }
+    }
+
+    private func take(_ event: Event, of identity: ObjectIdentifier) {
+        guard let number = numbers[identity] else { return }
+        var actions: [PoolState.Action] = []
+        switch event {
+        case .allows(let streams): pool.allows(streams, on: number, now: .now, &actions)
+        case .leaves: pool.leave(number, now: .now, &actions)
+        case .ended(let reason):
+            numbers[identity] = nil
+            connections[number] = nil
+            return ended(number, because: reason)
+        }
+        perform(actions)
     }
 }

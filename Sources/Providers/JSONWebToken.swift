@@ -1,4 +1,5 @@
 import Cryptography
+import FoundationEssentials
 
 /// JSON Web Tokens (RFC 7519) in their compact form.
 enum JSONWebToken {
@@ -11,5 +12,30 @@ enum JSONWebToken {
         let signature = key.sign(token)
         token.append(UInt8(ascii: "."))
         return token + Base64.encodeURLSafe(signature)
+    }
+
+    /// `iat` of a token; nil where it is not of this issuer, by this key.
+    static func issueTime(
+        of token: [UInt8], keyID: String, issuer: String, signedBy key: VerifyingKey
+    ) -> Int64? {
+        struct Header: Decodable {
+            let alg: String
+            let kid: String
+        }
+        struct Claims: Decodable {
+            let iss: String
+            let iat: Int64
+        }
+        let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 3,
+            let header = Base64.decodeURLSafe(Array(parts[0])),
+            let claims = Base64.decodeURLSafe(Array(parts[1])),
+            let signature = Base64.decodeURLSafe(Array(parts[2])),
+            key.isValid(signature: signature, of: Array(token[..<(token.count - parts[2].count - 1)])),
+            let head = try? JSONDecoder().decode(Header.self, from: Data(header)),
+            let body = try? JSONDecoder().decode(Claims.self, from: Data(claims)),
+            head.alg == key.algorithm.rawValue, head.kid == keyID, body.iss == issuer
+        else { return nil }
+        return body.iat
     }
 }

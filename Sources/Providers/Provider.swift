@@ -4,29 +4,73 @@ import TNP
 /// when there is another one is not its business.
 public protocol Provider: AnyObject {
     /// Hands the envelope to the push service and waits for its answer, within a bound of the provider's own.
-    func attempt(_ envelope: Envelope, isolation: isolated (any Actor)?) async -> Verdict
-    /// Ends its connections.
+    /// - Parameter expiry: until when the provider may keep it.
+    func attempt(_ envelope: Envelope, expiry: Expiry, isolation: isolated (any Actor)?) async -> Verdict
+    /// Ends its connections once what is under way is answered.
+    func retire()
+    /// Ends its connections at once.
     func close()
+}
+
+/// Until when a provider may keep an envelope for a phone that is off.
+public enum Expiry: Hashable, Sendable {
+    /// It is delivered now or never (ttl 0).
+    case nowOrNever
+    /// Until this Unix time in seconds.
+    case at(Int64)
+
+    /// That of an envelope that was taken at this Unix time in seconds.
+    public init(ttl: UInt32, takenAt now: Int64) { self = ttl == 0 ? .nowOrNever : .at(now + Int64(ttl)) }
+
+    /// `apns-expiration`: Unix time in seconds, or 0.
+    var epochSeconds: Int64 {
+        switch self {
+        case .nowOrNever: 0
+        case .at(let time): time
+        }
+    }
+
+    /// FCM's `ttl` at this Unix time: seconds from now on, at most Google's longest.
+    func secondsLeft(at now: Int64) -> Int64 {
+        switch self {
+        case .nowOrNever: 0
+        case .at(let time): min(max(0, time - now), Int64(Envelope.longestTTL))
+        }
+    }
+
+    /// Whether its time is over; what is for now or never has none.
+    public func hasPassed(at now: Int64) -> Bool {
+        switch self {
+        case .nowOrNever: false
+        case .at(let time): now >= time
+        }
+    }
 }
 
 /// What one attempt came to.
 public struct Verdict: Equatable, Sendable {
-    /// What the sender is told.
+    /// What the sender is told, unless the node tries again.
     public var outcome: Outcome
-    /// Whom it concerns beside the sender.
-    public var concern: Concern
+    /// The row of the outcome table.
+    public var ruling: Ruling
     /// The provider's own word for it, from a closed list or `unknown`: for logs and metrics.
     public var answer: String
+    /// Seconds that the provider itself wishes to be left alone for.
+    public var wish: UInt32?
     /// More words for the operator, e.g. why a connection failed; holds nothing of the envelope.
     public var detail: String?
 
     /// - Parameters: as the properties of the same names.
-    public init(_ outcome: Outcome, concern: Concern, answer: String, detail: String? = nil) {
+    public init(_ outcome: Outcome, ruling: Ruling, answer: String, wish: UInt32? = nil, detail: String? = nil) {
         self.outcome = outcome
-        self.concern = concern
+        self.ruling = ruling
         self.answer = answer
+        self.wish = wish
         self.detail = detail
     }
+
+    /// The node's own refusal before anything was sent.
+    init(_ rejection: Rejection) { self.init(rejection.outcome, ruling: .notSent, answer: "not-sent") }
 }
 
 /// Whom an answer of a provider concerns.

@@ -1,37 +1,153 @@
 import HTTP2
 import TNP
 
-/// What the node makes of one answer: a row of an outcome table without its key.
+/// What the node makes of one answer: a row of an outcome table without its key. It is data; providers act on
+/// ``connection`` and ``credential``, Delivery on the rest.
 public struct Ruling: Equatable, Sendable {
+    /// Whether and when the node itself tries again.
+    public enum Retry: Equatable, Sendable {
+        /// It is final.
+        case never
+        /// The provider has not looked at it: again at once, and the attempt does not count.
+        case atOnce
+        /// Nobody knows whether it was processed: once more, under the same apns-id and collapse id.
+        case onceMore
+        /// By backoff, and never before so many seconds.
+        case later(minimum: UInt32)
+        /// It was not tried. What can wait in the spool waits; who else waits is told at once.
+        case notNow
+    }
+
+    /// What it says of the device token.
+    public enum TokenEffect: String, Sendable {
+        /// Nothing.
+        case none
+        /// It is good.
+        case accepted
+        /// It is left alone for a while; others are not.
+        case paused
+        /// It is none here, but may be one in the other environment.
+        case unknownHere
+        /// It belongs to another app or project.
+        case foreign
+        /// The app is gone from the device.
+        case gone
+    }
+
+    /// What it says of the lane: the provider in this environment under this credential.
+    public enum LaneEffect: String, Sendable {
+        /// Nothing.
+        case none
+        /// It works.
+        case works
+        /// One failure; many open the breaker.
+        case strained
+        /// There is no use in going on: the breaker opens.
+        case blocked
+    }
+
+    /// What becomes of the credential.
+    public enum CredentialEffect: String, Sendable {
+        case kept
+        /// Made anew once, and the request is replayed.
+        case renewed
+    }
+
+    /// What the sender is told where the node does not try again.
     public let kind: Outcome.Kind
     public let reason: Reason
     /// Seconds after which the sender may try again, where the provider says nothing; 0 for what is final.
     public let retryAfter: UInt32
+    public let retry: Retry
+    /// Whom it concerns beside the sender.
     public let concern: Concern
+    public var token = TokenEffect.none
+    public var lane = LaneEffect.works
+    public var credential = CredentialEffect.kept
+    public var connection = ConnectionEffect.kept
 
-    static let delivered = Ruling(kind: .delivered, reason: .none, retryAfter: 0, concern: .nobody)
-    /// The device token is none, or not one of this app or environment.
-    public static let badToken = Ruling(kind: .rejected, reason: .badDeviceToken, retryAfter: 0, concern: .deviceToken)
+    /// The provider has accepted it.
+    public static let delivered = Ruling(
+        kind: .delivered, reason: .none, retryAfter: 0, retry: .never, concern: .nobody, token: .accepted)
+    /// The device token is none, or one of the other environment.
+    public static let badToken = Ruling(
+        kind: .rejected, reason: .badDeviceToken, retryAfter: 0, retry: .never, concern: .deviceToken,
+        token: .unknownHere)
+    /// The device token is one of another app or project.
+    static let foreignToken = Ruling(
+        kind: .rejected, reason: .badDeviceToken, retryAfter: 0, retry: .never, concern: .deviceToken, token: .foreign)
     /// The app is gone from the device.
-    static let gone = Ruling(kind: .gone, reason: .unregistered, retryAfter: 0, concern: .deviceToken)
+    public static let gone = Ruling(
+        kind: .gone, reason: .unregistered, retryAfter: 0, retry: .never, concern: .deviceToken, token: .gone)
     /// The operator has to put something right; until then senders keep what they have.
     static let misconfigured = Ruling(
-        kind: .retry, reason: .credentialsRefused, retryAfter: 300, concern: .nodeOperator)
+        kind: .retry, reason: .credentialsRefused, retryAfter: 300, retry: .later(minimum: 60), concern: .nodeOperator,
+        lane: .blocked)
+    /// The same, and no connection that was made under the credential is of any use.
+    static let credentialRefused = misconfigured.with(\.connection, .allLeft)
+    /// The credential's time is over by the provider's clock.
+    static let credentialExpired = misconfigured.with(\.credential, .renewed)
     /// The request was wrong, which is the node's own fault.
-    static let ourFault = Ruling(kind: .rejected, reason: .payloadRefused, retryAfter: 0, concern: .developer)
-    static let tooLarge = Ruling(kind: .rejected, reason: .tooLarge, retryAfter: 0, concern: .developer)
+    static let ourFault = Ruling(
+        kind: .rejected, reason: .payloadRefused, retryAfter: 0, retry: .never, concern: .developer)
+    static let tooLarge = Ruling(
+        kind: .rejected, reason: .tooLarge, retryAfter: 0, retry: .never, concern: .developer)
+    /// The node itself found, before it sent anything, that it never could.
+    public static let notSent = Ruling(
+        kind: .rejected, reason: .tooLarge, retryAfter: 0, retry: .never, concern: .nobody, lane: .none)
 
-    static func throttled(seconds: UInt32) -> Ruling {
-        Ruling(kind: .retry, reason: .providerThrottles, retryAfter: seconds, concern: .provider)
+    /// The node holds it back, knowing what would come of it.
+    public static func heldBack(_ reason: Reason) -> Ruling {
+        Ruling(
+            kind: .retry, reason: reason, retryAfter: 1, retry: .notNow, concern: .nobody, lane: .none)
     }
 
-    static func unavailable(seconds: UInt32) -> Ruling {
-        Ruling(kind: .retry, reason: .providerUnreachable, retryAfter: seconds, concern: .provider)
+    /// Too much for this device only.
+    static func deviceThrottled(seconds: UInt32) -> Ruling {
+        Ruling(
+            kind: .retry, reason: .providerThrottles, retryAfter: seconds, retry: .later(minimum: seconds),
+            concern: .provider, token: .paused)
+    }
+
+    /// Too much, and Google does not say whether for this device or for the whole project: the device is left alone, and
+    /// many such answers open the breaker. One alone must not, or whoever floods one device would stop all.
+    static let quotaExceeded = deviceThrottled(seconds: 60).with(\.lane, .strained)
+
+    /// Too much of all.
+    static func throttled(seconds: UInt32) -> Ruling {
+        Ruling(
+            kind: .retry, reason: .providerThrottles, retryAfter: seconds, retry: .later(minimum: seconds),
+            concern: .provider, lane: .blocked)
+    }
+
+    /// The provider is out of order or out of reach.
+    /// - Parameters:
+    ///   - seconds: for the sender.
+    ///   - minimum: for the node's own next attempt.
+    static func unavailable(seconds: UInt32, minimum: UInt32 = 0) -> Ruling {
+        Ruling(
+            kind: .retry, reason: .providerUnreachable, retryAfter: seconds, retry: .later(minimum: minimum),
+            concern: .provider, lane: .strained)
+    }
+
+    /// The provider did nothing with it.
+    static let notProcessed = Ruling(
+        kind: .retry, reason: .providerUnreachable, retryAfter: 1, retry: .atOnce, concern: .provider, lane: .none)
+    /// It went out, and no answer came.
+    static let fateUnknown = Ruling(
+        kind: .retry, reason: .providerUnreachable, retryAfter: 5, retry: .onceMore, concern: .provider,
+        lane: .strained)
+
+    /// The same but for one column.
+    func with<Column>(_ column: WritableKeyPath<Ruling, Column>, _ value: Column) -> Ruling {
+        var ruling = self
+        ruling[keyPath: column] = value
+        return ruling
     }
 
     /// What the sender is told.
     /// - Parameters:
-    ///   - retryAfter: the provider's own wish in seconds.
+    ///   - wish: the provider's own word for how long to wait, in seconds.
     ///   - goneSince: the provider's word since when the token is gone, Unix time in milliseconds.
     func verdict(
         answer: String, providerID: String? = nil, retryAfter wish: UInt32? = nil, goneSince: UInt64? = nil
@@ -40,30 +156,16 @@ public struct Ruling: Equatable, Sendable {
         switch kind {
         case .delivered, .queued: outcome.providerID = providerID
         case .rejected: outcome.text = reason.description
-        case .retry: outcome.retryAfter = min(wish ?? retryAfter, 86_400) * 1000
+        case .retry: outcome.retryAfter = min(wish ?? retryAfter, Self.longestWish) * 1000
         case .gone: outcome.goneSince = goneSince
         }
-        return Verdict(outcome, concern: concern, answer: answer)
+        let isWish = kind == .retry && wish != nil
+        return Verdict(
+            outcome, ruling: self, answer: answer, wish: isWish ? wish.map { min($0, Self.longestWish) } : nil)
     }
-}
 
-extension RequestFailure {
-    /// What the node makes of a request without an answer.
-    var verdict: Verdict {
-        func verdict(_ answer: String, after seconds: UInt32, _ detail: String? = nil) -> Verdict {
-            var verdict = Ruling.unavailable(seconds: seconds).verdict(answer: answer)
-            verdict.detail = detail
-            return verdict
-        }
-        return switch cause {
-        case .unreachable(let reason): verdict("unreachable", after: 30, reason)
-        case .connectionLost(let reason): verdict("connection-lost", after: 5, reason)
-        case .timedOut: verdict("timed-out", after: 30)
-        case .reset(let code): verdict("reset", after: 5, "HTTP/2 error code \(code)")
-        case .goAway: verdict("go-away", after: 1)
-        case .responseTooLarge: verdict("response-too-large", after: 60)
-        }
-    }
+    /// No provider has an envelope wait for more than a day.
+    private static let longestWish: UInt32 = 86_400
 }
 
 /// `retry-after` in seconds (RFC 9110 §10.2.3); nil where it is absent or a date, which neither Apple nor Google sends.

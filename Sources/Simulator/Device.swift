@@ -47,7 +47,10 @@ public struct ReceivedNotification: Sendable {
 final class DeviceRegistry {
     private var devices: [String: Device] = [:]
     private(set) var received: [ReceivedNotification] = []
+    /// Whether what comes is kept, or only told.
+    var keepsReceived = true
     var observer: (@Sendable (ReceivedNotification) -> Void)?
+    var lostObserver: (@Sendable (ReceivedNotification) -> Void)?
     private static let mostKept = 1_000_000
 
     subscript(token: String) -> Device? {
@@ -56,9 +59,15 @@ final class DeviceRegistry {
     }
 
     func deliver(_ notification: ReceivedNotification) {
-        if received.count < Self.mostKept { received.append(notification) }
+        if keepsReceived, received.count < Self.mostKept { received.append(notification) }
         observer?(notification)
     }
+
+    /// Whether anyone wants to know of lost answers.
+    var tellsLost: Bool { lostObserver != nil }
+
+    /// The phone has got it, and whoever sent it may never know.
+    func lose(_ notification: ReceivedNotification) { lostObserver?(notification) }
 
     func forgetReceived() { received.removeAll() }
 }

@@ -18,16 +18,20 @@ public actor SimulatedServices {
         public var projectID: String
         /// Ports to listen on: production, development, Google; 0: any that is free.
         public var ports: (production: UInt16, development: UInt16, fcm: UInt16)
+        /// The same seed decides the same on the same requests: which of them meet a fault.
+        public var seed: UInt64
 
         /// - Parameters: as the properties of the same names.
         public init(
             directory: String, topic: String = "bisqremote.joachimneumann.com", projectID: String = "bisqnotifications",
-            ports: (production: UInt16, development: UInt16, fcm: UInt16) = (0, 0, 0)
+            ports: (production: UInt16, development: UInt16, fcm: UInt16) = (0, 0, 0),
+            seed: UInt64 = UInt64.random(in: .min ... .max)
         ) {
             self.directory = directory
             self.topic = topic
             self.projectID = projectID
             self.ports = ports
+            self.seed = seed
         }
     }
 
@@ -53,9 +57,17 @@ public actor SimulatedServices {
     private nonisolated let loop: EventLoop
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
+    /// One of Apple's environments, or Google.
+    private struct StandIn {
+        let service: FaultyService
+        let server: Server
+        let asksClients: Bool
+    }
+
     private let options: Options
     private let registry = DeviceRegistry()
-    private var servers: [Server] = []
+    private var standIns: [Device.Platform: StandIn] = [:]
+    private var certificates: ServerCertificates?
     private var google: SimulatedFCM?
     private var clockOffset: Int64 = 0
 
@@ -73,26 +85,26 @@ public actor SimulatedServices {
         -> Endpoints
     {
         let authority = CertificateAuthority(name: "Tocsin simulator")
-        let identity = authority.issue(
-            subject: "simulated push services", purpose: .server(names: serverNames), validFor: identityValidFor)
-        let privateKey = identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
-        func context(asking clientAuthorities: [UInt8]?) throws -> TLSContext {
-            try TLSContext.server(
-                identity: TLSContext.Identity(certificates: identity.certificates, privateKey: privateKey),
-                clientAuthorities: clientAuthorities, applicationProtocol: "h2")
-        }
+        let certificates = ServerCertificates(authority: authority, names: serverNames, validFor: identityValidFor)
+        self.certificates = certificates
         let apnsKey = SigningKey.generate(.es256)
         let googleKey = SigningKey.generate(.rs256)
         let clock = { [unowned self] in assumeIsolated { $0.now } }
+        var seeds = SplitMix64(seed: options.seed)
 
-        func apple(_ platform: Device.Platform, port: UInt16) throws -> Server {
+        func standIn(_ service: any PushService, port: UInt16, asksClients: Bool) throws -> StandIn {
+            let faulty = FaultyService(service, registry: registry, loop: loop, seed: seeds.next(), now: clock)
+            let server = try Server(
+                on: .tcp(host: "127.0.0.1", port: port), loop: loop,
+                tls: try certificates.context(.good, asksClients: asksClients), handler: faulty)
+            return StandIn(service: faulty, server: server, asksClients: asksClients)
+        }
+        func apple(_ platform: Device.Platform, port: UInt16) throws -> StandIn {
             let judge = APNsJudge(
                 platform: platform, topics: [options.topic],
                 key: APNsJudge.Key(keyID: Self.keyID, teamID: Self.teamID, key: apnsKey.verifyingKey),
                 certificateName: Self.certificateName)
-            return try Server(
-                on: .tcp(host: "127.0.0.1", port: port), loop: loop, tls: try context(asking: authority.pem),
-                handler: SimulatedAPNs(judge, registry: registry, now: clock))
+            return try standIn(SimulatedAPNs(judge, registry: registry, now: clock), port: port, asksClients: true)
         }
         let clientEmail = "node@\(options.projectID).iam.gserviceaccount.com"
         let google = SimulatedFCM(
@@ -101,15 +113,13 @@ public actor SimulatedServices {
             now: clock)
         let production = try apple(.apnsProduction, port: options.ports.production)
         let development = try apple(.apnsDevelopment, port: options.ports.development)
-        let fcm = try Server(
-            on: .tcp(host: "127.0.0.1", port: options.ports.fcm), loop: loop, tls: try context(asking: nil),
-            handler: google)
-        guard let productionAt = production.endpoint, let developmentAt = development.endpoint,
-            let fcmAt = fcm.endpoint
+        let fcm = try standIn(google, port: options.ports.fcm, asksClients: false)
+        guard let productionAt = production.server.endpoint, let developmentAt = development.server.endpoint,
+            let fcmAt = fcm.server.endpoint
         else { throw SetUpError(description: "the simulator does not listen") }
-        servers = [production, development, fcm]
+        standIns = [.apnsProduction: production, .apnsDevelopment: development, .fcm: fcm]
         self.google = google
-        google.tokenURI = "https://\(fcmAt)\(SimulatedFCM.tokenPath)"
+        google.tokenURI = "https://\(fcmAt)\(SimulatedFCM.tokenEndpointPath)"
 
         try write(authority.pem, to: "ca.pem")
         try write(apnsKey.pem, to: "apns.p8")
@@ -134,8 +144,7 @@ public actor SimulatedServices {
 
     /// Ends the stand-ins; their files stay.
     public func stop() {
-        for server in servers { server.close() }
-        servers = []
+        for standIn in standIns.values { standIn.server.close() }
     }
 
     // MARK: Phones
@@ -158,6 +167,9 @@ public actor SimulatedServices {
     /// What has come for the phones, in order.
     public var received: [ReceivedNotification] { registry.received }
 
+    /// Whether what comes is kept for ``received``, up to a million; it is told to the observer in any case.
+    public func setKeepsReceived(_ keepsReceived: Bool) { registry.keepsReceived = keepsReceived }
+
     /// Forgets what has come.
     public func forgetReceived() { registry.forgetReceived() }
 
@@ -166,13 +178,81 @@ public actor SimulatedServices {
         registry.observer = observer
     }
 
+    /// Has each notification told that a phone has got, after ``observe(_:)``'s observer, and whose answer a fault has
+    /// kept back or may have lost: whoever sent it cannot know its fate, and may send it again. An answer that went out
+    /// less than a second before its connection was dropped counts as lost.
+    public func observeLost(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
+        registry.lostObserver = observer
+    }
+
     /// How many access tokens Google's stand-in has given out.
     public var accessTokensIssued: Int { google?.tokensIssued ?? 0 }
+
+    /// How many different provider tokens one of Apple's environments has been shown; 0 for Google.
+    public func providerTokensSeen(_ platform: Device.Platform) -> Int {
+        standIns[platform]?.service.providerTokensSeen ?? 0
+    }
+
+    /// How many requests have come whole, those for access tokens included.
+    public func requests(_ platform: Device.Platform) -> Int { standIns[platform]?.service.requests ?? 0 }
+
+    /// How many connections there are.
+    public func connections(_ platform: Device.Platform) -> Int { standIns[platform]?.server.openConnections ?? 0 }
+
+    /// How many TCP connections have been accepted since the start.
+    public func connectionsAccepted(_ platform: Device.Platform) -> Int { standIns[platform]?.server.accepted ?? 0 }
 
     /// Sets the stand-ins' clock ahead by so many seconds, or back.
     public func moveClock(by seconds: Int64) { clockOffset += seconds }
 
     private var now: Int64 { Int64(time(nil)) + clockOffset }
+
+    // MARK: Faults
+
+    /// Has a stand-in do this wrong from now on, and nothing else.
+    /// - Throws: ``SetUpError`` before ``start(identityValidFor:serverNames:)``; `ListenError` where swallowing begins
+    ///   or ends, for which it listens anew.
+    public func set(_ faults: Faults, on platform: Device.Platform) throws {
+        let standIn = try running(platform)
+        standIn.service.faults = faults
+        standIn.server.set(concurrentStreams: faults.concurrentStreams ?? Server.Limits().concurrentStreams)
+        try standIn.server.set(isSwallowing: faults.swallows)
+    }
+
+    /// Ends a stand-in's listener and all its connections, without a word to anyone.
+    public func kill(_ platform: Device.Platform) {
+        guard let standIn = standIns[platform] else { return }
+        standIn.server.forEachConnection { standIn.service.abort($0) }
+        standIn.server.close()
+    }
+
+    /// Has a stand-in listen again where it did before ``kill(_:)``.
+    /// - Throws: ``SetUpError`` or `ListenError`.
+    public func restart(_ platform: Device.Platform) throws { try running(platform).server.listen() }
+
+    /// Has a stand-in show another certificate to those who connect from now on.
+    /// - Throws: ``SetUpError`` or `ListenError`: for this, it listens anew.
+    public func swapCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
+        let standIn = try running(platform)
+        guard let certificates else { return }
+        try standIn.server.use(try certificates.context(certificate, asksClients: standIn.asksClients))
+    }
+
+    /// Does what a line says.
+    /// - Throws: ``SetUpError`` or `ListenError`.
+    public func obey(_ line: FaultLine) throws {
+        switch line {
+        case .faults(let platform, let faults): try set(faults, on: platform)
+        case .kill(let platform): kill(platform)
+        case .restart(let platform): try restart(platform)
+        case .certificate(let platform, let certificate): try swapCertificate(of: platform, to: certificate)
+        }
+    }
+
+    private func running(_ platform: Device.Platform) throws -> StandIn {
+        guard let standIn = standIns[platform] else { throw SetUpError(description: "the simulator does not run") }
+        return standIn
+    }
 
     // MARK: Files
 

@@ -61,7 +61,7 @@ public actor TocsinClient {
     private var leaving: GoAway?
     private var isConnecting = false
     private var isClosed = false
-    private var backoff = Backoff()
+    private var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
     private var lastFailure = "not tried yet"
     private var lastReceived = MonotonicTime.now
     private var connecting: Task<Void, Never>?

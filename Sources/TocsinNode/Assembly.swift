@@ -5,99 +5,175 @@ import HTTP2
 import Providers
 import TNP
 
-/// Puts the providers together that a configuration names. Every credential is read and checked here, before the node
-/// listens.
+/// Puts the providers together that a configuration names. Every credential is read and checked here, before anything
+/// is replaced by it.
 struct Assembly {
+    /// A provider, and what it was made of.
+    struct Part {
+        let provider: any Provider
+        /// Equal for providers that are made of the same settings and credentials.
+        let fingerprint: Digest256
+    }
+
+    /// A certificate by which the node comes to Apple, and its last moment as Unix time in seconds.
+    struct Certificate {
+        let file: String
+        let notAfter: Int64
+    }
+
+    /// Provider tokens by what makes them: one for a key, whoever uses it and however often the configuration is read.
+    typealias Tokens = [Digest256: APNsProviderToken]
+
     let configuration: Configuration
     let loop: EventLoop
+    private(set) var tokens: Tokens
+    /// The files that were read.
+    private(set) var files: [String] = []
+    private(set) var certificates: [Certificate] = []
+
+    /// - Parameter tokens: those of an earlier assembly.
+    init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) {
+        self.configuration = configuration
+        self.loop = loop
+        self.tokens = tokens
+    }
 
     /// The providers by the routes that they serve.
     /// - Throws: ``ConfigurationError``.
-    func providers() throws -> [Route: any Provider] {
-        var providers: [Route: any Provider] = [:]
+    mutating func parts() throws -> [Route: Part] {
+        var parts: [Route: Part] = [:]
         for app in configuration.apps {
             if let (profile, credential) = app.apns {
-                let (token, identity) = try apnsCredential(credential, of: app)
-                let environments: [(Magic, ServiceURL)] = [
-                    (.iOS, configuration.services.production), (.iOSDev, configuration.services.development),
+                let environments = [
+                    (Magic.iOS, configuration.services.production), (.iOSDev, configuration.services.development),
                 ]
                 for (magic, url) in environments {
-                    let context = try tls(
-                        trustFile: configuration.services.apnsTrustFile, key: "apns.trust_file", identity: identity,
-                        identityKey: "\(app.path).apns.certificate_file")
-                    providers[Route(app: app.name, magic: magic)] = APNsProvider(
-                        APNsRequestBuilder(profile, authority: url.authority), token: token,
-                        upstream: upstream(url, context))
+                    parts[Route(app: app.name, magic: magic)] = try apns(profile, credential, url, of: app)
                 }
             }
             if let (profile, file) = app.fcm {
-                providers[Route(app: app.name, magic: .android)] = try fcm(profile, file: file, of: app)
+                parts[Route(app: app.name, magic: .android)] = try fcm(profile, file: file, of: app)
             }
         }
-        return providers
+        return parts
     }
 
-    private func fcm(_ profile: FCMProfile, file: String, of app: Configuration.App) throws -> FCMProvider {
+    // MARK: Apple
+
+    private mutating func apns(
+        _ profile: APNsProfile, _ credential: Configuration.APNsCredential, _ url: ServiceURL, of app: Configuration.App
+    ) throws -> Part {
+        let services = configuration.services
+        var ingredients = Ingredients()
+        ingredients.add(
+            "\(profile) \(url) \(services.apnsConnections) \(String(describing: configuration.outboundProxy))")
+        let (token, identity) = try apnsCredential(credential, of: app, &ingredients)
+        let context = try tls(
+            trustFile: services.apnsTrustFile, key: "apns.trust_file", &ingredients, identity: identity,
+            identityKey: "\(app.path).apns.certificate_file")
+        let provider = APNsProvider(
+            APNsRequestBuilder(profile, authority: url.authority), token: token,
+            upstream: upstream(url, context, services.apnsConnections, provesFirst: token != nil))
+        return Part(provider: provider, fingerprint: ingredients.fingerprint)
+    }
+
+    private mutating func apnsCredential(
+        _ credential: Configuration.APNsCredential, of app: Configuration.App, _ ingredients: inout Ingredients
+    ) throws -> (APNsProviderToken?, TLSContext.Identity?) {
+        switch credential {
+        case .token(let file, let keyID, let teamID):
+            let key = "\(app.path).apns.key_file"
+            do {
+                let pem = try secret(file, for: key)
+                ingredients.add(pem)
+                let signingKey = try SigningKey(pem: pem, algorithm: .es256)
+                return (try token(signingKey, keyID: keyID, teamID: teamID, &ingredients), nil)
+            } catch let error as KeyError {
+                throw problem(key, "\(file): \(error)")
+            }
+        case .certificate(let file, let passwordFile):
+            return (nil, try identity(file, passwordFile, of: app, &ingredients))
+        }
+    }
+
+    private mutating func token(
+        _ key: SigningKey, keyID: String, teamID: String, _ ingredients: inout Ingredients
+    ) throws -> APNsProviderToken {
+        ingredients.add("\(keyID) \(teamID)")
+        let identity = BLAKE2b.hash256(Array("\(keyID) \(teamID) ".utf8) + key.pem)
+        if let token = tokens[identity] { return token }
+        let keeping = ProviderTokenFile(path: "\(configuration.state)/apns-\(teamID)-\(keyID).token")
+        let token = APNsProviderToken(key: key, keyID: keyID, teamID: teamID, keeping: keeping)
+        tokens[identity] = token
+        return token
+    }
+
+    private mutating func identity(
+        _ file: String, _ passwordFile: String?, of app: Configuration.App, _ ingredients: inout Ingredients
+    ) throws -> TLSContext.Identity {
+        let key = "\(app.path).apns.certificate_file"
+        var password: [UInt8] = []
+        if let passwordFile {
+            password = try secret(passwordFile, for: "\(app.path).apns.certificate_password_file")
+            while let last = password.last, last == 10 || last == 13 { password.removeLast() }
+        }
+        do {
+            let packed = try secret(file, for: key)
+            ingredients.add(packed)
+            ingredients.add(password)
+            let certified = try PKCS12.open(packed, password: SecretBytes(moving: &password))
+            guard certified.notAfter > UnixTime.now else {
+                throw problem(key, "\(file): the certificate has expired; make a new one at developer.apple.com")
+            }
+            certificates.append(Certificate(file: file, notAfter: certified.notAfter))
+            let privateKey = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
+            return TLSContext.Identity(certificates: certified.certificates, privateKey: privateKey)
+        } catch let error as PKCS12Error {
+            throw problem(key, "\(file): \(error)")
+        }
+    }
+
+    // MARK: Google
+
+    private mutating func fcm(_ profile: FCMProfile, file: String, of app: Configuration.App) throws -> Part {
         let key = "\(app.path).fcm.service_account_file"
+        let services = configuration.services
+        var ingredients = Ingredients()
+        ingredients.add(
+            "\(profile) \(services.fcm) \(services.fcmConnections) \(String(describing: configuration.outboundProxy))")
         let account: ServiceAccount
         do {
-            account = try ServiceAccount(
-                json: try ConfiguredFile.readSecret(file, for: key, of: configuration.file))
+            let json = try secret(file, for: key)
+            ingredients.add(json)
+            account = try ServiceAccount(json: json)
         } catch let error as ServiceAccount.FormatError {
             throw problem(key, "\(file): \(error)")
         }
         guard let tokenURL = ServiceURL(account.tokenURI) else {
             throw problem(key, "\(file): token_uri is not an https address")
         }
-        let context = try tls(trustFile: configuration.services.fcmTrustFile, key: "fcm.trust_file")
-        let endpoint = configuration.services.fcm
-        return FCMProvider(
-            FCMRequestBuilder(profile, authority: endpoint.authority, projectID: account.projectID),
+        let context = try tls(trustFile: services.fcmTrustFile, key: "fcm.trust_file", &ingredients)
+        let provider = FCMProvider(
+            FCMRequestBuilder(profile, authority: services.fcm.authority, projectID: account.projectID),
             token: FCMAccessToken(
-                account, authority: tokenURL.authority, path: tokenURL.path, upstream: upstream(tokenURL, context)),
-            upstream: upstream(endpoint, context))
+                account, authority: tokenURL.authority, path: tokenURL.path,
+                upstream: upstream(tokenURL, context, 1...1)),
+            upstream: upstream(services.fcm, context, services.fcmConnections))
+        return Part(provider: provider, fingerprint: ingredients.fingerprint)
     }
 
-    private func apnsCredential(
-        _ credential: Configuration.APNsCredential, of app: Configuration.App
-    ) throws -> (APNsProviderToken?, TLSContext.Identity?) {
-        switch credential {
-        case .token(let file, let keyID, let teamID):
-            let key = "\(app.path).apns.key_file"
-            do {
-                let pem = try ConfiguredFile.readSecret(file, for: key, of: configuration.file)
-                let signingKey = try SigningKey(pem: pem, algorithm: .es256)
-                return (APNsProviderToken(key: signingKey, keyID: keyID, teamID: teamID), nil)
-            } catch let error as KeyError {
-                throw problem(key, "\(file): \(error)")
-            }
-        case .certificate(let file, let passwordFile):
-            let key = "\(app.path).apns.certificate_file"
-            var password: [UInt8] = []
-            if let passwordFile {
-                password = try ConfiguredFile.readSecret(
-                    passwordFile, for: "\(app.path).apns.certificate_password_file", of: configuration.file)
-                while let last = password.last, last == 10 || last == 13 { password.removeLast() }
-            }
-            do {
-                let certified = try PKCS12.open(
-                    try ConfiguredFile.readSecret(file, for: key, of: configuration.file),
-                    password: SecretBytes(moving: &password))
-                guard certified.notAfter > UnixTime.now else {
-                    throw problem(key, "\(file): the certificate has expired; make a new one at developer.apple.com")
-                }
-                let privateKey = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
-                return (nil, TLSContext.Identity(certificates: certified.certificates, privateKey: privateKey))
-            } catch let error as PKCS12Error {
-                throw problem(key, "\(file): \(error)")
-            }
-        }
-    }
+    // MARK: Both
 
-    private func tls(
-        trustFile: String?, key: String, identity: TLSContext.Identity? = nil, identityKey: String = ""
+    private mutating func tls(
+        trustFile: String?, key: String, _ ingredients: inout Ingredients, identity: TLSContext.Identity? = nil,
+        identityKey: String = ""
     ) throws -> TLSContext {
-        let authorities = try trustFile.map { try ConfiguredFile.read($0, for: key, of: configuration.file) }
+        var authorities: [UInt8]?
+        if let trustFile {
+            authorities = try ConfiguredFile.read(trustFile, for: key, of: configuration.file)
+            files.append(trustFile)
+        }
+        ingredients.add(authorities ?? [])
         do {
             return try TLSContext.client(
                 extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
@@ -106,11 +182,31 @@ struct Assembly {
         }
     }
 
-    private func upstream(_ url: ServiceURL, _ context: TLSContext) -> Upstream {
-        Upstream(Upstream.Target(endpoint: url.endpoint, tls: context, proxy: configuration.outboundProxy), on: loop)
+    private func upstream(
+        _ url: ServiceURL, _ context: TLSContext, _ connections: ClosedRange<Int>, provesFirst: Bool = false
+    ) -> Upstream {
+        Upstream(
+            Upstream.Target(
+                endpoint: url.endpoint, tls: context, proxy: configuration.outboundProxy, connections: connections,
+                provesFirst: provesFirst), on: loop)
+    }
+
+    private mutating func secret(_ file: String, for key: String) throws -> [UInt8] {
+        files.append(file)
+        return try ConfiguredFile.readSecret(file, for: key, of: configuration.file)
     }
 
     private func problem(_ key: String, _ text: String) -> ConfigurationError {
         ConfigurationError(file: configuration.file, key: key, problem: text)
     }
+}
+
+/// What a provider is made of, hashed.
+private struct Ingredients {
+    private var bytes: [UInt8] = []
+
+    mutating func add(_ part: [UInt8]) { bytes += BLAKE2b.hash256(part).bytes }
+    mutating func add(_ part: String) { add(Array(part.utf8)) }
+
+    var fingerprint: Digest256 { BLAKE2b.hash256(bytes) }
 }

@@ -12,14 +12,21 @@ public actor Node: IngressConnection.Host {
     private nonisolated let loop: EventLoop
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private let configuration: Configuration
-    private let logger: Logger
+    private var configuration: Configuration
+    private var logger: Logger
     private var dispatch: Dispatch!
+    private var parts: [Route: Assembly.Part] = [:]
+    private var tokens: Assembly.Tokens = [:]
+    private var watch = CredentialWatch()
+    private var expiryWarnings = ExpiryWarnings()
+    private var certificates: [Assembly.Certificate] = []
+    private let metrics = NodeMetrics()
     private var rules: IngressSession.Rules!
     private var listener: Listener?
     private var connections: [ObjectIdentifier: IngressConnection] = [:]
     private var puzzle: PuzzleSchedule
     private var puzzleTimer: Timer?
+    private var credentialTimer: Timer?
     private var pseudonyms = Pseudonyms()
     private var throttle = LogThrottle()
     private var whenIdle: [CheckedContinuation<Void, Never>] = []
@@ -41,23 +48,23 @@ public actor Node: IngressConnection.Host {
 
     // MARK: Life cycle
 
-    /// Reads the credentials and starts to listen.
+    /// Reads the credentials, opens the spool and starts to listen.
     /// - Returns: where senders connect.
-    /// - Throws: ``ConfigurationError`` or `ListenError`.
-    public func start() throws -> Endpoint {
+    /// - Throws: ``ConfigurationError``, `SpoolError` or `ListenError`.
+    public func start() async throws -> Endpoint {
         try makeStateDirectory()
         raiseDescriptorLimit()
-        let providers = try Assembly(configuration: configuration, loop: loop).providers()
-        dispatch = Dispatch(providers: providers, limit: configuration.limits.totalInFlight) {
-            [unowned self] route, envelope, verdict in
-            assumeIsolated { $0.observe(route, envelope, verdict) }
+        var assembly = Assembly(configuration, on: loop)
+        let parts = try assembly.parts()
+        let dispatch = Dispatch(limits: configuration.limits.dispatch, on: loop) { [unowned self] event in
+            let event = Loan(event)
+            assumeIsolated { $0.observe(event.value) }
         }
-        rules = IngressSession.Rules(
-            circuitIDs: configuration.listen.circuitIDs, maximumFrame: configuration.limits.maximumFrame,
-            maximumInFlight: configuration.limits.inFlight,
-            handshakeTimeout: .seconds(configuration.limits.handshakeTimeout),
-            idleTimeout: .seconds(configuration.limits.idleTimeout),
-            apps: configuration.apps.map { ($0.name, $0.format) }, routes: dispatch.routes.map(\.description))
+        let spool = try openSpool(for: dispatch)
+        try await dispatch.start(providers(of: parts), spool: spool)
+        self.dispatch = dispatch
+        adopt(assembly, parts)
+        rules = makeRules()
         let listener = try Listener(configuration.listen.tnp, on: loop) { [unowned self] stream in
             accepted(stream)
         }
@@ -65,29 +72,100 @@ public actor Node: IngressConnection.Host {
         self.listener = listener
         whileRunning = self
         schedulePuzzleChange()
+        scheduleCredentialCheck()
         let routes = rules.routes.joined(separator: " ")
-        logger.notice("listening", metadata: ["tnp": "\(endpoint)", "routes": "\(routes)"])
+        logger.notice(
+            "listening", metadata: ["tnp": "\(endpoint)", "routes": "\(routes)", "spool": "\(spool?.count ?? 0)"])
         return endpoint
     }
 
+    /// Reads the configuration and the credentials anew, without dropping a connection or an envelope. What is wrong is
+    /// logged, and then everything stays as it was.
+    public func reload() async {
+        guard whileRunning != nil, !isStopping else { return }
+        do {
+            let new = try Configuration(file: configuration.file)
+            for key in new.keysThatNeedARestart(comparedTo: configuration) {
+                logger.warning("this setting changes when the node is started anew", metadata: ["key": "\(key)"])
+            }
+            let replaced = try await rebuild(configuration.reloaded(from: new))
+            logger.notice("configuration read anew", metadata: ["routes_replaced": "\(replaced)"])
+        } catch {
+            logger.error("the new configuration is wrong; the node goes on with the old one: \(error)")
+        }
+    }
+
+    /// Replaces what has changed.
+    /// - Returns: how many routes have a new provider, or are new or gone.
+    private func rebuild(_ new: Configuration) async throws -> Int {
+        var assembly = Assembly(new, on: loop, tokens: tokens)
+        var parts = try assembly.parts()
+        var replaced = self.parts.keys.count { parts[$0] == nil }
+        for (route, part) in parts {
+            if let old = self.parts[route], old.fingerprint == part.fingerprint {
+                parts[route] = old
+            } else {
+                replaced += 1
+            }
+        }
+        configuration = new
+        logger.logLevel = new.logLevel
+        await dispatch.replace(providers(of: parts), limits: new.limits.dispatch)
+        adopt(assembly, parts)
+        rules = makeRules()
+        return replaced
+    }
+
+    private func providers(of parts: [Route: Assembly.Part]) -> Dispatch.Providers {
+        Dispatch.Providers(parts.mapValues(\.provider))
+    }
+
+    private func adopt(_ assembly: Assembly, _ parts: [Route: Assembly.Part]) {
+        self.parts = parts
+        tokens = assembly.tokens
+        certificates = assembly.certificates
+        watch = CredentialWatch(assembly.files)
+        warnOfExpiry()
+    }
+
+    private func openSpool(for dispatch: Dispatch) throws -> Spool? {
+        guard let settings = configuration.spool else { return nil }
+        return try Spool.open(
+            at: settings.file, keyFile: settings.keyFile, maxBytes: settings.maximumBytes,
+            onExpired: { [weak dispatch] rows in Task { await dispatch?.expired(rows) } })
+    }
+
+    private func makeRules() -> IngressSession.Rules {
+        let routes = parts.keys.map(\.description).sorted()
+        return IngressSession.Rules(
+            circuitIDs: configuration.listen.circuitIDs, maximumFrame: configuration.limits.maximumFrame,
+            maximumInFlight: configuration.limits.inFlight,
+            handshakeTimeout: .seconds(configuration.limits.handshakeTimeout),
+            idleTimeout: .seconds(configuration.limits.idleTimeout),
+            apps: configuration.apps.map { ($0.name, $0.format) }, routes: routes)
+    }
+
     /// Stops: no new work, everything that was taken is answered, for at most `limits.shutdown_timeout`; what is then
-    /// still without an outcome loses its connection.
+    /// still without an outcome loses its connection. What lies in the spool stays there.
     /// - Returns: whether everything was answered.
     public func stop() async -> Bool {
         guard !isStopping else { return true }
         isStopping = true
-        logger.notice("stopping", metadata: ["in_flight": "\(dispatch.inFlight)"])
+        let underWay = await dispatch.inFlight
+        logger.notice("stopping", metadata: ["in_flight": "\(underWay)"])
         listener = nil
         puzzleTimer = nil
+        credentialTimer = nil
         let timeout = Timer(on: loop) { [unowned self] in assumeIsolated { $0.wakeWaiting() } }
         timeout.start(after: .seconds(configuration.limits.shutdownTimeout))
         for connection in connections.values { connection.shutDown(retryAfter: 5000) }
+        await dispatch.drain()
         if !connections.isEmpty { await withCheckedContinuation { whenIdle.append($0) } }
         timeout.stop()
-        let isComplete = dispatch.inFlight == 0
+        let isComplete = connections.isEmpty
         for connection in connections.values { connection.close() }
         connections = [:]
-        dispatch.close()
+        await dispatch.close()
         whileRunning = nil
         logger.notice("stopped", metadata: ["all_answered": "\(isComplete)"])
         return isComplete
@@ -127,6 +205,42 @@ public actor Node: IngressConnection.Host {
         puzzleTimer = timer
     }
 
+    private func scheduleCredentialCheck() {
+        let timer =
+            credentialTimer
+            ?? Timer(on: loop) { [unowned self] in assumeIsolated { $0.checkCredentials() } }
+        timer.start(after: CredentialWatch.interval)
+        credentialTimer = timer
+    }
+
+    private func checkCredentials() {
+        warnOfExpiry()
+        guard watch.hasChanged() else { return scheduleCredentialCheck() }
+        Task {
+            do {
+                let replaced = try await rebuild(configuration)
+                logger.notice("credentials read anew", metadata: ["routes_replaced": "\(replaced)"])
+            } catch {
+                logger.error("a credential file has changed and is wrong; the node goes on with the old one: \(error)")
+            }
+            scheduleCredentialCheck()
+        }
+    }
+
+    private func warnOfExpiry() {
+        for certificate in certificates {
+            let due = expiryWarnings.due(for: certificate.file, end: certificate.notAfter, now: UnixTime.now)
+            guard let due else { continue }
+            let days = max(0, (certificate.notAfter - UnixTime.now) / 86_400)
+            logger.log(
+                level: due >= .day ? .error : .warning,
+                due == .ended
+                    ? "Apple's certificate has ended: make a new one at developer.apple.com and put it in its place"
+                    : "Apple's certificate ends soon: make a new one at developer.apple.com and put it in its place",
+                metadata: ["file": "\(certificate.file)", "days": "\(days)"])
+        }
+    }
+
     private func changePuzzle() {
         puzzle.change(to: SecureRandom.bytes(Puzzle.seedLength), now: .now)
         for connection in connections.values { connection.announce(puzzle.puzzle(at: .now)) }
@@ -152,6 +266,7 @@ public actor Node: IngressConnection.Host {
     nonisolated func welcome() -> Welcome {
         assumeIsolated { node in
             Welcome(
+                features: node.dispatch.canQueue ? .durableQueue : [],
                 maximumFrame: UInt32(node.configuration.limits.maximumFrame),
                 maximumInFlight: UInt16(node.configuration.limits.inFlight),
                 idleTimeout: UInt32(node.configuration.limits.idleTimeout),
@@ -160,15 +275,13 @@ public actor Node: IngressConnection.Host {
         }
     }
 
-    nonisolated func deliver(_ submission: Submission, app: String, for connection: IngressConnection) {
-        let connection = Loan(connection)
-        assumeIsolated { $0.start(submission, app: app, for: connection.value) }
-    }
-
-    private func start(_ submission: Submission, app: String, for connection: IngressConnection) {
-        Task {
-            let outcome = await dispatch.deliver(submission.envelope, app: app)
-            connection.finished(submission.request, outcome)
+    nonisolated func deliver(
+        _ submission: Submission, app: String, format: EnvelopeFormat, for connection: IngressConnection
+    ) {
+        let reply = Reply { [weak connection] outcome in connection?.finished(submission.request, outcome) }
+        assumeIsolated {
+            $0.dispatch.submit(
+                submission.envelope, app: app, format: format, acceptsQueued: submission.acceptQueued, reply)
         }
     }
 
@@ -182,8 +295,34 @@ public actor Node: IngressConnection.Host {
 
     // MARK: Log
 
-    private func observe(_ route: Route, _ envelope: Envelope, _ verdict: Verdict) {
-        let level = Self.level(of: verdict.concern)
+    private func observe(_ event: DispatchEvent) {
+        metrics.count(event)
+        switch event {
+        case .attempt(let route, let envelope, let verdict): log(route, envelope, verdict)
+        case .finished: break
+        case .breaker(let route, let state, let answer):
+            guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
+            logger.log(
+                level: state == .closed ? .notice : .error,
+                state == .closed
+                    ? "the push service works again" : "nothing more goes to this push service for a while",
+                metadata: ["route": "\(route)", "breaker": "\(state.rawValue)", "answer": "\(answer)"])
+        case .wave(let route, let isActive):
+            logger.log(
+                level: isActive ? .error : .notice,
+                isActive
+                    ? "the push service refuses most device tokens: wrong environment or topic? Senders keep their pairings"
+                    : "the push service takes most device tokens again", metadata: ["route": "\(route)"])
+        case .spoolRefused(let reason):
+            guard throttle.allows("spool", at: .now) else { return }
+            logger.error("the spool takes no more; senders are told RETRY 202", metadata: ["reason": "\(reason)"])
+        case .spoolUnreadable(let count):
+            logger.error("rows of the spool could not be read and were dropped", metadata: ["rows": "\(count)"])
+        }
+    }
+
+    private func log(_ route: Route, _ envelope: Envelope, _ verdict: Verdict) {
+        let level = Self.level(of: verdict.ruling.concern)
         guard level >= logger.logLevel else { return }
         let key = "\(route) \(verdict.answer)"
         guard level <= .debug || throttle.allows(key, at: .now) else { return }
@@ -192,7 +331,7 @@ public actor Node: IngressConnection.Host {
             "phone": "\(pseudonyms.name(of: envelope.deviceToken, at: UnixTime.now))",
         ]
         metadata["detail"] = verdict.detail.map { "\($0)" }
-        logger.log(level: level, Self.message(for: verdict.concern), metadata: metadata)
+        logger.log(level: level, Self.message(for: verdict.ruling.concern), metadata: metadata)
     }
 
     private static func level(of concern: Concern) -> Logger.Level {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Delivery
 import EventLoop
 import TocsinNode
 
@@ -7,11 +8,13 @@ struct RunCommand: AsyncParsableCommand {
         commandName: "run", abstract: "Run the node.",
         discussion: """
             Listens for senders, behind tor, until SIGTERM or SIGINT; then takes no new work, answers what it has taken
-            and ends.
+            and ends. SIGHUP has it read its configuration and credentials anew, without dropping a connection; a
+            credential file that changes is read anew within seconds by itself.
 
             EXAMPLES
               tocsin run
               tocsin run --config /etc/tocsin/tocsin.toml
+              kill -HUP PID                                 after a change of the configuration
             """)
 
     @OptionGroup var options: ConfigurationOption
@@ -19,12 +22,14 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.load()
         let loop = EventLoop(name: "node")
-        let stop = StopSignal(on: loop)
-        await stop.arm()
         let node = Node(configuration, logger: configuration.makeLogger(), on: loop)
+        let stop = StopSignal(on: loop)
+        await stop.arm { Task { await node.reload() } }
         do {
             _ = try await node.start()
         } catch let error as ConfigurationError {
+            throw fail("\(error)", ExitStatus.configuration)
+        } catch let error as SpoolError {
             throw fail("\(error)", ExitStatus.configuration)
         } catch {
             throw fail("\(error)", ExitStatus.failure)

@@ -1,6 +1,7 @@
 import ArgumentParser
 import EventLoop
 import FoundationEssentials
+import Glibc
 import Simulator
 import TNP
 
@@ -9,12 +10,19 @@ struct SimulateCommand: AsyncParsableCommand {
         commandName: "simulate", abstract: "Run stand-ins for Apple and Google on loopback, and three phones.",
         discussion: """
             Writes credentials and a node's configuration into a directory, prints the phones' pairing tokens, and shows
-            what each phone opens, until SIGTERM or SIGINT.
+            what each phone opens, until SIGTERM or SIGINT. Faults are named by --fault, and while it runs by the same
+            lines on standard input.
+
+            FAULTS
+            \(FaultLine.help)
 
             EXAMPLES
               tocsin simulate --directory sim
               tocsin run --config sim/tocsin.toml      in a second terminal
               tocsin send 'PAIRING TOKEN' --node 127.0.0.1:7077 --direct --title Hello      in a third
+              tocsin simulate --fault 'apns-production goaway-every=500 reset=10:7 latency=exponential:50'
+              tocsin simulate --fault 'fcm error=20:503:UNAVAILABLE:30 error=5:500' --fault 'apns-development stall'
+              (sleep 30; echo 'kill fcm'; sleep 5; echo 'restart fcm') | tocsin simulate
             """)
 
     @Option(help: "Where credentials and configuration are written.")
@@ -26,6 +34,12 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "First of three ports in a row for the stand-ins; 0: any that are free.")
     var port: UInt16 = 0
 
+    @Option(
+        name: .customLong("fault"),
+        help: ArgumentHelp("What a stand-in does wrong; may come several times.", valueName: "PLATFORM FAULT ..."),
+        transform: { try FaultLine($0) })
+    var faults: [FaultLine] = []
+
     func run() async throws {
         let loop = EventLoop(name: "simulate")
         let stop = StopSignal(on: loop)
@@ -35,6 +49,7 @@ struct SimulateCommand: AsyncParsableCommand {
         let endpoints: SimulatedServices.Endpoints
         do {
             endpoints = try await services.start()
+            for line in faults { try await services.obey(line) }
         } catch {
             throw fail("\(error)", ExitStatus.failure)
         }
@@ -56,7 +71,78 @@ struct SimulateCommand: AsyncParsableCommand {
         Terminal.print("configuration of a node: \(directory)/tocsin.toml")
         Terminal.print("pairing tokens, as the phones' QR codes would say them:")
         for phone in phones { Terminal.print("  \(phone.pairingToken)") }
+        let obeying = Task {
+            for await line in inputLines() { Terminal.print(await Self.obey(line, services)) }
+        }
         await stop.wait()
+        obeying.cancel()
         await services.stop()
+    }
+
+    /// Does what a line of standard input says.
+    /// - Returns: what is said to it.
+    private static func obey(_ text: String, _ services: SimulatedServices) async -> String {
+        let words = text.split(whereSeparator: \.isWhitespace)
+        if words.isEmpty { return "" }
+        if words == ["help"] { return FaultLine.help }
+        do {
+            try await services.obey(try FaultLine(text))
+            return "done: \(words.joined(separator: " "))"
+        } catch {
+            return "nothing was changed: \(error)"
+        }
+    }
+}
+
+/// The lines of standard input as they come, until its end.
+private func inputLines() -> AsyncStream<String> {
+    AsyncStream { continuation in
+        // In the background of a terminal, reading is an error instead of a stop.
+        signal(SIGTTIN, SIG_IGN)
+        // A read waits as long as nobody types: it has a thread of its own, which ends with the process.
+        var thread = pthread_t()
+        let reader = Unmanaged.passRetained(InputReader(continuation))
+        let result = pthread_create(
+            &thread, nil,
+            { argument in
+                Unmanaged<InputReader>.fromOpaque(argument!).takeRetainedValue().run()
+                return nil
+            }, reader.toOpaque())
+        if result == 0 {
+            pthread_detach(thread)
+        } else {
+            reader.release()
+            continuation.finish()
+        }
+    }
+}
+
+/// Cuts standard input into lines.
+private final class InputReader {
+    /// The longest line in bytes; what is longer is cut off.
+    private static let longestLine = 4096
+    private let continuation: AsyncStream<String>.Continuation
+
+    init(_ continuation: AsyncStream<String>.Continuation) { self.continuation = continuation }
+
+    /// Returns at the end of the input.
+    func run() {
+        var line: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = read(STDIN_FILENO, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { break }
+            for byte in buffer[..<count] {
+                if byte == UInt8(ascii: "\n") {
+                    continuation.yield(String(decoding: line, as: UTF8.self))
+                    line.removeAll(keepingCapacity: true)
+                } else if line.count < Self.longestLine {
+                    line.append(byte)
+                }
+            }
+        }
+        if !line.isEmpty { continuation.yield(String(decoding: line, as: UTF8.self)) }
+        continuation.finish()
     }
 }

@@ -12,10 +12,12 @@ actor StopSignal {
     init(on loop: EventLoop) { self.loop = loop }
 
     /// Starts to listen for the signals.
-    func arm() {
+    /// - Parameter hangUp: is called at SIGHUP, which else ends the process.
+    func arm(hangUp: (@Sendable () -> Void)? = nil) {
         watches = [SIGTERM, SIGINT].map { signal in
             SignalWatch(signal, on: loop) { [unowned self] in assumeIsolated { $0.received() } }
         }
+        if let hangUp { watches.append(SignalWatch(SIGHUP, on: loop, received: hangUp)) }
     }
 
     /// Returns when a signal has come.

@@ -151,7 +151,7 @@ private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
             #expect(try await upstream.send(request(body: body), timeout: .seconds(10)).body == body)
             let larger = [UInt8](repeating: 1, count: 300_000)
             await #expect(throws: RequestFailure.fateUnknown(.responseTooLarge)) {
-                _ = try await upstream.send(request(body: larger), timeout: .seconds(10), isolation: domain)
+                _ = try await upstream.send(request(body: larger), timeout: .seconds(10))
             }
             #expect(try await upstream.send(request(body: [7]), timeout: .seconds(10)).body == [7])
         }
@@ -167,7 +167,7 @@ private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
             let upstream = site.upstream(server.endpoint)
             _ = try await upstream.send(request(body: [1]), timeout: .seconds(10))
             await #expect(throws: RequestFailure.fateUnknown(.timedOut)) {
-                _ = try await upstream.send(request(body: [0]), timeout: .milliseconds(200), isolation: domain)
+                _ = try await upstream.send(request(body: [0]), timeout: .milliseconds(200))
             }
             #expect(try await upstream.send(request(body: [1]), timeout: .seconds(10)).status == 200)
         }
@@ -185,7 +185,7 @@ private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
             server = nil
             await domain.loop.sleep(for: .milliseconds(50))
             let failure = await #expect(throws: RequestFailure.self) {
-                _ = try await upstream.send(request(), timeout: .seconds(10), isolation: domain)
+                _ = try await upstream.send(request(), timeout: .seconds(10))
             }
             if case .notProcessed(.unreachable(let words))? = failure {
                 #expect(words.contains("refused") && words.contains(endpoint.description))
@@ -193,7 +193,7 @@ private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
                 Issue.record("\(String(describing: failure))")
             }
             server = try Server(on: endpoint, loop: domain.loop, tls: site.serverTLS, handler: handler)
-            await domain.loop.sleep(for: Upstream.pauseAfterFailure)
+            await domain.loop.sleep(for: .seconds(1))
             #expect(try await upstream.send(request(), timeout: .seconds(10)).status == 200)
             server?.close()
         }

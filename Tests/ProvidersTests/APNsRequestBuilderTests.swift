@@ -1,4 +1,5 @@
 import Cryptography
+import EventLoop
 import Providers
 import TNP
 import Testing
@@ -14,7 +15,8 @@ import Testing
 
     private func request(_ envelope: Envelope, _ other: APNsProfile? = nil) throws -> Request {
         try APNsRequestBuilder(other ?? profile, authority: "127.0.0.1:2197").request(
-            for: envelope, authorization: Array("bearer a.b.c".utf8), now: now)
+            for: envelope, authorization: Array("bearer a.b.c".utf8),
+            expiry: Expiry(ttl: envelope.ttl, takenAt: now))
     }
 
     // MARK: Header fields
@@ -33,7 +35,8 @@ import Testing
 
     @Test func `without a provider token there is no authorization`() throws {
         let headers = try APNsRequestBuilder(profile, authority: "localhost").request(
-            for: makeEnvelope(to: deviceToken), authorization: nil, now: now
+            for: makeEnvelope(to: deviceToken), authorization: nil,
+            expiry: .at(now)
         ).headers
         #expect(headers.text("authorization") == nil)
         #expect(headers.count == 10)
@@ -71,7 +74,7 @@ import Testing
         let envelope = try makeEnvelope(to: deviceToken)
         let first = try request(envelope).headers
         let again = try APNsRequestBuilder(profile, authority: "localhost").request(
-            for: envelope, authorization: nil, now: now + 1000
+            for: envelope, authorization: nil, expiry: .at(now + 1000)
         ).headers
         #expect(first.text("apns-id") == again.text("apns-id"))
         #expect(first.text("apns-collapse-id") == again.text("apns-collapse-id"))
@@ -221,7 +224,8 @@ import Testing
                     let envelope = try makeEnvelope(
                         to: deviceToken, iv: iv, ttl: ttl, priority: priority, collapseID: collapseID, format: format)
                     let request = try APNsRequestBuilder(other, authority: "localhost").request(
-                        for: envelope, authorization: token.authorization(at: now), now: now)
+                        for: envelope, authorization: token.authorization(at: now),
+                        expiry: Expiry(ttl: envelope.ttl, takenAt: now))
                     let seen = ServerRequest(
                         stream: 1, headers: request.headers, body: request.body, isTooLarge: false)
                     let answer = judge.judge(seen, clientName: nil, now: now) { _ in
@@ -238,8 +242,17 @@ import Testing
     private let key = SigningKey.generate(.es256)
     private let now: Int64 = 1_700_000_000
 
-    private func makeToken() -> APNsProviderToken {
-        APNsProviderToken(key: key, keyID: "KEY0000001", teamID: "TEAM000001")
+    private let clock = MonotonicTime(nanoseconds: 1_000_000_000_000)
+
+    private func makeToken(keptIn shelf: Shelf? = nil, keyID: String = "KEY0000001") -> APNsProviderToken {
+        APNsProviderToken(key: key, keyID: keyID, teamID: "TEAM000001", keeping: shelf)
+    }
+
+    /// What one process leaves for the next.
+    private final class Shelf: ProviderTokenKeeping {
+        var token: [UInt8]?
+        func load() -> [UInt8]? { token }
+        func save(_ token: [UInt8]) { self.token = token }
     }
 
     private func webToken(_ authorization: [UInt8]) throws -> WebToken {
@@ -262,20 +275,74 @@ import Testing
 
     @Test func `one provider token serves for 50 minutes, then there is a new one`() throws {
         let token = makeToken()
-        let first = token.authorization(at: now)
-        for later: Int64 in [0, 1, 1200, 2999] { #expect(token.authorization(at: now + later) == first) }
-        let second = token.authorization(at: now + 3000)
+        let first = token.authorization(at: now, clock: clock)
+        for later: Int64 in [0, 1, 1200, 2999] {
+            #expect(token.authorization(at: now + later, clock: clock + .seconds(later)) == first)
+        }
+        let second = token.authorization(at: now + 3000, clock: clock + .seconds(3000))
         #expect(second != first)
         let claims = try webToken(second).claims
         #expect(claims["iat"]?.number == 1_700_003_000)
-        #expect(token.authorization(at: now + 5999) == second)
-        #expect(token.authorization(at: now + 6000) != second)
+        #expect(token.authorization(at: now + 5999, clock: clock + .seconds(5999)) == second)
+        #expect(token.authorization(at: now + 6000, clock: clock + .seconds(6000)) != second)
     }
 
-    @Test func `a clock that is set back makes no new one`() throws {
+    @Test func `a clock that is set makes no new one: age is not counted by it`() throws {
         let token = makeToken()
-        let first = token.authorization(at: now)
-        for earlier: Int64 in [1, 60, 3600, 86_400] { #expect(token.authorization(at: now - earlier) == first) }
-        #expect(token.authorization(at: now + 10) == first)
+        let first = token.authorization(at: now, clock: clock)
+        for step: Int64 in [-86_400, -3600, -1, 3600, 86_400] {
+            #expect(token.authorization(at: now + step, clock: clock + .seconds(10)) == first)
+        }
+        #expect(token.authorization(at: now - 86_400, clock: clock + .seconds(3000)) != first)
+    }
+
+    @Test func `never two provider tokens within 20 minutes, not even across a restart`() throws {
+        let shelf = Shelf()
+        let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
+        let restarted = makeToken(keptIn: shelf)
+        #expect(restarted.authorization(at: now + 1199, clock: clock) == first)
+        // Nor because Apple calls it expired before.
+        #expect(!restarted.renew(refused: first, at: now + 1199, clock: clock))
+        #expect(restarted.authorization(at: now + 1199, clock: clock) == first)
+        // Its age goes on from where it was.
+        #expect(restarted.authorization(at: now + 2999, clock: clock + .seconds(1800)) == first)
+        #expect(restarted.authorization(at: now + 3000, clock: clock + .seconds(1801)) != first)
+    }
+
+    @Test func `what is kept counts for its own key only, and only while it is good`() throws {
+        let shelf = Shelf()
+        let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
+        #expect(makeToken(keptIn: shelf, keyID: "KEY0000002").authorization(at: now, clock: clock) != first)
+        _ = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
+        let late = makeToken(keptIn: shelf).authorization(at: now + 3600, clock: clock)
+        #expect(late != first)
+        for rubbish in ["", "a.b.c", "bearer", String(repeating: ".", count: 5000)] {
+            shelf.token = Array(rubbish.utf8)
+            let fresh = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
+            #expect(try webToken(fresh).isSigned(by: key.verifyingKey))
+        }
+        let stranger = APNsProviderToken(
+            key: SigningKey.generate(.es256), keyID: "KEY0000001", teamID: "TEAM000001", keeping: shelf)
+        let foreign = stranger.authorization(at: now, clock: clock)
+        #expect(makeToken(keptIn: shelf).authorization(at: now, clock: clock) != foreign)
+    }
+
+    @Test func `a clock that was set back between two processes makes no second one`() {
+        let shelf = Shelf()
+        let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
+        #expect(makeToken(keptIn: shelf).authorization(at: now - 7200, clock: clock) == first)
+    }
+
+    @Test func `ExpiredProviderToken renews once where 20 minutes have passed, for all who were refused`() {
+        let token = makeToken()
+        let first = token.authorization(at: now, clock: clock)
+        let later = clock + .seconds(1200)
+        #expect(token.renew(refused: first, at: now + 1200, clock: later))
+        let second = token.authorization(at: now + 1200, clock: later)
+        #expect(second != first)
+        // Whoever was refused with the old one as well is served by the same new one.
+        for _ in 0..<100 { #expect(token.renew(refused: first, at: now + 1200, clock: later)) }
+        #expect(token.authorization(at: now + 1200, clock: later) == second)
+        #expect(!token.renew(refused: second, at: now + 1200, clock: later))
     }
 }

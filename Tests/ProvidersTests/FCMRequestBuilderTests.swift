@@ -12,7 +12,8 @@ import Testing
 
     private func request(_ envelope: Envelope, _ profile: FCMProfile? = nil) throws -> Request {
         try FCMRequestBuilder(profile ?? dataOnly, authority: "127.0.0.1:8443", projectID: "example-project").request(
-            for: envelope, authorization: Array("Bearer ya29.x".utf8))
+            for: envelope, authorization: Array("Bearer ya29.x".utf8),
+            ttl: Int64(envelope.ttl))
     }
 
     private func json(_ envelope: Envelope, _ profile: FCMProfile? = nil) throws -> JSONValue {

@@ -35,7 +35,7 @@ import Testing
             Outcome(
                 ruling.kind, reason: ruling.reason, retryAfter: ruling.retryAfter * 1000,
                 text: ruling.kind == .rejected ? ruling.reason.description : nil, goneSince: goneSince),
-            concern: ruling.concern, answer: answer)
+            ruling: ruling, answer: answer)
     }
 
     // MARK: The tables
@@ -52,7 +52,7 @@ import Testing
         let goneSince: UInt64? = row.ruling.kind == .gone ? Self.goneSince : nil
         let wanted = verdict(row.ruling, answer: row.reason, goneSince: goneSince)
         let found = try await apple(state)
-        #expect(found == wanted)
+        #expect(found.withoutDetail == wanted)
     }
 
     @Test(arguments: FCMAnswers.table.indices)
@@ -62,7 +62,7 @@ import Testing
             // Without a field it is about the registration token, which the row is not.
             let wanted = verdict(row.code == "INVALID_ARGUMENT" ? .badToken : row.ruling, answer: row.code)
             let found = try await google(.answers(status: status, reason: row.code, retryAfter: nil))
-            #expect(found == wanted)
+            #expect(found.withoutDetail == wanted)
         }
     }
 
@@ -193,7 +193,7 @@ import Testing
         let envelope = try makeEnvelope(to: phone.pairing.deviceToken)
         let fromApple = await stand.toApple(envelope)
         let id = String(decoding: envelope.apnsID, as: UTF8.self)
-        #expect(fromApple == Verdict(.delivered(id: id), concern: .nobody, answer: "accepted"))
+        #expect(fromApple == Verdict(.delivered(id: id), ruling: .delivered, answer: "accepted"))
 
         let fromGoogle = try await google(.registered)
         #expect(summary(fromGoogle) == "delivered 0 nobody")
@@ -235,7 +235,7 @@ import Testing
         #expect(summary(foreign) == Wanted.alarm)
         let early = await stand.toAppleAnew(envelope)
         #expect(early.answer == "TooManyProviderTokenUpdates")
-        #expect(early.outcome.retryAfter == 1_200_000)
+        #expect(early.outcome.retryAfter == 60_000)
     }
 
     @Test func `INVALID_ARGUMENT is the token's fault only where Google names the token`() async throws {
@@ -269,7 +269,7 @@ import Testing
     @Test func `UNREGISTERED means a token that is gone, a bare 404 a wrong project`() async throws {
         for state in [Device.State.unregistered(since: 5), .expired(since: 5)] {
             let gone = try await google(state)
-            #expect(gone == Verdict(.gone(since: nil), concern: .deviceToken, answer: "UNREGISTERED"))
+            #expect(gone == Verdict(.gone(since: nil), ruling: .gone, answer: "UNREGISTERED"))
         }
         let stand = try await Self.stand.value
         let phone = Phone.new(.android, model: "Pixel")
@@ -318,12 +318,12 @@ import Testing
         let pixel = Phone.new(.android, model: "Pixel").pairing.deviceToken
         let apple = try await stand.toApple(makeEnvelope(to: iPhone))
         #expect(apple.outcome == .retry(.providerUnreachable, after: 30_000))
-        #expect(apple.concern == .provider)
+        #expect(apple.ruling.concern == .provider)
         #expect(apple.answer == "unreachable")
         #expect(apple.detail?.contains(iPhone) == false)
         let google = try await stand.toGoogle(makeEnvelope(to: pixel, magic: .android))
         #expect(google.outcome == .retry(.providerUnreachable, after: 30_000))
-        #expect(google.concern == .provider)
+        #expect(google.ruling.concern == .provider)
         #expect(google.answer == "access-token-unreachable")
         await stand.stop()
     }
@@ -346,12 +346,17 @@ private enum Wanted {
     static let again = "retry 301 provider"
 }
 
+extension Verdict {
+    /// As the table has it: how far the clocks are apart is another test's.
+    fileprivate var withoutDetail: Verdict { Verdict(outcome, ruling: ruling, answer: answer, wish: wish) }
+}
+
 private func summary(_ ruling: Ruling) -> String {
     "\(ruling.kind) \(ruling.reason.rawValue) \(ruling.concern)"
 }
 
 private func summary(_ verdict: Verdict) -> String {
-    "\(verdict.outcome.kind) \(verdict.outcome.reason.rawValue) \(verdict.concern)"
+    "\(verdict.outcome.kind) \(verdict.outcome.reason.rawValue) \(verdict.ruling.concern)"
 }
 
 /// Apple, "Handling notification responses from APNs": all 32 reasons.
@@ -504,18 +509,20 @@ actor ProviderStand {
     }
 
     /// One attempt at Apple's production environment, always by the same provider.
-    func toApple(_ envelope: Envelope) async -> Verdict { await production.attempt(envelope) }
+    func toApple(_ envelope: Envelope) async -> Verdict { await production.attempt(envelope, expiry: .nowOrNever) }
 
     /// One attempt at Apple's development environment, always by the same provider.
-    func toAppleDevelopment(_ envelope: Envelope) async -> Verdict { await development.attempt(envelope) }
+    func toAppleDevelopment(_ envelope: Envelope) async -> Verdict {
+        await development.attempt(envelope, expiry: .nowOrNever)
+    }
 
     /// One attempt at Google, always by the same provider.
-    func toGoogle(_ envelope: Envelope) async -> Verdict { await google.attempt(envelope) }
+    func toGoogle(_ envelope: Envelope) async -> Verdict { await google.attempt(envelope, expiry: .nowOrNever) }
 
     /// One attempt by a provider of its own, which makes a provider token of its own; nil: with our key.
     func toAppleAnew(_ envelope: Envelope, key: SigningKey? = nil) async -> Verdict {
         let provider = ProviderStand.apple(files.endpoints.production, files.context, key: key ?? files.key, on: loop)
-        let verdict = await provider.attempt(envelope)
+        let verdict = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
         return verdict
     }
@@ -523,7 +530,7 @@ actor ProviderStand {
     /// One attempt by a provider of its own that shows a certificate and no provider token.
     func toAppleByCertificate(_ envelope: Envelope) async -> Verdict {
         let provider = ProviderStand.apple(files.endpoints.production, files.contextWithCertificate, key: nil, on: loop)
-        let verdict = await provider.attempt(envelope)
+        let verdict = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
         return verdict
     }
@@ -531,7 +538,7 @@ actor ProviderStand {
     /// One attempt by a provider of its own for this project.
     func toGoogle(_ envelope: Envelope, projectID: String) async -> Verdict {
         let provider = ProviderStand.google(files, files.account, projectID: projectID, on: loop)
-        let verdict = await provider.attempt(envelope)
+        let verdict = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
         return verdict
     }
@@ -539,7 +546,7 @@ actor ProviderStand {
     /// One attempt by a provider of its own under this service account.
     func toGoogle(_ envelope: Envelope, account: ServiceAccount) async -> Verdict {
         let provider = ProviderStand.google(files, account, projectID: ProviderStand.projectID, on: loop)
-        let verdict = await provider.attempt(envelope)
+        let verdict = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
         return verdict
     }

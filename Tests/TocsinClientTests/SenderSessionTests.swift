@@ -451,53 +451,6 @@ import Testing
     }
 }
 
-@Suite struct BackoffTests {
-    @Test func `the wait doubles from a quarter of a second up to half a minute`() {
-        var backoff = Backoff()
-        let expected: [Duration] = [
-            .milliseconds(250), .milliseconds(500), .seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(16),
-            .seconds(30), .seconds(30), .seconds(30),
-        ]
-        for wait in expected {
-            let next = backoff.next(random: 1)
-            #expect(next == wait)
-        }
-        #expect(backoff.failures == 10)
-    }
-
-    @Test func `the wait is the random part of that`() {
-        var none = Backoff()
-        var half = Backoff()
-        var whole = Backoff()
-        for _ in 0..<12 {
-            let shortest = none.next(random: 0)
-            let middle = half.next(random: 0.5)
-            let longest = whole.next(random: 1)
-            #expect(shortest == Duration.zero)
-            let twice = middle * 2
-            #expect(twice == longest)
-        }
-    }
-
-    @Test func `no wait is longer than half a minute, however long the node is away`() {
-        var backoff = Backoff()
-        for _ in 0..<10_000 {
-            let wait = backoff.next(random: 0.999_999)
-            let isBounded = wait >= Duration.zero && wait < Backoff.cap
-            #expect(isBounded)
-        }
-    }
-
-    @Test func `once it has worked the waits start anew`() {
-        var backoff = Backoff()
-        for _ in 0..<9 { _ = backoff.next(random: 1) }
-        backoff.reset()
-        #expect(backoff.failures == 0)
-        let next = backoff.next(random: 1)
-        #expect(next == Duration.milliseconds(250))
-    }
-}
-
 // MARK: - Helpers
 
 /// The parts of Tests/Vectors/tnp1.json that concern a sender.

@@ -518,7 +518,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["", "127.0.0.1:9050", "http://127.0.0.1:9050", "socks5://", "socks5://127.0.0.1"])
+    @Test(arguments: ["", "127.0.0.1:9050", "https://127.0.0.1:9050", "socks5://", "socks5://127.0.0.1"])
     func `a wrong proxy is refused`(_ proxy: String) {
         let error = problem(in: "[outbound]\nproxy = \"\(proxy)\"\n\(minimal)")
         #expect(error?.key == "outbound.proxy")

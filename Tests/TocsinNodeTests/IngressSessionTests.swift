@@ -846,7 +846,7 @@ private struct Peer {
         let isQuiet = effects.output.isEmpty && effects.submissions.isEmpty && !effects.ends
         if hasEnded, !isQuiet { Issue.record("something came after the end") }
         if effects.ends { hasEnded = true }
-        taken += effects.submissions
+        taken += effects.submissions.map { ($0.submission, $0.app.name) }
         decoder.append(effects.output)
         while let frame = try decoder.next() {
             switch try Message(frame) {

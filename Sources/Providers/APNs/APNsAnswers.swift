@@ -22,33 +22,36 @@ public enum APNsAnswers {
         Row(status: 400, reason: "BadMessageId", ruling: .ourFault),
         Row(status: 400, reason: "BadPriority", ruling: .ourFault),
         Row(status: 400, reason: "BadTopic", ruling: .misconfigured),
-        Row(status: 400, reason: "DeviceTokenNotForTopic", ruling: .badToken),
+        Row(status: 400, reason: "DeviceTokenNotForTopic", ruling: .foreignToken),
         Row(status: 400, reason: "DuplicateHeaders", ruling: .ourFault),
-        Row(status: 400, reason: "IdleTimeout", ruling: .unavailable(seconds: 1)),
+        Row(status: 400, reason: "IdleTimeout", ruling: .notProcessed.with(\.connection, .left)),
         Row(status: 400, reason: "InvalidPushType", ruling: .ourFault),
         Row(status: 400, reason: "MissingDeviceToken", ruling: .ourFault),
         Row(status: 400, reason: "MissingTopic", ruling: .misconfigured),
         Row(status: 400, reason: "PayloadEmpty", ruling: .ourFault),
         Row(status: 400, reason: "TopicDisallowed", ruling: .misconfigured),
-        Row(status: 403, reason: "BadCertificate", ruling: .misconfigured),
-        Row(status: 403, reason: "BadCertificateEnvironment", ruling: .misconfigured),
-        Row(status: 403, reason: "ExpiredProviderToken", ruling: .misconfigured),
+        Row(status: 403, reason: "BadCertificate", ruling: .credentialRefused),
+        Row(status: 403, reason: "BadCertificateEnvironment", ruling: .credentialRefused),
+        Row(status: 403, reason: "ExpiredProviderToken", ruling: .credentialExpired),
         Row(status: 403, reason: "Forbidden", ruling: .misconfigured),
-        Row(status: 403, reason: "InvalidProviderToken", ruling: .misconfigured),
+        Row(status: 403, reason: "InvalidProviderToken", ruling: .credentialRefused),
         Row(status: 403, reason: "MissingProviderToken", ruling: .misconfigured),
-        Row(status: 403, reason: "UnrelatedKeyIdInToken", ruling: .misconfigured),
-        Row(status: 403, reason: "BadEnvironmentKeyIdInToken", ruling: .misconfigured),
-        Row(status: 403, reason: "BadEnvironmentKeyInToken", ruling: .misconfigured),
+        Row(status: 403, reason: "UnrelatedKeyIdInToken", ruling: .credentialRefused),
+        Row(status: 403, reason: "BadEnvironmentKeyIdInToken", ruling: .credentialRefused),
+        Row(status: 403, reason: "BadEnvironmentKeyInToken", ruling: .credentialRefused),
         Row(status: 404, reason: "BadPath", ruling: .ourFault),
         Row(status: 405, reason: "MethodNotAllowed", ruling: .ourFault),
         Row(status: 410, reason: "ExpiredToken", ruling: .gone),
         Row(status: 410, reason: "Unregistered", ruling: .gone),
         Row(status: 413, reason: "PayloadTooLarge", ruling: .tooLarge),
-        Row(status: 429, reason: "TooManyProviderTokenUpdates", ruling: .throttled(seconds: 1200)),
-        Row(status: 429, reason: "TooManyRequests", ruling: .throttled(seconds: 60)),
-        Row(status: 500, reason: "InternalServerError", ruling: .unavailable(seconds: 30)),
-        Row(status: 503, reason: "ServiceUnavailable", ruling: .unavailable(seconds: 60)),
-        Row(status: 503, reason: "Shutdown", ruling: .unavailable(seconds: 1)),
+        // Apple counts them by connection: the token stays as it is, and the connection goes.
+        Row(
+            status: 429, reason: "TooManyProviderTokenUpdates",
+            ruling: .throttled(seconds: 60).with(\.connection, .left)),
+        Row(status: 429, reason: "TooManyRequests", ruling: .deviceThrottled(seconds: 60)),
+        Row(status: 500, reason: "InternalServerError", ruling: .unavailable(seconds: 30, minimum: 1)),
+        Row(status: 503, reason: "ServiceUnavailable", ruling: .unavailable(seconds: 60, minimum: 5)),
+        Row(status: 503, reason: "Shutdown", ruling: .notProcessed.with(\.connection, .left)),
     ]
 
     private static let byReason = Dictionary(uniqueKeysWithValues: table.map { ($0.reason, $0) })
@@ -60,9 +63,9 @@ public enum APNsAnswers {
         case 403: .misconfigured
         case 410: .gone
         case 413: .tooLarge
-        case 429: .throttled(seconds: 60)
+        case 429: .deviceThrottled(seconds: 60)
         case 400..<500: .ourFault
-        default: .unavailable(seconds: 60)
+        default: .unavailable(seconds: 60, minimum: 5)
         }
     }
 

@@ -19,20 +19,38 @@ public final class APNsProvider: Provider {
         self.upstream = upstream
     }
 
-    public func attempt(_ envelope: Envelope, isolation: isolated (any Actor)? = #isolation) async -> Verdict {
-        let now = UnixTime.now
-        let request: Request
-        do {
-            request = try builder.request(for: envelope, authorization: token?.authorization(at: now), now: now)
-        } catch {
-            return Verdict(error.outcome, concern: .nobody, answer: "not-sent")
-        }
-        do {
-            return APNsAnswers.verdict(on: try await upstream.send(request, timeout: Self.answerTimeout))
-        } catch {
-            return error.verdict
+    public func attempt(
+        _ envelope: Envelope, expiry: Expiry, isolation: isolated (any Actor)? = #isolation
+    ) async -> Verdict {
+        var isReplay = false
+        while true {
+            let authorization = token?.authorization(at: UnixTime.now)
+            let request: Request
+            do {
+                request = try builder.request(for: envelope, authorization: authorization, expiry: expiry)
+            } catch {
+                return Verdict(error)
+            }
+            var verdict: Verdict
+            do {
+                let (response, connection) = try await upstream.exchange(request, timeout: Self.answerTimeout)
+                verdict = APNsAnswers.verdict(on: response)
+                await upstream.apply(verdict.ruling.connection, to: connection)
+                if verdict.ruling.credential == .renewed {
+                    if !isReplay, let token, let authorization, token.renew(refused: authorization, at: UnixTime.now) {
+                        isReplay = true
+                        continue
+                    }
+                    verdict.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+                }
+            } catch {
+                verdict = error.verdict
+            }
+            return verdict
         }
     }
+
+    public func retire() { upstream.retire() }
 
     public func close() { upstream.close() }
 }

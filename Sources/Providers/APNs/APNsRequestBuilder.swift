@@ -71,10 +71,10 @@ public struct APNsRequestBuilder: Sendable {
     /// The request for an envelope.
     /// - Parameters:
     ///   - authorization: value of the header, where a provider token is used.
-    ///   - now: Unix time in seconds.
+    ///   - expiry: until when Apple may keep it.
     /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
     public func request(
-        for envelope: Envelope, authorization: [UInt8]?, now: Int64
+        for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
     ) throws(Rejection) -> Request {
         var body: [UInt8] = []
         body.reserveCapacity(payloadStart.count + messageMagic.count + envelope.ciphertext.count * 4 / 3 + 64)
@@ -93,8 +93,7 @@ public struct APNsRequestBuilder: Sendable {
         if let authorization { headers.append("authorization", authorization, indexing: .never) }
         headers.append("apns-id", envelope.apnsID, indexing: .firstOnly)
         headers.append("apns-collapse-id", envelope.effectiveCollapseID, indexing: .firstOnly)
-        let expiration = envelope.ttl == 0 ? 0 : now + Int64(envelope.ttl)
-        headers.append("apns-expiration", String(expiration).utf8, indexing: .firstOnly)
+        headers.append("apns-expiration", String(expiry.epochSeconds).utf8, indexing: .firstOnly)
         headers.append("apns-priority", envelope.priority == .immediate ? "10" : "5")
         return Request(headers: headers, body: body)
     }

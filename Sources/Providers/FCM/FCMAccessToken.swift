@@ -59,6 +59,8 @@ public final class FCMAccessToken {
         if current?.header == header { current = nil }
     }
 
+    func retire() { upstream.retire() }
+
     func close() { upstream.close() }
 
     private func fetch(

@@ -17,16 +17,16 @@ public enum FCMAnswers {
     /// Every documented answer but 200. `INVALID_ARGUMENT` stands for a request that is wrong in another place than the
     /// device token; ``badToken`` for one that is wrong there.
     public static let table: [Row] = [
-        Row(status: nil, code: "UNSPECIFIED_ERROR", ruling: .unavailable(seconds: 60)),
+        Row(status: nil, code: "UNSPECIFIED_ERROR", ruling: .unavailable(seconds: 60, minimum: 10)),
         Row(status: 400, code: "INVALID_ARGUMENT", ruling: .ourFault),
         Row(status: 404, code: "UNREGISTERED", ruling: .gone),
-        Row(status: 403, code: "SENDER_ID_MISMATCH", ruling: .badToken),
-        Row(status: 429, code: "QUOTA_EXCEEDED", ruling: .throttled(seconds: 60)),
-        Row(status: 429, code: "RESOURCE_EXHAUSTED", ruling: .throttled(seconds: 60)),
-        Row(status: 503, code: "UNAVAILABLE", ruling: .unavailable(seconds: 10)),
-        Row(status: 500, code: "INTERNAL", ruling: .unavailable(seconds: 10)),
+        Row(status: 403, code: "SENDER_ID_MISMATCH", ruling: .foreignToken),
+        Row(status: 429, code: "QUOTA_EXCEEDED", ruling: .quotaExceeded),
+        Row(status: 429, code: "RESOURCE_EXHAUSTED", ruling: .quotaExceeded),
+        Row(status: 503, code: "UNAVAILABLE", ruling: .unavailable(seconds: 30, minimum: 10)),
+        Row(status: 500, code: "INTERNAL", ruling: .unavailable(seconds: 30, minimum: 10)),
         Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", ruling: .misconfigured),
-        Row(status: 401, code: "UNAUTHENTICATED", ruling: .misconfigured),
+        Row(status: 401, code: "UNAUTHENTICATED", ruling: .credentialExpired),
         Row(status: 403, code: "PERMISSION_DENIED", ruling: .misconfigured),
     ]
 
@@ -39,12 +39,13 @@ public enum FCMAnswers {
     static func ruling(ofStatus status: Int) -> Ruling {
         switch status {
         case 200: .delivered
-        case 401, 403: .misconfigured
+        case 401: .credentialExpired
+        case 403: .misconfigured
         // A wrong project or a wrong address, not a dead token: that says UNREGISTERED.
         case 404: .misconfigured
-        case 429: .throttled(seconds: 60)
+        case 429: .quotaExceeded
         case 400..<500: .ourFault
-        default: .unavailable(seconds: 60)
+        default: .unavailable(seconds: 60, minimum: 10)
         }
     }
 
@@ -60,6 +61,7 @@ public enum FCMAnswers {
         }
         var ruling = row?.ruling ?? ruling(ofStatus: response.status)
         if row?.code == "INVALID_ARGUMENT", error?.concernsToken == true { ruling = badToken }
+        if ruling == .quotaExceeded, error?.concernsDeviceQuota == true { ruling = .deviceThrottled(seconds: 60) }
         return ruling.verdict(answer: row?.code ?? "unknown", retryAfter: retryAfter(response.headers))
     }
 
@@ -82,10 +84,21 @@ public enum FCMAnswers {
                     ? details?.contains { $0.errorCode == "INVALID_ARGUMENT" } ?? false
                     : fields.contains("message.token")
             }
+
+            /// A QuotaFailure says whose quota it is; Google's words for the device's are "device message rate".
+            var concernsDeviceQuota: Bool {
+                (details ?? []).contains { detail in
+                    (detail.violations ?? []).contains { ($0.subject ?? "").contains("device") }
+                }
+            }
         }
         struct Detail: Decodable {
             let errorCode: String?
             let fieldViolations: [Violation]?
+            let violations: [QuotaViolation]?
+        }
+        struct QuotaViolation: Decodable {
+            let subject: String?
         }
         struct Violation: Decodable {
             let field: String?

@@ -19,28 +19,49 @@ public final class FCMProvider: Provider {
         self.upstream = upstream
     }
 
-    public func attempt(_ envelope: Envelope, isolation: isolated (any Actor)? = #isolation) async -> Verdict {
-        let authorization: [UInt8]
-        do {
-            authorization = try await token.authorization(at: UnixTime.now)
-        } catch .refused {
-            return Ruling.misconfigured.verdict(answer: "access-token-refused")
-        } catch {
-            return Ruling.unavailable(seconds: 30).verdict(answer: "access-token-unreachable")
+    public func attempt(
+        _ envelope: Envelope, expiry: Expiry, isolation: isolated (any Actor)? = #isolation
+    ) async -> Verdict {
+        var isReplay = false
+        while true {
+            let authorization: [UInt8]
+            do {
+                authorization = try await token.authorization(at: UnixTime.now)
+            } catch .refused {
+                return Ruling.misconfigured.verdict(answer: "access-token-refused")
+            } catch {
+                return Ruling.unavailable(seconds: 30).verdict(answer: "access-token-unreachable")
+            }
+            let request: Request
+            do {
+                request = try builder.request(
+                    for: envelope, authorization: authorization, ttl: expiry.secondsLeft(at: UnixTime.now))
+            } catch {
+                return Verdict(error)
+            }
+            var verdict: Verdict
+            do {
+                let (response, connection) = try await upstream.exchange(request, timeout: Self.answerTimeout)
+                verdict = FCMAnswers.verdict(on: response)
+                await upstream.apply(verdict.ruling.connection, to: connection)
+                if verdict.ruling.credential == .renewed {
+                    if !isReplay {
+                        token.invalidate(authorization)
+                        isReplay = true
+                        continue
+                    }
+                    verdict.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+                }
+            } catch {
+                verdict = error.verdict
+            }
+            return verdict
         }
-        let request: Request
-        do {
-            request = try builder.request(for: envelope, authorization: authorization)
-        } catch {
-            return Verdict(error.outcome, concern: .nobody, answer: "not-sent")
-        }
-        do {
-            let response = try await upstream.send(request, timeout: Self.answerTimeout)
-            if response.status == 401 { token.invalidate(authorization) }
-            return FCMAnswers.verdict(on: response)
-        } catch {
-            return error.verdict
-        }
+    }
+
+    public func retire() {
+        token.retire()
+        upstream.retire()
     }
 
     public func close() {

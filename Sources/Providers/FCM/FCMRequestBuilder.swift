@@ -71,9 +71,11 @@ public struct FCMRequestBuilder: Sendable {
     }
 
     /// The request for an envelope.
-    /// - Parameter authorization: value of the header.
+    /// - Parameters:
+    ///   - authorization: value of the header.
+    ///   - ttl: seconds that Google may keep it.
     /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
-    public func request(for envelope: Envelope, authorization: [UInt8]) throws(Rejection) -> Request {
+    public func request(for envelope: Envelope, authorization: [UInt8], ttl: Int64) throws(Rejection) -> Request {
         var body = Array("{\"message\":{\"token\":\"".utf8)
         body.reserveCapacity(1024 + envelope.ciphertext.count * 4 / 3)
         Self.appendEscaped(envelope.deviceToken, to: &body)
@@ -90,7 +92,7 @@ public struct FCMRequestBuilder: Sendable {
         body += silentNotification
         body += Array(",\"android\":{\"priority\":\"".utf8)
         body += Array((envelope.priority == .immediate ? "high" : "normal").utf8)
-        body += Array("\",\"ttl\":\"\(envelope.ttl)s\"".utf8)
+        body += Array("\",\"ttl\":\"\(ttl)s\"".utf8)
         // Only where the sender wants it: Google keeps at most four collapse keys a device and drops the rest, so a key
         // for each envelope would lose what an offline phone has waiting.
         if let collapseID = envelope.collapseID {

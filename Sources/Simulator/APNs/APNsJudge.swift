@@ -31,6 +31,10 @@ struct APNsJudge {
     /// When each provider token that was seen was issued, newest last.
     private var lastIssued: Int64?
     private var lastToken: String?
+    private var tokenHashes: Set<Int> = []
+    private static let mostTokenHashes = 100_000
+    /// How many different provider tokens that are valid in themselves have been shown, up to 100,000.
+    var tokensSeen: Int { tokenHashes.count }
 
     private static let pushTypes: Set<String> = [
         "alert", "background", "complication", "controls", "fileprovider", "liveactivity", "location", "mdm",
@@ -79,6 +83,7 @@ struct APNsJudge {
         else { return .refused(403, "InvalidProviderToken") }
         guard now - issued <= Self.tokenLifetime else { return .refused(403, "ExpiredProviderToken") }
         if lastToken != authorization {
+            if tokenHashes.count < Self.mostTokenHashes { tokenHashes.insert(authorization.hashValue) }
             if let lastIssued, abs(issued - lastIssued) < Self.shortestRenewal {
                 return .refused(429, "TooManyProviderTokenUpdates")
             }

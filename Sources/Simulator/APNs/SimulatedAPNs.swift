@@ -2,7 +2,7 @@ import Cryptography
 import HTTP2
 
 /// One of Apple's environments behind HTTP/2.
-final class SimulatedAPNs: RequestHandler {
+final class SimulatedAPNs: PushService {
     private var judge: APNsJudge
     private let registry: DeviceRegistry
     private let now: () -> Int64
@@ -13,9 +13,32 @@ final class SimulatedAPNs: RequestHandler {
         self.now = now
     }
 
-    func handle(_ request: ServerRequest, on connection: ServerConnection) {
-        let answer = judge.judge(request, clientName: connection.clientCommonName, now: now()) { registry[$0] }
+    /// Apple takes provider tokens as they are made.
+    var tokenPath: String? { nil }
+
+    var providerTokensSeen: Int { judge.tokensSeen }
+
+    func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
+        let answer = judge.judge(request, clientName: clientName, now: now()) { registry[$0] }
         let id = request.headers.text("apns-id") ?? Self.newID()
+        return PushAnswer(
+            response: Self.response(answer, id: id),
+            delivered: answer == .accepted ? notification(request, id: id) : nil)
+    }
+
+    func refusal(_ error: Faults.ErrorAnswer, of request: ServerRequest) -> Response {
+        let reason =
+            switch error.status {
+            case 429: "TooManyRequests"
+            case 503: "ServiceUnavailable"
+            default: "InternalServerError"
+            }
+        return Self.response(
+            APNsJudge.Answer(status: error.status, reason: error.reason ?? reason, retryAfter: error.retryAfter),
+            id: request.headers.text("apns-id") ?? Self.newID())
+    }
+
+    private static func response(_ answer: APNsJudge.Answer, id: String) -> Response {
         var headers = HeaderBlock()
         headers.append("apns-id", id)
         if let retryAfter = answer.retryAfter { headers.append("retry-after", String(retryAfter)) }
@@ -24,20 +47,18 @@ final class SimulatedAPNs: RequestHandler {
             let timestamp = answer.timestamp.map { ",\"timestamp\":\($0)" } ?? ""
             body = Array("{\"reason\":\"\(reason)\"\(timestamp)}".utf8)
         }
-        if answer == .accepted { deliver(request, id: id) }
-        connection.respond(to: request.stream, Response(status: answer.status, headers: headers, body: body))
+        return Response(status: answer.status, headers: headers, body: body)
     }
 
-    private func deliver(_ request: ServerRequest, id: String) {
+    private func notification(_ request: ServerRequest, id: String) -> ReceivedNotification {
         let payload = JSONValue(request.body)
         let aps = payload?["aps"]
-        registry.deliver(
-            ReceivedNotification(
-                platform: judge.platform,
-                deviceToken: APNsJudge.deviceToken(inPath: request.headers.text(":path") ?? "") ?? "",
-                encrypted: payload?["encrypted"]?.string ?? "",
-                alert: aps?["alert"]?.string ?? aps?["alert"]?["body"]?.string, hasSound: aps?["sound"] != nil, id: id,
-                collapseID: request.headers.text("apns-collapse-id")))
+        return ReceivedNotification(
+            platform: judge.platform,
+            deviceToken: APNsJudge.deviceToken(inPath: request.headers.text(":path") ?? "") ?? "",
+            encrypted: payload?["encrypted"]?.string ?? "",
+            alert: aps?["alert"]?.string ?? aps?["alert"]?["body"]?.string, hasSound: aps?["sound"] != nil, id: id,
+            collapseID: request.headers.text("apns-collapse-id"))
     }
 
     private static func newID() -> String {

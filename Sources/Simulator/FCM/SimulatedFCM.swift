@@ -3,14 +3,14 @@ import FoundationEssentials
 import HTTP2
 
 /// Google's message endpoint and its token endpoint behind HTTP/2.
-final class SimulatedFCM: RequestHandler {
+final class SimulatedFCM: PushService {
     /// The service account that is known.
     struct Account {
         let clientEmail: String
         let key: VerifyingKey
     }
 
-    static let tokenPath = "/token"
+    static let tokenEndpointPath = "/token"
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
@@ -34,28 +34,47 @@ final class SimulatedFCM: RequestHandler {
         self.now = now
     }
 
-    func handle(_ request: ServerRequest, on connection: ServerConnection) {
-        if request.headers.text(":path") == Self.tokenPath {
-            connection.respond(to: request.stream, grant(request))
-            return
-        }
+    var tokenPath: String? { Self.tokenEndpointPath }
+
+    /// Google knows access tokens only.
+    var providerTokensSeen: Int { 0 }
+
+    func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
+        if request.headers.text(":path") == Self.tokenEndpointPath { return PushAnswer(response: grant(request)) }
         let (answer, message) = judge.judge(request, isCurrent: { accessTokens[$0].map { $0 > now() } ?? false }) {
             registry[$0]
         }
+        guard answer == .accepted, let message else { return PushAnswer(response: Self.response(answer)) }
+        messages += 1
+        let name = "projects/\(judge.projectID)/messages/0:\(messages)%simulated"
+        let body = Array("{\n  \"name\": \"\(name)\"\n}\n".utf8)
+        return PushAnswer(
+            response: Response(status: 200, headers: Self.headers(of: answer), body: body),
+            delivered: Self.notification(message, name: name))
+    }
+
+    func refusal(_ error: Faults.ErrorAnswer, of request: ServerRequest) -> Response {
+        let words: (code: String, errorCode: String) =
+            switch error.status {
+            case 429: ("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED")
+            case 503: ("UNAVAILABLE", "UNAVAILABLE")
+            default: ("INTERNAL", "INTERNAL")
+            }
+        return Self.response(
+            FCMJudge.Answer(
+                status: error.status, code: error.reason ?? words.code, errorCode: error.reason ?? words.errorCode,
+                retryAfter: error.retryAfter))
+    }
+
+    private static func headers(of answer: FCMJudge.Answer) -> HeaderBlock {
         var headers = HeaderBlock()
         headers.append("content-type", "application/json; charset=UTF-8")
         if let retryAfter = answer.retryAfter { headers.append("retry-after", String(retryAfter)) }
-        guard answer == .accepted, let message else {
-            connection.respond(
-                to: request.stream, Response(status: answer.status, headers: headers, body: Self.body(of: answer)))
-            return
-        }
-        messages += 1
-        let name = "projects/\(judge.projectID)/messages/0:\(messages)%simulated"
-        deliver(message, name: name)
-        connection.respond(
-            to: request.stream,
-            Response(status: 200, headers: headers, body: Array("{\n  \"name\": \"\(name)\"\n}\n".utf8)))
+        return headers
+    }
+
+    private static func response(_ answer: FCMJudge.Answer) -> Response {
+        Response(status: answer.status, headers: headers(of: answer), body: body(of: answer))
     }
 
     private static func body(of answer: FCMJudge.Answer) -> [UInt8] {
@@ -74,13 +93,12 @@ final class SimulatedFCM: RequestHandler {
                 + "\"details\":[\(details.joined(separator: ","))]}}").utf8)
     }
 
-    private func deliver(_ message: JSONValue, name: String) {
-        registry.deliver(
-            ReceivedNotification(
-                platform: .fcm, deviceToken: message["token"]?.string ?? "",
-                encrypted: message["data"]?["encrypted"]?.string ?? "", alert: message["notification"]?["body"]?.string,
-                hasSound: message["data"]?["sound"] != nil, id: name,
-                collapseID: message["android"]?["collapse_key"]?.string))
+    private static func notification(_ message: JSONValue, name: String) -> ReceivedNotification {
+        ReceivedNotification(
+            platform: .fcm, deviceToken: message["token"]?.string ?? "",
+            encrypted: message["data"]?["encrypted"]?.string ?? "", alert: message["notification"]?["body"]?.string,
+            hasSound: message["data"]?["sound"] != nil, id: name,
+            collapseID: message["android"]?["collapse_key"]?.string)
     }
 
     /// An access token for a good assertion (RFC 7523 §2.1), else the error of RFC 6749 §5.2.

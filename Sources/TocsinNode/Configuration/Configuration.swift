@@ -1,3 +1,4 @@
+import Delivery
 import EventLoop
 import Glibc
 import Logging
@@ -13,7 +14,7 @@ public struct Configuration: Sendable {
     }
 
     /// `[listen]`
-    public struct Listen: Sendable {
+    public struct Listen: Sendable, Equatable {
         /// Where senders connect; tor's side of the onion service.
         public var tnp: Endpoint
         /// Whether tor writes a PROXY line with the circuit's id before each stream.
@@ -36,6 +37,31 @@ public struct Configuration: Sendable {
         public var idleTimeout: Int
         /// Seconds to answer what was taken when the node is told to stop.
         public var shutdownTimeout: Int
+        /// Attempts for an envelope that is not in the spool.
+        public var attempts: Int
+        /// Seconds that such an envelope is tried before its sender is told RETRY.
+        public var patience: Int
+        /// Seconds for which a final outcome is repeated to a resend.
+        public var replayWindow: Int
+        /// Outcomes that are remembered for that.
+        public var replayEntries: Int
+
+        /// The bounds of delivery.
+        var dispatch: DispatchLimits {
+            DispatchLimits(
+                totalInFlight: totalInFlight,
+                retry: RetryPolicy(attempts: attempts, patience: .seconds(patience)),
+                replaySeconds: replayWindow, replayEntries: replayEntries)
+        }
+    }
+
+    /// `[spool]`
+    public struct Spool: Sendable, Equatable {
+        /// The database.
+        public var file: String
+        public var keyFile: String
+        /// The most that all envelopes in it may take, in bytes.
+        public var maximumBytes: Int
     }
 
     /// How the node shows Apple who it is.
@@ -59,8 +85,12 @@ public struct Configuration: Sendable {
         public var production: ServiceURL
         public var development: ServiceURL
         public var apnsTrustFile: String?
+        /// Connections for an app and environment, and to how many they may grow.
+        public var apnsConnections: ClosedRange<Int>
         public var fcm: ServiceURL
         public var fcmTrustFile: String?
+        /// Connections for an app, and to how many they may grow.
+        public var fcmConnections: ClosedRange<Int>
     }
 
     /// WELCOME names at most 255 routes, and an app has up to three.
@@ -74,6 +104,8 @@ public struct Configuration: Sendable {
     public var logFormat: LogFormat
     public var listen: Listen
     public var limits: Limits
+    /// Nil: nothing is stored.
+    public var spool: Spool?
     public var apps: [App]
     public var services: PushServices
     /// Through which Apple and Google are reached, where not directly.
@@ -125,8 +157,20 @@ public struct Configuration: Sendable {
             maximumFrame: try limits.integer("max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength),
             handshakeTimeout: try limits.integer("handshake_timeout", in: 1...600, default: 30),
             idleTimeout: try limits.integer("idle_timeout", in: 1...86_400, default: 600),
-            shutdownTimeout: try limits.integer("shutdown_timeout", in: 1...600, default: 30))
+            shutdownTimeout: try limits.integer("shutdown_timeout", in: 1...600, default: 30),
+            attempts: try limits.integer("attempts", in: 1...100, default: 5),
+            patience: try limits.integer("patience", in: 0...600, default: 20),
+            replayWindow: try limits.integer("replay_window", in: 1...86_400, default: 600),
+            replayEntries: try limits.integer("replay_entries", in: 1000...10_000_000, default: 200_000))
         try limits.finish()
+
+        let spool = try root.table("spool")
+        let keyFile = paths.absolute(try spool.string("key_file", expected: "a file") ?? "\(state)/spool.key")
+        let maximumBytes = try spool.integer("max_bytes", in: 65_536...(1 << 40), default: 256 << 20)
+        if try spool.boolean("enabled", default: false) {
+            self.spool = Spool(file: "\(state)/spool.sqlite", keyFile: keyFile, maximumBytes: maximumBytes)
+        }
+        try spool.finish()
 
         let apns = try root.table("apns")
         let fcm = try root.table("fcm")
@@ -134,17 +178,22 @@ public struct Configuration: Sendable {
             production: try Self.url(apns, "production", default: "https://api.push.apple.com"),
             development: try Self.url(apns, "development", default: "https://api.development.push.apple.com"),
             apnsTrustFile: try apns.string("trust_file").map(paths.absolute),
+            apnsConnections: try Self.connections(apns),
             fcm: try Self.url(fcm, "endpoint", default: "https://fcm.googleapis.com"),
-            fcmTrustFile: try fcm.string("trust_file").map(paths.absolute))
+            fcmTrustFile: try fcm.string("trust_file").map(paths.absolute),
+            fcmConnections: try Self.connections(fcm))
         try apns.finish()
         try fcm.finish()
 
         let outbound = try root.table("outbound")
         outboundProxy = try outbound.string("proxy").map { text in
-            guard text.hasPrefix("socks5://"), let endpoint = Endpoint(String(text.dropFirst(9))) else {
-                throw outbound.problem("proxy", "must be like socks5://127.0.0.1:9050")
+            // tor gives these credentials circuits of their own (IsolateSOCKSAuth).
+            let label = SOCKS5.Credentials(user: "tocsin", password: "outbound")
+            guard let proxy = Proxy(url: text, credentials: label) else {
+                throw outbound.problem(
+                    "proxy", "must be like socks5://127.0.0.1:9050 or http://127.0.0.1:3128, without a login")
             }
-            return .socks5(endpoint, SOCKS5.Credentials(user: "tocsin", password: "outbound"))
+            return proxy
         }
         try outbound.finish()
 
@@ -286,6 +335,11 @@ public struct Configuration: Sendable {
                     + " If you mean it: allow_public = true")
         }
         return endpoint
+    }
+
+    private static func connections(_ table: TableReader) throws -> ClosedRange<Int> {
+        let minimum = try table.integer("connections", in: 1...100, default: 1)
+        return minimum...(try table.integer("max_connections", in: minimum...100, default: max(minimum, 8)))
     }
 
     private static func url(_ table: TableReader, _ key: String, default standard: String) throws -> ServiceURL {

@@ -7,7 +7,8 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     protocol Host: AnyObject {
         func welcome() -> Welcome
         /// Delivers a submission; its outcome comes back by ``IngressConnection/finished(_:_:)``.
-        func deliver(_ submission: Submission, app: String, for connection: IngressConnection)
+        func deliver(
+            _ submission: Submission, app: String, format: EnvelopeFormat, for connection: IngressConnection)
         func ended(_ connection: IngressConnection)
     }
 
@@ -45,7 +46,9 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         let hadDeadline = session.deadline != nil
         var effects = IngressSession.Effects()
         event(&session, &effects)
-        for (submission, app) in effects.submissions { host.deliver(submission, app: app, for: self) }
+        for (submission, app) in effects.submissions {
+            host.deliver(submission, app: app.name, format: app.format, for: self)
+        }
         if !effects.output.isEmpty {
             if output.isEmpty { swap(&output, &effects.output) } else { output += effects.output }
             if !flushScheduled {

@@ -24,8 +24,8 @@ struct IngressSession {
 
     /// What is to be done after an event, in this order.
     struct Effects {
-        /// Submissions to deliver, each with its app's name.
-        var submissions: [(submission: Submission, app: String)] = []
+        /// Submissions to deliver, each with its app.
+        var submissions: [(submission: Submission, app: (name: String, format: EnvelopeFormat))] = []
         /// Bytes to send.
         var output: [UInt8] = []
         /// Whether the connection is to be ended once the output is sent.
@@ -45,7 +45,10 @@ struct IngressSession {
     private var phase: Phase
     private var proxyLine = ProxyLineDecoder()
     private var decoder = FrameDecoder(maximumLength: Frame.maximumLengthBeforeWelcome)
+    /// Submissions without a final result.
     private var inFlight: Set<UInt32> = []
+    /// Of them, those that are stored durably: their senders have been told so, and may be left.
+    private var queued: Set<UInt32> = []
     /// Since when there has been no frame, or since when nothing is in flight: the later of both.
     private var quietSince: MonotonicTime
     /// tor's circuit, where it is passed on.
@@ -97,8 +100,12 @@ struct IngressSession {
     mutating func finished(_ request: UInt32, _ outcome: Outcome, now: MonotonicTime, _ effects: inout Effects) {
         guard phase != .over else { return }
         effects.output.append(SubmissionResult(request: request, outcome: outcome))
-        guard outcome.isFinal else { return }
+        guard outcome.isFinal else {
+            queued.insert(request)
+            return endIfDone(&effects)
+        }
         inFlight.remove(request)
+        queued.remove(request)
         quietSince = max(quietSince, now)
         endIfDone(&effects)
     }
@@ -185,7 +192,7 @@ struct IngressSession {
         }
         guard let app = rules.app(named: fields.app) else { return answer(Rejection(.unknownApp).outcome) }
         do {
-            effects.submissions.append((try fields.checked(format: app.format), app.name))
+            effects.submissions.append((try fields.checked(format: app.format), app))
             inFlight.insert(request)
         } catch {
             answer(error.outcome)
@@ -207,7 +214,7 @@ struct IngressSession {
     }
 
     private mutating func endIfDone(_ effects: inout Effects) {
-        guard phase == .leaving, inFlight.isEmpty else { return }
+        guard phase == .leaving, inFlight.count == queued.count else { return }
         phase = .over
         effects.ends = true
     }

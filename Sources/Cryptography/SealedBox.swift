@@ -1,0 +1,85 @@
+import CSodium
+
+/// Authenticated encryption of what is stored: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03), by libsodium. A sealed
+/// text is `nonce (24) ‖ ciphertext ‖ tag (16)`; the nonce is long enough to be random for any number of texts.
+/// Prints as `<redacted>`.
+public struct SealedBox: Sendable, Redacted {
+    /// Length of a key in bytes.
+    public static let keyLength = 32
+    /// By how many bytes a sealed text is longer than the plain one.
+    public static let overhead = nonceLength + tagLength
+
+    static let nonceLength = 24
+    static let tagLength = 16
+
+    private let key: SecretBytes
+
+    /// A box of this key, or nil where the key is not 32 bytes.
+    public init?(key: SecretBytes) {
+        Sodium.ready
+        guard key.count == Self.keyLength else { return nil }
+        self.key = key
+    }
+
+    /// Seals `plain`; `data` is not part of the sealed text, but must be the same when it is opened.
+    public func seal(_ plain: [UInt8], authenticating data: [UInt8]) -> [UInt8] {
+        seal(plain, authenticating: data, nonce: SecureRandom.bytes(Self.nonceLength))
+    }
+
+    /// Seals under a given nonce, which must never serve twice: for test vectors.
+    func seal(_ plain: [UInt8], authenticating data: [UInt8], nonce: [UInt8]) -> [UInt8] {
+        precondition(nonce.count == Self.nonceLength)
+        var output = nonce
+        output.append(contentsOf: repeatElement(0, count: plain.count + Self.tagLength))
+        output.withUnsafeMutableBufferPointer { output in
+            key.withUnsafeBytes { key in
+                _ = crypto_aead_xchacha20poly1305_ietf_encrypt(
+                    output.baseAddress! + Self.nonceLength, nil, plain, UInt64(plain.count), data, UInt64(data.count),
+                    nil, nonce, key.assumingMemoryBound(to: UInt8.self).baseAddress!)
+            }
+        }
+        return output
+    }
+
+    /// The plain text, or nil where it was sealed under another key or with other data, was altered or is cut short.
+    public func open(_ sealed: [UInt8], authenticating data: [UInt8]) -> [UInt8]? {
+        guard sealed.count >= Self.overhead else { return nil }
+        var plain = [UInt8](repeating: 0, count: sealed.count - Self.overhead)
+        let result = sealed.withUnsafeBufferPointer { input in
+            key.withUnsafeBytes { key in
+                crypto_aead_xchacha20poly1305_ietf_decrypt(
+                    &plain, nil, nil, input.baseAddress! + Self.nonceLength, UInt64(input.count - Self.nonceLength),
+                    data, UInt64(data.count), input.baseAddress!,
+                    key.assumingMemoryBound(to: UInt8.self).baseAddress!)
+            }
+        }
+        return result == 0 ? plain : nil
+    }
+}
+
+extension SecretBytes {
+    /// A key of 32 bytes for one purpose: the keyed BLAKE2b of `label` under this one, which has 16 to 64 bytes.
+    public func derivedKey(for label: StaticString) -> SecretBytes {
+        let message = UnsafeRawBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount)
+        var key = keyedHash(of: message, count: SealedBox.keyLength)
+        return SecretBytes(moving: &key)
+    }
+
+    /// The keyed BLAKE2b of a digest, `count` (16 to 64) bytes, under this key, which has 16 to 64 bytes: a name for
+    /// what the digest names that means nothing without the key.
+    public func keyedHash(of digest: Digest256, count: Int) -> [UInt8] {
+        digest.withBytes { keyedHash(of: $0, count: count) }
+    }
+
+    private func keyedHash(of message: UnsafeRawBufferPointer, count: Int) -> [UInt8] {
+        Sodium.ready
+        var output = [UInt8](repeating: 0, count: count)
+        let result = withUnsafeBytes { key in
+            crypto_generichash(
+                &output, count, message.assumingMemoryBound(to: UInt8.self).baseAddress, UInt64(message.count),
+                key.assumingMemoryBound(to: UInt8.self).baseAddress, key.count)
+        }
+        precondition(result == 0, "a key or a hash of a length that BLAKE2b does not have")
+        return output
+    }
+}

@@ -1,0 +1,99 @@
+import EventLoop
+import Providers
+import TNP
+
+/// Keeps envelopes from a lane that does not work, and finds out when it does again (closed → open → half-open): events
+/// and time in, decisions out.
+public struct Breaker: Sendable {
+    /// What it lets through.
+    public enum State: String, Sendable, CaseIterable {
+        /// Everything.
+        case closed
+        /// Nothing.
+        case open
+        /// One envelope at a time, to see.
+        case halfOpen = "half-open"
+    }
+
+    /// Whether an envelope may go to the provider.
+    enum Admission: Equatable {
+        case go
+        /// It may, and what comes of it decides.
+        case probe
+        /// Not before so long; the reason is that of the verdict that opened the breaker.
+        case refused(Reason, retryAfter: Duration)
+    }
+
+    /// One failure weighs an eighth, so that it takes eight in a row, or nearly, to open.
+    private static let weight = 0.125
+    private static let threshold = 0.65
+    /// How long it is first open after failures, and at most.
+    private static let strained = (first: Duration.seconds(2), longest: Duration.seconds(60))
+    /// The longest that it is open after an answer that only the operator or time can change.
+    private static let longestBlocked = Duration.seconds(600)
+    /// What is told to those who come while a probe is out.
+    private static let probeTime = Duration.seconds(2)
+
+    public private(set) var state = State.closed
+    /// The part of recent attempts that failed, from 0 to 1.
+    private var failures = 0.0
+    private var openings = 0
+    private var until = MonotonicTime(nanoseconds: 0)
+    private var reason = Reason.providerUnreachable
+    private var isProbing = false
+
+    /// An envelope wants to go out. After ``Admission/go`` and ``Admission/probe`` ``record(_:wish:wasProbe:now:random:)``
+    /// follows.
+    mutating func admit(_ now: MonotonicTime) -> Admission {
+        if state == .open, now >= until { state = .halfOpen }
+        switch state {
+        case .closed: return .go
+        case .open: return .refused(reason, retryAfter: until - now)
+        case .halfOpen:
+            if isProbing { return .refused(reason, retryAfter: Self.probeTime) }
+            isProbing = true
+            return .probe
+        }
+    }
+
+    /// An attempt has come to something.
+    /// - Parameters:
+    ///   - wish: seconds that the provider asked to be left alone for.
+    ///   - random: from 0 up to 1.
+    mutating func record(_ ruling: Ruling, wish: UInt32?, wasProbe: Bool, now: MonotonicTime, random: Double) {
+        if wasProbe { isProbing = false }
+        switch ruling.lane {
+        case .none: break
+        case .works:
+            failures *= 1 - Self.weight
+            if wasProbe { close() }
+        case .strained:
+            failures += (1 - failures) * Self.weight
+            if wasProbe || (state == .closed && failures > Self.threshold) {
+                open(for: Self.strained.first, atMost: Self.strained.longest, ruling, now: now, random: random)
+            }
+        case .blocked:
+            guard wasProbe || state == .closed else { return }
+            var seconds = UInt32(1)
+            if case .later(let minimum) = ruling.retry { seconds = max(1, wish ?? minimum) }
+            open(for: .seconds(seconds), atMost: Self.longestBlocked, ruling, now: now, random: random)
+        }
+    }
+
+    private mutating func close() {
+        state = .closed
+        failures = 0
+        openings = 0
+    }
+
+    private mutating func open(
+        for first: Duration, atMost longest: Duration, _ ruling: Ruling, now: MonotonicTime, random: Double
+    ) {
+        state = .open
+        reason = ruling.reason
+        // Longer each time that a probe fails; a fifth of it at random, so that lanes do not come back in step.
+        let length = max(first, min(first * (1 << min(openings, 10)), longest))
+        openings += 1
+        until = now + length * (1 + random / 5)
+    }
+}

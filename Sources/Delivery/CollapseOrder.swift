@@ -1,0 +1,37 @@
+import TNP
+
+/// Which notification is the newest of its collapse id, so that an older one that waits for another attempt never comes
+/// after it and takes its place on the phone. Bounded.
+struct CollapseOrder {
+    private let half: Int
+    private var young: [Int: UInt64] = [:]
+    private var old: [Int: UInt64] = [:]
+
+    /// - Parameter capacity: the most collapse ids that are known at a time.
+    init(capacity: Int) { half = max(1, capacity / 2) }
+
+    /// An envelope was taken as number `sequence`.
+    mutating func took(_ envelope: Envelope, _ sequence: UInt64) {
+        guard let key = Self.key(envelope) else { return }
+        if young.count >= half, young[key] == nil {
+            old = young
+            young = [:]
+        }
+        young[key] = sequence
+    }
+
+    /// Whether a newer one has been taken.
+    func isReplaced(_ envelope: Envelope, _ sequence: UInt64) -> Bool {
+        guard let key = Self.key(envelope), let newest = young[key] ?? old[key] else { return false }
+        return newest > sequence
+    }
+
+    private static func key(_ envelope: Envelope) -> Int? {
+        guard let collapseID = envelope.collapseID else { return nil }
+        var hasher = Hasher()
+        hasher.combine(envelope.deviceToken.count)
+        envelope.deviceToken.withUnsafeBytes { hasher.combine(bytes: $0) }
+        collapseID.withUnsafeBytes { hasher.combine(bytes: $0) }
+        return hasher.finalize()
+    }
+}

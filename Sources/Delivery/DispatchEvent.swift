@@ -1,0 +1,18 @@
+import Providers
+import TNP
+
+/// What a ``Dispatch`` has to say to logs and metrics. Holds nothing that names a phone but the envelope itself.
+public enum DispatchEvent {
+    /// A provider has answered, or could not be asked.
+    case attempt(Route, Envelope, Verdict)
+    /// An envelope has its final outcome.
+    case finished(Route, Outcome)
+    /// A lane's breaker has changed; the answer that did it.
+    case breaker(Route, Breaker.State, answer: String)
+    /// So many device tokens are refused that the environment or the topic must be wrong; or no longer.
+    case wave(Route, isActive: Bool)
+    /// The spool does not take an envelope, for this reason.
+    case spoolRefused(String)
+    /// So many rows of the spool could not be read and were dropped.
+    case spoolUnreadable(Int)
+}

@@ -1,0 +1,23 @@
+import Providers
+
+/// The bounds of a ``Dispatch``.
+public struct DispatchLimits: Sendable, Equatable {
+    /// Envelopes in memory without an outcome.
+    public var totalInFlight: Int
+    public var retry: RetryPolicy
+    /// Seconds for which a final outcome is repeated to a resend (PROTOCOL §3).
+    public var replaySeconds: Int
+    /// Outcomes that are remembered for that; the same bounds what is known of device tokens and collapse ids.
+    public var replayEntries: Int
+
+    /// - Parameters: as the properties of the same names.
+    public init(
+        totalInFlight: Int = 10_000, retry: RetryPolicy = RetryPolicy(), replaySeconds: Int = 600,
+        replayEntries: Int = 200_000
+    ) {
+        self.totalInFlight = totalInFlight
+        self.retry = retry
+        self.replaySeconds = replaySeconds
+        self.replayEntries = replayEntries
+    }
+}

@@ -1,0 +1,53 @@
+import EventLoop
+
+/// Tells a wave of refused device tokens, which says that the environment or the topic is wrong, from single ones, which
+/// say that pairings have ended. While it lasts no sender is told to forget a pairing.
+struct RefusalWave: Sendable {
+    /// The part of answers that are refusals at which a wave begins, and below which it ends.
+    private static let (begins, ends) = (0.5, 0.25)
+    /// Fewer refusals than this are none.
+    static let smallest = 20
+    private static let interval = Duration.seconds(60)
+
+    private struct Count {
+        var refused = 0
+        var accepted = 0
+    }
+
+    private(set) var isActive = false
+    private var present = Count()
+    private var last = Count()
+    private var since: MonotonicTime
+
+    init(now: MonotonicTime) { since = now }
+
+    /// The provider has accepted an envelope.
+    mutating func accepted(_ now: MonotonicTime) {
+        advance(now)
+        present.accepted += 1
+        judge()
+    }
+
+    /// The provider has refused a device token that it had not refused before.
+    mutating func refused(_ now: MonotonicTime) {
+        advance(now)
+        present.refused += 1
+        judge()
+    }
+
+    private mutating func advance(_ now: MonotonicTime) {
+        let passed = now - since
+        guard passed >= Self.interval else { return }
+        let isAdjacent = passed < Self.interval * 2
+        last = isAdjacent ? present : Count()
+        present = Count()
+        since = now
+        if !isAdjacent { isActive = false }
+    }
+
+    private mutating func judge() {
+        let refused = present.refused + last.refused
+        let rate = Double(refused) / Double(max(1, refused + present.accepted + last.accepted))
+        isActive = isActive ? rate > Self.ends : refused >= Self.smallest && rate > Self.begins
+    }
+}

@@ -1,0 +1,100 @@
+import Cryptography
+import DequeModule
+import EventLoop
+import TNP
+
+/// Makes a resend harmless (PROTOCOL §3): the outcomes that are repeated for a while instead of asking the provider
+/// again, and the ivs that must not come back with another ciphertext. Bounded: when it is full the oldest goes.
+struct ReplayWindow {
+    private struct Pair {
+        /// Of the ciphertext.
+        let key: Int
+        var until: MonotonicTime
+    }
+
+    private struct Remembered {
+        let digest: Digest256
+        let pair: Int
+        let until: MonotonicTime
+    }
+
+    /// How long after the outcome.
+    let length: Duration
+    private let capacity: Int
+    private var outcomes: [Digest256: Outcome] = [:]
+    private var order: Deque<Remembered> = []
+    private var pairs: [Int: Pair] = [:]
+
+    init(length: Duration, capacity: Int) {
+        self.length = length
+        self.capacity = capacity
+    }
+
+    /// The outcome that an envelope of this digest has had inside the window.
+    mutating func outcome(of envelope: Envelope, now: MonotonicTime) -> Outcome? {
+        purge(now)
+        guard var outcome = outcomes[envelope.digest] else { return nil }
+        if outcome.kind == .delivered, outcome.providerID == nil, envelope.magic != .android {
+            outcome.providerID = String(decoding: envelope.apnsID, as: UTF8.self)
+        }
+        return outcome
+    }
+
+    /// Takes the envelope's iv for its ciphertext.
+    /// - Returns: false where the iv has been used with another one for this device.
+    mutating func claim(_ envelope: Envelope, now: MonotonicTime) -> Bool {
+        let (key, ciphertext) = (Self.pairKey(envelope), envelope.ciphertext.tableKey)
+        if let pair = pairs[key], pair.until > now, pair.key != ciphertext { return false }
+        pairs[key] = Pair(key: ciphertext, until: now + length)
+        return true
+    }
+
+    /// The envelope has its final outcome: it is remembered where a second try could not change it.
+    mutating func finished(_ envelope: Envelope, _ outcome: Outcome, now: MonotonicTime) {
+        let pair = Self.pairKey(envelope)
+        guard Self.isRepeated(outcome) else {
+            pairs[pair] = nil
+            return
+        }
+        var kept = outcome
+        // Apple's id is made of the digest: it need not be kept.
+        if envelope.magic != .android { kept.providerID = nil }
+        if outcomes.updateValue(kept, forKey: envelope.digest) == nil {
+            if order.count >= capacity { forgetOldest() }
+            order.append(Remembered(digest: envelope.digest, pair: pair, until: now + length))
+        }
+        pairs[pair]?.until = now + length
+        purge(now)
+    }
+
+    /// Whether a resend gets the same outcome: the provider's final words, not what may be tried again.
+    static func isRepeated(_ outcome: Outcome) -> Bool {
+        switch outcome.kind {
+        case .delivered, .gone: true
+        case .rejected: (300..<400).contains(outcome.reason.rawValue)
+        case .queued, .retry: false
+        }
+    }
+
+    /// How many outcomes are remembered.
+    var count: Int { order.count }
+
+    private mutating func purge(_ now: MonotonicTime) {
+        while let first = order.first, first.until <= now { forgetOldest() }
+    }
+
+    private mutating func forgetOldest() {
+        guard let first = order.popFirst() else { return }
+        outcomes[first.digest] = nil
+        // Another envelope with this iv, app named here and not there, may still need it.
+        if let pair = pairs[first.pair], pair.until <= first.until { pairs[first.pair] = nil }
+    }
+
+    private static func pairKey(_ envelope: Envelope) -> Int {
+        var hasher = Hasher()
+        hasher.combine(envelope.deviceToken.count)
+        envelope.deviceToken.withUnsafeBytes { hasher.combine(bytes: $0) }
+        envelope.iv.withUnsafeBytes { hasher.combine(bytes: $0) }
+        return hasher.finalize()
+    }
+}

@@ -1,0 +1,13 @@
+import TNP
+
+extension Message {
+    /// The message of these bytes; nil where they are not exactly one frame, or one that does not parse.
+    init?(wholeFrame bytes: Bytes) {
+        guard bytes.count >= Frame.headerLength, UInt32(networkBytes: bytes.prefix(4)) == bytes.count - 4 else {
+            return nil
+        }
+        let frame = Frame(type: bytes[bytes.startIndex + 4], payload: bytes.dropFirst(Frame.headerLength))
+        guard let message = try? Message(frame) else { return nil }
+        self = message
+    }
+}

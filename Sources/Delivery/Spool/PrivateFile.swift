@@ -1,0 +1,49 @@
+import Glibc
+
+/// Files that only their owner may read, whatever the umask.
+enum PrivateFile {
+    private static let mode: mode_t = 0o600
+
+    /// Makes an empty file where there is none.
+    /// - Returns: how many bytes it has.
+    static func ensure(_ path: String) throws(SpoolError) -> Int {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        if descriptor >= 0 {
+            defer { close(descriptor) }
+            guard fchmod(descriptor, mode) == 0, syncDirectory(of: path) else { throw .system(path) }
+            return 0
+        }
+        var status = stat()
+        guard errno == EEXIST, stat(path, &status) == 0 else { throw .system(path) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "it is not a file") }
+        return Int(status.st_size)
+    }
+
+    /// Makes a file that holds these bytes and is on disk with them; there must be none yet.
+    static func create(_ path: String, holding bytes: [UInt8]) throws(SpoolError) {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        guard descriptor >= 0 else { throw .system(path) }
+        defer { close(descriptor) }
+        guard fchmod(descriptor, mode) == 0, write(descriptor, bytes, bytes.count) == bytes.count,
+            fsync(descriptor) == 0, syncDirectory(of: path)
+        else {
+            let error = SpoolError.system(path)
+            unlink(path)
+            throw error
+        }
+    }
+
+    /// Takes a file, where there is one, from all but its owner.
+    static func restrict(_ path: String) throws(SpoolError) {
+        guard chmod(path, mode) == 0 || errno == ENOENT else { throw .system(path) }
+    }
+
+    /// A new name is on disk only when its directory is.
+    private static func syncDirectory(of path: String) -> Bool {
+        let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+        let descriptor = open(directory, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return fsync(descriptor) == 0
+    }
+}

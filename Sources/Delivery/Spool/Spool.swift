@@ -1,0 +1,259 @@
+import Cryptography
+import Dispatch
+import FoundationEssentials
+import GRDB
+import Glibc
+import Synchronization
+import TNP
+
+/// Envelopes kept on disk until they have an outcome, and outcomes for as long as a sender may send again: SQLite with
+/// each row sealed. All work is done on a queue of its own, so that nobody who calls is held up, and many calls share
+/// one transaction. Callable from anywhere; what waits for a transaction in memory is as much as callers wait for, and
+/// what they finish.
+public final class Spool: Sendable {
+    /// A row without what is sealed in it.
+    public struct Entry: Equatable, Sendable {
+        public let id: Int64
+        /// When it is no longer to be delivered, Unix time in seconds.
+        public let expires: Int64
+    }
+
+    /// Told, on the spool's own queue, which envelopes were removed to make room, their time having run out.
+    public typealias ExpiryObserver = @Sendable ([Int64]) -> Void
+
+    /// Bytes of the disk that are left free: deleting takes room, too, and a disk that the spool had filled to the last
+    /// block could not be emptied again.
+    static let diskReserve = 32 << 20
+
+    /// Seconds after which finishes that could not be committed are tried again.
+    private static let pauseAfterFailure = 1.0
+    /// Outcomes whose time has run out are purged in steps: so many with each batch, beside twice what it adds.
+    private static let purgedWithEachBatch = 100
+
+    private let path: String
+    private let database: DatabaseQueue
+    let key: SpoolKey
+    private let maxBytes: Int
+    private let reserve: Int
+    let now: @Sendable () -> Int64
+    private let onExpired: ExpiryObserver
+    private let lock: Mutex<FileLock?>
+    private let inbox = Mutex(SpoolInbox())
+    private let storedCount: Atomic<Int>
+    private let storedBytes: Atomic<Int>
+    private let droppedCount = Atomic<Int>(0)
+    /// Transactions committed.
+    let transactions = Atomic<Int>(0)
+
+    init(
+        at path: String, in database: DatabaseQueue, lock: FileLock, key: SpoolKey, maxBytes: Int, reserve: Int,
+        count: Int, bytes: Int, now: @escaping @Sendable () -> Int64, onExpired: @escaping ExpiryObserver
+    ) {
+        self.path = path
+        self.database = database
+        self.lock = Mutex(lock)
+        self.key = key
+        self.maxBytes = maxBytes
+        self.reserve = reserve
+        self.now = now
+        self.onExpired = onExpired
+        storedCount = Atomic(count)
+        storedBytes = Atomic(bytes)
+    }
+
+    /// How many envelopes wait.
+    public var count: Int { storedCount.load(ordering: .relaxed) }
+    /// What envelopes and outcomes take, in bytes, as `spool.max_bytes` counts them.
+    public var bytes: Int { storedBytes.load(ordering: .relaxed) }
+    /// How many rows could not be opened and were dropped since the spool was opened.
+    public var dropped: Int { droppedCount.load(ordering: .relaxed) }
+
+    // MARK: Writing
+
+    /// Stores an envelope; returns once it is on disk, or will not be.
+    public func store(
+        _ envelope: SpooledEnvelope, isolation: isolated (any Actor)? = #isolation
+    ) async -> StoreResult {
+        await withCheckedContinuation { continuation in
+            let store = SpoolBatch.Store(envelope: envelope, continuation: continuation)
+            switch inbox.withLock({ $0.add(store) }) {
+            case .run: scheduleBatch()
+            case .wait: break
+            case .refused: continuation.resume(returning: .failed("the spool is closed"))
+            }
+        }
+    }
+
+    /// Removes an envelope that has its outcome, with the next transaction, and tries again where that fails.
+    /// - Parameters:
+    ///   - id: as ``store(_:isolation:)`` or ``index(isolation:)`` gave it; one that is gone already does no harm.
+    ///   - keepUntil: until when the outcome is what storing an envelope of this digest gives, Unix time in seconds;
+    ///     nil: it is not remembered.
+    public func finish(id: Int64, digest: Digest256, outcome: Outcome, keepUntil: Int64?) {
+        let finish = SpoolBatch.Finish(id: id, digest: digest, outcome: outcome, keepUntil: keepUntil)
+        if inbox.withLock({ $0.add(finish) }) == .run { scheduleBatch() }
+    }
+
+    private func scheduleBatch() {
+        database.asyncWriteWithoutTransaction { db in _ = self.runBatch(in: db) }
+    }
+
+    /// Runs one batch and sees to the next. Returns whether nothing of it is left to be done.
+    private func runBatch(in db: Database) -> Bool {
+        let batch = inbox.withLock { $0.takeBatch() }
+        let left = perform(batch, in: db)
+        let sequel = inbox.withLock { $0.batchEnded(left: left) }
+        // Through the queue again rather than in a loop, so that reads have their turn.
+        if sequel.runs { scheduleBatch() }
+        if sequel.pauses {
+            DispatchQueue.global().asyncAfter(deadline: .now() + Self.pauseAfterFailure) { [weak self] in
+                guard let self, self.inbox.withLock({ $0.pauseEnded() }) else { return }
+                self.scheduleBatch()
+            }
+        }
+        return left.isEmpty
+    }
+
+    /// Commits a batch and answers it. Returns the finishes that could not be committed.
+    private func perform(_ batch: SpoolBatch, in db: Database) -> [SpoolBatch.Finish] {
+        guard !batch.isEmpty else { return [] }
+        do {
+            let (results, expired) = try commit(batch, in: db)
+            for (store, result) in zip(batch.stores, results) { store.continuation.resume(returning: result) }
+            if !expired.isEmpty { onExpired(expired) }
+            return []
+        } catch {
+            let failure = StoreResult.failed(SpoolError.reason(error))
+            for store in batch.stores { store.continuation.resume(returning: failure) }
+        }
+        // The disk may be full: emptying the log gives room back, and without the stores the rest may fit.
+        _ = try? db.checkpoint(.truncate)
+        guard !batch.stores.isEmpty, !batch.finishes.isEmpty else { return batch.finishes }
+        let committed = (try? commit(SpoolBatch(finishes: batch.finishes), in: db)) != nil
+        return committed ? [] : batch.finishes
+    }
+
+    private func commit(
+        _ batch: SpoolBatch, in db: Database
+    ) throws -> (results: [StoreResult], expired: [Int64]) {
+        var results: [StoreResult] = []
+        results.reserveCapacity(batch.stores.count)
+        let transaction = try transact(in: db) { transaction in
+            try transaction.purgeOutcomes(limit: Self.purgedWithEachBatch + 2 * batch.finishes.count)
+            for finish in batch.finishes { try transaction.finish(finish) }
+            for store in batch.stores { try results.append(transaction.store(store.envelope)) }
+        }
+        return (results, transaction.expired)
+    }
+
+    private func transact(
+        in db: Database, _ body: (inout SpoolTransaction) throws -> Void
+    ) throws -> SpoolTransaction {
+        var transaction = SpoolTransaction(
+            db, key: key, now: now(), maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count, bytes: bytes)
+        try db.inTransaction(.immediate) {
+            try body(&transaction)
+            return .commit
+        }
+        storedCount.store(transaction.count, ordering: .relaxed)
+        storedBytes.store(transaction.bytes, ordering: .relaxed)
+        transactions.wrappingAdd(1, ordering: .relaxed)
+        return transaction
+    }
+
+    /// What is free for us on the spool's disk.
+    private var freeBytes: Int {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else { return .max }
+        return Int(clamping: status.f_bavail &* status.f_frsize)
+    }
+
+    // MARK: Reading
+
+    /// All envelopes that wait, in the order in which they came.
+    public func index(isolation: isolated (any Actor)? = #isolation) async throws(SpoolError) -> [Entry] {
+        try await read { db in
+            var entries: [Entry] = []
+            let rows = try Row.fetchCursor(db, sql: "SELECT id, expires FROM envelope ORDER BY id")
+            while let row = try rows.next() { entries.append(Entry(id: row[0], expires: row[1])) }
+            return entries
+        }
+    }
+
+    /// The envelopes of these ids, in their order. Ids that are gone are left out; so are rows that cannot be opened,
+    /// which are dropped and counted.
+    public func load(
+        _ ids: [Int64], isolation: isolated (any Actor)? = #isolation
+    ) async throws(SpoolError) -> [(id: Int64, envelope: SpooledEnvelope)] {
+        try await read { db in
+            var loaded: [(id: Int64, envelope: SpooledEnvelope)] = []
+            var unreadable: [Int64] = []
+            let statement = try db.cachedStatement(sql: "SELECT digest, expires, sealed FROM envelope WHERE id = ?")
+            for id in ids {
+                guard let row = try Row.fetchOne(statement, arguments: [id]) else { continue }
+                let name: Data = row[0]
+                let sealed: Data = row[2]
+                if let envelope = self.key.openEnvelope(Array(sealed), name: Array(name), expires: row[1]) {
+                    loaded.append((id, envelope))
+                } else {
+                    unreadable.append(id)
+                }
+            }
+            if !unreadable.isEmpty { self.drop(unreadable, in: db) }
+            return loaded
+        }
+    }
+
+    /// Where the disk does not let them go, they are met again at the next start.
+    private func drop(_ ids: [Int64], in db: Database) {
+        let dropped = try? transact(in: db) { transaction in for id in ids { try transaction.remove(id) } }
+        if dropped != nil { droppedCount.wrappingAdd(ids.count, ordering: .relaxed) }
+    }
+
+    func read<Value: Sendable>(
+        isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable (Database) throws -> Value
+    ) async throws(SpoolError) -> Value {
+        let result: Result<Value, SpoolError> = await withCheckedContinuation { continuation in
+            guard !inbox.withLock({ $0.isClosed }) else {
+                continuation.resume(returning: .failure(.unusable(file: path, reason: "it is closed")))
+                return
+            }
+            database.asyncWriteWithoutTransaction { db in
+                let result: Result<Value, SpoolError>
+                do {
+                    result = .success(try body(db))
+                } catch {
+                    result = .failure(SpoolError(error, file: self.path))
+                }
+                continuation.resume(returning: result)
+            }
+        }
+        return try result.get()
+    }
+
+    // MARK: Closing
+
+    /// Commits what waits, empties the log into the database and lets go of the file. Finishes that the disk does not
+    /// take even now are lost: their envelopes are there again at the next start.
+    public func close(isolation: isolated (any Actor)? = #isolation) async {
+        guard inbox.withLock({ $0.close() }) else { return }
+        await withCheckedContinuation { continuation in
+            database.asyncWriteWithoutTransaction { db in
+                while self.runBatch(in: db), !self.inbox.withLock({ $0.isEmpty }) {}
+                for store in self.inbox.withLock({ $0.abandonStores() }) {
+                    store.continuation.resume(returning: .failed("the spool is closed"))
+                }
+                _ = try? db.checkpoint(.truncate)
+                continuation.resume()
+            }
+        }
+        await withCheckedContinuation { continuation in
+            // Closing waits for the spool's queue, which a caller's thread must not.
+            DispatchQueue.global().async {
+                try? self.database.close()
+                self.lock.withLock { $0 = nil }
+                continuation.resume()
+            }
+        }
+    }
+}

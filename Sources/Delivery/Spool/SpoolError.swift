@@ -1,0 +1,76 @@
+import GRDB
+import Glibc
+
+/// Why the spool cannot be used: what, where, and what to do.
+public enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Another process has it open.
+    case inUse(file: String)
+    /// There are envelopes but not the key that opens them.
+    case keyMissing(file: String, spool: String)
+    /// Not only its owner may read the key.
+    case keyReadableByOthers(file: String)
+    /// The key file does not hold a key.
+    case keyLength(file: String, bytes: Int)
+    /// The key is not the one that the spool was made with.
+    case wrongKey(file: String, spool: String)
+    /// Torn, overwritten or cut short.
+    case damaged(file: String)
+    /// A database, but not ours.
+    case foreign(file: String)
+    /// Written by a version whose tables this one does not know.
+    case newer(file: String)
+    /// The operating system or SQLite cannot work with the file.
+    case unusable(file: String, reason: String)
+
+    public var description: String {
+        switch self {
+        case .inUse(let file):
+            "\(file) is in use by another process; end that one, or give this node a spool of its own"
+        case .keyMissing(let file, let spool):
+            "the spool \(spool) cannot be opened without the key \(file); "
+                + "restore it, or move the spool away to start an empty one"
+        case .keyReadableByOthers(let file):
+            "the spool's key \(file) can be read by others than its owner; run: chmod 600 \(file)"
+        case .keyLength(let file, let bytes):
+            "the spool's key \(file) has \(bytes) bytes instead of \(SpoolKey.length); "
+                + "restore it, or move it and the spool away to start an empty one"
+        case .wrongKey(let file, let spool):
+            "the key \(file) is not the one of the spool \(spool); "
+                + "restore the right one, or move the spool away to start an empty one"
+        case .damaged(let file):
+            "the spool \(file) is damaged or not a spool at all; "
+                + "restore it, or move it and \(file)-wal away to start an empty one"
+        case .foreign(let file):
+            "\(file) is a database of another program; name another file for the spool"
+        case .newer(let file):
+            "the spool \(file) was made by a newer version of Tocsin; "
+                + "run that version, or move the spool away to start an empty one"
+        case .unusable(let file, let reason):
+            "cannot use \(file): \(reason); check its directory, its permissions and the free space"
+        }
+    }
+
+    /// The last system call's failure.
+    static func system(_ file: String) -> SpoolError {
+        .unusable(file: file, reason: String(cString: strerror(errno)))
+    }
+
+    /// What an error that came out of SQLite means for the spool at `file`.
+    init(_ error: any Error, file: String) {
+        if let error = error as? SpoolError {
+            self = error
+            return
+        }
+        switch (error as? DatabaseError)?.resultCode ?? .SQLITE_INTERNAL {
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged(file: file)
+        case .SQLITE_BUSY, .SQLITE_LOCKED: self = .inUse(file: file)
+        default: self = .unusable(file: file, reason: SpoolError.reason(error))
+        }
+    }
+
+    /// SQLite's own words for an error, without statement and values.
+    static func reason(_ error: any Error) -> String {
+        guard let error = error as? DatabaseError else { return "unexpected \(type(of: error))" }
+        return "\(error.message ?? "no message") (SQLite \(error.extendedResultCode.rawValue))"
+    }
+}

@@ -1,0 +1,61 @@
+import Cryptography
+import TNP
+
+/// What the spool's key does: it seals rows, and names digests so that the disk does not show them. Prints as
+/// `<redacted>`.
+struct SpoolKey: Sendable, Redacted {
+    /// Length of the key in bytes.
+    static let length = SealedBox.keyLength
+    /// Length of a digest's name in bytes.
+    static let nameLength = 16
+
+    private let box: SealedBox
+    private let names: SecretBytes
+
+    /// Where a sealed text stands: one that was moved to another place does not open there.
+    private enum Place: UInt8 {
+        case check = 0
+        case envelope = 1
+        case outcome = 2
+    }
+
+    /// The key of these bytes, or nil where they are not ``length``.
+    init?(_ secret: SecretBytes) {
+        guard secret.count == Self.length, let box = SealedBox(key: secret.derivedKey(for: "tocsin-spool-seal")) else {
+            return nil
+        }
+        self.box = box
+        names = secret.derivedKey(for: "tocsin-spool-name")
+    }
+
+    /// What stands for a digest on disk.
+    func name(of digest: Digest256) -> [UInt8] { names.keyedHash(of: digest, count: Self.nameLength) }
+
+    func seal(_ envelope: SpooledEnvelope, name: [UInt8]) -> [UInt8] {
+        box.seal(envelope.encoded, authenticating: Self.label(.envelope, name, envelope.expires))
+    }
+
+    /// The envelope of a row; nil where the row was forged, altered or written by a version that sealed otherwise.
+    func openEnvelope(_ sealed: [UInt8], name: [UInt8], expires: Int64) -> SpooledEnvelope? {
+        box.open(sealed, authenticating: Self.label(.envelope, name, expires)).flatMap(SpooledEnvelope.init(decoding:))
+    }
+
+    func seal(_ outcome: Outcome, name: [UInt8], until: Int64) -> [UInt8] {
+        box.seal(outcome.spooled, authenticating: Self.label(.outcome, name, until))
+    }
+
+    /// The outcome of a row; nil as for ``openEnvelope(_:name:expires:)``.
+    func openOutcome(_ sealed: [UInt8], name: [UInt8], until: Int64) -> Outcome? {
+        box.open(sealed, authenticating: Self.label(.outcome, name, until)).flatMap(Outcome.init(spooled:))
+    }
+
+    /// A text by which a spool knows its key again.
+    func makeCheck() -> [UInt8] { box.seal([], authenticating: Self.label(.check, [], 0)) }
+
+    /// Whether this key made the check.
+    func made(_ check: [UInt8]) -> Bool { box.open(check, authenticating: Self.label(.check, [], 0)) != nil }
+
+    private static func label(_ place: Place, _ name: [UInt8], _ time: Int64) -> [UInt8] {
+        [place.rawValue] + name + time.networkBytes
+    }
+}

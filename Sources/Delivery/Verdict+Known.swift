@@ -1,0 +1,28 @@
+import EventLoop
+import Providers
+import TNP
+
+/// Verdicts that come of what the node knows, and not of an attempt.
+extension Verdict {
+    /// Nothing is sent to this lane, or to this device, for so long.
+    static func held(back reason: Reason, for time: Duration, _ answer: String) -> Verdict {
+        let milliseconds = UInt32(clamping: Int64(time.milliseconds.rounded(.up)))
+        return Verdict(
+            .retry(reason, after: max(1, milliseconds)), ruling: .heldBack(reason), answer: answer,
+            wish: milliseconds / 1000 + 1)
+    }
+
+    /// So many device tokens are refused that none is believed to be: the sender keeps its pairing.
+    static func duringWave(_ verdict: Verdict) -> Verdict {
+        Verdict(
+            .retry(.credentialsRefused, after: 300_000, text: "the push service refuses many devices at present"),
+            ruling: .heldBack(.credentialsRefused), answer: verdict.answer, wish: 300)
+    }
+
+    /// Gone since a time after which the device token was good: the word is older than what the node has seen.
+    static func contradicted(_ verdict: Verdict) -> Verdict {
+        Verdict(
+            .retry(.providerUnreachable, after: 60_000), ruling: .heldBack(.providerUnreachable),
+            answer: verdict.answer, wish: 60)
+    }
+}

@@ -1,0 +1,88 @@
+/// The client's side of HTTP's CONNECT (RFC 9110 §9.3.6) in HTTP/1.1 (RFC 9112), as bytes: no I/O.
+enum HTTPConnect {
+    /// The longest answer, header fields and all.
+    static let largestAnswer = 16 * 1024
+    /// The most lines of an answer, from the status line to the empty one.
+    static let mostLines = 100
+    /// How much of a refusal's status line is passed on.
+    static let longestRefusal = 100
+
+    private static let version = Array("HTTP/1.".utf8)
+    private static let notHTTP = StreamError.proxy("not an HTTP proxy")
+
+    /// The wish to be connected to a host, whose name the proxy resolves; nil where `host` is not 1 to 255 printable
+    /// ASCII characters: anything else could end the line and begin another.
+    static func request(host: String, port: UInt16) -> [UInt8]? {
+        guard (1...255).contains(host.utf8.count), host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            return nil
+        }
+        let authority = "\(Endpoint.tcp(host: host, port: port))"
+        return Array("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n\r\n".utf8)
+    }
+
+    /// Looks at the first line of an answer, without its end.
+    /// - Throws: ``StreamError/proxy(_:)`` unless it says success (2xx): the status and its reason, in printable ASCII.
+    static func check(statusLine line: [UInt8]) throws(StreamError) {
+        // HTTP/1.1 200 Connection established
+        // 0      7 9   12
+        guard line.count >= 12, line.starts(with: version), isDigit(line[7]), line[8] == UInt8(ascii: " "),
+            line[9..<12].allSatisfy(isDigit), line.count == 12 || line[12] == UInt8(ascii: " ")
+        else { throw notHTTP }
+        guard line[9] == UInt8(ascii: "2") else {
+            let refusal = line[9...].filter { (0x20...0x7E).contains($0) }.prefix(longestRefusal)
+            throw .proxy(String(decoding: refusal, as: UTF8.self))
+        }
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+
+    /// A proxy's answer as it comes. A byte at a time, since what follows the empty line belongs to the tunnel. Header
+    /// fields are only counted: after a success even those that speak of a body mean nothing (RFC 9110 §9.3.6).
+    struct Answer {
+        private var line: [UInt8] = []
+        private var length = 0
+        private var lines = 0
+
+        /// Takes the next byte.
+        /// - Returns: whether that was the answer's last: the tunnel stands.
+        /// - Throws: ``StreamError/proxy(_:)`` where the proxy refuses or does not speak HTTP/1, which shows before
+        ///   the line is complete; ``StreamError/tooLong``.
+        mutating func isComplete(after byte: UInt8) throws(StreamError) -> Bool {
+            length += 1
+            guard length <= HTTPConnect.largestAnswer else { throw .tooLong }
+            guard byte == UInt8(ascii: "\n") else {
+                line.append(byte)
+                let version = HTTPConnect.version
+                if lines == 0, line.count <= version.count, !version.starts(with: line) { throw HTTPConnect.notHTTP }
+                return false
+            }
+            lines += 1
+            guard lines <= HTTPConnect.mostLines else { throw .tooLong }
+            if line.last == UInt8(ascii: "\r") { line.removeLast() }
+            defer { line.removeAll(keepingCapacity: true) }
+            if lines == 1 {
+                try HTTPConnect.check(statusLine: line)
+                return false
+            }
+            return line.isEmpty
+        }
+    }
+}
+
+extension StreamReader {
+    /// Asks the HTTP proxy at the other end to connect on to `host`.
+    /// - Throws: ``StreamError``: the proxy's answer, or the stream's own end.
+    func negotiateHTTPConnect(
+        host: String, port: UInt16, isolation: isolated (any Actor)? = #isolation
+    ) async throws(StreamError) {
+        guard let request = HTTPConnect.request(host: host, port: port) else {
+            throw .proxy("the host name is not 1 to 255 printable ASCII characters")
+        }
+        stream.write(request)
+        var answer = HTTPConnect.Answer()
+        while true {
+            let byte = try await read(exactly: 1)[0]
+            if try answer.isComplete(after: byte) { return }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import HTTP2
+
+/// What can happen to a request instead of an answer, and what the node makes of it (RFC 9113 §5.4, §6.8, §8.7).
+public enum TransportEvent: String, CaseIterable, Sendable {
+    /// There is no connection and none could be made: DNS, TCP, the proxy, TLS.
+    case unreachable
+    /// All connections were full until the request's time was over.
+    case noPlace = "no-place"
+    /// REFUSED_STREAM.
+    case refusedStream = "refused-stream"
+    /// Above GOAWAY's last stream.
+    case goAway = "go-away"
+    /// The connection ended before the request was sent.
+    case lostBeforeSent = "lost-before-sent"
+    /// The connection ended, or was found dead, after the request was sent.
+    case connectionLost = "connection-lost"
+    /// Another RST_STREAM than REFUSED_STREAM.
+    case reset
+    /// No answer in time.
+    case timedOut = "timed-out"
+    /// An answer larger than any that is documented.
+    case responseTooLarge = "response-too-large"
+
+    /// The table's row.
+    public var ruling: Ruling {
+        switch self {
+        case .unreachable: .unavailable(seconds: 30)
+        case .noPlace: .unavailable(seconds: 5)
+        case .refusedStream, .goAway, .lostBeforeSent: .notProcessed
+        case .connectionLost, .reset, .responseTooLarge: .fateUnknown
+        // The connection may be the cause: the next request takes another.
+        case .timedOut: .fateUnknown.with(\.connection, .left)
+        }
+    }
+
+    /// Which event a failure is.
+    public init(_ failure: RequestFailure) {
+        self =
+            switch failure {
+            case .notProcessed(.unreachable), .fateUnknown(.unreachable): .unreachable
+            case .notProcessed(.timedOut): .noPlace
+            case .notProcessed(.reset): .refusedStream
+            case .notProcessed(.goAway), .fateUnknown(.goAway): .goAway
+            case .notProcessed(.connectionLost): .lostBeforeSent
+            case .fateUnknown(.connectionLost): .connectionLost
+            case .fateUnknown(.reset): .reset
+            case .fateUnknown(.timedOut): .timedOut
+            case .notProcessed(.responseTooLarge), .fateUnknown(.responseTooLarge): .responseTooLarge
+            }
+    }
+}
+
+extension RequestFailure {
+    /// What the node makes of a request without an answer.
+    var verdict: Verdict {
+        let event = TransportEvent(self)
+        var verdict = event.ruling.verdict(answer: event.rawValue)
+        switch cause {
+        case .unreachable(let reason), .connectionLost(let reason): verdict.detail = reason
+        case .reset(let code): verdict.detail = "HTTP/2 error code \(code)"
+        case .timedOut, .goAway, .responseTooLarge: break
+        }
+        return verdict
+    }
+}

@@ -1,0 +1,172 @@
+import EventLoop
+import HTTP2
+
+/// What a push service says to a request, and whom that rings.
+struct PushAnswer {
+    var response: Response
+    /// nil where nothing is delivered.
+    var delivered: ReceivedNotification?
+}
+
+/// A push service as it would be without faults.
+protocol PushService: AnyObject {
+    /// The path of requests for access tokens; nil where there are none.
+    var tokenPath: String? { get }
+    /// How many different provider tokens it has been shown.
+    var providerTokensSeen: Int { get }
+    /// Judges a request.
+    /// - Parameter clientName: the common name of the client's certificate.
+    func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer
+    /// An error in the service's own form, whatever the request is.
+    func refusal(_ error: Faults.ErrorAnswer, of request: ServerRequest) -> Response
+}
+
+/// A push service behind HTTP/2 that does wrong what its ``Faults`` say, and knows which answers were lost by that.
+final class FaultyService: RequestHandler {
+    /// A request that has been judged and whose answer has not gone out.
+    private struct Outstanding {
+        let delivered: ReceivedNotification?
+        let timer: Timer?
+    }
+
+    /// What is known of a connection.
+    private struct Record {
+        var requests = 0
+        /// The highest stream whose request has got its fate.
+        var highestProcessed: Int32 = 0
+        var outstanding: [Int32: Outstanding] = [:]
+        var recent = RecentAnswers()
+    }
+
+    private let service: any PushService
+    private let registry: DeviceRegistry
+    private let loop: EventLoop
+    private let now: () -> Int64
+    private var random: SplitMix64
+    private var records: [ObjectIdentifier: Record] = [:]
+    /// What is done wrong from now on.
+    var faults = Faults()
+    /// How many requests have come, those for access tokens included.
+    private(set) var requests = 0
+
+    /// - Parameters:
+    ///   - seed: of what is left to chance.
+    ///   - now: the service's clock: Unix time in seconds.
+    init(
+        _ service: any PushService, registry: DeviceRegistry, loop: EventLoop, seed: UInt64,
+        now: @escaping () -> Int64
+    ) {
+        self.service = service
+        self.registry = registry
+        self.loop = loop
+        self.now = now
+        random = SplitMix64(seed: seed)
+    }
+
+    /// How many different provider tokens the service has been shown.
+    var providerTokensSeen: Int { service.providerTokensSeen }
+
+    /// Drops a connection where it stands. What was answered on it a moment ago may not have arrived.
+    func abort(_ connection: ServerConnection) {
+        for notification in records[ObjectIdentifier(connection)]?.recent.recent(at: .now) ?? [] {
+            registry.lose(notification)
+        }
+        connection.close()
+    }
+
+    // MARK: RequestHandler
+
+    func handle(_ request: ServerRequest, on connection: ServerConnection) {
+        requests += 1
+        let key = ObjectIdentifier(connection)
+        let ordinal = (records[key]?.requests ?? 0) + 1
+        let processed = records[key]?.highestProcessed ?? 0
+        records[key, default: Record()].requests = ordinal
+        let plan = faults.plan(forRequest: ordinal, isForToken: isForToken(request), using: &random)
+        if plan.saysGoAway, !connection.isGoingAway {
+            let last = faults.lastStream(newest: connection.newestStream, processed: processed)
+            connection.goAway(lastStream: last)
+            guard request.stream <= last else { return }
+        }
+        records[key]?.highestProcessed = max(processed, request.stream)
+        perform(plan.fate, of: request, on: connection)
+    }
+
+    func streamClosed(_ stream: Int32, code: UInt32, on connection: ServerConnection) {
+        let key = ObjectIdentifier(connection)
+        guard let delivered = records[key]?.outstanding.removeValue(forKey: stream)?.delivered else { return }
+        if code == 0 {
+            records[key]?.recent.append(delivered, at: .now)
+        } else {
+            registry.lose(delivered)
+        }
+    }
+
+    func connectionEnded(_ connection: ServerConnection) {
+        guard let record = records.removeValue(forKey: ObjectIdentifier(connection)) else { return }
+        for outstanding in record.outstanding.values {
+            if let delivered = outstanding.delivered { registry.lose(delivered) }
+        }
+    }
+
+    // MARK: Fates
+
+    private func isForToken(_ request: ServerRequest) -> Bool {
+        guard let tokenPath = service.tokenPath, let path = request.headers[":path"] else { return false }
+        return path.elementsEqual(tokenPath.utf8)
+    }
+
+    private func perform(_ fate: FaultPlan.Fate, of request: ServerRequest, on connection: ServerConnection) {
+        switch fate {
+        case .answered(let time):
+            let answer = process(request, on: connection)
+            respond(to: request.stream, answer, after: time, on: connection)
+        case .refused(let error, let time):
+            let answer = PushAnswer(response: service.refusal(error, of: request))
+            respond(to: request.stream, answer, after: time, on: connection)
+        case .stalled:
+            processUnanswered(request, on: connection)
+        case .reset(let code, let isProcessed):
+            if isProcessed { processUnanswered(request, on: connection) }
+            connection.reset(request.stream, code: code)
+        case .closed(let isProcessed):
+            if isProcessed { processUnanswered(request, on: connection) }
+            abort(connection)
+        }
+    }
+
+    private func process(_ request: ServerRequest, on connection: ServerConnection) -> PushAnswer {
+        let answer = service.answer(request, clientName: connection.clientCommonName)
+        if let delivered = answer.delivered { registry.deliver(delivered) }
+        return answer
+    }
+
+    private func processUnanswered(_ request: ServerRequest, on connection: ServerConnection) {
+        if let delivered = process(request, on: connection).delivered { registry.lose(delivered) }
+    }
+
+    private func respond(
+        to stream: Int32, _ answer: PushAnswer, after time: Duration, on connection: ServerConnection
+    ) {
+        let delivered = registry.tellsLost ? answer.delivered : nil
+        var timer: Timer?
+        if time > .zero {
+            timer = Timer(on: loop) { [unowned self, weak connection] in
+                if let connection { send(answer.response, to: stream, on: connection) }
+            }
+            timer?.start(after: time)
+        }
+        // Until its stream is closed: only then has the answer gone out.
+        if delivered != nil || timer != nil {
+            records[ObjectIdentifier(connection)]?.outstanding[stream] = Outstanding(
+                delivered: delivered, timer: timer)
+        }
+        if timer == nil { send(answer.response, to: stream, on: connection) }
+    }
+
+    private func send(_ response: Response, to stream: Int32, on connection: ServerConnection) {
+        var response = response
+        response.headers.append("date", HTTPDate.text(now() &+ faults.dateSkew))
+        connection.respond(to: stream, response)
+    }
+}

@@ -1,0 +1,25 @@
+extension Configuration {
+    /// This configuration with what can change while the node runs taken from another.
+    func reloaded(from new: Configuration) -> Configuration {
+        var merged = new
+        merged.state = state
+        merged.logFormat = logFormat
+        merged.listen = listen
+        merged.spool = spool
+        merged.limits.replayWindow = limits.replayWindow
+        merged.limits.replayEntries = limits.replayEntries
+        return merged
+    }
+
+    /// The keys whose new values count from the next start on.
+    func keysThatNeedARestart(comparedTo old: Configuration) -> [String] {
+        var keys: [String] = []
+        if state != old.state { keys.append("node.state") }
+        if logFormat != old.logFormat { keys.append("node.log_format") }
+        if listen != old.listen { keys.append("listen") }
+        if spool != old.spool { keys.append("spool") }
+        if limits.replayWindow != old.limits.replayWindow { keys.append("limits.replay_window") }
+        if limits.replayEntries != old.limits.replayEntries { keys.append("limits.replay_entries") }
+        return keys
+    }
+}

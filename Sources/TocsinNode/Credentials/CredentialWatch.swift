@@ -1,0 +1,27 @@
+import EventLoop
+
+/// Notices that a credential file has been written anew, so that a new certificate or key needs no restart.
+struct CredentialWatch {
+    /// How often the files are looked at.
+    static let interval = Duration.seconds(10)
+
+    private var versions: [String: FileVersion?] = [:]
+
+    /// Watches files as they are now.
+    init(_ files: [String] = []) {
+        for file in files { versions[file] = FileVersion(of: file) }
+    }
+
+    /// Whether one of them has changed since this was last asked.
+    mutating func hasChanged() -> Bool {
+        var isChanged = false
+        for (file, version) in versions {
+            let present = FileVersion(of: file)
+            if present != version {
+                versions[file] = present
+                isChanged = true
+            }
+        }
+        return isChanged
+    }
+}

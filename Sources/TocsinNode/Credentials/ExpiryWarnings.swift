@@ -1,0 +1,35 @@
+/// When the operator is warned that a certificate ends: 30, 7 and 1 days before, and when it has ended. Each once.
+struct ExpiryWarnings {
+    /// How near the end is.
+    enum Nearness: Int, Comparable {
+        case month = 30
+        case week = 7
+        case day = 1
+        case ended = 0
+
+        static func < (one: Self, other: Self) -> Bool { one.rawValue > other.rawValue }
+
+        init?(secondsLeft: Int64) {
+            switch secondsLeft {
+            case ...0: self = .ended
+            case ...86_400: self = .day
+            case ...(7 * 86_400): self = .week
+            case ...(30 * 86_400): self = .month
+            default: return nil
+            }
+        }
+    }
+
+    private var given: [String: (end: Int64, nearness: Nearness)] = [:]
+
+    /// The warning that is due for this certificate, if one is.
+    /// - Parameters:
+    ///   - file: where it comes from.
+    ///   - end: its last moment, Unix time in seconds. Another end is another certificate.
+    mutating func due(for file: String, end: Int64, now: Int64) -> Nearness? {
+        guard let nearness = Nearness(secondsLeft: end - now) else { return nil }
+        if let last = given[file], last.end == end, last.nearness >= nearness { return nil }
+        given[file] = (end, nearness)
+        return nearness
+    }
+}

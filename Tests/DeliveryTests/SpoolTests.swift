@@ -1,0 +1,768 @@
+import Cryptography
+import Foundation
+import GRDB
+import Glibc
+import Synchronization
+import TNP
+import Testing
+
+@testable import Delivery
+
+// MARK: What is stored
+
+@Suite struct SpooledEnvelopeTests {
+    @Test(arguments: EnvelopeFormat.allCases)
+    func `an envelope of either format comes back with all its fields`(_ format: EnvelopeFormat) throws {
+        let envelope = try makeEnvelope(
+            app: "haveno", magic: .android, ttl: 77, priority: .considerate, sound: false, collapseID: "trade-1",
+            format: format)
+        let spooled = SpooledEnvelope(app: "haveno-ö", format: format, envelope: envelope, expires: 1_700_000_077)
+        let read = try #require(SpooledEnvelope(decoding: spooled.encoded))
+        #expect(read.app == "haveno-ö" && read.format == format && read.expires == 1_700_000_077)
+        expectSame(read.envelope, envelope)
+    }
+
+    @Test func `an envelope without options and without an app's name comes back`() throws {
+        let envelope = try makeEnvelope()
+        let spooled = SpooledEnvelope(app: "", format: .pipe, envelope: envelope, expires: .max)
+        let read = try #require(SpooledEnvelope(decoding: spooled.encoded))
+        #expect(read.app.isEmpty && read.expires == .max)
+        expectSame(read.envelope, envelope)
+    }
+
+    @Test func `bytes that are cut short or of another version are no envelope`() throws {
+        let encoded = try makeSpooled().encoded
+        for length in encoded.indices { #expect(SpooledEnvelope(decoding: Array(encoded.prefix(length))) == nil) }
+        for index in 0..<2 {
+            var other = encoded
+            other[index] = 200
+            #expect(SpooledEnvelope(decoding: other) == nil)
+        }
+    }
+
+    @Test func `fields that break the protocol's rules are no envelope`() throws {
+        var encoded = try SpooledEnvelope(
+            app: "bisq", format: .pipe, envelope: makeEnvelope(), expires: 1_700_000_000
+        ).encoded
+        // As of the sealed format, the iv would have to be 12 bytes.
+        encoded[1] = 1
+        #expect(SpooledEnvelope(decoding: encoded) == nil)
+    }
+
+    @Test func `outcomes come back`() {
+        let outcomes: [Outcome] = [
+            .delivered(id: "an-id"), .delivered(), .rejected(.badDeviceToken, text: "no such device"),
+            .gone(since: 1_700_000_000_000), .gone(since: nil), .retry(.nodeBusy, after: 1000),
+        ]
+        for outcome in outcomes { #expect(Outcome(spooled: outcome.spooled) == outcome) }
+        #expect(Outcome(spooled: []) == nil)
+        let encoded = Outcome.delivered(id: "an-id").spooled
+        #expect(Outcome(spooled: Array(encoded.prefix(7))) == nil)
+        #expect(Outcome(spooled: [9] + encoded.dropFirst()) == nil)
+    }
+
+    @Test func `a spooled envelope prints as redacted`() throws {
+        let spooled = try makeSpooled()
+        #expect("\(spooled)" == "<redacted>" && String(reflecting: spooled) == "<redacted>")
+    }
+}
+
+// MARK: When there is a transaction
+
+@Suite struct SpoolInboxTests {
+    private func finish(_ id: Int64) -> SpoolBatch.Finish {
+        SpoolBatch.Finish(id: id, digest: BLAKE2b.hash256([]), outcome: .delivered(), keepUntil: nil)
+    }
+
+    @Test func `what comes while a batch runs goes into the next one together`() {
+        var inbox = SpoolInbox()
+        var steps = [inbox.add(finish(1)), inbox.add(finish(2))]
+        #expect(steps == [.run, .wait])
+        var batch = inbox.takeBatch()
+        #expect(batch.finishes.map(\.id) == [1, 2])
+        steps = [inbox.add(finish(3)), inbox.add(finish(4)), inbox.add(finish(5))]
+        #expect(steps == [.wait, .wait, .wait])
+        var sequel = inbox.batchEnded(left: [])
+        #expect(sequel == SpoolInbox.Sequel(runs: true, pauses: false))
+        batch = inbox.takeBatch()
+        #expect(batch.finishes.map(\.id) == [3, 4, 5])
+        sequel = inbox.batchEnded(left: [])
+        #expect(sequel == SpoolInbox.Sequel(runs: false, pauses: false))
+        let step = inbox.add(finish(6))
+        #expect(step == .run)
+    }
+
+    @Test func `a batch is bounded`() {
+        var inbox = SpoolInbox()
+        for id in 0...Int64(SpoolInbox.largestBatch) { _ = inbox.add(finish(id)) }
+        let first = inbox.takeBatch()
+        #expect(first.finishes.count == SpoolInbox.largestBatch)
+        let sequel = inbox.batchEnded(left: [])
+        #expect(sequel.runs)
+        let second = inbox.takeBatch()
+        #expect(second.finishes.map(\.id) == [Int64(SpoolInbox.largestBatch)])
+    }
+
+    @Test func `finishes that failed come first again, after a pause`() {
+        var inbox = SpoolInbox()
+        _ = inbox.add(finish(1))
+        let left = inbox.takeBatch().finishes
+        var step = inbox.add(finish(2))
+        #expect(step == .wait)
+        var sequel = inbox.batchEnded(left: left)
+        #expect(sequel == SpoolInbox.Sequel(runs: false, pauses: true))
+        step = inbox.add(finish(3))
+        #expect(step == .wait)
+        var runs = inbox.pauseEnded()
+        #expect(runs)
+        let batch = inbox.takeBatch()
+        #expect(batch.finishes.map(\.id) == [1, 2, 3])
+        sequel = inbox.batchEnded(left: [])
+        #expect(sequel == SpoolInbox.Sequel(runs: false, pauses: false))
+        runs = inbox.pauseEnded()
+        #expect(!runs)
+    }
+
+    @Test func `a closed inbox takes nothing and starts nothing`() {
+        var inbox = SpoolInbox()
+        _ = inbox.add(finish(1))
+        let closed = [inbox.close(), inbox.close()]
+        #expect(closed == [true, false])
+        let step = inbox.add(finish(2))
+        #expect(step == .refused)
+        let left = inbox.takeBatch().finishes
+        let sequel = inbox.batchEnded(left: left)
+        #expect(sequel == SpoolInbox.Sequel(runs: false, pauses: false))
+        let runs = inbox.pauseEnded()
+        #expect(!inbox.isEmpty && !runs)
+    }
+}
+
+// MARK: The spool
+
+@Suite struct SpoolTests {
+    private let place: Place
+
+    init() throws { place = try Place() }
+
+    @Test func `what was stored is there after the spool was closed, in its order`() async throws {
+        var spool = try place.open()
+        let envelopes = try (0..<20).map { _ in try makeSpooled() }
+        var ids: [Int64] = []
+        for envelope in envelopes { ids.append(try await newID(of: spool.store(envelope))) }
+        #expect(spool.count == 20)
+        let bytes = spool.bytes
+        await spool.close()
+
+        spool = try place.open()
+        #expect(spool.count == 20 && spool.bytes == bytes)
+        let index = try await spool.index()
+        #expect(index == zip(ids, envelopes).map { Spool.Entry(id: $0, expires: $1.expires) })
+        let loaded = try await spool.load(ids)
+        #expect(loaded.map(\.id) == ids)
+        for (row, envelope) in zip(loaded, envelopes) {
+            #expect(row.envelope.app == envelope.app)
+            expectSame(row.envelope.envelope, envelope.envelope)
+        }
+        let one = try await spool.load([ids[3], 1_000_000])
+        #expect(one.map(\.id) == [ids[3]])
+        await spool.close()
+    }
+
+    @Test func `what was finished is not there any more, and its id is not used again`() async throws {
+        var spool = try place.open()
+        let envelope = try makeSpooled()
+        let first = try await newID(of: spool.store(envelope))
+        spool.finish(id: first, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: nil)
+        await spool.close()
+
+        spool = try place.open()
+        #expect(spool.count == 0 && spool.bytes == 0)
+        let index = try await spool.index()
+        #expect(index.isEmpty)
+        let second = try await newID(of: spool.store(envelope))
+        #expect(second > first)
+        await spool.close()
+    }
+
+    @Test func `the same envelope is stored once`() async throws {
+        let spool = try place.open()
+        let envelope = try makeSpooled()
+        let results = await place.storeAtOnce([SpooledEnvelope](repeating: envelope, count: 10), in: spool)
+        let index = try await spool.index()
+        let id = try #require(index.first?.id)
+        #expect(results.filter { $0 == .stored(id: id) }.count == 1)
+        #expect(results.filter { $0 == .alreadyStored(id: id) }.count == 9)
+        let later = await spool.store(envelope)
+        #expect(later == .alreadyStored(id: id))
+        #expect(spool.count == 1)
+        await spool.close()
+    }
+
+    @Test func `an outcome is remembered until its time, across a restart`() async throws {
+        var spool = try place.open()
+        let envelope = try makeSpooled()
+        let id = try await newID(of: spool.store(envelope))
+        let outcome = Outcome.delivered(id: "an-id")
+        spool.finish(
+            id: id, digest: envelope.envelope.digest, outcome: outcome, keepUntil: place.clock.now + 60)
+        await spool.close()
+
+        spool = try place.open()
+        var result = await spool.store(envelope)
+        #expect(result == .alreadyFinal(outcome))
+        // A second outcome does not replace the first.
+        spool.finish(
+            id: id, digest: envelope.envelope.digest, outcome: .gone(since: nil), keepUntil: place.clock.now + 60)
+        place.clock.advance(by: 59)
+        result = await spool.store(envelope)
+        #expect(result == .alreadyFinal(outcome))
+        place.clock.advance(by: 1)
+        _ = try await newID(of: spool.store(envelope))
+        #expect(spool.bytes == place.size(of: envelope))
+        await spool.close()
+    }
+
+    @Test func `outcomes of the past are forgotten by and by`() async throws {
+        let spool = try place.open()
+        for _ in 0..<20 {
+            let envelope = try makeSpooled()
+            let id = try await newID(of: spool.store(envelope))
+            spool.finish(
+                id: id, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: place.clock.now + 60)
+        }
+        try await eventually { spool.count == 0 }
+        #expect(spool.bytes > 0)
+        place.clock.advance(by: 60)
+        let last = try makeSpooled()
+        _ = try await newID(of: spool.store(last))
+        #expect(spool.bytes == place.size(of: last))
+        await spool.close()
+    }
+
+    @Test func `many envelopes at once share few transactions`() async throws {
+        let spool = try place.open()
+        let envelopes = try (0..<1000).map { _ in try makeSpooled() }
+        let before = spool.transactions.load(ordering: .relaxed)
+        let results = await place.storeAtOnce(envelopes, in: spool)
+        let ids = Set(try results.map { try newID(of: $0) })
+        #expect(ids.count == 1000 && spool.count == 1000)
+        // How many depends on the machine; one each would be 1000.
+        #expect(spool.transactions.load(ordering: .relaxed) - before < 500)
+        let index = try await spool.index()
+        #expect(Set(index.map(\.id)) == ids)
+        await spool.close()
+    }
+
+    @Test func `a full spool gives up what has expired first, and then says so`() async throws {
+        let expired = Expired()
+        let lifetimes: [Int64] = [10, 10, 1000, 1000, 1000, 1000]
+        let envelopes = try lifetimes.map { try makeSpooled(expires: place.clock.now + $0) }
+        let spool = try place.open(maxBytes: 3 * place.size(of: envelopes[0])) { expired.append($0) }
+        var ids: [Int64] = []
+        for envelope in envelopes.prefix(3) { ids.append(try await newID(of: spool.store(envelope))) }
+        var result = await spool.store(envelopes[3])
+        #expect(result == .full)
+        result = await spool.store(envelopes[0])
+        #expect(result == .alreadyStored(id: ids[0]))
+        #expect(spool.count == 3)
+
+        place.clock.advance(by: 10)
+        _ = try await newID(of: spool.store(envelopes[3]))
+        _ = try await newID(of: spool.store(envelopes[4]))
+        result = await spool.store(envelopes[5])
+        #expect(result == .full)
+        let first = Set(ids.prefix(2))
+        try await eventually { expired.ids == first }
+        #expect(spool.count == 3 && spool.bytes == 3 * place.size(of: envelopes[0]))
+
+        spool.finish(id: ids[2], digest: envelopes[2].envelope.digest, outcome: .delivered(), keepUntil: nil)
+        // What was removed already may be finished, too.
+        spool.finish(id: ids[0], digest: envelopes[0].envelope.digest, outcome: .delivered(), keepUntil: nil)
+        try await eventually { spool.count == 2 }
+        _ = try await newID(of: spool.store(envelopes[5]))
+        await spool.close()
+    }
+
+    @Test func `a closed spool answers and takes nothing`() async throws {
+        let spool = try place.open()
+        let envelope = try makeSpooled()
+        let first = try await newID(of: spool.store(envelope))
+        await spool.close()
+        await spool.close()
+        let result = await spool.store(envelope)
+        #expect(result == .failed("the spool is closed"))
+        spool.finish(id: first, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: nil)
+        await #expect(throws: SpoolError.self) { try await spool.index() }
+    }
+
+    // MARK: Crashes
+
+    @Test func `after a crash everything is there whose storing was answered`() async throws {
+        let spool = try place.open()
+        let envelopes = try (0..<50).map { _ in try makeSpooled() }
+        var ids: [Int64] = []
+        for envelope in envelopes { ids.append(try await newID(of: spool.store(envelope))) }
+        spool.finish(id: ids[0], digest: envelopes[0].envelope.digest, outcome: .delivered(), keepUntil: nil)
+        try await eventually { spool.count == 49 }
+        // What a disk holds at this moment, but for SQLite's shared memory and the lock.
+        let copy = try Place()
+        defer { withExtendedLifetime(copy) {} }
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: place.path + suffix, toPath: copy.path + suffix)
+        }
+        try FileManager.default.copyItem(atPath: place.keyFile, toPath: copy.keyFile)
+        let recovered = try copy.open()
+        let rows = try await recovered.load(ids)
+        #expect(rows.map(\.id) == Array(ids.dropFirst()))
+        for (row, envelope) in zip(rows, envelopes.dropFirst()) {
+            expectSame(row.envelope.envelope, envelope.envelope)
+        }
+        await recovered.close()
+        await spool.close()
+    }
+
+    // MARK: What the disk shows
+
+    @Test func `nothing of an envelope can be read on the disk, open or closed`() async throws {
+        let spool = try place.open()
+        let envelopes = try (0..<5).map { _ in try makeSpooled(app: "an-app-of-this-name") }
+        for envelope in envelopes {
+            let id = try await newID(of: spool.store(envelope))
+            if id.isMultiple(of: 2) {
+                spool.finish(
+                    id: id, digest: envelope.envelope.digest, outcome: .delivered(id: "the-id-of-apple"),
+                    keepUntil: place.clock.now + 60)
+            }
+        }
+        try await eventually { spool.count == 3 }
+        func expectUnreadable() throws {
+            for file in try place.files() {
+                let data = try Data(contentsOf: URL(fileURLWithPath: file))
+                for envelope in envelopes.map(\.envelope) {
+                    for secret in [
+                        Array(envelope.deviceToken), Hex.decode(envelope.deviceToken) ?? [], Array(envelope.iv),
+                        Array(envelope.ciphertext), envelope.digest.prefix(8),
+                        Array(Hex.encode(envelope.digest.prefix(8)).utf8),
+                    ] { #expect(data.range(of: Data(secret)) == nil) }
+                }
+                #expect(data.range(of: Data("an-app-of-this-name".utf8)) == nil)
+                #expect(data.range(of: Data("the-id-of-apple".utf8)) == nil)
+            }
+        }
+        try expectUnreadable()
+        await spool.close()
+        try expectUnreadable()
+    }
+
+    @Test func `all files are for their owner only, also where they were not`() async throws {
+        var spool = try place.open()
+        _ = try await newID(of: spool.store(makeSpooled()))
+        let files = try place.files()
+        #expect(files.count == 5)
+        var permissions = try place.permissions()
+        #expect(permissions == [0o600])
+        await spool.close()
+        chmod(place.path, 0o644)
+        spool = try place.open()
+        _ = try await newID(of: spool.store(makeSpooled()))
+        permissions = try place.permissions()
+        #expect(permissions == [0o600])
+        await spool.close()
+    }
+
+    @Test func `a row that was tampered with is dropped and counted, and the others go on`() async throws {
+        let spool = try place.open()
+        var ids: [Int64] = []
+        for _ in 0..<6 { ids.append(try await newID(of: spool.store(makeSpooled()))) }
+        let rows = ids
+        let other = try DatabaseQueue(path: place.path)
+        try await other.write { db in
+            try db.execute(sql: "UPDATE envelope SET sealed = zeroblob(100) WHERE id = ?", arguments: [rows[0]])
+            try db.execute(sql: "UPDATE envelope SET expires = expires + 1 WHERE id = ?", arguments: [rows[1]])
+            try db.execute(
+                sql: "UPDATE envelope SET sealed = (SELECT sealed FROM envelope WHERE id = ?) WHERE id = ?",
+                arguments: [rows[3], rows[2]])
+            try db.execute(sql: "UPDATE envelope SET sealed = x'' WHERE id = ?", arguments: [rows[4]])
+        }
+        try other.close()
+        let loaded = try await spool.load(ids)
+        #expect(loaded.map(\.id) == [ids[3], ids[5]])
+        #expect(spool.dropped == 4 && spool.count == 2)
+        let index = try await spool.index()
+        #expect(index.map(\.id) == [ids[3], ids[5]])
+        await spool.close()
+    }
+
+    @Test func `an outcome that was tampered with does not stand in the way`() async throws {
+        let spool = try place.open()
+        let envelope = try makeSpooled()
+        let id = try await newID(of: spool.store(envelope))
+        spool.finish(
+            id: id, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: place.clock.now + 60)
+        try await eventually { spool.count == 0 }
+        let other = try DatabaseQueue(path: place.path)
+        try await other.write { db in try db.execute(sql: "UPDATE outcome SET until = until + 1000") }
+        try other.close()
+        _ = try await newID(of: spool.store(envelope))
+        await spool.close()
+    }
+
+    // MARK: Files that are refused
+
+    @Test func `a spool in use is refused`() async throws {
+        let spool = try place.open()
+        #expect(place.refusal() == .inUse(file: place.path))
+        await spool.close()
+        #expect(place.refusal() == nil)
+    }
+
+    @Test func `an empty file is a new spool`() async throws {
+        try Data().write(to: URL(fileURLWithPath: place.path))
+        let spool = try place.open()
+        _ = try await newID(of: spool.store(makeSpooled()))
+        await spool.close()
+    }
+
+    @Test func `a key that was made before is used for a new spool`() async throws {
+        let key = Data(SecureRandom.bytes(32))
+        try place.writeKey(key)
+        try await place.fill(1)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: place.keyFile)) == key)
+    }
+
+    @Test func `a spool without its key is refused, and no other key is made`() async throws {
+        try await place.fill(1)
+        try FileManager.default.removeItem(atPath: place.keyFile)
+        let refusal = try #require(place.refusal())
+        #expect(refusal == .keyMissing(file: place.keyFile, spool: place.path))
+        #expect(refusal.description.contains("cannot be opened without the key \(place.keyFile)"))
+        #expect(!FileManager.default.fileExists(atPath: place.keyFile))
+    }
+
+    @Test func `the key of another spool is refused`() async throws {
+        try await place.fill(1)
+        try FileManager.default.removeItem(atPath: place.keyFile)
+        try place.writeKey(Data(SecureRandom.bytes(32)))
+        #expect(place.refusal() == .wrongKey(file: place.keyFile, spool: place.path))
+    }
+
+    @Test(arguments: [0, 31, 33, 64])
+    func `a key of another length is refused`(_ length: Int) throws {
+        try place.writeKey(Data(SecureRandom.bytes(length)))
+        #expect(place.refusal() == .keyLength(file: place.keyFile, bytes: length))
+    }
+
+    @Test(arguments: [0o640, 0o604, 0o644] as [mode_t])
+    func `a key that others may read is refused, with the command that helps`(_ permissions: mode_t) async throws {
+        try await place.fill(1)
+        chmod(place.keyFile, permissions)
+        let refusal = try #require(place.refusal())
+        #expect(refusal == .keyReadableByOthers(file: place.keyFile))
+        #expect(refusal.description.contains("chmod 600 \(place.keyFile)"))
+    }
+
+    @Test func `a file that was torn is refused, wherever it was`() async throws {
+        try await place.fill(200)
+        let whole = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        let pages = whole.count / 4096
+        try #require(pages > 10)
+        let damages: [(inout Data) -> Void] = [
+            { $0.overwrite(0, 4096) },
+            { $0.overwrite(100, 3996) },
+            { $0.overwrite(pages / 2 * 4096, 4096) },
+            { $0 = $0.prefix(pages / 2 * 4096) },
+            { $0 = $0.prefix(100) },
+            { $0 = Data(SecureRandom.bytes(50_000)) },
+        ]
+        for damage in damages {
+            var torn = whole
+            damage(&torn)
+            try torn.write(to: URL(fileURLWithPath: place.path))
+            #expect(place.refusal() == .damaged(file: place.path))
+        }
+        try whole.write(to: URL(fileURLWithPath: place.path))
+        #expect(place.refusal() == nil)
+    }
+
+    @Test func `a text file is refused, also where there is no key`() throws {
+        try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: place.path))
+        let refusal = try #require(place.refusal())
+        #expect(refusal == .damaged(file: place.path))
+        #expect(refusal.description.contains(place.path))
+        #expect(!FileManager.default.fileExists(atPath: place.keyFile))
+    }
+
+    @Test(arguments: ["PRAGMA application_id = 252006674", "CREATE TABLE bookmark (url TEXT)"])
+    func `a database of another program is refused and left as it is`(_ sql: String) async throws {
+        let other = try DatabaseQueue(path: place.path)
+        try await other.writeWithoutTransaction { db in try db.execute(sql: sql) }
+        try other.close()
+        let before = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        #expect(place.refusal() == .foreign(file: place.path))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: place.path)) == before)
+    }
+
+    @Test func `a spool of a newer version is refused`() async throws {
+        try await place.fill(1)
+        let other = try DatabaseQueue(path: place.path)
+        try await other.write { db in
+            try db.execute(sql: "INSERT INTO grdb_migrations (identifier) VALUES ('1000')")
+        }
+        try other.close()
+        #expect(place.refusal() == .newer(file: place.path))
+    }
+
+    @Test func `a directory that is not there is named`() throws {
+        #expect(throws: SpoolError.unusable(file: "/nowhere/spool.lock", reason: "No such file or directory")) {
+            try Spool.open(at: "/nowhere/spool", keyFile: place.keyFile, maxBytes: 1 << 20)
+        }
+    }
+
+    @Test func `every refusal says what, where and what to do`() {
+        let errors: [SpoolError] = [
+            .inUse(file: "/f"), .keyMissing(file: "/k", spool: "/f"), .keyReadableByOthers(file: "/f"),
+            .keyLength(file: "/f", bytes: 3), .wrongKey(file: "/k", spool: "/f"), .damaged(file: "/f"),
+            .foreign(file: "/f"), .newer(file: "/f"), .unusable(file: "/f", reason: "r"),
+        ]
+        for error in errors {
+            #expect(error.description.contains("/f") && error.description.contains(";"))
+        }
+    }
+
+    // MARK: A full disk
+
+    @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
+    func `a disk that is full costs nothing but the storing, and what was finished meanwhile stays so`() async throws {
+        let disk = try SmallDisk(kilobytes: 2048)
+        let there = try Place(in: disk.path)
+        defer { withExtendedLifetime((disk, there)) {} }
+        let spool = try there.open(reserve: 0)
+        try disk.occupy(kilobytes: 1024)
+        var envelopes: [Int64: SpooledEnvelope] = [:]
+        var failure = ""
+        for _ in 0..<5000 {
+            let envelope = try makeSpooled()
+            let result = await spool.store(envelope)
+            if case .failed(let reason) = result {
+                failure = reason
+                break
+            }
+            envelopes[try newID(of: result)] = envelope
+        }
+        #expect(failure.contains("full"))
+        #expect(spool.count == envelopes.count)
+        let finished = try #require(envelopes.first)
+        spool.finish(id: finished.key, digest: finished.value.envelope.digest, outcome: .delivered(), keepUntil: nil)
+        envelopes[finished.key] = nil
+        let waiting = Set(envelopes.keys)
+        let loaded = try await spool.load(Array(waiting))
+        #expect(loaded.count == waiting.count)
+
+        try disk.free()
+        try await eventually { spool.count == waiting.count }
+        let last = try await newID(of: spool.store(makeSpooled()))
+        await spool.close()
+
+        let again = try there.open(reserve: 0)
+        let index = try await again.index()
+        #expect(Set(index.map(\.id)) == waiting.union([last]))
+        await again.close()
+    }
+
+    @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
+    func `a disk that is nearly full counts as a full spool, which can still be emptied`() async throws {
+        let disk = try SmallDisk(kilobytes: 4096)
+        let there = try Place(in: disk.path)
+        defer { withExtendedLifetime((disk, there)) {} }
+        let spool = try there.open(reserve: 2 << 20)
+        let envelope = try makeSpooled()
+        let first = try await newID(of: spool.store(envelope))
+        try disk.occupy(kilobytes: 2048)
+        var result = try await spool.store(makeSpooled())
+        #expect(result == .full)
+        spool.finish(
+            id: first, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: there.clock.now + 60)
+        try await eventually { spool.count == 0 }
+        result = await spool.store(envelope)
+        #expect(result == .alreadyFinal(.delivered()))
+        try disk.free()
+        _ = try await newID(of: spool.store(makeSpooled()))
+        await spool.close()
+    }
+}
+
+// MARK: Helpers
+
+private func makeEnvelope(
+    app: String = "", magic: Magic = .iOS, ttl: UInt32 = Envelope.longestTTL,
+    priority: DeliveryPriority = .immediate, sound: Bool = true, collapseID: String? = nil,
+    format: EnvelopeFormat = .pipe
+) throws -> Envelope {
+    let iv = format == .pipe ? Array(Hex.encode(SecureRandom.bytes(8)).utf8) : SecureRandom.bytes(12)
+    return try Envelope(
+        app: Array(app.utf8)[...], magic: magic, deviceToken: Array(Hex.encode(SecureRandom.bytes(32)).utf8)[...],
+        iv: iv[...], ciphertext: SecureRandom.bytes(512)[...], ttl: ttl, priority: priority, sound: sound,
+        collapseID: collapseID.map { Array($0.utf8)[...] }, format: format)
+}
+
+private func makeSpooled(app: String = "bisq", expires: Int64 = 1_700_003_600) throws -> SpooledEnvelope {
+    SpooledEnvelope(app: app, format: .pipe, envelope: try makeEnvelope(), expires: expires)
+}
+
+private func expectSame(_ one: Envelope, _ other: Envelope) {
+    #expect(one.digest == other.digest)
+    #expect(one.app == other.app && one.magic == other.magic && one.deviceToken == other.deviceToken)
+    #expect(one.iv == other.iv && one.ciphertext == other.ciphertext)
+    #expect(one.ttl == other.ttl && one.priority == other.priority && one.sound == other.sound)
+    #expect(one.collapseID == other.collapseID)
+}
+
+/// The id under which an envelope was newly stored.
+private func newID(of result: StoreResult) throws -> Int64 {
+    guard case .stored(let id) = result else { throw NotStored(result: result) }
+    return id
+}
+
+private struct NotStored: Error {
+    let result: StoreResult
+}
+
+private struct TooSlow: Error {}
+
+/// Waits for what a transaction that nobody waits for brings.
+private func eventually(_ isTrue: () -> Bool) async throws {
+    for _ in 0..<10_000 {
+        if isTrue() { return }
+        try await Task.sleep(for: .milliseconds(1))
+    }
+    throw TooSlow()
+}
+
+private final class TestClock: Sendable {
+    private let time = Atomic<Int64>(1_700_000_000)
+
+    var now: Int64 { time.load(ordering: .relaxed) }
+    func advance(by seconds: Int64) { time.wrappingAdd(seconds, ordering: .relaxed) }
+}
+
+/// What a spool reported as expired.
+private final class Expired: Sendable {
+    private let found = Mutex<Set<Int64>>([])
+
+    var ids: Set<Int64> { found.withLock { $0 } }
+    func append(_ ids: [Int64]) { found.withLock { $0.formUnion(ids) } }
+}
+
+/// A directory for one spool and its key, gone with the test.
+private final class Place: Sendable {
+    let directory: String
+    let clock = TestClock()
+    var path: String { directory + "/spool" }
+    var keyFile: String { directory + "/spool.key" }
+
+    init(in parent: String = NSTemporaryDirectory()) throws {
+        directory = "\(parent)/tocsin-spool-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+    func open(
+        maxBytes: Int = 1 << 30, reserve: Int = 0, onExpired: @escaping Spool.ExpiryObserver = { _ in }
+    ) throws(SpoolError) -> Spool {
+        let clock = self.clock
+        return try Spool.open(
+            at: path, keyFile: keyFile, maxBytes: maxBytes, reserve: reserve, now: { clock.now }, onExpired: onExpired)
+    }
+
+    /// Why the spool cannot be opened; nil where it can.
+    func refusal() -> SpoolError? {
+        do {
+            _ = try open()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Makes a spool with so many envelopes.
+    func fill(_ count: Int) async throws {
+        let spool = try open()
+        for _ in 0..<count { _ = try await newID(of: spool.store(makeSpooled())) }
+        await spool.close()
+    }
+
+    func writeKey(_ key: Data) throws {
+        try key.write(to: URL(fileURLWithPath: keyFile))
+        chmod(keyFile, 0o600)
+    }
+
+    /// What an envelope counts for.
+    func size(of envelope: SpooledEnvelope) -> Int {
+        envelope.encoded.count + SealedBox.overhead + SpoolTransaction.rowOverhead
+    }
+
+    func files() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: directory).map { directory + "/" + $0 }
+    }
+
+    /// The permissions of all files, each once.
+    func permissions() throws -> Set<mode_t> {
+        var found: Set<mode_t> = []
+        for file in try files() {
+            var status = stat()
+            let result = stat(file, &status)
+            try #require(result == 0)
+            found.insert(status.st_mode & 0o777)
+        }
+        return found
+    }
+
+    /// Stores all of them concurrently.
+    func storeAtOnce(_ envelopes: [SpooledEnvelope], in spool: Spool) async -> [StoreResult] {
+        await withTaskGroup(of: StoreResult.self) { group in
+            for envelope in envelopes { group.addTask { await spool.store(envelope) } }
+            var results: [StoreResult] = []
+            for await result in group { results.append(result) }
+            return results
+        }
+    }
+}
+
+/// A file system in memory that is full soon.
+private final class SmallDisk: Sendable {
+    let path: String
+
+    static let canBeMade: Bool = (try? SmallDisk(kilobytes: 64)) != nil
+
+    struct NotMounted: Error {}
+
+    init(kilobytes: Int) throws {
+        let path = "\(NSTemporaryDirectory())/tocsin-disk-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        guard mount("tmpfs", path, "tmpfs", 0, "size=\(kilobytes)k") == 0 else {
+            try? FileManager.default.removeItem(atPath: path)
+            throw NotMounted()
+        }
+        self.path = path
+    }
+
+    deinit {
+        umount(path)
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    func occupy(kilobytes: Int) throws {
+        try Data(count: kilobytes * 1024).write(to: URL(fileURLWithPath: path + "/ballast"))
+    }
+
+    func free() throws { try FileManager.default.removeItem(atPath: path + "/ballast") }
+}
+
+extension Data {
+    /// Overwrites `count` bytes from `start` on.
+    fileprivate mutating func overwrite(_ start: Int, _ count: Int) {
+        replaceSubrange(start..<start + count, with: [UInt8](repeating: 0xFF, count: count))
+    }
+}

@@ -1,0 +1,375 @@
+import Foundation
+import Simulator
+import Testing
+
+@testable import EventLoop
+
+private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
+private let tinyproxy = "/usr/bin/tinyproxy"
+
+/// A proxy that waits for a whole request, says what it is told to, and keeps what it was asked.
+private final class ScriptedProxy: ByteStreamHandler {
+    private(set) var listener: Listener!
+    private(set) var asked: [UInt8] = []
+    private let answer: [UInt8]
+    private let closes: Bool
+    private var stream: ByteStream?
+
+    init(answering answer: [UInt8], thenCloses closes: Bool, on loop: EventLoop) throws {
+        self.answer = answer
+        self.closes = closes
+        listener = try Listener(anywhere, on: loop) { [unowned self] stream in
+            stream.handler = self
+            self.stream = stream
+        }
+    }
+
+    func stream(_ stream: ByteStream, received bytes: RawSpan) {
+        bytes.withUnsafeBytes { asked += $0 }
+        guard asked.suffix(4).elementsEqual("\r\n\r\n".utf8) else { return }
+        if !answer.isEmpty { stream.write(answer) }
+        if closes { stream.finish() }
+    }
+
+    func stream(_ stream: ByteStream, ended reason: StreamError) {}
+}
+
+/// Says back what it hears.
+private final class Echo: ByteStreamHandler {
+    private(set) var listener: Listener!
+    private var streams: [ByteStream] = []
+
+    init(on loop: EventLoop) throws {
+        listener = try Listener(anywhere, on: loop) { [unowned self] stream in
+            stream.handler = self
+            streams.append(stream)
+        }
+    }
+
+    func stream(_ stream: ByteStream, received bytes: RawSpan) { stream.write(bytes) }
+    func stream(_ stream: ByteStream, ended reason: StreamError) {}
+}
+
+@Suite struct HTTPConnectTests {
+    private let loop = EventLoop(name: "test")
+
+    /// Dials through a proxy that gives this answer.
+    /// - Returns: what the proxy was asked, and the first bytes of the tunnel.
+    private func run(
+        _ answer: String, thenCloses: Bool = false, hearing count: Int = 0, host: String = "example.org"
+    ) async throws -> (asked: String, heard: String) {
+        try await LoopDomain(loop).run { domain in
+            let proxy = try ScriptedProxy(answering: Array(answer.utf8), thenCloses: thenCloses, on: domain.loop)
+            let stream = try await domain.loop.dial(
+                .tcp(host: host, port: 443), through: .http(proxy.listener.endpoint), timeout: .seconds(5))
+            let heard = try await StreamReader(stream).read(exactly: count)
+            return (String(decoding: proxy.asked, as: UTF8.self), String(decoding: heard, as: UTF8.self))
+        }
+    }
+
+    // MARK: Over a socket
+
+    @Test func `the host's name goes to the proxy as it is`() async throws {
+        let asked = try await run("HTTP/1.1 200 OK\r\n\r\n").asked
+        #expect(asked == "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n")
+    }
+
+    @Test func `an IPv6 address goes in brackets`() async throws {
+        let asked = try await run("HTTP/1.1 200 OK\r\n\r\n", host: "2001:db8::1").asked
+        #expect(asked == "CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\n\r\n")
+    }
+
+    @Test func `what comes right after the proxy's answer is not lost`() async throws {
+        let answer = "HTTP/1.0 200 Connection established\r\nProxy-Agent: test\r\n\r\nfirst\r\n\r\nwords"
+        #expect(try await run(answer, hearing: 14).heard == "first\r\n\r\nwords")
+    }
+
+    @Test func `the tunnel's first bytes may be more than the answer may be`() async throws {
+        let words = String(repeating: "w", count: 3 * HTTPConnect.largestAnswer)
+        #expect(try await run("HTTP/1.1 200 OK\r\n\r\n" + words, hearing: words.utf8.count).heard == words)
+    }
+
+    @Test(arguments: [
+        "403 Forbidden", "407 Proxy Authentication Required", "503 Service Unavailable", "302 Found", "101 Switching",
+    ])
+    func `a refusal is passed on with its status and reason`(_ refusal: String) async {
+        await #expect(throws: StreamError.proxy(refusal)) {
+            _ = try await run("HTTP/1.1 \(refusal)\r\nContent-Length: 2\r\n\r\nno", thenCloses: true)
+        }
+    }
+
+    @Test(arguments: [
+        "rubbish\r\n\r\n", "\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 2\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n",
+        "HTTP/1.1  200 OK\r\n\r\n", "HTTP/2.0 200 OK\r\n\r\n", "SSH-2.0-OpenSSH\r\n",
+        // HTTP/2: the client's preface, and a server's SETTINGS, in which no line ever ends.
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\0\0\u{6}\u{4}\0\0\0\0\0\0\u{3}\0\0\0d",
+        // A TLS alert: it wants to be spoken to in TLS.
+        "\u{15}\u{3}\u{3}\0\u{2}\u{2}F",
+    ])
+    func `something that is no HTTP proxy is told apart`(_ answer: String) async {
+        await #expect(throws: StreamError.proxy("not an HTTP proxy")) { _ = try await run(answer) }
+    }
+
+    @Test func `a header without end is cut off, in one line and in many`() async {
+        let line = "HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: HTTPConnect.largestAnswer)
+        await #expect(throws: StreamError.tooLong) { _ = try await run(line) }
+        let lines = "HTTP/1.1 200 OK\r\n" + String(repeating: "X: x\r\n", count: HTTPConnect.mostLines)
+        await #expect(throws: StreamError.tooLong) { _ = try await run(lines) }
+    }
+
+    @Test(arguments: ["", "HTTP/1.1 20", "HTTP/1.1 200 OK\r\nProxy-Agent: te", "HTTP/1.1 200 OK\r\n"])
+    func `an end in the middle of the answer is an end`(_ answer: String) async {
+        await #expect(throws: StreamError.closed) { _ = try await run(answer, thenCloses: true) }
+    }
+
+    @Test func `a host that would write lines of its own is not asked for`() async {
+        for host in ["", "a b", "a\r\nX: y", "b\u{FC}cher.example", String(repeating: "x", count: 256)] {
+            await #expect(throws: StreamError.self, "\(host)") {
+                _ = try await run("HTTP/1.1 200 OK\r\n\r\n", host: host)
+            }
+            #expect(HTTPConnect.request(host: host, port: 443) == nil)
+        }
+    }
+
+    // MARK: The answer alone
+
+    /// How many bytes of `text` the answer takes; nil where it goes on.
+    private func length(ofAnswer text: String) throws -> Int? {
+        var answer = HTTPConnect.Answer()
+        var count = 0
+        for byte in text.utf8 {
+            count += 1
+            if try answer.isComplete(after: byte) { return count }
+        }
+        return nil
+    }
+
+    @Test(arguments: [
+        "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 Connection established\r\n\r\n", "HTTP/1.1 204\r\n\r\n",
+        "HTTP/1.1 299 \r\n\r\n", "HTTP/1.1 200 OK\n\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nA: b\r\n\r\n",
+    ])
+    func `every success ends with the first empty line`(_ text: String) throws {
+        #expect(try length(ofAnswer: text + "tunnel\r\n\r\n") == text.utf8.count)
+        #expect(try length(ofAnswer: String(text.dropLast())) == nil)
+    }
+
+    @Test func `the bounds are exact`() throws {
+        let most = "HTTP/1.1 200 OK\r\n" + String(repeating: "A:b\r\n", count: HTTPConnect.mostLines - 2) + "\r\n"
+        #expect(try length(ofAnswer: most) == most.utf8.count)
+        let ends = "HTTP/1.1 200 OK\r\nX: \r\n\r\n".utf8.count
+        let largest =
+            "HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: HTTPConnect.largestAnswer - ends) + "\r\n\r\n"
+        #expect(try length(ofAnswer: largest) == HTTPConnect.largestAnswer)
+    }
+
+    @Test func `a refusal is passed on in printable ASCII and at most 100 bytes`() {
+        #expect(throws: StreamError.proxy("502 a[31mb")) {
+            _ = try length(ofAnswer: "HTTP/1.1 502 a\u{1B}[31m\u{7}\tb\u{202E}\u{E9}\r\n")
+        }
+        let long = String(repeating: "y", count: 500)
+        #expect(throws: StreamError.proxy("502 " + String(long.prefix(96)))) {
+            _ = try length(ofAnswer: "HTTP/1.1 502 \(long)\r\n")
+        }
+        #expect(throws: StreamError.proxy("403")) { _ = try length(ofAnswer: "HTTP/1.1 403\r\n") }
+    }
+
+    // MARK: The real thing
+
+    @Test(.enabled(if: FileManager.default.fileExists(atPath: tinyproxy)))
+    func `tinyproxy tunnels to the port it allows and refuses another`() async throws {
+        let directory = URL.temporaryDirectory.appending(path: "tocsin-tinyproxy-\(UUID().uuidString.prefix(8))").path()
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        try await LoopDomain(loop).run { domain in
+            let echo = try Echo(on: domain.loop)
+            // A port that was free a moment ago.
+            let proxy = try Listener(anywhere, on: domain.loop) { _ in }.endpoint
+            guard case .tcp(_, let echoPort) = echo.listener.endpoint, case .tcp(_, let proxyPort) = proxy else {
+                return
+            }
+            let configuration = """
+                Port \(proxyPort)
+                Listen 127.0.0.1
+                Timeout 60
+                MaxClients 10
+                LogFile "\(directory)/log"
+                ConnectPort \(echoPort)
+
+                """
+            try Data(configuration.utf8).write(to: URL(filePath: "\(directory)/tinyproxy.conf"))
+            let process = ChildProcess(tinyproxy, ["-d", "-c", "\(directory)/tinyproxy.conf"])
+            // The proxy finds the name out; until it is up, nobody answers.
+            let target = Endpoint.tcp(host: "localhost", port: echoPort)
+            var tunnel: ByteStream?
+            for _ in 0..<100 where tunnel == nil {
+                tunnel = try? await domain.loop.dial(target, through: .http(proxy), timeout: .seconds(5))
+                if tunnel == nil { await domain.loop.sleep(for: .milliseconds(100)) }
+            }
+            var heard: [UInt8]?
+            let words = [UInt8]((0..<50_000).map { UInt8($0 % 251) })
+            if let tunnel {
+                let reader = StreamReader(tunnel)
+                tunnel.write(words)
+                heard = try? await reader.read(exactly: words.count)
+                tunnel.close()
+            }
+            let isEchoed = heard == words
+            #expect(isEchoed)
+            let refusal = await #expect(throws: StreamError.self) {
+                _ = try await domain.loop.dial(
+                    .tcp(host: "localhost", port: 1), through: .http(proxy), timeout: .seconds(5), isolation: domain)
+            }
+            #expect(refusal.map { "\($0)".hasPrefix("the proxy says: 403 ") } == true)
+            await process.end()
+            withExtendedLifetime(echo) {}
+        }
+    }
+}
+
+@Suite struct ProxyTests {
+    private let label = SOCKS5.Credentials(user: "a", password: "b")
+
+    @Test func `proxies are read as people write them`() {
+        let local = Endpoint.tcp(host: "127.0.0.1", port: 9050)
+        #expect(Proxy(url: "socks5://127.0.0.1:9050") == .socks5(local, nil))
+        #expect(Proxy(url: "socks5h://127.0.0.1:9050", credentials: label) == .socks5(local, label))
+        #expect(
+            Proxy(url: "http://proxy.example.org:3128", credentials: label)
+                == .http(.tcp(host: "proxy.example.org", port: 3128)))
+        #expect(Proxy(url: "HTTP://[::1]:8080") == .http(.tcp(host: "::1", port: 8080)))
+    }
+
+    @Test(arguments: [
+        "", "127.0.0.1:9050", "http:127.0.0.1:8080", "http:/127.0.0.1:8080", "://127.0.0.1:8080",
+        "https://127.0.0.1:8080", "socks4://127.0.0.1:9050", "http://", "http://127.0.0.1",
+        "http://127.0.0.1:", "http://:8080", "http://127.0.0.1:0", "http://127.0.0.1:65536", "http://127.0.0.1:+80",
+        "http://::1:8080", "http://user:password@127.0.0.1:8080", "http://user@127.0.0.1:8080",
+        "socks5://user:password@127.0.0.1:9050", "http://127.0.0.1:8080/", "http://127.0.0.1:8080/path",
+        "http://127.0.0.1:8080?query", "http://127.0.0.1?query:8080", "http://127.0.0.1:8080#part",
+        "http://unix:proxy", "socks5://unix:/run/tor/socks", "http://a b:8080", "http://b\u{FC}cher.example:8080",
+        "http://a%40b:8080", "http://http://a:80",
+    ])
+    func `anything else is refused, logins, paths and queries above all`(_ url: String) {
+        #expect(Proxy(url: url, credentials: label) == nil)
+    }
+}
+
+@Suite struct ResolverTests {
+    private let loop = EventLoop(name: "test")
+
+    private func addresses(_ hosts: [String]) -> [SocketAddress] {
+        hosts.compactMap { SocketAddress(numericHost: $0, port: 443) }
+    }
+
+    /// The last number of each address, marked with its family.
+    private func names(_ addresses: [SocketAddress]) -> [String] {
+        addresses.map {
+            switch $0 {
+            case .ipv4(let address): "4-\(UInt32(bigEndian: address.sin_addr.s_addr) & 255)"
+            case .ipv6(let address): withUnsafeBytes(of: address.sin6_addr) { "6-\($0[15])" }
+            case .unix: "unix"
+            }
+        }
+    }
+
+    /// Numbers that look random and are the same every time (SplitMix64).
+    private struct Seeded: RandomNumberGenerator {
+        var state: UInt64
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var mixed = state
+            mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+            return mixed ^ (mixed >> 31)
+        }
+    }
+
+    private struct Weak {
+        weak var value: Resolver?
+    }
+
+    @Test func `addresses of a family come in every order, and families stay in their places`() {
+        let given = addresses(["10.0.0.1", "10.0.0.2", "::1", "::2", "10.0.0.3"])
+        #expect(given.count == 5)
+        var generator = Seeded(state: 1)
+        var orders: Set<[String]> = []
+        for _ in 0..<500 {
+            let spread = names(given.spread(using: &generator))
+            orders.insert(spread)
+            let families = spread.map { String($0.prefix(1)) }
+            #expect(families == ["4", "4", "6", "6", "4"])
+            #expect(spread.sorted() == ["4-1", "4-2", "4-3", "6-1", "6-2"])
+        }
+        // 3! orders of the one family, times 2! of the other.
+        #expect(orders.count == 12)
+    }
+
+    @Test func `every address is the first one as often as any other`() {
+        let given = addresses((1...4).map { "10.0.0.\($0)" })
+        var generator = Seeded(state: 2)
+        var first: [String: Int] = [:]
+        for _ in 0..<4000 { first[names(given.spread(using: &generator))[0], default: 0] += 1 }
+        #expect(first.count == 4)
+        #expect(first.values.allSatisfy { (850...1150).contains($0) })
+    }
+
+    @Test func `none and one stay as they are`() {
+        var generator = Seeded(state: 3)
+        let none = addresses([]).spread(using: &generator)
+        #expect(none.isEmpty)
+        let one = names(addresses(["::7"]).spread(using: &generator))
+        #expect(one == ["6-7"])
+    }
+
+    @Test func `a file that is written, replaced, removed or made anew is a change`() throws {
+        let directory = URL.temporaryDirectory.appending(path: "tocsin-names-\(UUID().uuidString.prefix(8))")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let servers = directory.appending(path: "resolv.conf")
+        let hosts = directory.appending(path: "hosts")
+        func settings() -> NameSettings { NameSettings(resolvConf: servers.path(), hosts: hosts.path()) }
+
+        let neither = settings()
+        #expect(settings() == neither)
+        try Data("nameserver 10.0.0.1\n".utf8).write(to: servers)
+        let one = settings()
+        #expect(one != neither)
+        #expect(settings() == one)
+        try Data("10.0.0.9 name\n".utf8).write(to: hosts)
+        let both = settings()
+        #expect(both != one)
+
+        // As long as before, under another inode, as editors and resolvconf do it.
+        try Data("nameserver 10.0.0.2\n".utf8).write(to: servers, options: .atomic)
+        let replaced = settings()
+        #expect(replaced != both)
+        // The same inode and size, at another time.
+        try FileManager.default.setAttributes(
+            [.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)], ofItemAtPath: servers.path())
+        let touched = settings()
+        #expect(touched != replaced)
+        #expect(settings() == touched)
+        try FileManager.default.removeItem(at: servers)
+        #expect(settings() != touched)
+    }
+
+    @Test func `a resolver lives on until the settings change, and then goes`() async throws {
+        try await LoopDomain(loop).run { domain in
+            let loop = domain.loop
+            let nowhere = NameSettings(resolvConf: "/nonexistent", hosts: "/nonexistent")
+            loop.resolver = Resolver(on: loop.base, settings: nowhere)
+            let old = Weak(value: loop.resolver)
+            let wasThere = old.value != nil
+            #expect(wasThere)
+            _ = try await loop.resolve("localhost", port: 1)
+            let isGone = old.value == nil
+            #expect(isGone)
+            let new = loop.resolver
+            let isOfNow = new?.settings == NameSettings()
+            #expect(isOfNow)
+            _ = try await loop.resolve("localhost", port: 1)
+            let isTheSame = loop.resolver === new
+            #expect(isTheSame)
+        }
+    }
+}

@@ -1,0 +1,748 @@
+import Cryptography
+import EventLoop
+import FoundationEssentials
+import HTTP2
+import Synchronization
+import TNP
+import Testing
+
+@testable import Simulator
+
+/// Faults that differ from none in what `change` says.
+private func faulty(_ change: (inout Faults) -> Void) -> Faults {
+    var faults = Faults()
+    change(&faults)
+    return faults
+}
+
+/// Unix times in seconds, and how HTTP writes them.
+private let dates: [(Int64, String)] = [
+    (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"), (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+    (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"), (1_700_000_000, "Tue, 14 Nov 2023 22:13:20 GMT"),
+    (253_402_300_799, "Fri, 31 Dec 9999 23:59:59 GMT"), (Int64.max, "Fri, 31 Dec 9999 23:59:59 GMT"),
+    (-1, "Thu, 01 Jan 1970 00:00:00 GMT"),
+]
+
+/// What is decided for each request, without any I/O.
+@Suite struct FaultPlanTests {
+    private func plans(
+        _ faults: Faults, count: Int = 2000, isForToken: Bool = false, seed: UInt64 = 1
+    ) -> [FaultPlan] {
+        var random = SplitMix64(seed: seed)
+        return (1...count).map { faults.plan(forRequest: $0, isForToken: isForToken, using: &random) }
+    }
+
+    @Test func `without faults every request is answered at once`() {
+        let good = FaultPlan(saysGoAway: false, fate: .answered(after: .zero))
+        for isForToken in [false, true] { #expect(plans(Faults(), isForToken: isForToken).allSatisfy { $0 == good }) }
+    }
+
+    @Test func `the same seed decides the same, another something else`() {
+        let wrong = faulty {
+            $0.resetPerMille = 300
+            $0.closePerMille = 100
+            $0.latency = .exponential(mean: 50)
+            $0.errors = [Faults.ErrorAnswer(perMille: 200, status: 500)]
+        }
+        #expect(plans(wrong, seed: 7) == plans(wrong, seed: 7))
+        #expect(plans(wrong, seed: 7) != plans(wrong, seed: 8))
+    }
+
+    @Test func `the random numbers are those of SplitMix64`() {
+        var random = SplitMix64(seed: 1_234_567)
+        let numbers = (0..<5).map { _ in random.next() }
+        #expect(
+            numbers == [
+                6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423,
+                4_593_380_528_125_082_431, 16_408_922_859_458_223_821,
+            ])
+    }
+
+    @Test func `GOAWAY is said at every Nth request of a connection`() {
+        let said = plans(faulty { $0.goAwayEvery = 5 }, count: 12).map(\.saysGoAway)
+        #expect(said.indices.filter { said[$0] } == [4, 9])
+        #expect(plans(faulty { $0.goAwayEvery = 1 }, count: 3).allSatisfy { $0.saysGoAway })
+        #expect(!plans(faulty { $0.goAwayEvery = 0 }, count: 3).contains { $0.saysGoAway })
+    }
+
+    @Test func `an honest GOAWAY takes the newest stream, an early one a few less but all that were processed`() {
+        #expect(Faults().lastStream(newest: 21, processed: 5) == 21)
+        let early = faulty { $0.goAwayIsEarly = true }
+        #expect(early.lastStream(newest: 21, processed: 5) == 15)
+        #expect(early.lastStream(newest: 21, processed: 15) == 15)
+        #expect(early.lastStream(newest: 21, processed: 19) == 19)
+        #expect(early.lastStream(newest: 1, processed: 0) == 0)
+    }
+
+    @Test func `REFUSED_STREAM is never processed, other codes in half of the cases`() {
+        func processed(_ code: UInt32) -> Int {
+            plans(
+                faulty {
+                    $0.resetPerMille = 1000
+                    $0.resetCodes = [code]
+                }
+            ).count { $0.fate == .reset(code: code, isProcessed: true) }
+        }
+        #expect(processed(7) == 0)
+        for code: UInt32 in [2, 8, 11] { #expect((900...1100).contains(processed(code))) }
+    }
+
+    @Test func `each code has its turn, and without codes nothing is reset`() {
+        func codes(_ codes: [UInt32]) -> Set<UInt32> {
+            let all = plans(
+                faulty {
+                    $0.resetPerMille = 1000
+                    $0.resetCodes = codes
+                })
+            return Set(
+                all.compactMap { plan -> UInt32? in
+                    if case .reset(let code, _) = plan.fate { code } else { nil }
+                })
+        }
+        #expect(codes(Faults.usualResetCodes) == [2, 7, 8, 11])
+        #expect(codes([8]) == [8])
+        #expect(codes([]) == [])
+    }
+
+    @Test func `shares are per mille`() {
+        let closed = plans(faulty { $0.closePerMille = 100 }, count: 10_000).count {
+            if case .closed = $0.fate { true } else { false }
+        }
+        #expect((850...1150).contains(closed))
+        let ended = plans(faulty { $0.closePerMille = 1000 })
+        #expect((900...1100).contains(ended.count { $0.fate == .closed(isProcessed: true) }))
+        #expect((900...1100).contains(ended.count { $0.fate == .closed(isProcessed: false) }))
+    }
+
+    @Test func `errors share the requests among them and spare those for tokens`() {
+        let unavailable = Faults.ErrorAnswer(perMille: 300, status: 503, retryAfter: 30)
+        let failed = Faults.ErrorAnswer(perMille: 700, status: 500)
+        let wrong = faulty { $0.errors = [unavailable, failed] }
+        let found = plans(wrong)
+        #expect((500...700).contains(found.count { $0.fate == .refused(unavailable, after: .zero) }))
+        #expect((1300...1500).contains(found.count { $0.fate == .refused(failed, after: .zero) }))
+        #expect(plans(wrong, isForToken: true).allSatisfy { $0.fate == .answered(after: .zero) })
+        let some = plans(faulty { $0.errors = [Faults.ErrorAnswer(perMille: 100, status: 429)] })
+        #expect((1700...1900).contains(some.count { $0.fate == .answered(after: .zero) }))
+    }
+
+    @Test func `a token endpoint that is down refuses requests for tokens only`() {
+        let wrong = faulty { $0.tokenEndpointIsDown = true }
+        #expect(plans(wrong).allSatisfy { $0.fate == .answered(after: .zero) })
+        let refused = FaultPlan.Fate.refused(Faults.ErrorAnswer(perMille: 1000, status: 503), after: .zero)
+        #expect(plans(wrong, isForToken: true).allSatisfy { $0.fate == refused })
+    }
+
+    @Test func `a stall keeps even errors back, but not resets and ends`() {
+        let stalled = plans(
+            faulty {
+                $0.stalls = true
+                $0.errors = [Faults.ErrorAnswer(perMille: 1000, status: 500)]
+            })
+        #expect(stalled.allSatisfy { $0.fate == .stalled })
+        let reset = plans(
+            faulty {
+                $0.stalls = true
+                $0.resetPerMille = 1000
+                $0.resetCodes = [7]
+            })
+        #expect(reset.allSatisfy { $0.fate == .reset(code: 7, isProcessed: false) })
+    }
+
+    @Test func `latency keeps to its distribution`() {
+        func draws(_ latency: Latency) -> [Duration] {
+            var random = SplitMix64(seed: 3)
+            return (0..<5000).map { _ in latency.draw(using: &random) }
+        }
+        #expect(draws(.none).allSatisfy { $0 == .zero })
+        #expect(draws(.fixed(7)).allSatisfy { $0 == .milliseconds(7) })
+        let uniform = draws(.uniform(10...20))
+        #expect(uniform.allSatisfy { $0 >= .milliseconds(10) && $0 <= .milliseconds(20) })
+        #expect(uniform.contains { $0 < .milliseconds(11) } && uniform.contains { $0 > .milliseconds(19) })
+        #expect(draws(.uniform(5...5)).allSatisfy { $0 == .milliseconds(5) })
+        let exponential = draws(.exponential(mean: 50))
+        #expect(exponential.allSatisfy { $0 >= .zero && $0 <= .milliseconds(500) })
+        let mean = exponential.reduce(Duration.zero, +) / 5000
+        #expect(mean > .milliseconds(46) && mean < .milliseconds(54))
+        #expect(draws(.exponential(mean: 0)).allSatisfy { $0 == .zero })
+    }
+
+    @Test(arguments: dates)
+    func `a date is written as HTTP wants it`(_ time: Int64, _ text: String) { #expect(HTTPDate.text(time) == text) }
+
+    @Test func `an answer counts as recent for one second`() {
+        func at(_ milliseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: milliseconds * 1_000_000) }
+        var answers = RecentAnswers()
+        for number in 0..<1000 { answers.append(notification("\(number)"), at: at(UInt64(number) * 10)) }
+        #expect(answers.recent(at: at(9990)).map(\.id) == (900..<1000).map { "\($0)" })
+        #expect(answers.recent(at: at(10_985)).map(\.id) == ["999"])
+        #expect(answers.recent(at: at(10_990)).isEmpty)
+    }
+
+    private func notification(_ id: String) -> ReceivedNotification {
+        ReceivedNotification(
+            platform: .apnsProduction, deviceToken: "", encrypted: "", alert: nil, hasSound: false, id: id,
+            collapseID: nil)
+    }
+}
+
+/// Lines that are none, and words of what is said to them.
+private let badLines: [(String, String)] = [
+    ("", "a platform"), ("apns", "apns-production, apns-development or fcm"), ("help", "apns-production"),
+    ("kill", "a platform and nothing else"), ("kill fcm now", "nothing else"), ("kill apple", "fcm was expected"),
+    ("restart", "a platform"), ("certificate fcm", "good, untrusted, expired, other-name"),
+    ("certificate fcm bad", "other-name"), ("certificate apple good", "fcm was expected"),
+    ("fcm slow", "goaway-every=, reset="), ("fcm stall=1", "stall, swallow"), ("fcm reset", "reset="),
+    ("fcm goaway-every=0", "from 1"), ("fcm goaway-every=5:late", "goaway-every=N:early"),
+    ("fcm goaway-every=", "nothing stands"), ("fcm reset=1001", "from 0 to 1000"),
+    ("fcm reset=-1", "from 0 to 1000"),
+    ("fcm reset=1:", "nothing stands"), ("fcm reset=1:7,", "nothing stands"), ("fcm reset=1:x", "'x' stands"),
+    ("fcm reset=1:7:8", "reset=PERMILLE[:CODE,...]"), ("fcm reset=1:4294967296", "from 0 to 4294967295"),
+    ("fcm close=1.5", "from 0 to 1000"), ("fcm streams=-1", "from 0"), ("fcm latency=50", "latency=fixed:MS"),
+    ("fcm latency=normal:50", "latency=exponential:MEAN"), ("fcm latency=uniform:9", "latency=uniform:LOW-HIGH"),
+    ("fcm latency=uniform:9-5", "from 9"), ("fcm latency=fixed:3600001", "to 3600000"),
+    ("fcm error=5", "error=PERMILLE:STATUS"), ("fcm error=5:200", "from 400 to 599"),
+    ("fcm error=5:500:not-a-word", "letters, digits and _"), ("fcm error=5:500:A:soon", "'soon' stands"),
+    ("fcm error=600:500 error=401:503", "1000 per mille at most"), ("fcm stall stall", "already named"),
+    ("fcm date-skew=tomorrow", "'tomorrow' stands"), ("fcm Stall", "stall, swallow"),
+]
+
+/// What may be said on the command line and on standard input.
+@Suite struct FaultLineTests {
+    @Test func `a platform alone clears its faults`() throws {
+        #expect(try FaultLine("apns-production") == .faults(.apnsProduction, Faults()))
+        #expect(try FaultLine("  apns-development ") == .faults(.apnsDevelopment, Faults()))
+        #expect(try FaultLine("fcm") == .faults(.fcm, Faults()))
+    }
+
+    @Test func `every fault has a word`() throws {
+        let line = """
+            apns-production goaway-every=500:early reset=10:7,8 close=3 streams=100 stall swallow \
+            latency=exponential:50 error=20:503:ServiceUnavailable:30 error=5:500 error=1:429::60 \
+            token-endpoint-down date-skew=-3600
+            """
+        let wanted = faulty {
+            $0.goAwayEvery = 500
+            $0.goAwayIsEarly = true
+            $0.resetPerMille = 10
+            $0.resetCodes = [7, 8]
+            $0.closePerMille = 3
+            $0.concurrentStreams = 100
+            $0.stalls = true
+            $0.swallows = true
+            $0.latency = .exponential(mean: 50)
+            $0.errors = [
+                Faults.ErrorAnswer(perMille: 20, status: 503, reason: "ServiceUnavailable", retryAfter: 30),
+                Faults.ErrorAnswer(perMille: 5, status: 500),
+                Faults.ErrorAnswer(perMille: 1, status: 429, retryAfter: 60),
+            ]
+            $0.tokenEndpointIsDown = true
+            $0.dateSkew = -3600
+        }
+        #expect(try FaultLine(line) == .faults(.apnsProduction, wanted))
+    }
+
+    @Test func `what is optional may be left out`() throws {
+        #expect(try FaultLine("fcm goaway-every=1") == .faults(.fcm, faulty { $0.goAwayEvery = 1 }))
+        #expect(try FaultLine("fcm reset=1000") == .faults(.fcm, faulty { $0.resetPerMille = 1000 }))
+        #expect(try FaultLine("fcm latency=fixed:0") == .faults(.fcm, faulty { $0.latency = .fixed(0) }))
+        #expect(try FaultLine("fcm latency=uniform:5-9") == .faults(.fcm, faulty { $0.latency = .uniform(5...9) }))
+        #expect(try FaultLine("fcm streams=0") == .faults(.fcm, faulty { $0.concurrentStreams = 0 }))
+    }
+
+    @Test func `what is done once has a word, too`() throws {
+        #expect(try FaultLine("kill fcm") == .kill(.fcm))
+        #expect(try FaultLine("restart apns-production") == .restart(.apnsProduction))
+        for kind in ServedCertificate.allCases {
+            #expect(
+                try FaultLine("certificate apns-development \(kind.rawValue)") == .certificate(.apnsDevelopment, kind))
+        }
+    }
+
+    @Test(arguments: badLines)
+    func `a bad line is answered with what was expected`(_ line: String, _ expected: String) throws {
+        let mistake = #expect(throws: FaultLine.Mistake.self) { try FaultLine(line) }
+        #expect(mistake?.description.contains(expected) == true, "\(mistake?.description ?? "no mistake")")
+    }
+
+    @Test func `the help names every word`() {
+        let words = [
+            "apns-production", "apns-development", "fcm", "kill", "restart", "certificate", "goaway-every=", "reset=",
+            "close=", "streams=", "stall", "swallow", "latency=", "error=", "token-endpoint-down", "date-skew=",
+        ]
+        for word in words { #expect(FaultLine.help.contains(word), "\(word)") }
+        for kind in ServedCertificate.allCases { #expect(FaultLine.help.contains(kind.rawValue)) }
+    }
+}
+
+/// What a client sees of each fault over real HTTP/2 and TLS.
+@Suite struct FaultTests {
+    @Test func `an honest GOAWAY loses nothing, and the next request takes another connection`() async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        try await stand.services.set(faulty { $0.goAwayEvery = 5 }, on: .apnsProduction)
+        let answers = await stand.attempts(8)
+        #expect(answers.allSatisfy { $0.status == 200 })
+        #expect(try await stand.attempt().get().status == 200)
+        #expect(await stand.services.received.count == 10)
+        #expect(await stand.services.connectionsAccepted(.apnsProduction) == 2)
+        #expect(await stand.services.requests(.apnsProduction) == 10)
+        await stand.stop()
+        #expect(stand.lost.isEmpty)
+    }
+
+    @Test func `an early GOAWAY names what was not processed, and that is true`() async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        try await stand.services.set(
+            faulty {
+                $0.goAwayEvery = 5
+                $0.goAwayIsEarly = true
+            }, on: .apnsProduction)
+        let answers = await stand.attempts(10)
+        let failures = answers.compactMap(\.failure)
+        #expect(!failures.isEmpty)
+        #expect(failures.allSatisfy { $0 == .notProcessed(.goAway) })
+        let answered = answers.count { $0.status == 200 }
+        #expect(await stand.services.received.count == 1 + answered)
+        #expect(answered + failures.count == 10)
+        await stand.stop()
+        #expect(stand.lost.isEmpty)
+    }
+
+    @Test func `a reset comes with its code, and those that were processed are told as lost`() async throws {
+        let stand = try await FaultStand.start()
+        try await stand.services.set(
+            faulty {
+                $0.resetPerMille = 1000
+                $0.resetCodes = [11]
+            }, on: .apnsProduction)
+        let answers = await stand.attempts(40)
+        #expect(answers.allSatisfy { $0.failure == .fateUnknown(.reset(code: 11)) })
+        let received = await stand.services.received.map(\.id)
+        #expect((1..<40).contains(received.count))
+        #expect(stand.lost == received)
+        await stand.stop()
+    }
+
+    @Test func `a refused stream was not processed`() async throws {
+        let stand = try await FaultStand.start()
+        try await stand.services.set(
+            faulty {
+                $0.resetPerMille = 1000
+                $0.resetCodes = [7]
+            }, on: .apnsProduction)
+        let answers = await stand.attempts(20)
+        #expect(answers.allSatisfy { $0.failure == .notProcessed(.reset(code: 7)) })
+        #expect(await stand.services.received.isEmpty)
+        #expect(stand.lost.isEmpty)
+        await stand.stop()
+    }
+
+    @Test func `SETTINGS cut the streams of a connection that is open, and restore them`() async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        func time(_ count: Int, _ faults: Faults) async throws -> Duration {
+            try await stand.services.set(faults, on: .apnsProduction)
+            // Until the client has read the SETTINGS.
+            await stand.pause(.milliseconds(50))
+            let start = MonotonicTime.now
+            #expect(await stand.attempts(count).allSatisfy { $0.status == 200 })
+            return .now - start
+        }
+        let one = try await time(
+            4,
+            faulty {
+                $0.concurrentStreams = 1
+                $0.latency = .fixed(50)
+            })
+        // Timers may be a little early.
+        #expect(one >= .milliseconds(160))
+        let many = try await time(12, faulty { $0.latency = .fixed(50) })
+        #expect(many >= .milliseconds(40) && many < .milliseconds(12 * 50))
+        #expect(await stand.services.connectionsAccepted(.apnsProduction) == 1)
+        await stand.stop()
+    }
+
+    @Test func `a stall takes and delivers, and the client's time runs out`() async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        try await stand.services.set(faulty { $0.stalls = true }, on: .apnsProduction)
+        let answer = await stand.attempt(timeout: .milliseconds(150))
+        #expect(answer.failure == .fateUnknown(.timedOut))
+        let received = await stand.services.received.map(\.id)
+        #expect(received.count == 2)
+        #expect(stand.lost == Array(received.dropFirst()))
+        await stand.stop()
+    }
+
+    @Test func `a black hole takes bytes and connections and says nothing, until it is lifted`() async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        try await stand.services.set(faulty { $0.swallows = true }, on: .apnsProduction)
+        let answer = await stand.attempt(timeout: .milliseconds(150))
+        #expect(answer.failure == .fateUnknown(.timedOut))
+        #expect(await stand.dial(timeout: .milliseconds(150)) == .timedOut)
+        #expect(await stand.services.received.count == 1)
+        #expect(await stand.services.connectionsAccepted(.apnsProduction) == 2)
+        try await stand.services.set(Faults(), on: .apnsProduction)
+        await stand.renewClient()
+        #expect(await stand.attempt().status == 200)
+        await stand.stop()
+        #expect(stand.lost.isEmpty)
+    }
+
+    @Test func `answers take the time that they are said to take`() async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        try await stand.services.set(faulty { $0.latency = .uniform(60...80) }, on: .apnsProduction)
+        let start = MonotonicTime.now
+        #expect(await stand.attempts(10).allSatisfy { $0.status == 200 })
+        // Timers may be a little early.
+        #expect(MonotonicTime.now - start >= .milliseconds(50))
+        await stand.stop()
+    }
+
+    @Test(arguments: [
+        (Faults.ErrorAnswer(perMille: 1000, status: 500), "InternalServerError"),
+        (Faults.ErrorAnswer(perMille: 1000, status: 503, retryAfter: 30), "ServiceUnavailable"),
+        (Faults.ErrorAnswer(perMille: 1000, status: 429, reason: "Enough"), "Enough"),
+    ])
+    func `an error says its reason and when to come back, and delivers nothing`(
+        _ error: Faults.ErrorAnswer, _ reason: String
+    ) async throws {
+        let stand = try await FaultStand.start()
+        try await stand.services.set(faulty { $0.errors = [error] }, on: .apnsProduction)
+        let response = try await stand.attempt().get()
+        #expect(response.status == error.status)
+        #expect(response.headers.text("retry-after") == error.retryAfter.map { String($0) })
+        #expect(String(decoding: response.body, as: UTF8.self) == "{\"reason\":\"\(reason)\"}")
+        #expect(await stand.services.received.isEmpty)
+        await stand.stop()
+    }
+
+    @Test func `a connection that is dropped leaves those on it without an answer, lost where they were processed`()
+        async throws
+    {
+        let stand = try await FaultStand.start()
+        try await stand.services.set(faulty { $0.closePerMille = 1000 }, on: .apnsProduction)
+        for _ in 0..<16 {
+            let failure = await stand.attempt().failure
+            guard case .fateUnknown(.connectionLost)? = failure else {
+                Issue.record("\(String(describing: failure))")
+                continue
+            }
+            await stand.renewClient()
+        }
+        let received = await stand.services.received.map(\.id)
+        #expect((1..<16).contains(received.count))
+        #expect(stand.lost == received)
+        #expect(await stand.services.connections(.apnsProduction) == 0)
+        await stand.stop()
+    }
+
+    @Test func `a stand-in that is killed comes back on the same port`() async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        #expect(await stand.services.connections(.apnsProduction) == 1)
+        await stand.services.kill(.apnsProduction)
+        #expect(await stand.services.connections(.apnsProduction) == 0)
+        await stand.pause(.milliseconds(50))
+        let failure = await stand.attempt().failure
+        guard case .notProcessed(.unreachable)? = failure else {
+            Issue.record("\(String(describing: failure))")
+            return
+        }
+        try await stand.services.restart(.apnsProduction)
+        await stand.renewClient()
+        #expect(await stand.attempt().status == 200)
+        #expect(await stand.services.connectionsAccepted(.apnsProduction) == 2)
+        await stand.stop()
+    }
+
+    @Test func `what was answered just before the end, or not yet, counts as lost`() async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        try await stand.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
+        async let pending = stand.attempts(3)
+        for _ in 0..<500 {
+            if await stand.services.received.count == 4 { break }
+            await stand.pause(.milliseconds(2))
+        }
+        #expect(stand.lost.isEmpty)
+        await stand.services.kill(.apnsProduction)
+        for answer in await pending {
+            guard case .fateUnknown(.connectionLost)? = answer.failure else {
+                Issue.record("\(String(describing: answer.failure))")
+                continue
+            }
+        }
+        let received = await stand.services.received.map(\.id)
+        #expect(received.count == 4)
+        #expect(stand.lost.sorted() == received.sorted())
+        await stand.stop()
+    }
+
+    @Test func `a request that the client gives up before its answer is lost`() async throws {
+        let stand = try await FaultStand.start()
+        try await stand.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
+        #expect(await stand.attempt(timeout: .milliseconds(150)).failure == .fateUnknown(.timedOut))
+        for _ in 0..<500 {
+            if !stand.lost.isEmpty { break }
+            await stand.pause(.milliseconds(2))
+        }
+        let received = await stand.services.received.map(\.id)
+        #expect(received.count == 1)
+        #expect(stand.lost == received)
+        await stand.stop()
+    }
+
+    @Test(arguments: [ServedCertificate.untrusted, .expired, .otherName])
+    func `a certificate that is wrong makes the stand-in unreachable for those who come`(
+        _ certificate: ServedCertificate
+    ) async throws {
+        let stand = try await FaultStand.start()
+        _ = try await stand.attempt().get()
+        try await stand.services.swapCertificate(of: .apnsProduction, to: certificate)
+        #expect(await stand.attempt().status == 200, "the connection that was open")
+        await stand.renewClient()
+        let failure = await stand.attempt().failure
+        guard case .notProcessed(.unreachable)? = failure else {
+            Issue.record("\(String(describing: failure))")
+            return
+        }
+        try await stand.services.swapCertificate(of: .apnsProduction, to: .good)
+        await stand.renewClient()
+        #expect(await stand.attempt().status == 200)
+        await stand.stop()
+    }
+
+    @Test func `a token endpoint that is down answers 503, and messages are still judged`() async throws {
+        let stand = try await FaultStand.start()
+        #expect(await stand.toGoogle("/token").status == 400)
+        try await stand.services.set(faulty { $0.tokenEndpointIsDown = true }, on: .fcm)
+        #expect(await stand.toGoogle("/token").status == 503)
+        #expect(await stand.toGoogle("/v1/projects/bisqnotifications/messages:send").status == 401)
+        #expect(await stand.services.requests(.fcm) == 3)
+        await stand.stop()
+    }
+
+    @Test func `an error of Google's is in Google's form`() async throws {
+        let stand = try await FaultStand.start()
+        let error = Faults.ErrorAnswer(perMille: 1000, status: 429, retryAfter: 61)
+        try await stand.services.set(faulty { $0.errors = [error] }, on: .fcm)
+        let response = try await stand.toGoogle("/v1/projects/bisqnotifications/messages:send").get()
+        #expect(response.status == 429)
+        #expect(response.headers.text("retry-after") == "61")
+        let words = JSONValue(response.body)?["error"]
+        #expect(words?["status"] == .string("RESOURCE_EXHAUSTED"))
+        #expect(String(decoding: response.body, as: UTF8.self).contains("\"errorCode\":\"QUOTA_EXCEEDED\""))
+        await stand.stop()
+    }
+
+    @Test func `the date is that of the stand-in's clock and its skew`() async throws {
+        let stand = try await FaultStand.start()
+        func isNow(_ response: Response, plus seconds: Int64) -> Bool {
+            let now = Int64(Date.now.timeIntervalSince1970) + seconds
+            return (now - 5...now + 1).contains { HTTPDate.text($0) == response.headers.text("date") }
+        }
+        let fromApple = try await stand.attempt().get()
+        let fromGoogle = try await stand.toGoogle("/token").get()
+        #expect(isNow(fromApple, plus: 0))
+        #expect(isNow(fromGoogle, plus: 0))
+        await stand.services.moveClock(by: 86_400)
+        try await stand.services.set(faulty { $0.dateSkew = -7200 }, on: .apnsProduction)
+        let skewed = try await stand.attempt().get()
+        let moved = try await stand.toGoogle("/token").get()
+        #expect(isNow(skewed, plus: 86_400 - 7200))
+        #expect(isNow(moved, plus: 86_400))
+        await stand.stop()
+    }
+
+    @Test func `provider tokens that are shown are counted once each`() async throws {
+        let stand = try await FaultStand.start(withCertificate: false)
+        let now = Int64(Date.now.timeIntervalSince1970)
+        let old = stand.bearer(issued: now - 1500)
+        let new = stand.bearer(issued: now)
+        for authorization in [old, old, new, new] {
+            #expect(await stand.attempt(authorization: authorization).status == 200)
+        }
+        #expect(await stand.services.providerTokensSeen(.apnsProduction) == 2)
+        #expect(await stand.attempt(authorization: stand.bearer(issued: now - 10)).status == 429)
+        #expect(await stand.services.providerTokensSeen(.apnsProduction) == 3)
+        #expect(await stand.services.providerTokensSeen(.apnsDevelopment) == 0)
+        await stand.stop()
+    }
+
+    @Test func `what comes need not be kept, and is told all the same`() async throws {
+        let stand = try await FaultStand.start()
+        let count = Counter()
+        await stand.services.observe { _ in count.value.withLock { $0 += 1 } }
+        await stand.services.setKeepsReceived(false)
+        #expect(await stand.attempts(5).allSatisfy { $0.status == 200 })
+        #expect(await stand.services.received.isEmpty)
+        #expect(count.value.withLock { $0 } == 5)
+        await stand.stop()
+    }
+
+    @Test func `a stand-in that does not run cannot be told anything`() async throws {
+        let services = SimulatedServices(
+            SimulatedServices.Options(directory: "/nonexistent"), on: EventLoop(name: "faults"))
+        await #expect(throws: SimulatedServices.SetUpError.self) { try await services.set(Faults(), on: .fcm) }
+        await #expect(throws: SimulatedServices.SetUpError.self) { try await services.obey(.restart(.fcm)) }
+    }
+}
+
+private final class Counter: Sendable {
+    let value = Mutex(0)
+}
+
+extension Result where Success == Response, Failure == RequestFailure {
+    fileprivate var status: Int? { if case .success(let response) = self { response.status } else { nil } }
+    fileprivate var failure: RequestFailure? { if case .failure(let failure) = self { failure } else { nil } }
+}
+
+/// The stand-ins, one phone, and a client of Apple's production environment and one of Google, on a loop of their own.
+private actor FaultStand {
+    typealias Answer = Result<Response, RequestFailure>
+
+    private nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    nonisolated let services: SimulatedServices
+    private nonisolated let phone: Phone
+    private nonisolated let endpoints: SimulatedServices.Endpoints
+    private nonisolated let context: TLSContext
+    private nonisolated let key: SigningKey
+    private nonisolated let losses: Losses
+    private var apple: Upstream
+    private let google: Upstream
+
+    private final class Losses: Sendable {
+        let ids = Mutex<[String]>([])
+    }
+
+    /// Starts everything in a fresh directory, which is gone again once the client has read it.
+    static func start(withCertificate: Bool = true) async throws -> FaultStand {
+        let directory = "/tmp/tocsin-faults-\(UUID().uuidString)"
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        func file(_ name: String) throws -> [UInt8] {
+            Array(try Data(contentsOf: URL(filePath: "\(directory)/\(name)")))
+        }
+        let loop = EventLoop(name: "faults")
+        let services = SimulatedServices(SimulatedServices.Options(directory: directory, seed: 1), on: loop)
+        let endpoints = try await services.start()
+        var identity: TLSContext.Identity?
+        if withCertificate {
+            let password = SecretBytes(try file("apns.p12.password"))
+            let certified = try PKCS12.open(try file("apns.p12"), password: password)
+            let privateKey = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
+            identity = TLSContext.Identity(certificates: certified.certificates, privateKey: privateKey)
+        }
+        let context = try TLSContext.client(
+            extraAuthorities: try file("ca.pem"), identity: identity, applicationProtocol: "h2")
+        let key = try SigningKey(pem: try file("apns.p8"), algorithm: .es256)
+        let losses = Losses()
+        await services.observeLost { notification in losses.ids.withLock { $0.append(notification.id) } }
+        let phone = Phone.new(.iOS, model: "iPhone")
+        await services.register(phone)
+        return FaultStand(services, endpoints, context, key, phone, losses, on: loop)
+    }
+
+    private init(
+        _ services: SimulatedServices, _ endpoints: SimulatedServices.Endpoints, _ context: TLSContext,
+        _ key: SigningKey, _ phone: Phone, _ losses: Losses, on loop: EventLoop
+    ) {
+        self.loop = loop
+        self.services = services
+        self.endpoints = endpoints
+        self.context = context
+        self.key = key
+        self.phone = phone
+        self.losses = losses
+        apple = Upstream(Upstream.Target(endpoint: endpoints.production, tls: context), on: loop)
+        google = Upstream(Upstream.Target(endpoint: endpoints.fcm, tls: context), on: loop)
+    }
+
+    /// The ids of notifications whose answers were lost, in order.
+    nonisolated var lost: [String] { losses.ids.withLock { $0 } }
+
+    /// One notification for the phone.
+    func attempt(timeout: Duration = .seconds(10), authorization: String? = nil) async -> Answer {
+        await send(request(authorization), by: apple, timeout: timeout)
+    }
+
+    /// So many at once, all begun in the same turn of the loop.
+    func attempts(_ count: Int) async -> [Answer] {
+        let tasks = (0..<count).map { _ in Task { await attempt() } }
+        var answers: [Answer] = []
+        for task in tasks { answers.append(await task.value) }
+        return answers
+    }
+
+    /// Something for Google that it will refuse.
+    func toGoogle(_ path: String) async -> Answer {
+        var headers = pseudoHeaders(path)
+        headers.append("content-type", "application/json")
+        return await send(Request(headers: headers, body: Array("{}".utf8)), by: google, timeout: .seconds(10))
+    }
+
+    private func send(_ request: Request, by upstream: Upstream, timeout: Duration) async -> Answer {
+        do {
+            return .success(try await upstream.send(request, timeout: timeout))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Why a new connection to Apple's production environment cannot be had; nil: it can.
+    func dial(timeout: Duration) async -> StreamError? {
+        do {
+            try await loop.dial(endpoints.production, tls: context, timeout: timeout).close()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Goes on with a client that has no connection and remembers nothing.
+    func renewClient() {
+        apple.close()
+        apple = Upstream(Upstream.Target(endpoint: endpoints.production, tls: context), on: loop)
+    }
+
+    func pause(_ time: Duration) async { await loop.sleep(for: time) }
+
+    func stop() async {
+        apple.close()
+        google.close()
+        await services.stop()
+    }
+
+    private func pseudoHeaders(_ path: String) -> HeaderBlock {
+        var headers = HeaderBlock()
+        headers.append(":method", "POST")
+        headers.append(":scheme", "https")
+        headers.append(":authority", "localhost")
+        headers.append(":path", path)
+        return headers
+    }
+
+    private func request(_ authorization: String?) -> Request {
+        var headers = pseudoHeaders("/3/device/\(phone.pairing.deviceToken)")
+        headers.append("apns-topic", "bisqremote.joachimneumann.com")
+        headers.append("apns-push-type", "alert")
+        headers.append("apns-id", UUID().uuidString.lowercased())
+        if let authorization { headers.append("authorization", authorization) }
+        return Request(headers: headers, body: Array(#"{"aps":{"alert":{"body":"New"}},"encrypted":"x"}"#.utf8))
+    }
+
+    /// The value of `authorization` with a provider token of this Unix time.
+    nonisolated func bearer(issued: Int64) -> String {
+        let header = "{\"alg\":\"ES256\",\"kid\":\"\(SimulatedServices.keyID)\"}"
+        let claims = "{\"iss\":\"\(SimulatedServices.teamID)\",\"iat\":\(issued)}"
+        let signed = Base64.encodeURLSafe(header.utf8) + [UInt8(ascii: ".")] + Base64.encodeURLSafe(claims.utf8)
+        let signature = Base64.encodeURLSafe(key.sign(signed))
+        return "bearer " + String(decoding: signed + [UInt8(ascii: ".")] + signature, as: UTF8.self)
+    }
+}

@@ -51,24 +51,24 @@ struct Attempts {
     private var replayBackoff = Self.replayBackoff
     private var wasUnknown = false
 
-    /// - Parameter random: from 0 up to 1.
-    mutating func next(after verdict: Verdict, _ bounds: Bounds, random: Double) -> Step {
+    /// - Parameter random: from 0 up to 1; drawn only where there is another attempt.
+    mutating func next(after verdict: Verdict, _ bounds: Bounds, random: @autoclosure () -> Double) -> Step {
         switch verdict.ruling.retry {
         case .never: return .finish
         case .atOnce where replays < Self.freeReplays:
             replays += 1
             // The first ones without delay: a connection that is going away refuses each stream once.
-            return bounded(replays <= 2 ? .zero : replayBackoff.next(random: random), bounds)
+            return bounded(replays <= 2 ? .zero : replayBackoff.next(random: random()), bounds)
         case .onceMore where !wasUnknown:
             wasUnknown = true
             counted += 1
-            return bounded(Self.longestReplayPause * random, bounds)
-        case .onceMore: return bounds.isStored ? later(Self.pauseAfterUnknown, bounds, random: random) : .finish
-        case .atOnce: return later(1, bounds, random: random)
+            return bounded(Self.longestReplayPause * random(), bounds)
+        case .onceMore: return bounds.isStored ? later(Self.pauseAfterUnknown, bounds, random: random()) : .finish
+        case .atOnce: return later(1, bounds, random: random())
         case .notNow:
             guard bounds.isStored else { return .finish }
-            return bounded(Self.spread(verdict.wish ?? 1, random: random), bounds)
-        case .later(let minimum): return later(verdict.wish ?? minimum, bounds, random: random)
+            return bounded(Self.spread(verdict.wish ?? 1, random: random()), bounds)
+        case .later(let minimum): return later(verdict.wish ?? minimum, bounds, random: random())
         }
     }
 

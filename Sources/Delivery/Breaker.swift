@@ -59,8 +59,10 @@ public struct Breaker: Sendable {
     /// An attempt has come to something.
     /// - Parameters:
     ///   - wish: seconds that the provider asked to be left alone for.
-    ///   - random: from 0 up to 1.
-    mutating func record(_ ruling: Ruling, wish: UInt32?, wasProbe: Bool, now: MonotonicTime, random: Double) {
+    ///   - random: from 0 up to 1; drawn only where it opens.
+    mutating func record(
+        _ ruling: Ruling, wish: UInt32?, wasProbe: Bool, now: MonotonicTime, random: @autoclosure () -> Double
+    ) {
         if wasProbe { isProbing = false }
         switch ruling.lane {
         case .none: break
@@ -70,13 +72,13 @@ public struct Breaker: Sendable {
         case .strained:
             failures += (1 - failures) * Self.weight
             if wasProbe || (state == .closed && failures > Self.threshold) {
-                open(for: Self.strained.first, atMost: Self.strained.longest, ruling, now: now, random: random)
+                open(for: Self.strained.first, atMost: Self.strained.longest, ruling, now: now, random: random())
             }
         case .blocked:
             guard wasProbe || state == .closed else { return }
             var seconds = UInt32(1)
             if case .later(let minimum) = ruling.retry { seconds = max(1, wish ?? minimum) }
-            open(for: .seconds(seconds), atMost: Self.longestBlocked, ruling, now: now, random: random)
+            open(for: .seconds(seconds), atMost: Self.longestBlocked, ruling, now: now, random: random())
         }
     }
 

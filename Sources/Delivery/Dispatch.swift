@@ -177,11 +177,11 @@ public actor Dispatch {
         inFlight += 1
         collapses.took(envelope, parcel.sequence)
         if isToBeStored {
-            Task { await store(parcel, envelope) }
+            Task(executorPreference: loop) { await self.store(parcel, envelope) }
         } else if clock < recoversUntil {
-            Task { await recover(parcel, envelope) }
+            Task(executorPreference: loop) { await self.recover(parcel, envelope) }
         } else {
-            Task { await carry(parcel, envelope) }
+            Task(executorPreference: loop) { await self.carry(parcel, envelope) }
         }
     }
 
@@ -301,7 +301,7 @@ public actor Dispatch {
         parcels[parcel.digest] = parcel
         _ = window.claim(envelope, now: .now)
         collapses.took(envelope, parcel.sequence)
-        Task { await carry(parcel, envelope) }
+        Task(executorPreference: loop) { await self.carry(parcel, envelope) }
     }
 
     /// Rows that cannot be read, or that a crash of the disk has taken.
@@ -396,7 +396,7 @@ public actor Dispatch {
         }
         let admission = lane.breaker.admit(clock)
         if case .refused(let reason, let after) = admission { return .held(back: reason, for: after, "breaker-open") }
-        let verdict = await lane.provider.attempt(envelope, expiry: expiry, isolation: self)
+        let verdict = await lane.provider.attempt(envelope, expiry: expiry)
         observer(.attempt(lane.route, envelope, verdict))
         let before = lane.breaker.state
         lane.breaker.record(

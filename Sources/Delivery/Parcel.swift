@@ -13,7 +13,9 @@ public struct Reply: @unchecked Sendable {
 }
 
 /// An envelope from when it is taken until it has its outcome.
-final class Parcel {
+final class Parcel: @unchecked Sendable {
+    // Unchecked: touched by its dispatch only; it goes into the task that carries it, which runs there.
+
     let digest: Digest256
     /// Where its sender wants it to go.
     let route: Route

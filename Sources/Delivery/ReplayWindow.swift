@@ -12,6 +12,26 @@ struct ReplayWindow {
         var until: MonotonicTime
     }
 
+    /// An outcome in as little room as most of them need.
+    private struct Kept {
+        private let kind: Outcome.Kind
+        private let reason: Reason
+        private let whole: Whole?
+
+        private final class Whole {
+            let outcome: Outcome
+            init(_ outcome: Outcome) { self.outcome = outcome }
+        }
+
+        init(_ outcome: Outcome) {
+            kind = outcome.kind
+            reason = outcome.reason
+            whole = outcome == Outcome(kind, reason: reason) ? nil : Whole(outcome)
+        }
+
+        var outcome: Outcome { whole?.outcome ?? Outcome(kind, reason: reason) }
+    }
+
     private struct Remembered {
         let digest: Digest256
         let pair: Int
@@ -21,7 +41,7 @@ struct ReplayWindow {
     /// How long after the outcome.
     let length: Duration
     private let capacity: Int
-    private var outcomes: [Digest256: Outcome] = [:]
+    private var outcomes: [Digest256: Kept] = [:]
     private var order: Deque<Remembered> = []
     private var pairs: [Int: Pair] = [:]
 
@@ -33,7 +53,7 @@ struct ReplayWindow {
     /// The outcome that an envelope of this digest has had inside the window.
     mutating func outcome(of envelope: Envelope, now: MonotonicTime) -> Outcome? {
         purge(now)
-        guard var outcome = outcomes[envelope.digest] else { return nil }
+        guard var outcome = outcomes[envelope.digest]?.outcome else { return nil }
         if outcome.kind == .delivered, outcome.providerID == nil, envelope.magic != .android {
             outcome.providerID = String(decoding: envelope.apnsID, as: UTF8.self)
         }
@@ -59,7 +79,7 @@ struct ReplayWindow {
         var kept = outcome
         // Apple's id is made of the digest: it need not be kept.
         if envelope.magic != .android { kept.providerID = nil }
-        if outcomes.updateValue(kept, forKey: envelope.digest) == nil {
+        if outcomes.updateValue(Kept(kept), forKey: envelope.digest) == nil {
             if order.count >= capacity { forgetOldest() }
             order.append(Remembered(digest: envelope.digest, pair: pair, until: now + length))
         }

@@ -4,9 +4,12 @@ import Synchronization
 
 /// A thread that runs libevent and, between its events, the jobs of the actors that name it as their executor.
 ///
+/// It is a task executor, too: a task that awaits a continuation is resumed on a thread of the system's, and comes back
+/// here only then, unless it was started with `Task(executorPreference: loop)`.
+///
 /// One turn: wait for events and run their callbacks, run jobs, tell those who asked (``atEndOfTurn(_:)``) that the
 /// turn ends. Everything that is not marked as callable from anywhere belongs to the loop's own thread.
-public final class EventLoop: SerialExecutor, @unchecked Sendable {
+public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
     // Unchecked: `inbox` and `stopping` are synchronised; `base` has libevent's locks (evthread) for event_active;
     // everything else is touched by the loop's thread only, which `preconditionOnLoop` checks at the doors.
 
@@ -103,6 +106,10 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
 
     public func checkIsolated() { preconditionOnLoop() }
 
+    public func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
+
+    public func asUnownedTaskExecutor() -> UnownedTaskExecutor { UnownedTaskExecutor(ordinary: self) }
+
     // MARK: Turns
 
     /// Has `handler` called once, at the end of the present turn: whoever writes to a socket many times a turn flushes
@@ -126,13 +133,13 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     }
 
     private func runJobs() {
-        let executor = asUnownedSerialExecutor()
+        let (executor, taskExecutor) = (asUnownedSerialExecutor(), asUnownedTaskExecutor())
         var budget = Self.jobsPerTurn
         takeInbox()
         while !local.isEmpty, budget > 0 {
             swap(&local, &batch)
             budget -= batch.count
-            for job in batch { job.runSynchronously(on: executor) }
+            for job in batch { job.runSynchronously(isolatedTo: executor, taskExecutor: taskExecutor) }
             batch.removeAll(keepingCapacity: true)
             takeInbox()
         }

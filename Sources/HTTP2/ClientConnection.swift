@@ -16,18 +16,21 @@ protocol ClientConnectionOwner: AnyObject {
 ///
 /// What is sent in one turn of the loop goes out in one write. A connection that looks open and is not is found out by
 /// a ``ConnectionWatch``.
-public final class ClientConnection: SessionEvents {
+final class ClientConnection: SessionEvents {
     /// The largest body of an answer that is taken, in bytes.
-    public static let largestResponse = 64 * 1024
+    static let largestResponse = 64 * 1024
     /// The most bytes of header fields of an answer that are taken.
-    public static let largestResponseHeaders = 16 * 1024
+    static let largestResponseHeaders = 16 * 1024
     /// How often deadlines are looked at: a request may outlive its own by this much.
     private static let deadlineResolution = Duration.milliseconds(100)
     /// How often an idle connection is looked at.
     private static let idleResolution = Duration.seconds(60)
 
+    /// Who waits for an answer.
+    typealias Continuation = UnsafeContinuation<Result<Response, RequestFailure>, Never>
+
     private struct Slot {
-        var continuation: UnsafeContinuation<Result<Response, RequestFailure>, Never>?
+        var continuation: Continuation?
         var stream: Int32 = 0
         var started = MonotonicTime(nanoseconds: 0)
         var deadline = MonotonicTime(nanoseconds: 0)
@@ -48,7 +51,7 @@ public final class ClientConnection: SessionEvents {
     private var hasSent = false
     private var endReason: String?
     /// Requests without an answer.
-    public private(set) var inFlight = 0
+    private(set) var inFlight = 0
     /// Whether nothing new is sent here.
     private var isGoingAway = false
 
@@ -71,16 +74,18 @@ public final class ClientConnection: SessionEvents {
 
     deinit { session.stream.close() }
 
-    /// Sends a request and waits for its whole answer, at most for `timeout`.
+    /// Sends a request, whose whole answer `continuation` gets within `timeout`, or the failure that says whether the
+    /// request may have been processed.
     ///
     /// An answer that comes before the body has been sent is the answer (RFC 9113 §8.1).
-    /// - Throws: ``RequestFailure``, which says whether the request may have been processed.
-    public func send(
-        _ request: Request, timeout: Duration, isolation: isolated (any Actor)? = #isolation
-    ) async throws(RequestFailure) -> Response {
-        if let endReason { throw .notProcessed(.connectionLost(endReason)) }
-        if isGoingAway { throw .notProcessed(.goAway) }
-        return try await withUnsafeContinuation { start(request, timeout: timeout, $0) }.get()
+    func send(_ request: Request, timeout: Duration, _ continuation: Continuation) {
+        if let endReason {
+            continuation.resume(returning: .failure(.notProcessed(.connectionLost(endReason))))
+        } else if isGoingAway {
+            continuation.resume(returning: .failure(.notProcessed(.goAway)))
+        } else {
+            start(request, timeout: timeout, continuation)
+        }
     }
 
     /// Sends nothing new here, and ends the connection once what is under way is answered.
@@ -94,17 +99,14 @@ public final class ClientConnection: SessionEvents {
     }
 
     /// Ends the connection; requests without an answer fail.
-    public func close() {
+    func close() {
         guard endReason == nil else { return }
         nghttp2_session_terminate_session(session.handle, NGHTTP2_NO_ERROR.rawValue)
         session.turnEnded()
         session.fail("closed by this side")
     }
 
-    private func start(
-        _ request: Request, timeout: Duration,
-        _ continuation: UnsafeContinuation<Result<Response, RequestFailure>, Never>
-    ) {
+    private func start(_ request: Request, timeout: Duration, _ continuation: Continuation) {
         let slot = free.popLast() ?? slots.count
         if slot == slots.count { slots.append(Slot()) }
         slots[slot].continuation = continuation

@@ -106,13 +106,16 @@ public actor Upstream: ClientConnectionOwner {
             settle(number, isProof: false)
             throw .notProcessed(.connectionLost("closed by this side"))
         }
-        do {
-            let response = try await connection.send(request, timeout: left)
+        // Awaited right here, and not in a function of the connection: the optimiser would resume that on a thread of the
+        // system's first, and only then here.
+        let result = await withUnsafeContinuation { connection.send(request, timeout: left, $0) }
+        switch result {
+        case .success(let response):
             settle(number, isProof: response.status != 403)
             return (response, number)
-        } catch {
+        case .failure(let failure):
             settle(number, isProof: false)
-            throw error
+            throw failure
         }
     }
 

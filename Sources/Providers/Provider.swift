@@ -5,7 +5,7 @@ import TNP
 public protocol Provider: AnyObject {
     /// Hands the envelope to the push service and waits for its answer, within a bound of the provider's own.
     /// - Parameter expiry: until when the provider may keep it.
-    func attempt(_ envelope: Envelope, expiry: Expiry, isolation: isolated (any Actor)?) async -> Verdict
+    nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> Verdict
     /// Ends its connections once what is under way is answered.
     func retire()
     /// Ends its connections at once.

@@ -12,6 +12,17 @@ public struct Outcome: Equatable, Sendable {
         case retry = 3
         /// The phone no longer has this device token.
         case gone = 4
+
+        /// For logs and metrics, e.g. "delivered".
+        public var name: String {
+            switch self {
+            case .delivered: "delivered"
+            case .queued: "queued"
+            case .rejected: "rejected"
+            case .retry: "retry"
+            case .gone: "gone"
+            }
+        }
     }
 
     public var kind: Kind

@@ -20,7 +20,7 @@ public actor Node: IngressConnection.Host {
     private var watch = CredentialWatch()
     private var expiryWarnings = ExpiryWarnings()
     private var certificates: [Assembly.Certificate] = []
-    private let metrics = NodeMetrics()
+    private var metrics = NodeMetrics()
     private var rules: IngressSession.Rules!
     private var listener: Listener?
     private var connections: [ObjectIdentifier: IngressConnection] = [:]

@@ -4,15 +4,23 @@ import Providers
 
 /// What the node counts (swift-metrics): nothing that names a phone or a sender, and no label that a sender can invent.
 struct NodeMetrics {
+    private struct Key: Hashable {
+        let label: String
+        let route: Route
+        let value: String
+    }
+
+    /// Counters are made once: the combinations are bounded by the routes and the rows of the outcome tables.
+    private var counters: [Key: Counter] = [:]
+    private let spoolRefusals = Counter(label: "tocsin_spool_refusals_total")
+    private let spoolUnreadable = Counter(label: "tocsin_spool_unreadable_total")
+
     /// Counts what has happened.
-    func count(_ event: DispatchEvent) {
+    mutating func count(_ event: DispatchEvent) {
         switch event {
-        case .attempt(let route, _, let verdict):
-            Counter(label: "tocsin_attempts_total", dimensions: Self.labels(route) + [("answer", verdict.answer)])
-                .increment()
+        case .attempt(let route, _, let verdict): increment("tocsin_attempts_total", route, "answer", verdict.answer)
         case .finished(let route, let outcome):
-            Counter(label: "tocsin_envelopes_total", dimensions: Self.labels(route) + [("outcome", "\(outcome.kind)")])
-                .increment()
+            increment("tocsin_envelopes_total", route, "outcome", outcome.kind.name)
         case .breaker(let route, let state, _):
             // One of the three is 1.
             for each in Breaker.State.allCases {
@@ -21,10 +29,17 @@ struct NodeMetrics {
             }
         case .wave(let route, let isActive):
             Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route)).record(isActive ? 1 : 0)
-        case .spoolRefused: Counter(label: "tocsin_spool_refusals_total").increment()
-        case .spoolUnreadable(let count):
-            Counter(label: "tocsin_spool_unreadable_total").increment(by: Int64(count))
+        case .spoolRefused: spoolRefusals.increment()
+        case .spoolUnreadable(let count): spoolUnreadable.increment(by: Int64(count))
         }
+    }
+
+    private mutating func increment(_ label: String, _ route: Route, _ dimension: String, _ value: String) {
+        let key = Key(label: label, route: route, value: value)
+        if let counter = counters[key] { return counter.increment() }
+        let counter = Counter(label: label, dimensions: Self.labels(route) + [(dimension, value)])
+        counters[key] = counter
+        counter.increment()
     }
 
     private static func labels(_ route: Route) -> [(String, String)] {

@@ -19,9 +19,7 @@ public final class APNsProvider: Provider {
         self.upstream = upstream
     }
 
-    public func attempt(
-        _ envelope: Envelope, expiry: Expiry, isolation: isolated (any Actor)? = #isolation
-    ) async -> Verdict {
+    public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> Verdict {
         var isReplay = false
         while true {
             let authorization = token?.authorization(at: UnixTime.now)

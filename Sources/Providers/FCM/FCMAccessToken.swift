@@ -40,9 +40,7 @@ public final class FCMAccessToken {
     }
 
     /// The value of `authorization` at this Unix time in seconds.
-    func authorization(
-        at now: Int64, isolation: isolated (any Actor)? = #isolation
-    ) async throws(Failure) -> [UInt8] {
+    nonisolated(nonsending) func authorization(at now: Int64) async throws(Failure) -> [UInt8] {
         if let current, now < current.endsAt - Self.renewedBefore { return current.header }
         if isFetching { return try await withUnsafeContinuation { waiting.append($0) }.get() }
         isFetching = true
@@ -63,9 +61,7 @@ public final class FCMAccessToken {
 
     func close() { upstream.close() }
 
-    private func fetch(
-        now: Int64, isolation: isolated (any Actor)? = #isolation
-    ) async -> Result<[UInt8], Failure> {
+    private nonisolated(nonsending) func fetch(now: Int64) async -> Result<[UInt8], Failure> {
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
         let request = Request(headers: headers, body: Array(grant.utf8) + account.assertion(now: now))
         struct Grant: Decodable {

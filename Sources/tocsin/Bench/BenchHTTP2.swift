@@ -61,7 +61,7 @@ private actor HTTP2Load {
         let before = Measurement.ofThisProcess()
         let start = MonotonicTime.now
         await withTaskGroup { group in
-            for _ in 0..<inFlight { group.addTask { await self.work() } }
+            for _ in 0..<inFlight { group.addTask(executorPreference: loop) { await self.work() } }
         }
         let seconds = (MonotonicTime.now - start).milliseconds / 1000
         let after = Measurement.ofThisProcess()

@@ -43,6 +43,7 @@ public actor TocsinClient {
 
     private struct Waiter {
         let continuation: CheckedContinuation<Outcome, any Error>
+        let isContentWithQueued: Bool
         let started: MonotonicTime
         let deadline: MonotonicTime
     }
@@ -80,11 +81,13 @@ public actor TocsinClient {
     /// - Parameters:
     ///   - patience: how long to go on trying while the node cannot be reached or does not answer.
     ///   - acceptQueued: whether the node may store it durably and answer later.
+    ///   - returnsWhenQueued: whether QUEUED ends the wait: the node goes on trying until the ttl is over, and nobody here
+    ///     hears what came of it.
     ///   - key: signs the submission, where the phone is to be rung by one sender only.
     /// - Throws: ``ClientError``.
     public func submit(
         _ envelope: Envelope, patience: Duration = .seconds(180), acceptQueued: Bool = false,
-        signedBy key: Ed25519.PrivateKey? = nil
+        returnsWhenQueued: Bool = false, signedBy key: Ed25519.PrivateKey? = nil
     ) async throws -> Outcome {
         guard !isClosed else { throw ClientError.closed }
         let signature = key.map { SenderSignature(of: envelope.digest, by: $0) }
@@ -95,7 +98,8 @@ public actor TocsinClient {
         if sweep == nil { startSweep() }
         return try await withCheckedThrowingContinuation {
             let now = MonotonicTime.now
-            waiters[request] = Waiter(continuation: $0, started: now, deadline: now + patience)
+            waiters[request] = Waiter(
+                continuation: $0, isContentWithQueued: returnsWhenQueued, started: now, deadline: now + patience)
         }
     }
 
@@ -189,6 +193,10 @@ public actor TocsinClient {
         case .result(let result):
             guard result.outcome.isFinal else {
                 progress?(.queued)
+                if waiters[result.request]?.isContentWithQueued == true {
+                    session.remove(result.request)
+                    waiters.removeValue(forKey: result.request)?.continuation.resume(returning: result.outcome)
+                }
                 return
             }
             waiters.removeValue(forKey: result.request)?.continuation.resume(returning: result.outcome)

@@ -7,6 +7,8 @@ struct SimulatedConfiguration {
     let tnp: String
     var circuitIDs = false
     var logLevel = "info"
+    /// More tables, in TOML.
+    var more = ""
 
     var text: String {
         """
@@ -44,6 +46,7 @@ struct SimulatedConfiguration {
         endpoint = "https://\(endpoints.fcm)"
         trust_file = "ca.pem"
 
+        \(more)
         """
     }
 }

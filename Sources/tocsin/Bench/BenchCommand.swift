@@ -10,6 +10,9 @@ struct BenchCommand: AsyncParsableCommand {
               tocsin bench
               tocsin bench load --node 127.0.0.1:7077 --connections 50 --in-flight 20 --envelopes 200000
             """,
-        subcommands: [BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSink.self],
+        subcommands: [
+            BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSink.self, BenchSoak.self, BenchCrash.self,
+            BenchBulkhead.self,
+        ],
         defaultSubcommand: BenchCompare.self)
 }

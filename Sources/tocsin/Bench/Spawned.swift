@@ -12,15 +12,16 @@ final class Spawned {
         let usage: rusage
     }
 
-    /// Starts a program; what it writes to its output goes to a file in `directory`, its errors nowhere.
-    init(_ arguments: [String], directory: String) throws {
+    /// Starts a program; what it writes to its output goes to a file in `directory`.
+    /// - Parameter errors: what it writes to its error output is appended to this file; nil: goes nowhere.
+    init(_ arguments: [String], directory: String, errors: String? = nil) throws {
         outputFile = "\(directory)/output-\(UUID().uuidString)"
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_addopen(&actions, 1, outputFile, O_WRONLY | O_CREAT, 0o600)
-        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 2, errors ?? "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0o600)
         // A child begins with its maker's signal mask, and Swift's own threads block everything.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -53,8 +54,8 @@ final class Spawned {
     }
 
     /// Ends it.
-    func end() {
-        kill(pid, SIGTERM)
+    func end(by signal: Int32 = SIGTERM) {
+        kill(pid, signal)
         _ = wait()
     }
 }

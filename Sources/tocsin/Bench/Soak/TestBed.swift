@@ -1,0 +1,134 @@
+import Cryptography
+import EventLoop
+import FoundationEssentials
+import Glibc
+import Simulator
+import TNP
+
+/// Stand-ins for Apple and Google in this process, and a node in one of its own that can be killed.
+actor TestBed {
+    private nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    nonisolated let services: SimulatedServices
+    nonisolated let tally = Tally()
+    /// Where all files are.
+    nonisolated let directory: String
+    private let program: String
+    private var node: Spawned?
+    /// Device tokens of each kind, known to Apple or Google.
+    nonisolated let tokens: [Magic: [[UInt8]]]
+
+    private static let devicesOfAKind = 500
+
+    init(name: String) throws {
+        loop = EventLoop(name: "services")
+        directory = URL.temporaryDirectory.appending(path: "tocsin-\(name)-\(getpid())").path()
+        program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
+        var tokens: [Magic: [[UInt8]]] = [:]
+        for magic in Magic.allCases {
+            tokens[magic] = (0..<Self.devicesOfAKind).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8) }
+        }
+        self.tokens = tokens
+    }
+
+    /// Where the node listens.
+    nonisolated var endpoint: Endpoint { .unix(path: "\(directory)/tnp.sock") }
+
+    /// Starts everything.
+    /// - Parameter more: tables of the node's configuration, in TOML.
+    func start(more: String) async throws {
+        let endpoints = try await services.start()
+        await services.setKeepsReceived(false)
+        await services.observe { [tally] in tally.delivered($0) }
+        await services.observeLost { [tally] in tally.unanswered($0) }
+        for (magic, tokens) in tokens {
+            for token in tokens {
+                let device =
+                    switch magic {
+                    case .iOS: Device(platform: .apnsProduction, app: "bisqremote.joachimneumann.com")
+                    case .iOSDev: Device(platform: .apnsDevelopment, app: "bisqremote.joachimneumann.com")
+                    case .android: Device(platform: .fcm, app: "bisqnotifications")
+                    }
+                await services.set(device, for: String(decoding: token, as: UTF8.self))
+            }
+        }
+        let configuration = SimulatedConfiguration(
+            endpoints: endpoints, tnp: "unix:tnp.sock", logLevel: "notice", more: more)
+        try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
+        try await startNode()
+    }
+
+    /// Starts the node and waits until it listens.
+    func startNode() async throws {
+        node = try Spawned(
+            [program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory,
+            errors: "\(directory)/node.log")
+        for _ in 0..<200 {
+            if let stream = try? await loop.dial(endpoint, timeout: .seconds(1)) {
+                stream.close()
+                return
+            }
+            await loop.sleep(for: .milliseconds(50))
+        }
+        throw fail("the node did not start:\n\(log.suffix(2000))", ExitStatus.failure)
+    }
+
+    /// kill -9.
+    func killNode() {
+        node?.end(by: SIGKILL)
+        node = nil
+        tally.nodeKilled()
+    }
+
+    /// Resident memory of the node in kilobytes.
+    var nodeKilobytes: Int {
+        guard let pid = node?.pid, let data = FileManager.default.contents(atPath: "/proc/\(pid)/statm") else { return 0 }
+        let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
+        return (pages ?? 0) * Int(getpagesize()) / 1024
+    }
+
+    /// What the node has logged.
+    var log: String {
+        FileManager.default.contents(atPath: "\(directory)/node.log").map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    /// Ends everything; the directory goes with it.
+    func end() async {
+        node?.end()
+        await services.stop()
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+}
+
+/// Envelopes that are all different, to devices that are known.
+struct EnvelopeSource {
+    private let tokens: [Magic: [[UInt8]]]
+    private var counter = UInt64.random(in: 0...UInt64.max)
+
+    init(_ tokens: [Magic: [[UInt8]]]) { self.tokens = tokens }
+
+    mutating func next(_ magic: Magic) -> Envelope {
+        counter &+= 1
+        let mark = Array(Hex.encode(withUnsafeBytes(of: counter) { Array($0) }).utf8)
+        let list = tokens[magic] ?? []
+        do {
+            return try Envelope(
+                magic: magic, deviceToken: list[Int(counter % UInt64(list.count))][...], iv: mark[...],
+                ciphertext: (mark + [UInt8](repeating: 7, count: 240))[...], format: .pipe)
+        } catch {
+            fatalError("the load makes an envelope that is none: \(error)")
+        }
+    }
+}
+
+extension Envelope {
+    /// The name under which a ``Tally`` knows it.
+    var tallyName: Int {
+        var text: [UInt8] = []
+        let messageMagic = magic == .android ? "BisqMessageAndroid" : "BisqMessageiOS"
+        appendDeliveredJSON(format: .pipe, messageMagic: Array(messageMagic.utf8), to: &text)
+        return Tally.name(String(decoding: text, as: UTF8.self))
+    }
+}

@@ -29,7 +29,7 @@ struct Attempts {
     /// What bounds the attempts for an envelope.
     struct Bounds {
         let policy: RetryPolicy
-        /// Whether it lies in the spool: then only its ttl bounds it.
+        /// Whether it lies in the spool: then only its ttl bounds it, unless its fate is unknown time and again.
         let isStored: Bool
         /// Since it was taken.
         let age: Duration
@@ -42,7 +42,7 @@ struct Attempts {
     private static let freeReplays = 16
     private static let replayBackoff = Backoff(base: .milliseconds(5), cap: .seconds(1))
     private static let longestReplayPause = Duration.seconds(1)
-    /// Between attempts of an envelope in the spool whose fate was unknown twice.
+    /// Between attempts of an envelope in the spool whose fate was unknown more than once.
     private static let pauseAfterUnknown: UInt32 = 30
 
     private(set) var counted = 0
@@ -63,7 +63,9 @@ struct Attempts {
             wasUnknown = true
             counted += 1
             return bounded(Self.longestReplayPause * random(), bounds)
-        case .onceMore: return bounds.isStored ? later(Self.pauseAfterUnknown, bounds, random: random()) : .finish
+        case .onceMore:
+            guard bounds.isStored, counted + 1 < bounds.policy.attempts else { return .finish }
+            return later(Self.pauseAfterUnknown, bounds, random: random())
         case .atOnce: return later(1, bounds, random: random())
         case .notNow:
             guard bounds.isStored else { return .finish }

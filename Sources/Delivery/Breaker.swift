@@ -29,8 +29,10 @@ public struct Breaker: Sendable {
     private static let threshold = 0.65
     /// How long it is first open after failures, and at most.
     private static let strained = (first: Duration.seconds(2), longest: Duration.seconds(60))
-    /// The longest that it is open after an answer that only the operator or time can change.
+    /// The longest that it is open after an answer that only the operator or time can change, and where the provider
+    /// itself wishes for more.
     private static let longestBlocked = Duration.seconds(600)
+    private static let longestWish = Duration.seconds(3600)
     /// What is told to those who come while a probe is out.
     private static let probeTime = Duration.seconds(2)
 
@@ -38,17 +40,18 @@ public struct Breaker: Sendable {
     /// The part of recent attempts that failed, from 0 to 1.
     private var failures = 0.0
     private var openings = 0
-    private var until = MonotonicTime(nanoseconds: 0)
+    /// When it lets a probe through, where it is open.
+    private(set) var opensUntil = MonotonicTime(nanoseconds: 0)
     private var reason = Reason.providerUnreachable
     private var isProbing = false
 
     /// An envelope wants to go out. After ``Admission/go`` and ``Admission/probe`` ``record(_:wish:wasProbe:now:random:)``
     /// follows.
     mutating func admit(_ now: MonotonicTime) -> Admission {
-        if state == .open, now >= until { state = .halfOpen }
+        if state == .open, now >= opensUntil { state = .halfOpen }
         switch state {
         case .closed: return .go
-        case .open: return .refused(reason, retryAfter: until - now)
+        case .open: return .refused(reason, retryAfter: opensUntil - now)
         case .halfOpen:
             if isProbing { return .refused(reason, retryAfter: Self.probeTime) }
             isProbing = true
@@ -94,8 +97,8 @@ public struct Breaker: Sendable {
         state = .open
         reason = ruling.reason
         // Longer each time that a probe fails; a fifth of it at random, so that lanes do not come back in step.
-        let length = max(first, min(first * (1 << min(openings, 10)), longest))
+        let length = max(min(first, Self.longestWish), min(first * (1 << min(openings, 10)), longest))
         openings += 1
-        until = now + length * (1 + random / 5)
+        opensUntil = now + length * (1 + random / 5)
     }
 }

@@ -1,7 +1,7 @@
 import TNP
 
-/// Which notification is the newest of its collapse id, so that an older one that waits for another attempt never comes
-/// after it and takes its place on the phone. Bounded.
+/// Which notification of a collapse id is the newest that a provider has accepted, so that an older one that waits for
+/// another attempt never comes after it and takes its place on the phone. Bounded.
 struct CollapseOrder {
     private let half: Int
     private var young: [Int: UInt64] = [:]
@@ -10,17 +10,18 @@ struct CollapseOrder {
     /// - Parameter capacity: the most collapse ids that are known at a time.
     init(capacity: Int) { half = max(1, capacity / 2) }
 
-    /// An envelope was taken as number `sequence`.
-    mutating func took(_ envelope: Envelope, _ sequence: UInt64) {
+    /// The envelope that was taken as number `sequence` has been accepted.
+    mutating func accepted(_ envelope: Envelope, _ sequence: UInt64) {
         guard let key = Self.key(envelope) else { return }
+        let newest = max(sequence, young[key] ?? old[key] ?? 0)
         if young.count >= half, young[key] == nil {
             old = young
             young = [:]
         }
-        young[key] = sequence
+        young[key] = newest
     }
 
-    /// Whether a newer one has been taken.
+    /// Whether a newer one has been accepted.
     func isReplaced(_ envelope: Envelope, _ sequence: UInt64) -> Bool {
         guard let key = Self.key(envelope), let newest = young[key] ?? old[key] else { return false }
         return newest > sequence

@@ -3,6 +3,8 @@ import TNP
 
 /// What a ``Dispatch`` has to say to logs and metrics. Holds nothing that names a phone but the envelope itself.
 public enum DispatchEvent {
+    /// A route is served by a new provider, its breaker closed.
+    case serving(Route)
     /// A provider has answered, or could not be asked.
     case attempt(Route, Envelope, Verdict)
     /// An envelope has its final outcome.
@@ -13,6 +15,6 @@ public enum DispatchEvent {
     case wave(Route, isActive: Bool)
     /// The spool does not take an envelope, for this reason.
     case spoolRefused(String)
-    /// So many rows of the spool could not be read and were dropped.
+    /// So many rows of the spool could not be read and were dropped, since it was opened.
     case spoolUnreadable(Int)
 }

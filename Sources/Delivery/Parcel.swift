@@ -6,10 +6,23 @@ import TNP
 /// Told of an envelope's outcomes: at most one QUEUED, then one that is final. Called on the loop of the dispatch.
 public struct Reply: @unchecked Sendable {
     // Unchecked: made and called on one loop's thread; it only passes from one of its actors to another.
+
+    /// Whether QUEUED may come first, once the envelope is stored durably.
+    let acceptsQueued: Bool
+    let isWanted: () -> Bool
     let tell: (Outcome) -> Void
 
-    /// - Parameter tell: is told each outcome.
-    public init(_ tell: @escaping (Outcome) -> Void) { self.tell = tell }
+    /// - Parameters:
+    ///   - acceptsQueued: whether QUEUED may come first, once the envelope is stored durably.
+    ///   - isWanted: whether anybody is still there to be told.
+    ///   - tell: is told each outcome.
+    public init(
+        acceptsQueued: Bool, isWanted: @escaping () -> Bool = { true }, tell: @escaping (Outcome) -> Void
+    ) {
+        self.acceptsQueued = acceptsQueued
+        self.isWanted = isWanted
+        self.tell = tell
+    }
 }
 
 /// An envelope from when it is taken until it has its outcome.
@@ -20,25 +33,33 @@ final class Parcel: @unchecked Sendable {
     /// Where its sender wants it to go.
     let route: Route
     let format: EnvelopeFormat
-    let expiry: Expiry
     let taken: MonotonicTime
-    /// Its place among all that were taken.
+    /// Its place among all that were taken: those of an earlier process come before those of this one.
     let sequence: UInt64
+    /// The claim on its iv in the replay window.
+    let pair: ReplayWindow.PairKey
+    var expiry: Expiry
     /// Nil while it waits in the spool and takes no memory here.
     var envelope: Envelope?
     /// Its row in the spool.
     var row: Int64?
+    /// Whether it is in memory because the spool was asked for it.
+    var isLoaded = false
     /// Those who wait for the outcome.
-    var replies: [Reply] = []
+    private(set) var replies: [Reply] = []
     var attempts = Attempts()
     /// Apple's environment that is asked, where it is not that of the route.
     var home: Magic?
-    /// Whether each of Apple's environments has said that it does not know the device token.
+    /// Whether the other of Apple's environments has been turned to.
     var isUnknownElsewhere = false
+    /// The lane whose breaker keeps it back.
+    var heldBy: Lane?
+    /// What who cannot wait for it is told.
+    var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)
 
     init(
         _ envelope: Envelope, route: Route, format: EnvelopeFormat, expiry: Expiry, taken: MonotonicTime,
-        sequence: UInt64
+        sequence: UInt64, pair: ReplayWindow.PairKey
     ) {
         digest = envelope.digest
         self.envelope = envelope
@@ -47,5 +68,33 @@ final class Parcel: @unchecked Sendable {
         self.expiry = expiry
         self.taken = taken
         self.sequence = sequence
+        self.pair = pair
+    }
+
+    /// One more waits for the outcome.
+    func attach(_ reply: Reply) {
+        // Who has reconnected and sent again leaves the reply of the dead connection behind.
+        replies.removeAll { !$0.isWanted() }
+        if row != nil, reply.acceptsQueued { reply.tell(Outcome(.queued)) }
+        if envelope != nil || reply.acceptsQueued { replies.append(reply) } else { reply.tell(lastRefusal) }
+    }
+
+    /// It is stored durably.
+    func becameStored(_ row: Int64) {
+        self.row = row
+        for reply in replies where reply.acceptsQueued { reply.tell(Outcome(.queued)) }
+    }
+
+    /// It has to wait in the spool: who does not accept that is told so.
+    func sendAwayImpatient(with refusal: Outcome) {
+        lastRefusal = refusal
+        for reply in replies where !reply.acceptsQueued { reply.tell(refusal) }
+        replies.removeAll { !$0.acceptsQueued }
+    }
+
+    /// It has its outcome.
+    func tell(_ outcome: Outcome) {
+        for reply in replies { reply.tell(outcome) }
+        replies = []
     }
 }

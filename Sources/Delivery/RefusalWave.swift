@@ -1,7 +1,8 @@
 import EventLoop
 
 /// Tells a wave of refused device tokens, which says that the environment or the topic is wrong, from single ones, which
-/// say that pairings have ended. While it lasts no sender is told to forget a pairing.
+/// say that pairings have ended. While it lasts no sender is told to forget a pairing; only acceptances end it, as those
+/// who were told to come back later may all do so long after.
 struct RefusalWave: Sendable {
     /// The part of answers that are refusals at which a wave begins, and below which it ends.
     private static let (begins, ends) = (0.5, 0.25)
@@ -28,7 +29,7 @@ struct RefusalWave: Sendable {
         judge()
     }
 
-    /// The provider has refused a device token that it had not refused before.
+    /// The provider has refused a device token: one that it had not refused before, or any while the wave lasts.
     mutating func refused(_ now: MonotonicTime) {
         advance(now)
         present.refused += 1
@@ -38,11 +39,9 @@ struct RefusalWave: Sendable {
     private mutating func advance(_ now: MonotonicTime) {
         let passed = now - since
         guard passed >= Self.interval else { return }
-        let isAdjacent = passed < Self.interval * 2
-        last = isAdjacent ? present : Count()
+        last = passed < Self.interval * 2 ? present : Count()
         present = Count()
         since = now
-        if !isAdjacent { isActive = false }
     }
 
     private mutating func judge() {

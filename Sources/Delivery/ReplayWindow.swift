@@ -6,9 +6,23 @@ import TNP
 /// Makes a resend harmless (PROTOCOL §3): the outcomes that are repeated for a while instead of asking the provider
 /// again, and the ivs that must not come back with another ciphertext. Bounded: when it is full the oldest goes.
 struct ReplayWindow {
+    /// Stands for a device token and an iv.
+    struct PairKey: Hashable {
+        fileprivate let hash: Int
+
+        init(_ envelope: Envelope) {
+            var hasher = Hasher()
+            hasher.combine(envelope.deviceToken.count)
+            envelope.deviceToken.withUnsafeBytes { hasher.combine(bytes: $0) }
+            envelope.iv.withUnsafeBytes { hasher.combine(bytes: $0) }
+            hash = hasher.finalize()
+        }
+    }
+
     private struct Pair {
-        /// Of the ciphertext.
-        let key: Int
+        let ciphertext: Int
+        /// Envelopes that have it and are in flight.
+        var claims: Int
         var until: MonotonicTime
     }
 
@@ -34,7 +48,7 @@ struct ReplayWindow {
 
     private struct Remembered {
         let digest: Digest256
-        let pair: Int
+        let pair: PairKey
         let until: MonotonicTime
     }
 
@@ -43,7 +57,7 @@ struct ReplayWindow {
     private let capacity: Int
     private var outcomes: [Digest256: Kept] = [:]
     private var order: Deque<Remembered> = []
-    private var pairs: [Int: Pair] = [:]
+    private var pairs: [PairKey: Pair] = [:]
 
     init(length: Duration, capacity: Int) {
         self.length = length
@@ -60,38 +74,47 @@ struct ReplayWindow {
         return outcome
     }
 
-    /// Takes the envelope's iv for its ciphertext.
-    /// - Returns: false where the iv has been used with another one for this device.
-    mutating func claim(_ envelope: Envelope, now: MonotonicTime) -> Bool {
-        let (key, ciphertext) = (Self.pairKey(envelope), envelope.ciphertext.tableKey)
-        if let pair = pairs[key], pair.until > now, pair.key != ciphertext { return false }
-        pairs[key] = Pair(key: ciphertext, until: now + length)
-        return true
+    /// Takes the envelope's iv for its ciphertext, until ``finished(_:_:_:_:now:)``.
+    /// - Returns: nil where the iv has been used with another one for this device.
+    mutating func claim(_ envelope: Envelope, now: MonotonicTime) -> PairKey? {
+        let (key, ciphertext) = (PairKey(envelope), envelope.ciphertext.tableKey)
+        guard var pair = pairs[key], pair.claims > 0 || pair.until > now else {
+            pairs[key] = Pair(ciphertext: ciphertext, claims: 1, until: now)
+            return key
+        }
+        guard pair.ciphertext == ciphertext else { return nil }
+        pair.claims += 1
+        pairs[key] = pair
+        return key
     }
 
-    /// The envelope has its final outcome: it is remembered where a second try could not change it.
-    mutating func finished(_ envelope: Envelope, _ outcome: Outcome, now: MonotonicTime) {
-        let pair = Self.pairKey(envelope)
-        guard Self.isRepeated(outcome) else {
-            pairs[pair] = nil
-            return
+    /// An envelope has its final outcome: it is remembered where a second try could not change it.
+    mutating func finished(
+        _ digest: Digest256, _ magic: Magic, _ pair: PairKey, _ outcome: Outcome, now: MonotonicTime
+    ) {
+        let isRepeated = Self.isRepeated(outcome)
+        if var held = pairs[pair] {
+            held.claims -= 1
+            if isRepeated { held.until = now + length }
+            pairs[pair] = held.claims > 0 || held.until > now ? held : nil
         }
+        purge(now)
+        guard isRepeated else { return }
         var kept = outcome
         // Apple's id is made of the digest: it need not be kept.
-        if envelope.magic != .android { kept.providerID = nil }
-        if outcomes.updateValue(Kept(kept), forKey: envelope.digest) == nil {
+        if magic != .android { kept.providerID = nil }
+        if outcomes.updateValue(Kept(kept), forKey: digest) == nil {
             if order.count >= capacity { forgetOldest() }
-            order.append(Remembered(digest: envelope.digest, pair: pair, until: now + length))
+            order.append(Remembered(digest: digest, pair: pair, until: now + length))
         }
-        pairs[pair]?.until = now + length
-        purge(now)
     }
 
     /// Whether a resend gets the same outcome: the provider's final words, not what may be tried again.
     static func isRepeated(_ outcome: Outcome) -> Bool {
         switch outcome.kind {
         case .delivered, .gone: true
-        case .rejected: (300..<400).contains(outcome.reason.rawValue)
+        // Not that a platform is not configured: an operator may change that at any moment.
+        case .rejected: (301..<400).contains(outcome.reason.rawValue)
         case .queued, .retry: false
         }
     }
@@ -107,14 +130,6 @@ struct ReplayWindow {
         guard let first = order.popFirst() else { return }
         outcomes[first.digest] = nil
         // Another envelope with this iv, app named here and not there, may still need it.
-        if let pair = pairs[first.pair], pair.until <= first.until { pairs[first.pair] = nil }
-    }
-
-    private static func pairKey(_ envelope: Envelope) -> Int {
-        var hasher = Hasher()
-        hasher.combine(envelope.deviceToken.count)
-        envelope.deviceToken.withUnsafeBytes { hasher.combine(bytes: $0) }
-        envelope.iv.withUnsafeBytes { hasher.combine(bytes: $0) }
-        return hasher.finalize()
+        if let pair = pairs[first.pair], pair.claims <= 0, pair.until <= first.until { pairs[first.pair] = nil }
     }
 }

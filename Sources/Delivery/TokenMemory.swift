@@ -38,6 +38,16 @@ struct TokenMemory {
         return true
     }
 
+    /// Whether a provider has accepted something for it after the time since when it is said to be gone, in milliseconds.
+    /// That is forgotten with the question: the same word a second time is believed.
+    mutating func contradicts(_ token: Bytes, goneSince since: UInt64) -> Bool {
+        var record = self[token]
+        guard record.accepted > since else { return false }
+        record.accepted = 0
+        set(record, token)
+        return true
+    }
+
     private mutating func set(_ record: Record, _ token: Bytes) {
         if young.count >= half, young[token.tableKey] == nil {
             old = young

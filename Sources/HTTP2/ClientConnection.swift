@@ -68,8 +68,12 @@ final class ClientConnection: SessionEvents {
                     value: UInt32(Self.largestResponseHeaders)),
             ], events: self)
         sweep = Timer(on: loop) { [unowned self] in sweepNow() }
+    }
+
+    /// Begins to read; what the server said first is told to the owner from here on.
+    func start() {
         armSweep()
-        stream.resumeReading()
+        session.stream.resumeReading()
     }
 
     deinit { session.stream.close() }

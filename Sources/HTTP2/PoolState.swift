@@ -23,8 +23,8 @@ struct PoolState {
         case dial(Int)
         /// This waiting request goes to this connection, where it has been given a place.
         case run(request: Int, on: Int)
-        /// This waiting request cannot be served.
-        case fail(request: Int, because: String)
+        /// This waiting request cannot be served; nil: this side has ended, and another may take it.
+        case fail(request: Int, because: String?)
         /// Call ``timeReached(_:)`` then.
         case wake(at: MonotonicTime)
         /// End this connection once what is under way on it is answered.
@@ -37,7 +37,7 @@ struct PoolState {
         /// It waits; an action will name it.
         case waiting
         /// It cannot be served now.
-        case none(because: String)
+        case none(because: String?)
     }
 
     private struct Connection {
@@ -75,7 +75,7 @@ struct PoolState {
 
     /// A request comes; where it has to wait, it is known by `request`.
     mutating func place(request: Int, now: MonotonicTime, _ actions: inout [Action]) -> Place {
-        if isRetired { return .none(because: "this side has ended") }
+        if isRetired { return .none(because: nil) }
         openMinimum(now, &actions)
         if waiting.isEmpty, let index = indexWithPlace() {
             connections[index].streams += 1
@@ -146,9 +146,9 @@ struct PoolState {
     ) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         let connection = connections.remove(at: index)
-        // E.g. a client certificate that the server refuses shows only after the dial: dialling again at once would not
-        // help. One that has worked is replaced without delay.
-        if !connection.isProven, connection.phase != .draining {
+        // E.g. a client certificate that the server refuses shows only after the dial, and some servers say GOAWAY at
+        // once: dialling again without a pause would not help. One that has worked is replaced without delay.
+        if !connection.isProven, !isRetired {
             lastFailure = reason
             nextDial = now + backoff.next(random: random)
         }
@@ -163,7 +163,7 @@ struct PoolState {
             actions.append(.drain(connections[index].id))
         }
         while let request = waiting.popFirst() {
-            actions.append(.fail(request: request, because: "this side has ended"))
+            actions.append(.fail(request: request, because: nil))
         }
     }
 

@@ -91,7 +91,7 @@ public actor Upstream: ClientConnectionOwner {
             number = free
         case .none(let reason):
             perform(actions)
-            throw .notProcessed(.unreachable(reason))
+            throw Self.refusal(reason)
         case .waiting:
             let waiter = nextRequest
             nextRequest += 1
@@ -115,8 +115,14 @@ public actor Upstream: ClientConnectionOwner {
             return (response, number)
         case .failure(let failure):
             settle(number, isProof: false)
+            // The connection may be the cause: the next request takes another.
+            if case .fateUnknown(.timedOut) = failure { apply(.left, to: number) }
             throw failure
         }
+    }
+
+    private static func refusal(_ reason: String?) -> RequestFailure {
+        .notProcessed(reason.map { .unreachable($0) } ?? .goAway)
     }
 
     private func settle(_ number: Int, isProof: Bool) {
@@ -168,8 +174,7 @@ public actor Upstream: ClientConnectionOwner {
             case .run(let request, let number):
                 waiting.removeValue(forKey: request)?.continuation.resume(returning: .success(number))
             case .fail(let request, let reason):
-                waiting.removeValue(forKey: request)?.continuation
-                    .resume(returning: .failure(.notProcessed(.unreachable(reason))))
+                waiting.removeValue(forKey: request)?.continuation.resume(returning: .failure(Self.refusal(reason)))
             case .wake(let time): startWake(at: time)
             case .drain(let number): connections[number]?.leave()
             }
@@ -204,6 +209,7 @@ public actor Upstream: ClientConnectionOwner {
             var actions: [PoolState.Action] = []
             pool.opened(number, now: .now, &actions)
             perform(actions)
+            connection.start()
         case .failure(let error): ended(number, because: "\(error)")
         }
     }

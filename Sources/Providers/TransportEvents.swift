@@ -28,7 +28,7 @@ public enum TransportEvent: String, CaseIterable, Sendable {
         case .noPlace: .unavailable(seconds: 5)
         case .refusedStream, .goAway, .lostBeforeSent: .notProcessed
         case .connectionLost, .reset, .responseTooLarge: .fateUnknown
-        // The connection may be the cause: the next request takes another.
+        // Upstream has left the connection by then.
         case .timedOut: .fateUnknown.with(\.connection, .left)
         }
     }

@@ -27,8 +27,8 @@ struct Assembly {
     let configuration: Configuration
     let loop: EventLoop
     private(set) var tokens: Tokens
-    /// The files that were read.
-    private(set) var files: [String] = []
+    /// The files that were read, in the version of the moment before.
+    private(set) var versions: [String: FileVersion?] = [:]
     private(set) var certificates: [Certificate] = []
 
     /// - Parameter tokens: those of an earlier assembly.
@@ -122,9 +122,7 @@ struct Assembly {
             ingredients.add(packed)
             ingredients.add(password)
             let certified = try PKCS12.open(packed, password: SecretBytes(moving: &password))
-            guard certified.notAfter > UnixTime.now else {
-                throw problem(key, "\(file): the certificate has expired; make a new one at developer.apple.com")
-            }
+            // One that has ended is warned of, and refused by Apple: the other apps go on.
             certificates.append(Certificate(file: file, notAfter: certified.notAfter))
             let privateKey = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
             return TLSContext.Identity(certificates: certified.certificates, privateKey: privateKey)
@@ -170,8 +168,8 @@ struct Assembly {
     ) throws -> TLSContext {
         var authorities: [UInt8]?
         if let trustFile {
+            versions[trustFile] = FileVersion(of: trustFile)
             authorities = try ConfiguredFile.read(trustFile, for: key, of: configuration.file)
-            files.append(trustFile)
         }
         ingredients.add(authorities ?? [])
         do {
@@ -192,7 +190,7 @@ struct Assembly {
     }
 
     private mutating func secret(_ file: String, for key: String) throws -> [UInt8] {
-        files.append(file)
+        versions[file] = FileVersion(of: file)
         return try ConfiguredFile.readSecret(file, for: key, of: configuration.file)
     }
 

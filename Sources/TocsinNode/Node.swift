@@ -61,7 +61,7 @@ public actor Node: IngressConnection.Host {
             assumeIsolated { $0.observe(event.value) }
         }
         let spool = try openSpool(for: dispatch)
-        try await dispatch.start(providers(of: parts), spool: spool)
+        await dispatch.start(providers(of: parts))
         self.dispatch = dispatch
         adopt(assembly, parts)
         rules = makeRules()
@@ -71,6 +71,8 @@ public actor Node: IngressConnection.Host {
         let endpoint = listener.endpoint
         self.listener = listener
         whileRunning = self
+        // Last: an address that is in use must not end a process that has begun to deliver.
+        if let spool { try await dispatch.use(spool) }
         schedulePuzzleChange()
         scheduleCredentialCheck()
         let routes = rules.routes.joined(separator: " ")
@@ -81,14 +83,14 @@ public actor Node: IngressConnection.Host {
 
     /// Reads the configuration and the credentials anew, without dropping a connection or an envelope. What is wrong is
     /// logged, and then everything stays as it was.
-    public func reload() async {
+    public func reload() {
         guard whileRunning != nil, !isStopping else { return }
         do {
             let new = try Configuration(file: configuration.file)
             for key in new.keysThatNeedARestart(comparedTo: configuration) {
                 logger.warning("this setting changes when the node is started anew", metadata: ["key": "\(key)"])
             }
-            let replaced = try await rebuild(configuration.reloaded(from: new))
+            let replaced = try rebuild(configuration.reloaded(from: new))
             logger.notice("configuration read anew", metadata: ["routes_replaced": "\(replaced)"])
         } catch {
             logger.error("the new configuration is wrong; the node goes on with the old one: \(error)")
@@ -97,7 +99,7 @@ public actor Node: IngressConnection.Host {
 
     /// Replaces what has changed.
     /// - Returns: how many routes have a new provider, or are new or gone.
-    private func rebuild(_ new: Configuration) async throws -> Int {
+    private func rebuild(_ new: Configuration) throws -> Int {
         var assembly = Assembly(new, on: loop, tokens: tokens)
         var parts = try assembly.parts()
         var replaced = self.parts.keys.count { parts[$0] == nil }
@@ -110,7 +112,7 @@ public actor Node: IngressConnection.Host {
         }
         configuration = new
         logger.logLevel = new.logLevel
-        await dispatch.replace(providers(of: parts), limits: new.limits.dispatch)
+        dispatch.replace(providers(of: parts), limits: new.limits.dispatch)
         adopt(assembly, parts)
         rules = makeRules()
         return replaced
@@ -124,7 +126,7 @@ public actor Node: IngressConnection.Host {
         self.parts = parts
         tokens = assembly.tokens
         certificates = assembly.certificates
-        watch = CredentialWatch(assembly.files)
+        watch = CredentialWatch(assembly.versions)
         warnOfExpiry()
     }
 
@@ -214,17 +216,17 @@ public actor Node: IngressConnection.Host {
     }
 
     private func checkCredentials() {
+        guard !isStopping else { return }
         warnOfExpiry()
-        guard watch.hasChanged() else { return scheduleCredentialCheck() }
-        Task {
+        if watch.hasChanged() {
             do {
-                let replaced = try await rebuild(configuration)
+                let replaced = try rebuild(configuration)
                 logger.notice("credentials read anew", metadata: ["routes_replaced": "\(replaced)"])
             } catch {
                 logger.error("a credential file has changed and is wrong; the node goes on with the old one: \(error)")
             }
-            scheduleCredentialCheck()
         }
+        scheduleCredentialCheck()
     }
 
     private func warnOfExpiry() {
@@ -278,11 +280,12 @@ public actor Node: IngressConnection.Host {
     nonisolated func deliver(
         _ submission: Submission, app: String, format: EnvelopeFormat, for connection: IngressConnection
     ) {
-        let reply = Reply { [weak connection] outcome in connection?.finished(submission.request, outcome) }
-        assumeIsolated {
-            $0.dispatch.submit(
-                submission.envelope, app: app, format: format, acceptsQueued: submission.acceptQueued, reply)
+        let reply = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
+            connection?.isOver == false
+        } tell: { [weak connection] outcome in
+            connection?.finished(submission.request, outcome)
         }
+        assumeIsolated { $0.dispatch.submit(submission.envelope, app: app, format: format, reply) }
     }
 
     nonisolated func ended(_ connection: IngressConnection) {
@@ -299,7 +302,7 @@ public actor Node: IngressConnection.Host {
         metrics.count(event)
         switch event {
         case .attempt(let route, let envelope, let verdict): log(route, envelope, verdict)
-        case .finished: break
+        case .serving, .finished: break
         case .breaker(let route, let state, let answer):
             guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
             logger.log(

@@ -13,24 +13,28 @@ struct NodeMetrics {
     /// Counters are made once: the combinations are bounded by the routes and the rows of the outcome tables.
     private var counters: [Key: Counter] = [:]
     private let spoolRefusals = Counter(label: "tocsin_spool_refusals_total")
-    private let spoolUnreadable = Counter(label: "tocsin_spool_unreadable_total")
+    private let spoolUnreadable = Gauge(label: "tocsin_spool_unreadable")
 
     /// Counts what has happened.
     mutating func count(_ event: DispatchEvent) {
         switch event {
+        case .serving(let route): show(.closed, of: route)
         case .attempt(let route, _, let verdict): increment("tocsin_attempts_total", route, "answer", verdict.answer)
         case .finished(let route, let outcome):
             increment("tocsin_envelopes_total", route, "outcome", outcome.kind.name)
-        case .breaker(let route, let state, _):
-            // One of the three is 1.
-            for each in Breaker.State.allCases {
-                Gauge(label: "tocsin_breaker_state", dimensions: Self.labels(route) + [("state", each.rawValue)])
-                    .record(each == state ? 1 : 0)
-            }
+        case .breaker(let route, let state, _): show(state, of: route)
         case .wave(let route, let isActive):
             Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route)).record(isActive ? 1 : 0)
         case .spoolRefused: spoolRefusals.increment()
-        case .spoolUnreadable(let count): spoolUnreadable.increment(by: Int64(count))
+        case .spoolUnreadable(let count): spoolUnreadable.record(count)
+        }
+    }
+
+    /// One of the three is 1.
+    private func show(_ state: Breaker.State, of route: Route) {
+        for each in Breaker.State.allCases {
+            Gauge(label: "tocsin_breaker_state", dimensions: Self.labels(route) + [("state", each.rawValue)])
+                .record(each == state ? 1 : 0)
         }
     }
 

@@ -4,6 +4,8 @@ import EventLoop
 struct DueRow: Comparable {
     let time: MonotonicTime
     let row: Int64
+    /// Whether an earlier process has stored it and this one has not read it yet.
+    var isUnread = false
 
     static func < (one: Self, other: Self) -> Bool { (one.time, one.row) < (other.time, other.row) }
 }

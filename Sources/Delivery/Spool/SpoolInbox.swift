@@ -45,8 +45,10 @@ struct SpoolInbox: Sendable {
 
     /// The next batch; empty where nothing waits.
     mutating func takeBatch() -> SpoolBatch {
+        // No store overtakes a finish: it may be of the same envelope, sent again.
+        let isDrained = waiting.finishes.count <= Self.largestBatch
         let batch = SpoolBatch(
-            stores: Array(waiting.stores.prefix(Self.largestBatch)),
+            stores: isDrained ? Array(waiting.stores.prefix(Self.largestBatch)) : [],
             finishes: Array(waiting.finishes.prefix(Self.largestBatch)))
         waiting.stores.removeFirst(batch.stores.count)
         waiting.finishes.removeFirst(batch.finishes.count)

@@ -14,12 +14,17 @@ public final class FCMAccessToken {
 
     /// Seconds before its end at which the token is renewed.
     public static let renewedBefore: Int64 = 300
+    private static let pauseAfterFailure: Int64 = 10
+    /// What says that the account is wrong (RFC 6749 §5.2); other errors pass.
+    private static let refusals: Set<Int> = [400, 401, 403, 404]
     private static let answerTimeout = Duration.seconds(20)
 
     private let account: ServiceAccount
     private let upstream: Upstream
     private let headers: HeaderBlock
     private var current: (header: [UInt8], endsAt: Int64)?
+    /// After a fetch that failed while the token was still good: when there is another, Unix time in seconds.
+    private var nextFetch: Int64 = 0
     private var isFetching = false
     private var waiting: [UnsafeContinuation<Result<[UInt8], Failure>, Never>] = []
 
@@ -41,10 +46,17 @@ public final class FCMAccessToken {
 
     /// The value of `authorization` at this Unix time in seconds.
     nonisolated(nonsending) func authorization(at now: Int64) async throws(Failure) -> [UInt8] {
-        if let current, now < current.endsAt - Self.renewedBefore { return current.header }
+        if let current, now < current.endsAt - Self.renewedBefore || (now < current.endsAt && now < nextFetch) {
+            return current.header
+        }
         if isFetching { return try await withUnsafeContinuation { waiting.append($0) }.get() }
         isFetching = true
-        let result = await fetch(now: now)
+        var result = await fetch(now: now)
+        if case .failure(.unreachable) = result, let current, now < current.endsAt {
+            // Renewed early for this very case: there is time to try again.
+            nextFetch = now + Self.pauseAfterFailure
+            result = .success(current.header)
+        }
         isFetching = false
         let others = waiting
         waiting = []
@@ -71,7 +83,7 @@ public final class FCMAccessToken {
         do {
             let response = try await upstream.send(request, timeout: Self.answerTimeout)
             guard response.status == 200 else {
-                return .failure((400..<500).contains(response.status) ? .refused : .unreachable)
+                return .failure(Self.refusals.contains(response.status) ? .refused : .unreachable)
             }
             guard let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)), grant.expires_in > 0,
                 grant.expires_in <= 86_400, grant.access_token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })

@@ -25,7 +25,8 @@ public enum FCMAnswers {
         Row(status: 429, code: "RESOURCE_EXHAUSTED", ruling: .quotaExceeded),
         Row(status: 503, code: "UNAVAILABLE", ruling: .unavailable(seconds: 30, minimum: 10)),
         Row(status: 500, code: "INTERNAL", ruling: .unavailable(seconds: 30, minimum: 10)),
-        Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", ruling: .misconfigured),
+        // Only tokens of iOS and web apps come to this: a sender can make one up, so it must not stop the others.
+        Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", ruling: .misconfigured.with(\.lane, .works)),
         Row(status: 401, code: "UNAUTHENTICATED", ruling: .credentialExpired),
         Row(status: 403, code: "PERMISSION_DENIED", ruling: .misconfigured),
     ]

@@ -7,10 +7,8 @@ struct CredentialWatch {
 
     private var versions: [String: FileVersion?] = [:]
 
-    /// Watches files as they are now.
-    init(_ files: [String] = []) {
-        for file in files { versions[file] = FileVersion(of: file) }
-    }
+    /// Watches files since these versions of them.
+    init(_ versions: [String: FileVersion?] = [:]) { self.versions = versions }
 
     /// Whether one of them has changed since this was last asked.
     mutating func hasChanged() -> Bool {

@@ -19,9 +19,10 @@ struct ProviderTokenFile: ProviderTokenKeeping {
     /// A token that cannot be kept is still good for this process, so that a full disk is no reason to stop.
     func save(_ token: [UInt8]) {
         let temporary = path + ".new"
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        unlink(temporary)
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { return }
-        let isWritten = write(descriptor, token, token.count) == token.count
+        let isWritten = write(descriptor, token, token.count) == token.count && fsync(descriptor) == 0
         close(descriptor)
         if isWritten { rename(temporary, path) } else { unlink(temporary) }
     }

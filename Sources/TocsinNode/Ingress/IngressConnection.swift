@@ -20,7 +20,8 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     private var session: IngressSession
     private var output: [UInt8] = []
     private var flushScheduled = false
-    private var isOver = false
+    /// Whether nothing more can be said here.
+    private(set) var isOver = false
     private var timer: Timer?
 
     init(_ stream: ByteStream, rules: IngressSession.Rules, host: any Host) {

@@ -64,7 +64,8 @@ struct IngressSession {
     var deadline: MonotonicTime? {
         switch phase {
         case .proxyLine, .hello: quietSince + rules.handshakeTimeout
-        case .greeted: inFlight.isEmpty ? quietSince + rules.idleTimeout : nil
+        // What is stored may take weeks: nobody has to keep a connection for that long.
+        case .greeted: inFlight.count == queued.count ? quietSince + rules.idleTimeout : nil
         case .leaving, .over: nil
         }
     }

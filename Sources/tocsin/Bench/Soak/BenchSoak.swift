@@ -31,7 +31,8 @@ struct BenchSoak: AsyncParsableCommand {
     func run() async throws {
         let bed = try TestBed(name: "soak")
         do {
-            try await bed.start(more: "[limits]\npatience = 30\ntotal_in_flight = 20000")
+            // A replay window that is full soon, so that memory that still grows is a leak.
+            try await bed.start(more: "[limits]\nreplay_entries = 20000")
             let soak = Soak(bed, connections: connections)
             let result = try await soak.run(envelopes: envelopes, inFlight: inFlight, interval: .seconds(interval))
             Terminal.endProgress()

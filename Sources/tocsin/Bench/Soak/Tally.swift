@@ -53,11 +53,13 @@ final class Tally: Sendable {
         state.withLock { $0.seen[Self.name(notification.encrypted)]?.unanswered += 1 }
     }
 
-    /// The node was killed: what it had been told in the last moment it may not have kept.
-    func nodeKilled() {
+    /// The node was killed between these two moments: what it had been told in the last second before it may not have
+    /// kept, and what came after it cannot have been told.
+    func nodeKilled(after first: MonotonicTime, before last: MonotonicTime) {
         state.withLock { state in
-            let now = MonotonicTime.now
-            for (at, envelope) in state.recent where now - at <= Self.onItsWay { state.seen[envelope]?.unanswered += 1 }
+            for (at, envelope) in state.recent where at + Self.onItsWay >= first && at <= last {
+                state.seen[envelope]?.unanswered += 1
+            }
         }
     }
 

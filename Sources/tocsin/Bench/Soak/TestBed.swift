@@ -76,10 +76,13 @@ actor TestBed {
     }
 
     /// kill -9.
-    func killNode() {
+    func killNode() async {
+        let before = MonotonicTime.now
         node?.end(by: SIGKILL)
         node = nil
-        tally.nodeKilled()
+        // What the node had sent still lies in the sockets, and is delivered now.
+        await loop.sleep(for: .milliseconds(50))
+        tally.nodeKilled(after: before, before: .now)
     }
 
     /// Resident memory of the node in kilobytes.

@@ -1,0 +1,190 @@
+import EventLoop
+import Providers
+import TNP
+
+/// What lies in the spool: a parcel is in memory and carried by one task, or parked, its row on the list of those to
+/// come or kept back by a lane whose breaker is open.
+extension Dispatch {
+    /// Rows that are read from the spool at a time.
+    private static let rowsPerLoad = 256
+    private static let pauseAfterFailedLoad = Duration.seconds(1)
+    private static let scoutPause = Duration.seconds(1)
+
+    /// Delivers what lies in the spool, and stores there what senders allow.
+    /// - Throws: ``SpoolError`` where it cannot be read.
+    public func use(_ spool: Spool) async throws {
+        let entries = try await spool.index()
+        for entry in entries {
+            due.insert(DueRow(time: MonotonicTime(nanoseconds: 0), row: entry.id, isUnread: true))
+        }
+        unreadRows = entries.count
+        recoversUntil = .now + .seconds(limits.replaySeconds)
+        self.spool = spool
+        pump = Timer(on: loop) { [unowned self] in assumeIsolated { $0.loadDue() } }
+        loadDue()
+    }
+
+    /// Whether an envelope that comes now may be a resend of what an earlier process stored or delivered.
+    func mayBeOfAnEarlierProcess(_ clock: MonotonicTime) -> Bool { clock < recoversUntil || unreadRows > 0 }
+
+    func store(_ parcel: Parcel, _ envelope: Envelope) async {
+        guard let spool, case .at(let expires) = parcel.expiry else { return await carry(parcel, envelope) }
+        let result = await spool.store(
+            SpooledEnvelope(app: parcel.route.app, format: parcel.format, envelope: envelope, expires: expires))
+        switch result {
+        case .stored(let row):
+            parcel.becameStored(row)
+            if hasRoom(for: parcel.route) { await carry(parcel, envelope) } else { park(parcel, for: .zero, Self.busy) }
+        case .alreadyStored(let row): await join(parcel, envelope, row)
+        case .alreadyFinal(let outcome): finish(parcel, outcome)
+        case .full: finish(parcel, refusedBySpool("it is full: spool.max_bytes, or hardly any room on the disk"))
+        case .failed(let reason): finish(parcel, refusedBySpool(reason))
+        }
+    }
+
+    /// What is not to be stored may still be a resend of what an earlier process stored, or delivered.
+    func recover(_ parcel: Parcel, _ envelope: Envelope) async {
+        let known: Spool.Known
+        do {
+            known = try await spool?.lookup(envelope.digest) ?? .nothing
+        } catch {
+            return finish(parcel, refusedBySpool("\(error)"))
+        }
+        switch known {
+        case .nothing: await carry(parcel, envelope)
+        case .stored(let row): await join(parcel, envelope, row)
+        case .final(let outcome): finish(parcel, outcome)
+        }
+    }
+
+    /// The row is an earlier process's. Where it has been read meanwhile, this parcel has it already and is the one to be
+    /// carried; else it is listed once more, which does no harm.
+    private func join(_ parcel: Parcel, _ envelope: Envelope, _ row: Int64) async {
+        let isRead = parcel.row != nil
+        parcel.becameStored(row)
+        if isRead { await carry(parcel, envelope) } else { park(parcel, for: .zero, Self.busy) }
+    }
+
+    private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
+
+    private func refusedBySpool(_ reason: String) -> Outcome {
+        observer(.spoolRefused(reason))
+        return .retry(.nodeBusy, after: 60_000, text: "the node's store takes no more at present")
+    }
+
+    /// Lets go of the envelope until its time comes: the spool has it.
+    /// - Parameter refusal: for those who do not accept that it waits there.
+    func park(_ parcel: Parcel, for delay: Duration, _ refusal: Outcome) {
+        guard let row = parcel.row else { return }
+        parcel.sendAwayImpatient(with: refusal)
+        leaveMemory(parcel)
+        parked[row] = parcel
+        if let lane = parcel.heldBy, !isDraining {
+            parcel.heldBy = nil
+            lane.held.append(row)
+            sendScout(of: lane)
+        } else {
+            due.insert(DueRow(time: .now + delay, row: row))
+            loadDue()
+        }
+    }
+
+    /// Of the rows that a lane keeps back, lets one go when the breaker will let a probe through, and all when it is
+    /// closed.
+    func sendScout(of lane: Lane) {
+        if lane.breaker.state == .closed || lanes[lane.route] !== lane { return releaseHeld(lane) }
+        guard lane.scout == nil, let row = lane.held.popFirst() else { return }
+        lane.scout = row
+        // Where somebody else's probe is out, there is something to know in a while.
+        due.insert(DueRow(time: max(.now + Self.scoutPause, lane.breaker.opensUntil), row: row))
+        loadDue()
+    }
+
+    func releaseHeld(_ lane: Lane) {
+        let clock = MonotonicTime.now
+        for row in lane.held { due.insert(DueRow(time: clock, row: row)) }
+        lane.held = []
+        loadDue()
+    }
+
+    /// Brings rows whose time has come back into memory, as far as there is room.
+    func loadDue() {
+        guard !isDraining, !isLoading, let spool, let pump, let next = due.min else { return }
+        let clock = MonotonicTime.now
+        guard next.time <= clock else { return pump.start(after: next.time - clock) }
+        // Whoever leaves memory next calls again.
+        let room = min(Self.rowsPerLoad, max(1, limits.totalInFlight / 2) - loadedRows)
+        guard room > 0 else { return }
+        var rows: [DueRow] = []
+        while rows.count < room, let first = due.min, first.time <= clock { rows.append(due.removeMin()) }
+        isLoading = true
+        Task {
+            await load(rows, from: spool)
+            isLoading = false
+            loadDue()
+        }
+    }
+
+    private func load(_ rows: [DueRow], from spool: Spool) async {
+        do {
+            let found = try await spool.load(rows.map(\.row))
+            unreadRows -= rows.count(where: \.isUnread)
+            for (row, stored) in found { resume(row, stored) }
+            if found.count < rows.count { forget(Set(rows.map(\.row)).subtracting(found.map(\.id))) }
+        } catch {
+            observer(.spoolRefused("\(error)"))
+            for row in rows {
+                due.insert(DueRow(time: .now + Self.pauseAfterFailedLoad, row: row.row, isUnread: row.isUnread))
+            }
+        }
+    }
+
+    private func resume(_ row: Int64, _ stored: SpooledEnvelope) {
+        let envelope = stored.envelope
+        if let parcel = parked.removeValue(forKey: row) {
+            // The first promise stands, whatever a resend has asked for.
+            parcel.expiry = .at(stored.expires)
+            parcel.envelope = envelope
+            start(parcel, envelope)
+        } else if let parcel = parcels[envelope.digest] {
+            // A resend has come while the row was being read: whoever has the parcel carries it.
+            parcel.row = row
+            parcel.expiry = .at(stored.expires)
+        } else if window.outcome(of: envelope, now: .now) == nil {
+            // Else it was listed twice, and its end is on its way to the disk.
+            let pair = window.claim(envelope, now: .now) ?? ReplayWindow.PairKey(envelope)
+            let parcel = Parcel(
+                envelope, route: Route(app: stored.app, magic: envelope.magic), format: stored.format,
+                expiry: .at(stored.expires), taken: .now, sequence: UInt64(row), pair: pair)
+            parcel.row = row
+            parcels[parcel.digest] = parcel
+            start(parcel, envelope)
+        }
+    }
+
+    private func start(_ parcel: Parcel, _ envelope: Envelope) {
+        inFlight += 1
+        loadedRows += 1
+        parcel.isLoaded = true
+        Task(executorPreference: loop) { await self.carry(parcel, envelope) }
+    }
+
+    /// Rows that are there no more: removed to make room, or unreadable.
+    private func forget(_ rows: Set<Int64>) {
+        for lane in lanes.values where lane.scout.map(rows.contains) ?? false {
+            lane.scout = nil
+            sendScout(of: lane)
+        }
+        for row in rows {
+            if let parcel = parked.removeValue(forKey: row) { end(parcel, .retry(.internalError, after: Self.busyRetry)) }
+        }
+        if let spool, spool.dropped > 0 { observer(.spoolUnreadable(spool.dropped)) }
+    }
+
+    /// Rows that were removed to make room, their time being over.
+    public func expired(_ rows: [Int64]) {
+        for row in rows {
+            if let parcel = parked.removeValue(forKey: row) { end(parcel, .rejected(.ttlRanOut)) }
+        }
+    }
+}

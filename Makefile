@@ -4,10 +4,12 @@ SHELL := /bin/bash
 SWIFT ?= swift
 LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libsqlite3-dev pkg-config
 RUNTIME := tor
-INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin
+INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks
 FUZZ_SECONDS ?= 60
+SOAK ?= 150000
+KILLS ?= 20
 
-.PHONY: help demo test build release lint format bench fuzz test-asan test-tsan clean swift packages packages-test
+.PHONY: help demo test build release lint format bench soak fuzz test-asan test-tsan clean swift packages packages-test
 
 help:
 	@echo "make demo       the whole way of a notification on this machine: Tor, node, Apple, Google, phones"
@@ -15,6 +17,7 @@ help:
 	@echo "make build      debug build          make release   optimised and stripped: .build/tocsin"
 	@echo "make lint       formatting           make format    mends it"
 	@echo "make bench      figures beside h2load and nghttpx"
+	@echo "make soak       envelopes through misbehaving services and kill -9, SOAK=$(SOAK) KILLS=$(KILLS)"
 	@echo "make fuzz       the protocol's decoder against libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make test-asan  tests under AddressSanitizer     make test-tsan  under ThreadSanitizer"
 
@@ -74,6 +77,12 @@ format: swift
 bench: packages-test
 	$(SWIFT) build -c release --product tocsin
 	.build/release/tocsin bench
+
+soak: packages
+	$(SWIFT) build -c release --product tocsin
+	.build/release/tocsin bench soak --envelopes $(SOAK)
+	.build/release/tocsin bench crash --kills $(KILLS)
+	.build/release/tocsin bench bulkhead
 
 fuzz: packages
 	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tnp-fuzz --scratch-path .build-fuzz \

@@ -49,7 +49,9 @@ struct Attempts {
     private var backoff = Self.backoff
     private var replays = 0
     private var replayBackoff = Self.replayBackoff
-    private var wasUnknown = false
+    private var unknownFates = 0
+    /// Whether it has been sent again at once as often as it may be: who still does nothing with it is out of order.
+    var isOutOfReplays: Bool { replays >= Self.freeReplays }
 
     /// - Parameter random: from 0 up to 1; drawn only where there is another attempt.
     mutating func next(after verdict: Verdict, _ bounds: Bounds, random: @autoclosure () -> Double) -> Step {
@@ -57,20 +59,23 @@ struct Attempts {
         case .never: return .finish
         case .atOnce where replays < Self.freeReplays:
             replays += 1
-            // The first ones without delay: a connection that is going away refuses each stream once.
-            return bounded(replays <= 2 ? .zero : replayBackoff.next(random: random()), bounds)
-        case .onceMore where !wasUnknown:
-            wasUnknown = true
-            counted += 1
-            return bounded(Self.longestReplayPause * random(), bounds)
+            // The first ones without delay, whatever the patience: a connection that goes away refuses each stream once.
+            if replays <= 2 { return bounds.left == .zero ? .expire : .again(after: .zero) }
+            return bounded(replayBackoff.next(random: random()), bounds)
         case .onceMore:
-            guard bounds.isStored, counted + 1 < bounds.policy.attempts else { return .finish }
-            return later(Self.pauseAfterUnknown, bounds, random: random())
+            unknownFates += 1
+            if unknownFates > 1 {
+                guard bounds.isStored, unknownFates < bounds.policy.attempts else { return .finish }
+                return later(Self.pauseAfterUnknown, bounds, random: random())
+            }
+            counted += 1
+            guard bounds.isStored || counted < bounds.policy.attempts else { return .finish }
+            return bounded(Self.longestReplayPause * random(), bounds)
         case .atOnce: return later(1, bounds, random: random())
         case .notNow:
             guard bounds.isStored else { return .finish }
             return bounded(Self.spread(verdict.wish ?? 1, random: random()), bounds)
-        case .later(let minimum): return later(verdict.wish ?? minimum, bounds, random: random())
+        case .later: return later(verdict.ruling.pause(wish: verdict.wish), bounds, random: random())
         }
     }
 

@@ -75,13 +75,15 @@ public struct Breaker: Sendable {
         case .strained:
             failures += (1 - failures) * Self.weight
             if wasProbe || (state == .closed && failures > Self.threshold) {
-                open(for: Self.strained.first, atMost: Self.strained.longest, ruling, now: now, random: random())
+                open(
+                    for: max(Self.strained.first, .seconds(wish ?? 0)), atMost: Self.strained.longest, ruling, now: now,
+                    random: random())
             }
         case .blocked:
             guard wasProbe || state == .closed else { return }
-            var seconds = UInt32(1)
-            if case .later(let minimum) = ruling.retry { seconds = max(1, wish ?? minimum) }
-            open(for: .seconds(seconds), atMost: Self.longestBlocked, ruling, now: now, random: random())
+            open(
+                for: .seconds(max(1, ruling.pause(wish: wish))), atMost: Self.longestBlocked, ruling, now: now,
+                random: random())
         }
     }
 

@@ -11,6 +11,7 @@ struct DevicePauses {
 
     private let capacity: Int
     private var pauses: [Int: Pause] = [:]
+    private var nextSweep = MonotonicTime(nanoseconds: 0)
 
     init(capacity: Int) { self.capacity = capacity }
 
@@ -22,10 +23,13 @@ struct DevicePauses {
 
     /// The provider wants this one left alone for at least so many seconds, and longer each time.
     mutating func pause(_ token: Bytes, seconds: UInt32, now: MonotonicTime, random: Double) {
-        if pauses.count >= capacity, pauses[token.tableKey] == nil { makeRoom(now) }
-        var pause = pauses[token.tableKey] ?? Pause(until: now)
-        pause.until = now + max(.seconds(Int64(seconds)), pause.backoff.next(random: random))
-        pauses[token.tableKey] = pause
+        let key = token.tableKey
+        if pauses.count >= capacity, pauses[key] == nil { makeRoom(now) }
+        var pause = pauses[key] ?? Pause(until: now)
+        // What was already under way when the pause began makes it no longer than its own wish.
+        let own = pause.until > now ? .zero : pause.backoff.next(random: random)
+        pause.until = max(pause.until, now + max(.seconds(Int64(seconds)), own))
+        pauses[key] = pause
     }
 
     /// The provider has accepted something for this one.
@@ -34,7 +38,11 @@ struct DevicePauses {
     }
 
     private mutating func makeRoom(_ now: MonotonicTime) {
-        pauses = pauses.filter { $0.value.until > now }
+        // Looking through all of them once a second is often enough.
+        if now >= nextSweep {
+            pauses = pauses.filter { $0.value.until > now }
+            nextSweep = now + .seconds(1)
+        }
         if pauses.count >= capacity, let anybody = pauses.keys.first { pauses[anybody] = nil }
     }
 }

@@ -35,7 +35,9 @@ public actor Dispatch {
     public internal(set) var inFlight = 0
     var window: ReplayWindow
     private var pauses: DevicePauses
-    private var tokens: TokenMemory
+    /// By app: a device token of one is none of another. All together know as many as `limits.replay_entries`.
+    private var tokens: [String: TokenMemory] = [:]
+    private var tokensOfAnApp = 0
     private var collapses: CollapseOrder
     /// Above every row of a spool, so that what an earlier process took comes before what this one takes.
     private var sequence: UInt64 = 1 << 63
@@ -76,7 +78,6 @@ public actor Dispatch {
         self.observer = observer
         window = ReplayWindow(length: .seconds(limits.replaySeconds), capacity: limits.replayEntries)
         pauses = DevicePauses(capacity: limits.replayEntries)
-        tokens = TokenMemory(capacity: limits.replayEntries)
         collapses = CollapseOrder(capacity: limits.replayEntries)
     }
 
@@ -108,6 +109,7 @@ public actor Dispatch {
             lanes[route] = Lane(route, provider, now: .now)
             observer(.serving(route))
         }
+        tokensOfAnApp = limits.replayEntries / max(1, Set(lanes.keys.map(\.app)).count)
     }
 
     /// Whether envelopes can be stored durably.
@@ -182,7 +184,7 @@ public actor Dispatch {
         }
         own.inFlight += 1
         defer { own.inFlight -= 1 }
-        if parcel.home == nil { parcel.home = tokens[envelope.deviceToken].home }
+        if parcel.home == nil { parcel.home = tokens[parcel.route.app]?[envelope.deviceToken].home }
         while true {
             if let outcome = ended(parcel, envelope) { return finish(parcel, outcome) }
             if isDraining { return stop(parcel) }
@@ -242,7 +244,7 @@ public actor Dispatch {
             }
             guard verdict.ruling.token == .unknownHere, !parcel.isUnknownElsewhere,
                 let other = route.magic.otherEnvironment, lanes[Route(app: route.app, magic: other)] != nil,
-                !tokens[envelope.deviceToken].isRefused
+                tokens[route.app]?[envelope.deviceToken].isRefused != true
             else { return learn(verdict, parcel, envelope, from: route.magic) }
             parcel.isUnknownElsewhere = true
             parcel.home = other
@@ -263,12 +265,13 @@ public actor Dispatch {
         }
         let verdict = await lane.provider.attempt(envelope, expiry: parcel.expiry)
         observer(.attempt(lane.route, envelope, verdict))
-        note(verdict, of: envelope, at: lane, wasProbe: admission == .probe)
+        note(verdict, of: parcel, envelope, at: lane, wasProbe: admission == .probe)
         return verdict
     }
 
-    private func note(_ verdict: Verdict, of envelope: Envelope, at lane: Lane, wasProbe: Bool) {
+    private func note(_ verdict: Verdict, of parcel: Parcel, _ envelope: Envelope, at lane: Lane, wasProbe: Bool) {
         var ruling = verdict.ruling
+        if ruling.retry == .atOnce, parcel.attempts.isOutOfReplays { ruling.lane = .strained }
         // What was under way to a device when its first refusal came says nothing new, and must not stop all others.
         if ruling.token == .paused, ruling.lane == .strained, pauses.left(envelope.deviceToken, now: .now) != nil {
             ruling.lane = .none
@@ -289,12 +292,13 @@ public actor Dispatch {
         defer {
             if lane.wave.isActive != wasActive { observer(.wave(lane.route, isActive: lane.wave.isActive)) }
         }
-        let token = envelope.deviceToken
+        let (app, token) = (parcel.route.app, envelope.deviceToken)
         switch verdict.ruling.token {
         case .none: break
         case .accepted:
             let home = magic == parcel.route.magic ? nil : magic
-            tokens.accepted(token, by: home, at: UInt64(max(0, now())) * 1000)
+            tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].accepted(
+                token, by: home, at: UInt64(max(0, now())) * 1000)
             collapses.accepted(envelope, parcel.sequence)
             pauses.end(token)
             lane.wave.accepted(.now)
@@ -307,14 +311,16 @@ public actor Dispatch {
             pauses.pause(
                 token, seconds: verdict.outcome.retryAfter / 1000, now: .now, random: Double.random(in: 0..<1))
         case .unknownHere, .foreign:
-            let isNews = tokens.refused(token)
+            let isNews = tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].refused(token)
             // While it lasts those who come back count as well: else it would end for want of news.
             if isNews || lane.wave.isActive { lane.wave.refused(.now) }
             if lane.wave.isActive { return .duringWave(verdict) }
         case .gone:
             // Apple's time is when it last found the token dead: one that was good later has come back to life. It is
             // asked once more.
-            if let since = verdict.outcome.goneSince, tokens.contradicts(token, goneSince: since) {
+            if let since = verdict.outcome.goneSince,
+                tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].contradicts(token, goneSince: since)
+            {
                 return .contradicted(verdict)
             }
             if lane.wave.isActive { return .duringWave(verdict) }

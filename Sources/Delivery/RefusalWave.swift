@@ -39,7 +39,9 @@ struct RefusalWave: Sendable {
     private mutating func advance(_ now: MonotonicTime) {
         let passed = now - since
         guard passed >= Self.interval else { return }
-        last = passed < Self.interval * 2 ? present : Count()
+        // A wave is judged by as many answers as it takes to begin one, however long they take to come.
+        if isActive, present.refused + present.accepted < Self.smallest { return }
+        last = isActive || passed < Self.interval * 2 ? present : Count()
         present = Count()
         since = now
     }

@@ -5,8 +5,9 @@ public struct FileVersion: Equatable, Sendable {
     private let device: dev_t
     private let inode: ino_t
     private let size: off_t
-    private let seconds: time_t
-    private let nanoseconds: Int
+    private let written: (time_t, Int)
+    /// Also when its owner or mode changes.
+    private let changed: (time_t, Int)
 
     /// The version that is at `path` now, at the end of symbolic links; nil where there is none.
     public init?(of path: String) {
@@ -15,7 +16,12 @@ public struct FileVersion: Equatable, Sendable {
         device = status.st_dev
         inode = status.st_ino
         size = status.st_size
-        seconds = status.st_mtim.tv_sec
-        nanoseconds = status.st_mtim.tv_nsec
+        written = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
+        changed = (status.st_ctim.tv_sec, status.st_ctim.tv_nsec)
+    }
+
+    public static func == (one: Self, other: Self) -> Bool {
+        one.device == other.device && one.inode == other.inode && one.size == other.size
+            && one.written == other.written && one.changed == other.changed
     }
 }

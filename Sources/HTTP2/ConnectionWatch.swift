@@ -15,8 +15,9 @@ struct ConnectionWatch {
 
     /// How long no byte may come, with work outstanding, before a PING asks.
     static let quietBeforePing = Duration.seconds(5)
-    /// How long no byte may come, with work outstanding, before the connection is given up.
-    static let quietBeforeDeath = Duration.seconds(10)
+    /// How long no byte may come, with work outstanding, before the connection is given up: so that another has taken its
+    /// place within ten seconds.
+    static let quietBeforeDeath = Duration.seconds(9)
     /// How long no answer may come, with work outstanding, before new requests go elsewhere.
     static let longestWithoutAnswer = Duration.seconds(10)
     /// How long an idle connection is left alone (Apple: a PING after about an hour keeps it).

@@ -148,7 +148,9 @@ struct PoolState {
         let connection = connections.remove(at: index)
         // E.g. a client certificate that the server refuses shows only after the dial, and some servers say GOAWAY at
         // once: dialling again without a pause would not help. One that has worked is replaced without delay.
-        if !connection.isProven, !isRetired {
+        if connection.isProven {
+            nextDial = nil
+        } else if !isRetired {
             lastFailure = reason
             nextDial = now + backoff.next(random: random)
         }

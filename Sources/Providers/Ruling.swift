@@ -105,7 +105,7 @@ public struct Ruling: Equatable, Sendable {
     /// Too much for this device only.
     static func deviceThrottled(seconds: UInt32) -> Ruling {
         Ruling(
-            kind: .retry, reason: .providerThrottles, retryAfter: seconds, retry: .later(minimum: seconds),
+            kind: .retry, reason: .providerThrottles, retryAfter: seconds, retry: .later(minimum: 0),
             concern: .provider, token: .paused)
     }
 
@@ -116,7 +116,7 @@ public struct Ruling: Equatable, Sendable {
     /// Too much of all.
     static func throttled(seconds: UInt32) -> Ruling {
         Ruling(
-            kind: .retry, reason: .providerThrottles, retryAfter: seconds, retry: .later(minimum: seconds),
+            kind: .retry, reason: .providerThrottles, retryAfter: seconds, retry: .later(minimum: 0),
             concern: .provider, lane: .blocked)
     }
 
@@ -159,9 +159,15 @@ public struct Ruling: Equatable, Sendable {
         case .retry: outcome.retryAfter = min(wish ?? retryAfter, Self.longestWish) * 1000
         case .gone: outcome.goneSince = goneSince
         }
-        let isWish = kind == .retry && wish != nil
-        return Verdict(
-            outcome, ruling: self, answer: answer, wish: isWish ? wish.map { min($0, Self.longestWish) } : nil)
+        let heard = kind == .retry ? wish.map { min($0, Self.longestWish) } : nil
+        return Verdict(outcome, ruling: self, answer: answer, wish: heard)
+    }
+
+    /// Seconds before which the node itself does not try again: what the provider wishes, and at least the row's own
+    /// minimum; who asks to slow down without a number is left alone for as long as a sender would be told.
+    public func pause(wish: UInt32?) -> UInt32 {
+        guard case .later(let minimum) = retry else { return wish ?? 1 }
+        return max(minimum, wish ?? (reason == .providerThrottles ? retryAfter : 0))
     }
 
     /// No provider has an envelope wait for more than a day.

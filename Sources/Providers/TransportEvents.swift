@@ -37,12 +37,12 @@ public enum TransportEvent: String, CaseIterable, Sendable {
     public init(_ failure: RequestFailure) {
         self =
             switch failure {
-            case .notProcessed(.unreachable), .fateUnknown(.unreachable): .unreachable
+            case .notProcessed(.unreachable): .unreachable
             case .notProcessed(.timedOut): .noPlace
             case .notProcessed(.reset): .refusedStream
-            case .notProcessed(.goAway), .fateUnknown(.goAway): .goAway
+            case .notProcessed(.goAway): .goAway
             case .notProcessed(.connectionLost): .lostBeforeSent
-            case .fateUnknown(.connectionLost): .connectionLost
+            case .fateUnknown(.connectionLost), .fateUnknown(.unreachable), .fateUnknown(.goAway): .connectionLost
             case .fateUnknown(.reset): .reset
             case .fateUnknown(.timedOut): .timedOut
             case .notProcessed(.responseTooLarge), .fateUnknown(.responseTooLarge): .responseTooLarge

@@ -112,6 +112,7 @@ public actor Node: IngressConnection.Host {
         }
         configuration = new
         logger.logLevel = new.logLevel
+        raiseDescriptorLimit()
         dispatch.replace(providers(of: parts), limits: new.limits.dispatch)
         adopt(assembly, parts)
         rules = makeRules()

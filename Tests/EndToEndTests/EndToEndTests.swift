@@ -14,6 +14,8 @@ actor Stage {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     nonisolated let services: SimulatedServices
     nonisolated let directory: String
+    /// What the node logs.
+    nonisolated let log = LogRecorder()
     private let nodeLoop = EventLoop(name: "node")
     private var node: Node?
 
@@ -27,8 +29,7 @@ actor Stage {
     /// The configuration of a node for the stand-ins.
     nonisolated func configuration(
         _ endpoints: SimulatedServices.Endpoints, circuitIDs: Bool = false, limits: String = "",
-        trust: String = "ca.pem",
-        credential: String? = nil
+        trust: String = "ca.pem", credential: String? = nil, alert: String = "New notification", more: String = ""
     ) -> String {
         let key = """
             key_file = "apns.p8"
@@ -47,6 +48,7 @@ actor Stage {
             name = "bisq"
             [app.apns]
             topic = "bisqremote.joachimneumann.com"
+            alert = "\(alert)"
             \(credential ?? key)
             [app.fcm]
             service_account_file = "service-account.json"
@@ -57,24 +59,35 @@ actor Stage {
             [fcm]
             endpoint = "https://\(endpoints.fcm)"
             trust_file = "\(trust)"
+            \(more)
             """
     }
 
-    func start(circuitIDs: Bool = false, limits: String = "", credential: String? = nil) async throws {
+    @discardableResult
+    func start(
+        circuitIDs: Bool = false, limits: String = "", credential: String? = nil, more: String = ""
+    ) async throws -> SimulatedServices.Endpoints {
         let endpoints = try await services.start()
         try await startNode(
-            configuration(endpoints, circuitIDs: circuitIDs, limits: limits, credential: credential))
+            configuration(endpoints, circuitIDs: circuitIDs, limits: limits, credential: credential, more: more))
+        return endpoints
     }
 
     func startNode(_ text: String) async throws {
-        let node = Node(
-            try Configuration(text: text, file: "\(directory)/tocsin.toml"), logger: Logger(label: "test"), on: nodeLoop
-        )
+        let file = "\(directory)/tocsin.toml"
+        try Data(text.utf8).write(to: URL(filePath: file))
+        let node = Node(try Configuration(text: text, file: file), logger: log.logger, on: nodeLoop)
         _ = try await node.start()
         self.node = node
     }
 
     func stopNode() async -> Bool { await node?.stop() ?? true }
+
+    /// Gives the running node another configuration, as an operator would.
+    func reload(_ text: String) async throws {
+        try Data(text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
+        await node?.reload()
+    }
 
     func end() async {
         _ = await node?.stop()

@@ -163,6 +163,103 @@ import Testing
         #expect(configuration.apps.first?.fcm?.serviceAccountFile == nil)
     }
 
+    @Test func `delivery's bounds, the spool and the pools are read`() throws {
+        let configuration = try Configuration(
+            text: """
+                [limits]
+                total_in_flight = 13
+                attempts = 7
+                patience = 17
+                replay_window = 18
+                replay_entries = 1900
+                [spool]
+                enabled = true
+                key_file = "/media/stick/spool.key"
+                max_bytes = 1048576
+                [apns]
+                connections = 2
+                max_connections = 5
+                [fcm]
+                connections = 3
+                max_connections = 3
+                \(minimal)
+                """, file: file)
+        let dispatch = configuration.limits.dispatch
+        #expect(dispatch.totalInFlight == 13)
+        #expect(dispatch.retry.attempts == 7)
+        #expect(dispatch.retry.patience == .seconds(17))
+        #expect(dispatch.replaySeconds == 18)
+        #expect(dispatch.replayEntries == 1900)
+        let spool = try #require(configuration.spool)
+        #expect(spool.file == "/etc/tocsin/state/spool.sqlite")
+        #expect(spool.keyFile == "/media/stick/spool.key")
+        #expect(spool.maximumBytes == 1_048_576)
+        #expect(configuration.services.apnsConnections == 2...5)
+        #expect(configuration.services.fcmConnections == 3...3)
+    }
+
+    @Test func `of delivery, too, what is left out has its default`() throws {
+        let configuration = try Configuration(text: minimal, file: file)
+        let dispatch = configuration.limits.dispatch
+        #expect(dispatch.totalInFlight == 10_000)
+        #expect(dispatch.retry.attempts == 5)
+        #expect(dispatch.retry.patience == .seconds(20))
+        #expect(dispatch.replaySeconds == 600)
+        #expect(dispatch.replayEntries == 200_000)
+        #expect(configuration.services.apnsConnections == 1...8)
+        #expect(configuration.services.fcmConnections == 1...8)
+    }
+
+    @Test func `nothing is stored unless the operator says so`() throws {
+        for spool in ["", "[spool]\n", "[spool]\nenabled = false\n", "[spool]\nkey_file = \"k\"\nmax_bytes = 65536\n"] {
+            let configuration = try Configuration(text: "\(spool)\(minimal)", file: file)
+            #expect(configuration.spool == nil)
+        }
+    }
+
+    @Test func `the spool lies in the state directory, and its key where it is put`() throws {
+        let spool = "[spool]\nenabled = true\n"
+        let beside = try Configuration(text: "\(spool)\(minimal)", file: file).spool
+        #expect(beside?.file == "/etc/tocsin/state/spool.sqlite")
+        #expect(beside?.keyFile == "/etc/tocsin/state/spool.key")
+        #expect(beside?.maximumBytes == 268_435_456)
+        let elsewhere = try Configuration(
+            text: "[node]\nstate = \"/var/lib/tocsin\"\n\(spool)key_file = \"keys/spool.key\"\n\(minimal)", file: file
+        ).spool
+        #expect(elsewhere?.file == "/var/lib/tocsin/spool.sqlite")
+        #expect(elsewhere?.keyFile == "/etc/tocsin/keys/spool.key")
+    }
+
+    @Test func `more connections than the usual maximum are the maximum themselves`() throws {
+        for table in ["apns", "fcm"] {
+            let configuration = try Configuration(text: "[\(table)]\nconnections = 20\n\(minimal)", file: file)
+            let services = configuration.services
+            #expect((table == "apns" ? services.apnsConnections : services.fcmConnections) == 20...20)
+            #expect((table == "apns" ? services.fcmConnections : services.apnsConnections) == 1...8)
+        }
+    }
+
+    @Test func `a proxy that speaks HTTP is read as one that speaks SOCKS`() throws {
+        let proxies: [(text: String, host: String, port: UInt16, speaksSOCKS: Bool)] = [
+            ("http://127.0.0.1:3128", "127.0.0.1", 3128, false), ("http://[::1]:3128", "::1", 3128, false),
+            ("http://proxy.example:80", "proxy.example", 80, false),
+            ("socks5://127.0.0.1:9050", "127.0.0.1", 9050, true),
+            ("socks5h://localhost:9050", "localhost", 9050, true),
+        ]
+        for (text, host, port, speaksSOCKS) in proxies {
+            let configuration = try Configuration(text: "[outbound]\nproxy = \"\(text)\"\n\(minimal)", file: file)
+            let proxy = try #require(configuration.outboundProxy)
+            #expect(proxy.endpoint == Endpoint.tcp(host: host, port: port))
+            if case .socks5(_, let credentials) = proxy {
+                #expect(speaksSOCKS)
+                // tor gives these circuits of their own.
+                #expect(credentials != nil)
+            } else {
+                #expect(!speaksSOCKS)
+            }
+        }
+    }
+
     @Test func `relative paths are relative to the file`() throws {
         let text = """
             [node]
@@ -227,6 +324,7 @@ import Testing
             (key: "node.colour", text: "[node]\ncolour = 1\n\(minimal)"),
             (key: "listen.colour", text: "[listen]\ncolour = 1\n\(minimal)"),
             (key: "limits.colour", text: "[limits]\ncolour = 1\n\(minimal)"),
+            (key: "spool.colour", text: "[spool]\ncolour = 1\n\(minimal)"),
             (key: "apns.colour", text: "[apns]\ncolour = 1\n\(minimal)"),
             (key: "fcm.colour", text: "[fcm]\ncolour = 1\n\(minimal)"),
             (key: "outbound.colour", text: "[outbound]\ncolour = 1\n\(minimal)"),
@@ -280,6 +378,21 @@ import Testing
                 key: "limits.max_frame", expected: "whole number from 4096 to 65536",
                 text: "[limits]\nmax_frame = 8192.0\n\(minimal)"
             ),
+            (
+                key: "limits.patience", expected: "whole number from 0 to 600",
+                text: "[limits]\npatience = \"long\"\n\(minimal)"
+            ),
+            (key: "spool", expected: "must be a table: [spool]", text: "spool = true\n\(minimal)"),
+            (key: "spool.enabled", expected: "true or false", text: "[spool]\nenabled = 1\n\(minimal)"),
+            (key: "spool.key_file", expected: "a file, in quotes", text: "[spool]\nkey_file = 1\n\(minimal)"),
+            (
+                key: "spool.max_bytes", expected: "whole number from 65536 to 1099511627776",
+                text: "[spool]\nmax_bytes = \"1G\"\n\(minimal)"
+            ),
+            (
+                key: "apns.connections", expected: "whole number from 1 to 100",
+                text: "[apns]\nconnections = true\n\(minimal)"
+            ),
             (key: "apns.production", expected: "in quotes", text: "[apns]\nproduction = 1\n\(minimal)"),
             (key: "apns.trust_file", expected: "in quotes", text: "[apns]\ntrust_file = false\n\(minimal)"),
             (key: "fcm.endpoint", expected: "in quotes", text: "[fcm]\nendpoint = []\n\(minimal)"),
@@ -316,6 +429,10 @@ import Testing
             (key: "handshake_timeout", range: 1...600, value: { $0.handshakeTimeout }),
             (key: "idle_timeout", range: 1...86_400, value: { $0.idleTimeout }),
             (key: "shutdown_timeout", range: 1...600, value: { $0.shutdownTimeout }),
+            (key: "attempts", range: 1...100, value: { $0.attempts }),
+            (key: "patience", range: 0...600, value: { $0.patience }),
+            (key: "replay_window", range: 1...86_400, value: { $0.replayWindow }),
+            (key: "replay_entries", range: 1000...10_000_000, value: { $0.replayEntries }),
         ]
         for (key, range, value) in limits {
             for number in [range.lowerBound, range.upperBound] {
@@ -328,6 +445,37 @@ import Testing
                 let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
                 #expect(error?.problem == "is \(number), but \(expected)")
             }
+        }
+    }
+
+    @Test func `the spool's size and the numbers of connections have their ranges`() throws {
+        let numbers: [(table: String, key: String, range: ClosedRange<Int>)] = [
+            (table: "spool", key: "max_bytes", range: 65_536...1_099_511_627_776),
+            (table: "apns", key: "connections", range: 1...100),
+            (table: "apns", key: "max_connections", range: 1...100),
+            (table: "fcm", key: "connections", range: 1...100),
+            (table: "fcm", key: "max_connections", range: 1...100),
+        ]
+        for (table, key, range) in numbers {
+            for number in [range.lowerBound, range.upperBound] {
+                #expect(throws: Never.self, "\(key) = \(number)") {
+                    try Configuration(text: "[\(table)]\n\(key) = \(number)\n\(minimal)", file: file)
+                }
+            }
+            for number in [range.lowerBound - 1, range.upperBound + 1, -1] {
+                let error = problem(in: "[\(table)]\n\(key) = \(number)\n\(minimal)")
+                #expect(error?.key == "\(table).\(key)")
+                let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
+                #expect(error?.problem == "is \(number), but \(expected)")
+            }
+        }
+    }
+
+    @Test func `no more connections can be kept than there may be`() {
+        for table in ["apns", "fcm"] {
+            let error = problem(in: "[\(table)]\nconnections = 4\nmax_connections = 3\n\(minimal)")
+            #expect(error?.key == "\(table).max_connections")
+            #expect(error?.problem == "is 3, but must be a whole number from 4 to 100")
         }
     }
 
@@ -518,11 +666,25 @@ import Testing
         }
     }
 
-    @Test(arguments: ["", "127.0.0.1:9050", "https://127.0.0.1:9050", "socks5://", "socks5://127.0.0.1"])
+    @Test(arguments: [
+        "", "127.0.0.1:9050", "https://127.0.0.1:9050", "socks4://127.0.0.1:9050", "socks5://", "socks5://127.0.0.1",
+        "http://", "http://127.0.0.1", "http://127.0.0.1:0", "http://127.0.0.1:3128/path",
+        "http://127.0.0.1:3128?query", "unix:/run/proxy.sock",
+    ])
     func `a wrong proxy is refused`(_ proxy: String) {
         let error = problem(in: "[outbound]\nproxy = \"\(proxy)\"\n\(minimal)")
         #expect(error?.key == "outbound.proxy")
         #expect(error?.problem.contains("socks5://127.0.0.1:9050") == true)
+        #expect(error?.problem.contains("http://127.0.0.1:3128") == true)
+    }
+
+    @Test(arguments: ["socks5", "http"])
+    func `a proxy's login is refused and not repeated`(_ scheme: String) {
+        let error = problem(in: "[outbound]\nproxy = \"\(scheme)://someone:secret@127.0.0.1:3128\"\n\(minimal)")
+        #expect(error?.key == "outbound.proxy")
+        #expect(error?.problem.contains("without a login") == true)
+        #expect(error?.description.contains("secret") == false)
+        #expect(error?.description.contains("someone") == false)
     }
 
     // MARK: Helpers

@@ -176,7 +176,9 @@ extension Dispatch {
             sendScout(of: lane)
         }
         for row in rows {
-            if let parcel = parked.removeValue(forKey: row) { end(parcel, .retry(.internalError, after: Self.busyRetry)) }
+            if let parcel = parked.removeValue(forKey: row) {
+                end(parcel, .retry(.internalError, after: Self.busyRetry))
+            }
         }
         if let spool, spool.dropped > 0 { observer(.spoolUnreadable(spool.dropped)) }
     }

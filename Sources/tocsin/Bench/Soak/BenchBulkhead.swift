@@ -44,9 +44,12 @@ struct BenchBulkhead: AsyncParsableCommand {
     }
 
     private static func table(_ calm: [Magic: LaneFigures], _ during: [Magic: LaneFigures]) -> String {
-        func cell(_ value: Double) -> String { Terminal.padded(Terminal.number(value / 1000, digits: 1), 9, right: true) }
+        func cell(_ value: Double) -> String {
+            Terminal.padded(Terminal.number(value / 1000, digits: 1), 9, right: true)
+        }
         func row(_ magic: Magic, _ when: String, _ figures: LaneFigures) -> String {
-            Terminal.padded("\(magic.rawValue), \(when)", 30) + cell(figures.latencies.p50) + cell(figures.latencies.p99)
+            Terminal.padded("\(magic.rawValue), \(when)", 30) + cell(figures.latencies.p50)
+                + cell(figures.latencies.p99)
                 + Terminal.padded("\(figures.delivered)", 11, right: true)
                 + Terminal.padded("\(figures.other)", 9, right: true)
         }

@@ -96,7 +96,9 @@ private actor Crash {
         let senders = Task {
             await withTaskGroup { group in
                 for index in 0..<inFlight {
-                    group.addTask { await self.work(self.clients[index % self.clients.count], goesAway: index % 2 == 0) }
+                    group.addTask {
+                        await self.work(self.clients[index % self.clients.count], goesAway: index % 2 == 0)
+                    }
                 }
             }
         }

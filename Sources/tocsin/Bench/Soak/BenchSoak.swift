@@ -197,7 +197,8 @@ private actor Soak {
         while !Task.isCancelled {
             let kilobytes = await bed.nodeKilobytes
             result.memory.append((done, kilobytes))
-            Terminal.progress("\(done) of \(envelopes) delivered, \(result.retries) sent again, \(kilobytes / 1024) MB …")
+            Terminal.progress(
+                "\(done) of \(envelopes) delivered, \(result.retries) sent again, \(kilobytes / 1024) MB …")
             await loop.sleep(for: .seconds(1))
         }
     }

@@ -87,7 +87,9 @@ actor TestBed {
 
     /// Resident memory of the node in kilobytes.
     var nodeKilobytes: Int {
-        guard let pid = node?.pid, let data = FileManager.default.contents(atPath: "/proc/\(pid)/statm") else { return 0 }
+        guard let pid = node?.pid, let data = FileManager.default.contents(atPath: "/proc/\(pid)/statm") else {
+            return 0
+        }
         let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
         return (pages ?? 0) * Int(getpagesize()) / 1024
     }

@@ -1,0 +1,357 @@
+import EventLoop
+import TNP
+import Testing
+
+@testable import Delivery
+@testable import Providers
+
+@Suite struct BreakerTests {
+    private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
+
+    /// A breaker that has opened at ``start``.
+    private func opened(
+        by ruling: Ruling = .unavailable(seconds: 30), wish: UInt32? = nil, random: Double = 0
+    ) -> Breaker {
+        var breaker = Breaker()
+        while breaker.state == .closed { breaker.attempt(ruling, at: start, wish: wish, random: random) }
+        return breaker
+    }
+
+    /// How long it has yet to stay open.
+    private func openTime(_ breaker: Breaker, at now: MonotonicTime) -> Duration? {
+        var copy = breaker
+        guard case .refused(_, let retryAfter) = copy.admit(now) else { return nil }
+        return retryAfter
+    }
+
+    // MARK: Opening
+
+    @Test func `it opens at the eighth failure in a row`() {
+        var breaker = Breaker()
+        for _ in 0..<7 { breaker.attempt(.unavailable(seconds: 30), at: start) }
+        #expect(breaker.state == .closed)
+        breaker.attempt(.unavailable(seconds: 30), at: start)
+        #expect(breaker.state == .open)
+    }
+
+    @Test func `each kind of failure counts`() {
+        for ruling in [Ruling.unavailable(seconds: 30), .fateUnknown, .quotaExceeded] {
+            #expect(opened(by: ruling).state == .open)
+        }
+    }
+
+    @Test func `it bears half of the attempts failing, in bursts of up to four`() {
+        let patterns: [(failures: Int, successes: Int, opens: Bool)] = [
+            (1, 1, false), (1, 100, false), (2, 2, false), (3, 3, false), (4, 4, false), (5, 6, false), (6, 9, false),
+            (7, 100, false), (2, 1, true), (5, 5, true), (7, 7, true), (8, 100, true),
+        ]
+        for (failures, successes, opens) in patterns {
+            var breaker = Breaker()
+            for _ in 0..<100 {
+                for _ in 0..<failures where breaker.state == .closed {
+                    breaker.attempt(.unavailable(seconds: 30), at: start)
+                }
+                for _ in 0..<successes where breaker.state == .closed { breaker.attempt(.delivered, at: start) }
+            }
+            #expect((breaker.state == .open) == opens, "\(failures) failures, \(successes) successes")
+        }
+    }
+
+    @Test func `it bears one failure in ten, in whatever order they come`() {
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var generator = SplitMix64(seed: seed)
+            var breaker = Breaker()
+            for _ in 0..<2000 {
+                breaker.attempt(generator.unit() < 0.1 ? .unavailable(seconds: 30) : .delivered, at: start)
+            }
+            #expect(breaker.state == .closed, "seed \(seed)")
+        }
+    }
+
+    @Test func `it opens soon where nine in ten fail, in whatever order they come`() {
+        for seed in 1...50 as ClosedRange<UInt64> {
+            var generator = SplitMix64(seed: seed)
+            var breaker = Breaker()
+            var attempts = 0
+            while breaker.state == .closed, attempts < 100 {
+                breaker.attempt(generator.unit() < 0.9 ? .unavailable(seconds: 30) : .delivered, at: start)
+                attempts += 1
+            }
+            #expect(attempts < 40, "seed \(seed)")
+        }
+    }
+
+    @Test func `an answer about the device or the message alone is none about the lane`() {
+        var breaker = Breaker()
+        let rulings: [Ruling] = [
+            .badToken, .foreignToken, .gone, .ourFault, .tooLarge, .deviceThrottled(seconds: 60), .notProcessed,
+            .notSent,
+        ]
+        for _ in 0..<100 {
+            for ruling in rulings { breaker.attempt(ruling, at: start) }
+        }
+        #expect(breaker.state == .closed)
+    }
+
+    @Test func `what only the operator or time can change opens it at once`() {
+        for ruling in [Ruling.misconfigured, .credentialRefused, .credentialExpired, .throttled(seconds: 60)] {
+            var breaker = Breaker()
+            breaker.attempt(ruling, at: start)
+            #expect(breaker.state == .open)
+            #expect(openTime(breaker, at: start) == .seconds(60))
+        }
+    }
+
+    // MARK: Open
+
+    @Test func `while it is open nothing passes, and the reason is that of the answer that opened it`() {
+        let reasons: [(ruling: Ruling, reason: Reason)] = [
+            (.unavailable(seconds: 30), .providerUnreachable), (.fateUnknown, .providerUnreachable),
+            (.quotaExceeded, .providerThrottles), (.throttled(seconds: 60), .providerThrottles),
+            (.misconfigured, .credentialsRefused), (.credentialExpired, .credentialsRefused),
+        ]
+        for (ruling, reason) in reasons {
+            var breaker = opened(by: ruling)
+            for _ in 0..<100 {
+                let admission = breaker.admit(start)
+                guard case .refused(let told, _) = admission else {
+                    Issue.record("\(admission)")
+                    break
+                }
+                #expect(told == reason)
+            }
+        }
+    }
+
+    @Test func `retry_after is the time until it lets a probe through`() {
+        var generator = SplitMix64(seed: 1)
+        for _ in 0..<300 {
+            let ruling = generator.below(2) == 0 ? Ruling.unavailable(seconds: 30) : .misconfigured
+            var breaker = opened(by: ruling, random: generator.unit())
+            var now = start
+            // After failed probes too.
+            for _ in 0..<generator.below(6) {
+                now = now + (openTime(breaker, at: now) ?? .zero)
+                breaker.attempt(ruling, at: now, random: generator.unit())
+            }
+            guard let whole = openTime(breaker, at: now) else {
+                Issue.record("it is not open")
+                return
+            }
+            now = now + whole * (generator.unit() * 0.9)
+            guard let told = openTime(breaker, at: now) else {
+                Issue.record("it has closed too early")
+                return
+            }
+            var (early, onTime) = (breaker, breaker)
+            let tooEarly = early.admit(now + told * 0.999)
+            #expect(tooEarly != .probe && tooEarly != .go)
+            let asTold = onTime.admit(now + told)
+            #expect(asTold == .probe)
+            #expect(breaker.opensUntil == now + told)
+        }
+    }
+
+    @Test func `a sender is told that time in milliseconds, at most one more and never less`() {
+        let times: [(microseconds: Int, milliseconds: UInt32)] = [
+            (0, 1), (1, 1), (999, 1), (1000, 1), (1001, 2), (1_500_300, 1501), (60_000_000, 60_000),
+        ]
+        for (time, milliseconds) in times {
+            let held = Verdict.held(back: .providerThrottles, for: .microseconds(time), "breaker-open")
+            #expect(held.outcome == .retry(.providerThrottles, after: milliseconds))
+            #expect(held.ruling.retry == .notNow)
+            // What is stored waits by this, in seconds.
+            let wish = Duration.seconds(held.wish ?? 0)
+            #expect(wish >= .microseconds(time))
+            #expect(wish <= Duration.microseconds(time) + .seconds(1) + .milliseconds(1))
+        }
+        let endless = Verdict.held(back: .providerThrottles, for: .seconds(1 << 32), "breaker-open")
+        #expect(endless.outcome.retryAfter == .max)
+    }
+
+    @Test func `what was under way when it opened changes nothing`() {
+        for ruling in [Ruling.delivered, .unavailable(seconds: 30), .misconfigured, .notProcessed] {
+            var breaker = opened()
+            let before = openTime(breaker, at: start)
+            for _ in 0..<20 {
+                breaker.record(ruling, wish: nil, wasProbe: false, now: start + .seconds(1), random: 0.9)
+            }
+            #expect(breaker.state == .open)
+            #expect(openTime(breaker, at: start) == before)
+        }
+    }
+
+    // MARK: Half open
+
+    @Test func `exactly one probe passes, and the others come back soon`() {
+        var breaker = opened()
+        let admission = breaker.admit(start + .seconds(2))
+        #expect(admission == .probe)
+        #expect(breaker.state == .halfOpen)
+        for second in 2..<60 {
+            let other = breaker.admit(start + .seconds(second))
+            #expect(other == .refused(.providerUnreachable, retryAfter: .seconds(2)))
+        }
+    }
+
+    @Test func `a probe that works closes it and everything passes`() {
+        let works: [Ruling] = [.delivered, .badToken, .gone, .ourFault, .deviceThrottled(seconds: 60)]
+        for ruling in works {
+            var breaker = opened()
+            breaker.attempt(ruling, at: start + .seconds(2))
+            #expect(breaker.state == .closed)
+            for _ in 0..<100 {
+                let admission = breaker.admit(start + .seconds(2))
+                #expect(admission == .go)
+            }
+        }
+    }
+
+    @Test func `what was under way when it opened does not stand for the probe`() {
+        for ruling in [Ruling.delivered, .unavailable(seconds: 30), .misconfigured, .notProcessed] {
+            var breaker = opened()
+            let probe = breaker.admit(start + .seconds(2))
+            #expect(probe == .probe)
+            breaker.record(ruling, wish: nil, wasProbe: false, now: start + .seconds(2), random: 0)
+            #expect(breaker.state == .halfOpen)
+            let other = breaker.admit(start + .seconds(2))
+            #expect(other != .probe && other != .go)
+        }
+    }
+
+    @Test func `a probe that says nothing makes room for another one`() {
+        for ruling in [Ruling.notProcessed, .notSent] {
+            var breaker = opened()
+            for _ in 0..<10 {
+                let admission = breaker.attempt(ruling, at: start + .seconds(2))
+                #expect(admission == .probe)
+                #expect(breaker.state == .halfOpen)
+            }
+            breaker.attempt(.delivered, at: start + .seconds(2))
+            #expect(breaker.state == .closed)
+        }
+    }
+
+    @Test func `each probe that fails makes it wait twice as long, up to a minute`() {
+        expectWaits(.unavailable(seconds: 30), [2, 4, 8, 16, 32, 60, 60, 60])
+        expectWaits(.fateUnknown, [2, 4, 8, 16, 32, 60, 60, 60])
+    }
+
+    @Test func `each probe that the provider blocks makes it wait twice as long, up to ten minutes`() {
+        expectWaits(.misconfigured, [60, 120, 240, 480, 600, 600])
+        expectWaits(.throttled(seconds: 60), [60, 120, 240, 480, 600, 600])
+    }
+
+    @Test func `it waits for as long as the provider wishes, up to an hour`() {
+        expectWaits(.throttled(seconds: 60), wish: 7, [7, 14, 28, 56, 112, 224, 448, 600, 600])
+        expectWaits(.throttled(seconds: 60), wish: 3600, [3600, 3600, 3600])
+        expectWaits(.throttled(seconds: 60), wish: 86_400, [3600, 3600, 3600])
+        expectWaits(.throttled(seconds: 60), wish: 0, [1, 2, 4])
+    }
+
+    @Test func `the reason is that of the last probe`() {
+        var breaker = opened()
+        breaker.attempt(.misconfigured, at: start + .seconds(2))
+        let admission = breaker.admit(start + .seconds(3))
+        guard case .refused(let reason, _) = admission else {
+            Issue.record("\(admission)")
+            return
+        }
+        #expect(reason == .credentialsRefused)
+    }
+
+    @Test func `up to a fifth more keeps lanes from coming back in step`() {
+        var generator = SplitMix64(seed: 5)
+        for _ in 0..<100 {
+            let time = openTime(opened(random: generator.unit()), at: start) ?? .zero
+            #expect(time >= .seconds(2))
+            #expect(time <= .milliseconds(2400))
+        }
+        #expect(openTime(opened(random: 0), at: start) == .seconds(2))
+        #expect(openTime(opened(random: 0.5), at: start) == .milliseconds(2200))
+    }
+
+    @Test func `once closed it has forgotten everything`() {
+        var breaker = opened()
+        var now = start
+        for _ in 0..<5 {
+            now = now + .seconds(100)
+            breaker.attempt(.unavailable(seconds: 30), at: now)
+        }
+        now = now + .seconds(100)
+        breaker.attempt(.delivered, at: now)
+        for _ in 0..<7 { breaker.attempt(.unavailable(seconds: 30), at: now) }
+        #expect(breaker.state == .closed)
+        breaker.attempt(.unavailable(seconds: 30), at: now)
+        #expect(breaker.state == .open)
+        #expect(openTime(breaker, at: now) == .seconds(2))
+    }
+
+    // MARK: Anything
+
+    @Test func `in whatever order answers come, at most one probe is out and nothing else passes`() {
+        var generator = SplitMix64(seed: 6)
+        let rulings: [Ruling] = [
+            .delivered, .delivered, .unavailable(seconds: 30), .fateUnknown, .notProcessed, .misconfigured, .badToken,
+        ]
+        for _ in 0..<100 {
+            var breaker = Breaker()
+            var now = start
+            // Whether it is the probe, of each attempt under way.
+            var underWay: [Bool] = []
+            for _ in 0..<150 {
+                now = now + .milliseconds(generator.below(4000))
+                let before = breaker.state
+                if generator.below(2) == 0 {
+                    let admission = breaker.admit(now)
+                    switch admission {
+                    case .go:
+                        if before != .closed { Issue.record("it lets through while it is \(before)") }
+                        underWay.append(false)
+                    case .probe:
+                        if underWay.contains(true) { Issue.record("a second probe is out") }
+                        if breaker.state != .halfOpen { Issue.record("a probe while it is \(breaker.state)") }
+                        underWay.append(true)
+                    case .refused(_, let retryAfter):
+                        if before == .closed { Issue.record("it holds back while it is closed") }
+                        if retryAfter <= .zero || retryAfter > .seconds(720) { Issue.record("\(retryAfter)") }
+                    }
+                } else if !underWay.isEmpty {
+                    let wasProbe = underWay.remove(at: generator.below(underWay.count))
+                    breaker.record(
+                        rulings[generator.below(rulings.count)], wish: nil, wasProbe: wasProbe, now: now,
+                        random: generator.unit())
+                    if !wasProbe, before != .closed, breaker.state != before {
+                        Issue.record("\(before) has become \(breaker.state) without a probe")
+                    }
+                }
+            }
+        }
+    }
+
+    /// The seconds that it stays open, first and after each failed probe.
+    private func expectWaits(
+        _ ruling: Ruling, wish: UInt32? = nil, _ waits: [Int], sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        var breaker = opened(by: ruling, wish: wish)
+        var now = start
+        for wait in waits {
+            let time = openTime(breaker, at: now)
+            #expect(time == .seconds(wait), sourceLocation: sourceLocation)
+            now = now + .seconds(wait)
+            breaker.attempt(ruling, at: now, wish: wish)
+        }
+    }
+}
+
+extension Breaker {
+    /// One attempt from its beginning to its end, where it lets one through.
+    @discardableResult fileprivate mutating func attempt(
+        _ ruling: Ruling, at now: MonotonicTime, wish: UInt32? = nil, random: Double = 0
+    ) -> Admission {
+        let admission = admit(now)
+        if case .refused = admission { return admission }
+        record(ruling, wish: wish, wasProbe: admission == .probe, now: now, random: random)
+        return admission
+    }
+}

@@ -1,0 +1,90 @@
+import TNP
+import Testing
+
+@testable import Delivery
+
+@Suite struct CollapseOrderTests {
+    private func makeEnvelope(_ collapseID: String?, to token: String = "0f0f") throws -> Envelope {
+        try Envelope(
+            magic: .android, deviceToken: Array(token.utf8)[...], iv: Array("0123456789abcdef".utf8)[...],
+            ciphertext: [UInt8](repeating: 0x41, count: 16)[...], collapseID: collapseID.map { Array($0.utf8)[...] },
+            format: .pipe)
+    }
+
+    @Test func `a newer one takes the place of an older one, and never the other way round`() throws {
+        var order = CollapseOrder(capacity: 10)
+        let trade = try makeEnvelope("trade")
+        order.accepted(trade, 1)
+        #expect(!order.isReplaced(trade, 1))
+        order.accepted(trade, 2)
+        #expect(order.isReplaced(trade, 1))
+        #expect(!order.isReplaced(trade, 2))
+    }
+
+    @Test func `an older one that is accepted later does not become the newest`() throws {
+        var order = CollapseOrder(capacity: 10)
+        let trade = try makeEnvelope("trade")
+        order.accepted(trade, 1)
+        order.accepted(trade, 2)
+        order.accepted(trade, 1)
+        #expect(order.isReplaced(trade, 1))
+        #expect(!order.isReplaced(trade, 2))
+    }
+
+    @Test func `without a collapse id nothing is replaced`() throws {
+        var order = CollapseOrder(capacity: 10)
+        let plain = try makeEnvelope(nil)
+        for sequence in 1...5 as ClosedRange<UInt64> { order.accepted(plain, sequence) }
+        #expect(!order.isReplaced(plain, 1))
+    }
+
+    @Test func `another collapse id and another device are not concerned`() throws {
+        var order = CollapseOrder(capacity: 10)
+        let trade = try makeEnvelope("trade")
+        let others = [
+            try makeEnvelope("offer"), try makeEnvelope("trade", to: "0f0e"), try makeEnvelope("rade", to: "0f0ft"),
+            try makeEnvelope(nil),
+        ]
+        order.accepted(trade, 1)
+        for other in others { order.accepted(other, 2) }
+        #expect(!order.isReplaced(trade, 1))
+        order.accepted(trade, 3)
+        for other in others { #expect(!order.isReplaced(other, 2)) }
+    }
+
+    @Test func `what was never accepted replaces nothing`() throws {
+        let order = CollapseOrder(capacity: 10)
+        let trade = try makeEnvelope("trade")
+        #expect(!order.isReplaced(trade, 1))
+    }
+
+    @Test func `of the last collapse ids half as many as there is room for are known`() throws {
+        var order = CollapseOrder(capacity: 60)
+        var envelopes: [Envelope] = []
+        for number in 1...300 {
+            let envelope = try makeEnvelope("trade-\(number)")
+            envelopes.append(envelope)
+            order.accepted(envelope, UInt64(number))
+            guard number.isMultiple(of: 25) else { continue }
+            let known = envelopes.filter { order.isReplaced($0, 0) }
+            #expect(known.count <= 60)
+            #expect(known.count >= min(30, number))
+            #expect(known.suffix(30).map(\.collapseID) == envelopes.suffix(30).map(\.collapseID))
+        }
+    }
+
+    @Test func `in whatever order they come, only the newest of its collapse id is not replaced`() throws {
+        var generator = SplitMix64(seed: 1)
+        let ids = try (0..<8).map { try makeEnvelope("trade-\($0)") }
+        var order = CollapseOrder(capacity: 1000)
+        var newest = [UInt64](repeating: 0, count: ids.count)
+        for sequence in 1...1000 as ClosedRange<UInt64> {
+            let id = generator.below(ids.count)
+            order.accepted(ids[id], sequence)
+            newest[id] = sequence
+            let asked = generator.below(ids.count)
+            let other = UInt64(generator.below(Int(sequence))) + 1
+            #expect(order.isReplaced(ids[asked], other) == (newest[asked] > other))
+        }
+    }
+}

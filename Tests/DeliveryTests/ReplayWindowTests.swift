@@ -1,0 +1,318 @@
+import EventLoop
+import TNP
+import Testing
+
+@testable import Delivery
+
+@Suite struct ReplayWindowTests {
+    private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
+    private let length = Duration.seconds(600)
+    private var beforeTheEnd: MonotonicTime { start + (length - .nanoseconds(1)) }
+    private var atTheEnd: MonotonicTime { start + length }
+
+    private func makeWindow(capacity: Int = 100) -> ReplayWindow { ReplayWindow(length: length, capacity: capacity) }
+
+    /// Each number stands for another device, iv or ciphertext.
+    private func makeEnvelope(
+        device: Int = 1, iv: Int = 1, text: Int = 1, magic: Magic = .iOS, app: String = ""
+    ) throws -> Envelope {
+        try Envelope(
+            app: Array(app.utf8)[...], magic: magic, deviceToken: Array(String(1_000_000_000 + device).utf8)[...],
+            iv: Array(String(1_000_000_000_000_000 + iv).utf8)[...],
+            ciphertext: [UInt8](repeating: UInt8(text), count: 16)[...], format: .pipe)
+    }
+
+    // MARK: Outcomes
+
+    @Test func `of what was never seen there is no outcome`() throws {
+        var window = makeWindow()
+        let outcome = window.outcome(of: try makeEnvelope(), now: start)
+        #expect(outcome == nil)
+    }
+
+    @Test func `a resend gets the same outcome until the window's end, and not after`() throws {
+        let envelope = try makeEnvelope(magic: .android)
+        let outcomes: [Outcome] = [
+            .delivered(id: "projects/p/messages/1"), .gone(since: 1_700_000_000_000), .gone(since: nil),
+            .rejected(.badDeviceToken, text: "no such device"),
+        ]
+        for outcome in outcomes {
+            var window = makeWindow()
+            window.finish(envelope, outcome, now: start)
+            for time in [start, start + .seconds(1), beforeTheEnd] {
+                let repeated = window.outcome(of: envelope, now: time)
+                #expect(repeated == outcome)
+            }
+            #expect(window.count == 1)
+            let late = window.outcome(of: envelope, now: atTheEnd)
+            #expect(late == nil)
+            #expect(window.count == 0)
+        }
+    }
+
+    @Test func `what the provider has said for good is repeated, and nothing else`() {
+        for (reason, text) in Reason.known {
+            // 300 is this node's own word.
+            let isOfProvider = (301...399).contains(reason.rawValue)
+            #expect(ReplayWindow.isRepeated(.rejected(reason)) == isOfProvider, "\(text)")
+            #expect(!ReplayWindow.isRepeated(.retry(reason, after: 1000)), "\(text)")
+        }
+        #expect(ReplayWindow.isRepeated(.delivered(id: "an-id")))
+        #expect(ReplayWindow.isRepeated(.delivered()))
+        #expect(ReplayWindow.isRepeated(.gone(since: 1)))
+        #expect(ReplayWindow.isRepeated(.gone(since: nil)))
+        #expect(!ReplayWindow.isRepeated(Outcome(.queued)))
+        for wrong in [100, 208, 300, 400] as [UInt16] {
+            #expect(!ReplayWindow.isRepeated(.rejected(Reason(rawValue: wrong))))
+        }
+    }
+
+    @Test func `what may be tried again is not remembered`() throws {
+        let outcomes: [Outcome] = [
+            .retry(.providerUnreachable, after: 1000), .rejected(.tooLarge), .rejected(.ivReused), Outcome(.queued),
+        ]
+        for outcome in outcomes {
+            var window = makeWindow()
+            window.finish(try makeEnvelope(), outcome, now: start)
+            let repeated = window.outcome(of: try makeEnvelope(), now: start)
+            #expect(repeated == nil)
+            #expect(window.count == 0)
+        }
+    }
+
+    @Test func `another envelope has an outcome of its own`() throws {
+        var window = makeWindow()
+        window.finish(try makeEnvelope(), .delivered(), now: start)
+        let others = [
+            try makeEnvelope(device: 2), try makeEnvelope(iv: 2), try makeEnvelope(text: 2),
+            try makeEnvelope(app: "bisq"), try makeEnvelope(magic: .iOSDev),
+        ]
+        for other in others {
+            let outcome = window.outcome(of: other, now: start)
+            #expect(outcome == nil)
+        }
+    }
+
+    // MARK: The provider's id
+
+    @Test(arguments: [Magic.iOS, .iOSDev])
+    func `Apple's id is made anew of the digest`(_ magic: Magic) throws {
+        let envelope = try makeEnvelope(magic: magic)
+        let id = String(decoding: envelope.apnsID, as: UTF8.self)
+        var window = makeWindow()
+        var first = Outcome.delivered(id: id)
+        first.text = "the device token is of Apple's other environment"
+        window.finish(envelope, first, now: start)
+        let repeated = window.outcome(of: envelope, now: start)
+        #expect(repeated == first)
+    }
+
+    @Test func `Google's id is kept as it came`() throws {
+        let envelope = try makeEnvelope(magic: .android)
+        for id in ["projects/p/messages/1", nil] {
+            var window = makeWindow()
+            window.finish(envelope, .delivered(id: id), now: start)
+            let repeated = window.outcome(of: envelope, now: start)
+            #expect(repeated == .delivered(id: id))
+        }
+    }
+
+    @Test func `what was not delivered has no id`() throws {
+        for outcome in [Outcome.rejected(.badDeviceToken), .gone(since: 1)] {
+            var window = makeWindow()
+            window.finish(try makeEnvelope(), outcome, now: start)
+            let repeated = window.outcome(of: try makeEnvelope(), now: start)
+            #expect(repeated == outcome)
+        }
+    }
+
+    // MARK: An iv with another ciphertext
+
+    @Test func `an iv is not taken for another ciphertext while the first one is in flight`() throws {
+        var window = makeWindow()
+        let first = window.takes(try makeEnvelope(text: 1), now: start)
+        #expect(first)
+        let other = window.takes(try makeEnvelope(text: 2), now: start)
+        #expect(!other)
+        let same = window.takes(try makeEnvelope(text: 1), now: start)
+        #expect(same)
+    }
+
+    @Test func `an iv is not taken for another ciphertext however long the first one is in flight`() throws {
+        var window = makeWindow()
+        _ = window.takes(try makeEnvelope(text: 1), now: start)
+        for time in [atTheEnd, start + .seconds(86_400)] {
+            let other = window.takes(try makeEnvelope(text: 2), now: time)
+            #expect(!other)
+        }
+        window.finish(try makeEnvelope(text: 1), .delivered(), now: start + .seconds(86_400))
+        let afterwards = window.takes(try makeEnvelope(text: 2), now: start + .seconds(86_400) + length)
+        #expect(afterwards)
+    }
+
+    @Test func `an iv is not taken for another ciphertext in the window after the outcome`() throws {
+        var window = makeWindow()
+        _ = window.takes(try makeEnvelope(text: 1), now: start)
+        let finished = start + .seconds(500)
+        window.finish(try makeEnvelope(text: 1), .delivered(), now: finished)
+        for time in [finished, atTheEnd, finished + (length - .nanoseconds(1))] {
+            let other = window.takes(try makeEnvelope(text: 2), now: time)
+            #expect(!other)
+        }
+        let afterwards = window.takes(try makeEnvelope(text: 2), now: finished + length)
+        #expect(afterwards)
+    }
+
+    @Test func `another device may use the same iv, and the same device another iv`() throws {
+        var window = makeWindow()
+        for (device, iv) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
+            let isTaken = window.takes(try makeEnvelope(device: device, iv: iv, text: device + iv), now: start)
+            #expect(isTaken)
+        }
+    }
+
+    @Test func `the other environment and another app are no excuse for an iv that is used again`() throws {
+        var window = makeWindow()
+        _ = window.takes(try makeEnvelope(text: 1), now: start)
+        for other in [try makeEnvelope(text: 2, magic: .iOSDev), try makeEnvelope(text: 2, app: "bisq")] {
+            let isTaken = window.takes(other, now: start)
+            #expect(!isTaken)
+        }
+    }
+
+    @Test func `an iv whose envelope was not taken is free again`() throws {
+        for outcome in [Outcome.retry(.nodeBusy, after: 1000), .rejected(.tooLarge)] {
+            var window = makeWindow()
+            _ = window.takes(try makeEnvelope(text: 1), now: start)
+            window.finish(try makeEnvelope(text: 1), outcome, now: start)
+            let isTaken = window.takes(try makeEnvelope(text: 2), now: start)
+            #expect(isTaken)
+        }
+    }
+
+    @Test func `an iv is not free because a second envelope with it was not taken`() throws {
+        var window = makeWindow()
+        _ = window.takes(try makeEnvelope(), now: start)
+        window.finish(try makeEnvelope(), .delivered(), now: start)
+        // The same, with the app's name: another digest.
+        _ = window.takes(try makeEnvelope(app: "bisq"), now: start)
+        window.finish(try makeEnvelope(app: "bisq"), .retry(.nodeBusy, after: 1000), now: start)
+        let isTaken = window.takes(try makeEnvelope(text: 2), now: start)
+        #expect(!isTaken)
+    }
+
+    @Test func `an iv is not free before the last envelope with it has its outcome`() throws {
+        var window = makeWindow()
+        for app in ["", "bisq"] { _ = window.takes(try makeEnvelope(app: app), now: start) }
+        window.finish(try makeEnvelope(), .retry(.providerUnreachable, after: 1000), now: start)
+        let tooEarly = window.takes(try makeEnvelope(text: 2), now: start)
+        #expect(!tooEarly)
+        window.finish(try makeEnvelope(app: "bisq"), .retry(.providerUnreachable, after: 1000), now: start)
+        let isTaken = window.takes(try makeEnvelope(text: 2), now: start)
+        #expect(isTaken)
+    }
+
+    @Test func `an iv is free when the last envelope with it has left the window`() throws {
+        var window = makeWindow()
+        let later = start + .seconds(100)
+        for (app, time) in [("", start), ("bisq", later)] {
+            _ = window.takes(try makeEnvelope(app: app), now: time)
+            window.finish(try makeEnvelope(app: app), .delivered(), now: time)
+        }
+        let first = window.outcome(of: try makeEnvelope(), now: atTheEnd)
+        #expect(first == nil)
+        let tooEarly = window.takes(try makeEnvelope(text: 2), now: later + (length - .nanoseconds(1)))
+        #expect(!tooEarly)
+        let isTaken = window.takes(try makeEnvelope(text: 2), now: later + length)
+        #expect(isTaken)
+    }
+
+    // MARK: Bounds
+
+    @Test func `when it is full the oldest goes, and its iv with it`() throws {
+        var window = makeWindow(capacity: 3)
+        for device in 1...5 {
+            _ = window.takes(try makeEnvelope(device: device), now: start)
+            window.finish(try makeEnvelope(device: device), .delivered(), now: start)
+            #expect(window.count == min(device, 3))
+        }
+        for device in 1...5 {
+            let envelope = try makeEnvelope(device: device)
+            let outcome = window.outcome(of: envelope, now: start)
+            #expect((outcome != nil) == (device > 2), "\(device)")
+            let isTaken = window.takes(try makeEnvelope(device: device, text: 2), now: start)
+            #expect(isTaken == (device <= 2), "\(device)")
+        }
+    }
+
+    @Test func `an outcome that comes twice takes one place`() throws {
+        var window = makeWindow(capacity: 3)
+        for _ in 0..<10 { window.finish(try makeEnvelope(), .delivered(), now: start) }
+        #expect(window.count == 1)
+    }
+
+    // MARK: Anything
+
+    /// What the window should know of one iv of one device.
+    private enum Expected {
+        case free
+        case inFlight(text: Int)
+        case finished(text: Int, Outcome, at: MonotonicTime)
+    }
+
+    @Test func `in whatever order submissions and outcomes come, resends and reused ivs are told apart`() throws {
+        let outcomes: [Outcome] = [
+            .delivered(id: "an-id"), .gone(since: 7), .rejected(.badDeviceToken), .rejected(.tooLarge),
+            .retry(.providerUnreachable, after: 1000),
+        ]
+        let envelopes = try (0..<6).map { device in
+            try (0..<3).map { try makeEnvelope(device: device, text: $0, magic: .android) }
+        }
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var generator = SplitMix64(seed: seed)
+            var window = makeWindow()
+            var expected = [Expected](repeating: .free, count: envelopes.count)
+            var now = start
+            for _ in 0..<300 {
+                now = now + .seconds(generator.below(60))
+                let (device, text) = (generator.below(envelopes.count), generator.below(3))
+                if case .finished(_, _, let time) = expected[device], now >= time + length { expected[device] = .free }
+                let envelope = envelopes[device][text]
+                let outcome = window.outcome(of: envelope, now: now)
+                switch expected[device] {
+                case .free:
+                    let isTaken = window.takes(envelope, now: now)
+                    #expect(outcome == nil && isTaken, "seed \(seed)")
+                    expected[device] = .inFlight(text: text)
+                case .inFlight(let first):
+                    #expect(outcome == nil, "seed \(seed)")
+                    if text != first {
+                        let isTaken = window.takes(envelope, now: now)
+                        #expect(!isTaken, "seed \(seed)")
+                    }
+                    let last = outcomes[generator.below(outcomes.count)]
+                    window.finish(envelopes[device][first], last, now: now)
+                    expected[device] =
+                        ReplayWindow.isRepeated(last) ? .finished(text: first, last, at: now) : .free
+                case .finished(let first, let last, _):
+                    #expect(outcome == (text == first ? last : nil), "seed \(seed)")
+                    guard text != first else { continue }
+                    let isTaken = window.takes(envelope, now: now)
+                    #expect(!isTaken, "seed \(seed)")
+                }
+            }
+        }
+    }
+}
+
+extension ReplayWindow {
+    /// Whether it takes an envelope for one that will have an outcome.
+    fileprivate mutating func takes(_ envelope: Envelope, now: MonotonicTime) -> Bool {
+        claim(envelope, now: now) != nil
+    }
+
+    /// The envelope has its outcome.
+    fileprivate mutating func finish(_ envelope: Envelope, _ outcome: Outcome, now: MonotonicTime) {
+        finished(envelope.digest, envelope.magic, PairKey(envelope), outcome, now: now)
+    }
+}

@@ -1,0 +1,168 @@
+import HTTP2
+import TNP
+import Testing
+
+@testable import Providers
+
+@Suite struct TransportEventsTests {
+    @Test func `each failure is one of the table's events`() {
+        let failures: [(failure: RequestFailure, event: TransportEvent)] = [
+            (.notProcessed(.unreachable("refused")), .unreachable),
+            (.notProcessed(.timedOut), .noPlace),
+            (.notProcessed(.reset(code: 7)), .refusedStream),
+            (.notProcessed(.goAway), .goAway),
+            (.notProcessed(.connectionLost("closed")), .lostBeforeSent),
+            (.notProcessed(.responseTooLarge), .responseTooLarge),
+            (.fateUnknown(.connectionLost("closed")), .connectionLost),
+            (.fateUnknown(.reset(code: 2)), .reset),
+            (.fateUnknown(.timedOut), .timedOut),
+            (.fateUnknown(.responseTooLarge), .responseTooLarge),
+        ]
+        for (failure, event) in failures { #expect(TransportEvent(failure) == event) }
+    }
+
+    @Test func `what may have been processed is never sent again as if it had not been`() {
+        let causes: [RequestFailure.Cause] = [
+            .unreachable("refused"), .connectionLost("closed"), .timedOut, .reset(code: 7), .goAway, .responseTooLarge,
+        ]
+        for cause in causes {
+            #expect(RequestFailure.fateUnknown(cause).verdict.ruling.retry == .onceMore, "\(cause)")
+        }
+    }
+
+    @Test func `each event has its row`() {
+        for (event, retry, lane, seconds) in decided {
+            let ruling = event.ruling
+            #expect(ruling.retry == retry, "\(event)")
+            #expect(ruling.lane == lane, "\(event)")
+            #expect(ruling.kind == .retry, "\(event)")
+            #expect(ruling.reason == .providerUnreachable, "\(event)")
+            #expect(ruling.retryAfter == seconds, "\(event)")
+            #expect(ruling.concern == .provider, "\(event)")
+            // It says nothing of the device and nothing of the credential.
+            #expect(ruling.token == .none, "\(event)")
+            #expect(ruling.credential == .kept, "\(event)")
+            let connection: ConnectionEffect = event == .timedOut ? .left : .kept
+            #expect(ruling.connection == connection, "\(event)")
+        }
+    }
+
+    @Test func `each event was decided`() {
+        #expect(decided.map { $0.event } == TransportEvent.allCases)
+    }
+
+    @Test func `no two events have the same name in logs and metrics`() {
+        #expect(Set(TransportEvent.allCases.map(\.rawValue)).count == TransportEvent.allCases.count)
+    }
+
+    @Test func `the operator is told why, the sender only what to do`() {
+        let details: [(failure: RequestFailure, detail: String?)] = [
+            (.notProcessed(.unreachable("push.example:443: refused")), "push.example:443: refused"),
+            (.fateUnknown(.connectionLost("closed")), "closed"), (.fateUnknown(.reset(code: 2)), "HTTP/2 error code 2"),
+            (.fateUnknown(.timedOut), nil), (.notProcessed(.goAway), nil),
+        ]
+        for (failure, detail) in details {
+            let verdict = failure.verdict
+            #expect(verdict.detail == detail)
+            #expect(verdict.answer == TransportEvent(failure).rawValue)
+            #expect(verdict.outcome.text == nil)
+            #expect(verdict.outcome.retryAfter == TransportEvent(failure).ruling.retryAfter * 1000)
+            #expect(verdict.wish == nil)
+        }
+    }
+}
+
+/// What was decided for each event: whether the node tries again, what it says of the lane, and after how many seconds
+/// the sender may try again.
+private let decided: [(event: TransportEvent, retry: Ruling.Retry, lane: Ruling.LaneEffect, seconds: UInt32)] = [
+    (.unreachable, .later(minimum: 0), .strained, 30),
+    (.noPlace, .later(minimum: 0), .strained, 5),
+    (.refusedStream, .atOnce, .none, 1),
+    (.goAway, .atOnce, .none, 1),
+    (.lostBeforeSent, .atOnce, .none, 1),
+    (.connectionLost, .onceMore, .strained, 5),
+    (.reset, .onceMore, .strained, 5),
+    (.timedOut, .onceMore, .strained, 5),
+    (.responseTooLarge, .onceMore, .strained, 5),
+]
+
+@Suite struct RulingTests {
+    private static let rows: [(name: String, ruling: Ruling)] = {
+        var rows = APNsAnswers.table.map { (name: $0.reason, ruling: $0.ruling) }
+        rows += FCMAnswers.table.map { (name: $0.code, ruling: $0.ruling) }
+        rows += TransportEvent.allCases.map { (name: $0.rawValue, ruling: $0.ruling) }
+        return rows
+    }()
+
+    @Test func `the node tries again exactly what the sender may try again`() {
+        for (name, ruling) in Self.rows {
+            #expect((ruling.kind == .retry) == (ruling.retry != .never), "\(name)")
+            #expect((ruling.kind == .retry) == (ruling.retryAfter > 0), "\(name)")
+        }
+    }
+
+    @Test func `only an answer about the device itself ends a pairing`() {
+        for (name, ruling) in Self.rows {
+            let endsPairing = ruling.kind == .gone || ruling.reason == .badDeviceToken
+            let isAboutDevice = [Ruling.TokenEffect.unknownHere, .foreign, .gone].contains(ruling.token)
+            #expect(endsPairing == isAboutDevice, "\(name)")
+            #expect(endsPairing == (ruling.concern == .deviceToken), "\(name)")
+        }
+    }
+
+    @Test func `what a sender can bring about with a device token does not close the lane for all`() {
+        // Of an iOS or web app that Firebase knows.
+        let names: Set = ["THIRD_PARTY_AUTH_ERROR"]
+        for (name, ruling) in Self.rows where ruling.token != .none || names.contains(name) {
+            #expect(ruling.lane != .blocked, "\(name)")
+        }
+    }
+
+    @Test func `what closes the lane at once is a refused credential or too much of all`() {
+        for (name, ruling) in Self.rows where ruling.lane == .blocked {
+            #expect(ruling.reason == .credentialsRefused || ruling.reason == .providerThrottles, "\(name)")
+        }
+    }
+
+    @Test func `the operator is called exactly where senders are told that the credentials are refused`() {
+        for (name, ruling) in Self.rows {
+            #expect((ruling.concern == .nodeOperator) == (ruling.reason == .credentialsRefused), "\(name)")
+        }
+    }
+
+    @Test func `the provider's own time is what the sender is told, up to a day`() {
+        let ruling = Ruling.unavailable(seconds: 30, minimum: 10)
+        let wishes: [(wish: UInt32?, seconds: UInt32)] = [
+            (nil, 30), (1, 1), (86_400, 86_400), (86_401, 86_400), (.max, 86_400),
+        ]
+        for (wish, seconds) in wishes {
+            let verdict = ruling.verdict(answer: "UNAVAILABLE", retryAfter: wish)
+            #expect(verdict.outcome == .retry(.providerUnreachable, after: seconds * 1000))
+            #expect(verdict.wish == wish.map { min($0, 86_400) })
+        }
+    }
+
+    @Test func `an outcome carries what belongs to its kind and no more`() {
+        func verdict(_ ruling: Ruling) -> Verdict {
+            ruling.verdict(answer: "of a test", providerID: "an-id", retryAfter: 7, goneSince: 1_700_000_000_000)
+        }
+        #expect(verdict(.delivered).outcome == .delivered(id: "an-id"))
+        #expect(verdict(.gone).outcome == .gone(since: 1_700_000_000_000))
+        #expect(verdict(.badToken).outcome == .rejected(.badDeviceToken, text: Reason.badDeviceToken.description))
+        #expect(verdict(.misconfigured).outcome == .retry(.credentialsRefused, after: 7000))
+        for ruling in [Ruling.delivered, .gone, .badToken] { #expect(verdict(ruling).wish == nil) }
+    }
+
+    @Test func `Retry-After is a number of seconds or nothing`() {
+        let values: [(text: String, seconds: UInt32?)] = [
+            ("0", 0), ("120", 120), ("4294967295", .max), ("4294967296", nil), ("-1", nil), ("1.5", nil), ("", nil),
+            ("soon", nil), ("Sun, 06 Nov 1994 08:49:37 GMT", nil),
+        ]
+        for (text, seconds) in values {
+            var headers = HeaderBlock()
+            headers.append("retry-after", text)
+            #expect(retryAfter(headers) == seconds, "\(text)")
+        }
+        #expect(retryAfter(HeaderBlock()) == nil)
+    }
+}

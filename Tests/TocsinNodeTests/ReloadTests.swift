@@ -1,0 +1,123 @@
+import EventLoop
+import Testing
+
+@testable import TocsinNode
+
+/// Settings that a running node cannot change, and the keys that are named for them.
+private let fixed: [(String, [String])] = [
+    ("[node]\nstate = \"/elsewhere\"", ["node.state"]),
+    ("[node]\nlog_format = \"json\"", ["node.log_format"]),
+    ("[listen]\ntnp = \"127.0.0.1:7178\"", ["listen"]),
+    ("[listen]\ncircuit_ids = true", ["listen"]),
+    ("[spool]\nenabled = true", ["spool"]),
+    ("[limits]\nreplay_window = 60", ["limits.replay_window"]),
+    ("[limits]\nreplay_entries = 1000", ["limits.replay_entries"]),
+    (
+        "[node]\nstate = \"/elsewhere\"\nlog_format = \"json\"\n[limits]\nreplay_window = 60\nreplay_entries = 1000",
+        ["node.state", "node.log_format", "limits.replay_window", "limits.replay_entries"]
+    ),
+]
+
+@Suite struct ReloadTests {
+    @Test(arguments: fixed)
+    func `what needs a restart is named and stays as it was`(_ text: String, _ keys: [String]) throws {
+        let old = try configuration()
+        let new = try configuration(text)
+        #expect(new.keysThatNeedARestart(comparedTo: old) == keys)
+        let merged = old.reloaded(from: new)
+        #expect(merged.keysThatNeedARestart(comparedTo: old) == [])
+        #expect(merged.state == old.state)
+        #expect(merged.logFormat == old.logFormat)
+        #expect(merged.listen == old.listen)
+        #expect(merged.spool == old.spool)
+        #expect(merged.limits.replayWindow == old.limits.replayWindow)
+        #expect(merged.limits.replayEntries == old.limits.replayEntries)
+        // And the next start takes it.
+        #expect(merged.keysThatNeedARestart(comparedTo: new) == keys)
+    }
+
+    @Test func `the spool's settings are named while it is on`() throws {
+        let old = try configuration("[spool]\nenabled = true")
+        for text in ["key_file = \"/keys/spool.key\"", "max_bytes = 65536"] {
+            let new = try configuration("[spool]\nenabled = true\n\(text)")
+            #expect(new.keysThatNeedARestart(comparedTo: old) == ["spool"])
+            #expect(old.reloaded(from: new).spool == old.spool)
+        }
+        let off = try configuration()
+        #expect(off.keysThatNeedARestart(comparedTo: old) == ["spool"])
+        #expect(old.reloaded(from: off).spool == old.spool)
+    }
+
+    @Test func `the same file needs nothing`() throws {
+        let text = "[node]\nstate = \"/elsewhere\"\n[spool]\nenabled = true\n[limits]\nreplay_window = 60"
+        let old = try configuration(text)
+        #expect(try configuration(text).keysThatNeedARestart(comparedTo: old) == [])
+    }
+
+    @Test func `a new log level counts at once`() throws {
+        let merged = try configuration().reloaded(from: configuration("[node]\nlog = \"debug\""))
+        #expect(merged.logLevel.rawValue == "debug")
+    }
+
+    @Test func `new limits count at once`() throws {
+        typealias Limits = Configuration.Limits
+        let limits: [(key: String, value: (Limits) -> Int)] = [
+            (key: "in_flight", value: { $0.inFlight }),
+            (key: "total_in_flight", value: { $0.totalInFlight }),
+            (key: "handshake_timeout", value: { $0.handshakeTimeout }),
+            (key: "idle_timeout", value: { $0.idleTimeout }),
+            (key: "shutdown_timeout", value: { $0.shutdownTimeout }),
+            (key: "attempts", value: { $0.attempts }),
+            (key: "patience", value: { $0.patience }),
+        ]
+        let old = try configuration()
+        for (key, value) in limits {
+            let new = try configuration("[limits]\n\(key) = 17")
+            #expect(new.keysThatNeedARestart(comparedTo: old) == [], "\(key)")
+            #expect(value(old.reloaded(from: new).limits) == 17, "\(key)")
+        }
+    }
+
+    @Test func `delivery gets the new limits and keeps the old window`() throws {
+        let new = try configuration(
+            "[limits]\ntotal_in_flight = 17\nattempts = 7\npatience = 9\nreplay_window = 60\nreplay_entries = 1000")
+        let merged = try configuration().reloaded(from: new).limits.dispatch
+        #expect(merged.totalInFlight == 17)
+        #expect(merged.retry.attempts == 7)
+        #expect(merged.retry.patience == .seconds(9))
+        #expect(merged.replaySeconds == 600)
+        #expect(merged.replayEntries == 200_000)
+    }
+
+    @Test func `new apps, push services and a new proxy count at once`() throws {
+        let old = try configuration()
+        let new = try configuration(
+            """
+            [apns]
+            production = "https://127.0.0.1:8443"
+            max_connections = 3
+            [fcm]
+            endpoint = "https://fcm.example"
+            [outbound]
+            proxy = "http://127.0.0.1:3128"
+            [[app]]
+            name = "connect"
+            format = "sealed"
+            [app.fcm]
+            service_account_file = "/keys/connect.json"
+            """)
+        #expect(new.keysThatNeedARestart(comparedTo: old) == [])
+        let merged = old.reloaded(from: new)
+        #expect(merged.apps.map(\.name) == ["connect", "bisq"])
+        #expect(merged.services.production.authority == "127.0.0.1:8443")
+        #expect(merged.services.apnsConnections == 1...3)
+        #expect(merged.services.fcm.authority == "fcm.example")
+        #expect(merged.outboundProxy == Proxy.http(Endpoint.tcp(host: "127.0.0.1", port: 3128)))
+    }
+
+    /// A configuration with an app and these lines before it.
+    private func configuration(_ text: String = "") throws -> Configuration {
+        let app = "[[app]]\nname = \"bisq\"\n[app.fcm]\nservice_account_file = \"firebase.json\"\n"
+        return try Configuration(text: "\(text)\n\(app)", file: "/etc/tocsin/tocsin.toml")
+    }
+}

@@ -103,7 +103,7 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "TNP", "EventLoop",
+                "tocsin", "TocsinNode", "TocsinClient", "Simulator", "TNP", "EventLoop",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(

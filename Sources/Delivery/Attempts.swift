@@ -9,7 +9,7 @@ public struct RetryPolicy: Sendable, Equatable {
     public var patience: Duration
 
     /// - Parameters: as the properties of the same names.
-    public init(attempts: Int = 5, patience: Duration = .seconds(30)) {
+    public init(attempts: Int = 5, patience: Duration = .seconds(20)) {
         self.attempts = attempts
         self.patience = patience
     }

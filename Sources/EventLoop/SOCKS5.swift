@@ -6,19 +6,33 @@ public enum SOCKS5 {
         public let user: String
         /// Password, 1–255 bytes of UTF-8.
         public let password: String
+        /// Whether a proxy that does not ask for them is no good.
+        public let isRequired: Bool
 
         /// - Parameters:
         ///   - user: 1–255 bytes of UTF-8.
         ///   - password: 1–255 bytes of UTF-8.
-        public init(user: String, password: String) {
+        ///   - isRequired: whether a proxy that does not ask for them is no good: who relies on circuits of its own must
+        ///     not do without.
+        public init(user: String, password: String, isRequired: Bool = true) {
             precondition((1...255).contains(user.utf8.count) && (1...255).contains(password.utf8.count))
             self.user = user
             self.password = password
+            self.isRequired = isRequired
         }
     }
 
     /// The methods we offer: none, and name and password where there are any.
-    static func greeting(_ credentials: Credentials?) -> [UInt8] { credentials == nil ? [5, 1, 0] : [5, 1, 2] }
+    static func greeting(_ credentials: Credentials?) -> [UInt8] {
+        let methods = methods(credentials)
+        return [5, UInt8(methods.count)] + methods
+    }
+
+    /// 0: none; 2: name and password.
+    static func methods(_ credentials: Credentials?) -> [UInt8] {
+        guard let credentials else { return [0] }
+        return credentials.isRequired ? [2] : [2, 0]
+    }
 
     /// The user name and password (RFC 1929 §2).
     static func authentication(_ credentials: Credentials) -> [UInt8] {
@@ -75,8 +89,10 @@ extension StreamReader {
         stream.write(SOCKS5.greeting(credentials))
         let method = try await read(exactly: 2)
         guard method[0] == 5 else { throw .proxy("not a SOCKS5 proxy") }
-        guard method[1] == (credentials == nil ? 0 : 2) else { throw .proxy("none of the offered login methods") }
-        if let credentials {
+        guard SOCKS5.methods(credentials).contains(method[1]) else {
+            throw .proxy("none of the offered login methods")
+        }
+        if let credentials, method[1] == 2 {
             stream.write(SOCKS5.authentication(credentials))
             guard try await read(exactly: 2)[1] == 0 else { throw .proxy("user name and password refused") }
         }

@@ -185,7 +185,9 @@ struct Assembly {
     ) -> Upstream {
         Upstream(
             Upstream.Target(
-                endpoint: url.endpoint, tls: context, proxy: configuration.outboundProxy, connections: connections,
+                endpoint: url.endpoint, tls: context, proxy: configuration.outboundProxy,
+                // A proxy such as tor has circuits to build first.
+                dialTimeout: configuration.outboundProxy == nil ? .seconds(10) : .seconds(30), connections: connections,
                 provesFirst: provesFirst), on: loop)
     }
 

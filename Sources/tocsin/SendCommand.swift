@@ -54,6 +54,9 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "Seconds that Apple or Google may keep it for a phone that is off; 0: now or never.")
     var ttl: UInt32 = Envelope.longestTTL
 
+    @Flag(help: "Be content when the node has stored it, where it can: it goes on trying until the ttl is over.")
+    var queue = false
+
     @Flag(help: "Without a sound.")
     var silent = false
 
@@ -96,7 +99,8 @@ struct SendCommand: AsyncParsableCommand {
         }
         let outcome: Outcome
         do {
-            outcome = try await client.submit(envelope, patience: .seconds(timeout))
+            outcome = try await client.submit(
+                envelope, patience: .seconds(timeout), acceptQueued: queue, returnsWhenQueued: queue)
         } catch ClientError.refused(let goAway) {
             Terminal.endProgress()
             throw fail("\(ClientError.refused(goAway))", ExitStatus.rejected)

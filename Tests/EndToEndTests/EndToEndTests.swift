@@ -38,7 +38,7 @@ actor Stage {
             """
         return """
             [node]
-            log = "critical"
+            log = "trace"
             [listen]
             tnp = "unix:tnp.sock"
             circuit_ids = \(circuitIDs)
@@ -82,6 +82,13 @@ actor Stage {
     }
 
     func stopNode() async -> Bool { await node?.stop() ?? true }
+
+    /// A port that was free a moment ago.
+    func freePort() throws -> UInt16 {
+        let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { _ in }
+        guard case .tcp(_, let port) = listener.endpoint else { return 0 }
+        return port
+    }
 
     /// Gives the running node another configuration, as an operator would.
     func reload(_ text: String) async throws {

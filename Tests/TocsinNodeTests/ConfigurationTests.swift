@@ -687,6 +687,16 @@ import Testing
         #expect(error?.description.contains("someone") == false)
     }
 
+    @Test(arguments: [
+        "[", "[\n", "[[\n", "  [.a]", "[=]", "[#", "[é]", "\t[ \u{7F}", "\u{A0}[,", "a = 1\r\n[]", "\u{FEFF}[ ]",
+    ])
+    func `a table without a name is an error with its line, and not the end of the process`(_ text: String) {
+        let error = #expect(throws: ConfigurationError.self) {
+            _ = try Configuration(text: text + "\n" + minimal, file: file)
+        }
+        #expect(error?.file.hasPrefix("\(file):") == true)
+    }
+
     // MARK: Helpers
 
     private let file = "/etc/tocsin/tocsin.toml"

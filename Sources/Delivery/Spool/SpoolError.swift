@@ -41,7 +41,7 @@ public enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
             "the spool \(file) is damaged or not a spool at all; "
                 + "restore it, or move it and \(file)-wal away to start an empty one"
         case .foreign(let file):
-            "\(file) is a database of another program; name another file for the spool"
+            "\(file) is a database of another program; move it away to start an empty spool"
         case .newer(let file):
             "the spool \(file) was made by a newer version of Tocsin; "
                 + "run that version, or move the spool away to start an empty one"

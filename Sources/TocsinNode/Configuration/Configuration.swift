@@ -124,6 +124,10 @@ public struct Configuration: Sendable {
     /// Checks the text of a configuration; relative paths are relative to the directory of `file`.
     /// - Throws: ``ConfigurationError``.
     public init(text: String, file: String) throws {
+        if let line = TableHeaders.nameless(in: text) {
+            throw ConfigurationError(
+                file: "\(file):\(line)", problem: "a table's name must follow [, in letters, digits, - and _")
+        }
         let root: TableReader
         do {
             root = TableReader(try TOMLTable(string: text), file: file, path: "")
@@ -187,8 +191,8 @@ public struct Configuration: Sendable {
 
         let outbound = try root.table("outbound")
         outboundProxy = try outbound.string("proxy").map { text in
-            // tor gives these credentials circuits of their own (IsolateSOCKSAuth).
-            let label = SOCKS5.Credentials(user: "tocsin", password: "outbound")
+            // tor gives these credentials circuits of their own (IsolateSOCKSAuth); other proxies may not want any.
+            let label = SOCKS5.Credentials(user: "tocsin", password: "outbound", isRequired: false)
             guard let proxy = Proxy(url: text, credentials: label) else {
                 throw outbound.problem(
                     "proxy", "must be like socks5://127.0.0.1:9050 or http://127.0.0.1:3128, without a login")

@@ -1,0 +1,34 @@
+/// Finds what TOML's parser (toml++ 3, in TOMLKit 0.6.0) ends the process at instead of refusing it: a `[` that no name
+/// follows. A running node reads files that are half written.
+enum TableHeaders {
+    /// The number of the first line that begins with `[` or `[[` and goes on with anything but a key; nil: there is none.
+    static func nameless(in text: String) -> Int? {
+        let lines = text.unicodeScalars.split(omittingEmptySubsequences: false) { isLineEnd($0) }
+        for (index, line) in lines.enumerated() {
+            var rest = line.drop { isSpace($0) }
+            guard rest.first == "[" else { continue }
+            rest = rest.dropFirst()
+            if rest.first == "[" { rest = rest.dropFirst() }
+            guard let first = rest.drop(while: { isSpace($0) }).first, startsKey(first) else { return index + 1 }
+        }
+        return nil
+    }
+
+    private static func isLineEnd(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar {
+        case "\n", "\r", "\u{0B}", "\u{0C}", "\u{85}", "\u{2028}", "\u{2029}": true
+        default: false
+        }
+    }
+
+    private static func isSpace(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.properties.isWhitespace || scalar == "\u{FEFF}"
+    }
+
+    private static func startsKey(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar {
+        case "a"..."z", "A"..."Z", "0"..."9", "-", "_", "\"", "'": true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,153 @@
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+import TocsinClient
+
+@testable import TocsinNode
+
+/// QUEUED and what it promises, with a real node, its spool on disk, and stand-ins that are away.
+@Suite struct SpoolTests {
+    private let spool = "[spool]\nenabled = true"
+
+    private func seen(_ count: Int, on stage: Stage) async throws -> [ReceivedNotification] {
+        for _ in 0..<200 {
+            let received = await stage.services.received
+            if received.count >= count { return received }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        return await stage.services.received
+    }
+
+    private func phone(_ magic: Magic, on stage: Stage) async -> Phone {
+        let phone = Phone.new(magic, model: "test")
+        await stage.services.register(phone)
+        return phone
+    }
+
+    @Test func `without a spool nobody is told QUEUED, and WELCOME says so`() async throws {
+        for (more, canQueue) in [("", false), (spool, true)] {
+            let stage = Stage()
+            try await stage.start(more: more)
+            let phone = await phone(.iOS, on: stage)
+            let welcomed = Once<Bool>()
+            let client = TocsinClient(TocsinClient.Options(node: stage.socket), on: stage.loop) { progress in
+                if case .welcomed(let welcome) = progress {
+                    welcomed.set(welcome.features.contains(.durableQueue))
+                }
+            }
+            let outcome = try await client.submit(
+                try stage.envelope(for: phone), patience: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+            #expect(outcome.kind == (canQueue ? .queued : .delivered))
+            #expect(welcomed.value == canQueue)
+            #expect(try await seen(1, on: stage).count == 1)
+            await client.close()
+            await stage.end()
+        }
+    }
+
+    @Test func `what was queued while a service was away is delivered when it is back, also by the next process`()
+        async throws
+    {
+        let stage = Stage()
+        let endpoints = try await stage.start(more: spool)
+        let phones = (await phone(.iOS, on: stage), await phone(.android, on: stage))
+        await stage.services.kill(.apnsProduction)
+        let client = stage.client()
+        var envelopes: [Envelope] = []
+        for index in 0..<20 {
+            let envelope = try stage.envelope(for: phones.0, title: "\(index)")
+            let outcome = try await client.submit(
+                envelope, patience: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+            #expect(outcome.kind == .queued)
+            envelopes.append(envelope)
+        }
+        // The others are not held up by what waits.
+        let google = try await client.submit(try stage.envelope(for: phones.1), patience: .seconds(20))
+        #expect(google.kind == .delivered)
+        // Who does not accept QUEUED is told RETRY at once or soon, and never waits for what lies in the spool.
+        let resent = try await client.submit(envelopes[0], patience: .seconds(30))
+        #expect(resent.kind == .retry)
+        await client.close()
+        #expect(await stage.stopNode())
+        try await stage.services.restart(.apnsProduction)
+        try await stage.startNode(stage.configuration(endpoints, more: spool))
+        let received = try await seen(21, on: stage)
+        #expect(received.count == 21 && Set(received.map(\.encrypted)).count == 21)
+        // A sender that comes back later learns what became of it, and the phone does not ring again.
+        let later = stage.client()
+        for envelope in envelopes {
+            #expect(try await later.submit(envelope, patience: .seconds(20)).kind == .delivered)
+        }
+        #expect(await stage.services.received.count == 21)
+        await later.close()
+        await stage.end()
+    }
+
+    @Test func `what is queued expires like anything else, and is never delivered late`() async throws {
+        let stage = Stage()
+        try await stage.start(more: spool)
+        let phone = await phone(.iOS, on: stage)
+        await stage.services.kill(.apnsProduction)
+        let envelope = try Sealer(phone.pairing).seal(
+            BisqNotification(kind: .price, title: "t", message: "m", sentDate: 1).json, ttl: 3)
+        let client = stage.client()
+        let outcome = try await client.submit(envelope, patience: .seconds(30), acceptQueued: true)
+        #expect(outcome.kind == .rejected && outcome.reason == .ttlRanOut)
+        try await stage.services.restart(.apnsProduction)
+        try await Task.sleep(for: .seconds(1))
+        #expect(await stage.services.received.isEmpty)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a spool that cannot be opened stops the node with a word on what to do`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start(more: spool)
+        #expect(await stage.stopNode())
+        let key = "\(stage.directory)/state/spool.key"
+        let configuration = stage.configuration(endpoints, more: spool)
+        let bytes = try Data(contentsOf: URL(filePath: key))
+        #expect(chmod(key, 0o644) == 0)
+        await #expect { try await stage.startNode(configuration) } throws: { "\($0)".contains("chmod 600") }
+        try FileManager.default.removeItem(atPath: key)
+        await #expect { try await stage.startNode(configuration) } throws: { "\($0)".contains("spool.key") }
+        try bytes.write(to: URL(filePath: key))
+        #expect(chmod(key, 0o600) == 0)
+        try await stage.startNode(configuration)
+        await stage.end()
+    }
+
+    @Test func `kill -9 at random moments loses nothing and rings nobody twice without need`() async throws {
+        let (isSuccess, text) = try await ChildProcess.output(
+            of: Program.path, ["bench", "crash", "--kills", "4", "--in-flight", "60", "--interval", "1"])
+        #expect(isSuccess, "\(text)")
+        #expect(text.contains("lost                                  0"))
+    }
+
+    @Test func `a soak in bad weather loses nothing and repeats only what had an unknown fate`() async throws {
+        let (isSuccess, text) = try await ChildProcess.output(
+            of: Program.path,
+            [
+                "bench", "soak", "--envelopes", "4000", "--connections", "8", "--in-flight", "20", "--interval", "0.7",
+            ])
+        #expect(isSuccess, "\(text)")
+        #expect(text.contains("lost                                  0"))
+    }
+}
+
+/// The program that is built beside the tests.
+private enum Program {
+    static var path: String {
+        let tests = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+        return tests.deletingLastPathComponent().appending(path: "tocsin").path()
+    }
+}
+
+/// A value that somebody else sets.
+private final class Once<Value: Sendable>: @unchecked Sendable {
+    // Unchecked: set on one loop before the call that is awaited returns.
+    private(set) var value: Value?
+    func set(_ value: Value) { self.value = value }
+}

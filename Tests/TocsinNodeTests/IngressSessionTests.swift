@@ -360,7 +360,6 @@ import Testing
         #expect(peer.taken.last?.submission.acceptQueued == true)
         try peer.finish(1, Outcome(.queued))
         peer.hears(.result(1, .queued, Reason.none))
-        #expect(peer.session.deadline == nil)
         try peer.send(submit(2))
         peer.hears(.result(2, .retry, .tooManyInFlight))
         try peer.finish(1, .delivered())
@@ -368,6 +367,22 @@ import Testing
         try peer.send(submit(2))
         peer.hears()
         #expect(peer.requestsTaken == [1, 2])
+    }
+
+    @Test func `what is stored keeps no connection open, neither idle nor at shutdown`() throws {
+        var peer = try Peer.greeted()
+        try peer.send(submit(1, [0x09: [1]]) + submit(2))
+        #expect(peer.session.deadline == nil)
+        try peer.finish(1, Outcome(.queued))
+        #expect(peer.session.deadline == nil)
+        try peer.finish(2, .delivered())
+        #expect(peer.session.deadline != nil)
+        try peer.send(submit(3))
+        #expect(peer.session.deadline == nil)
+        try peer.shutDown()
+        #expect(!peer.hasEnded)
+        try peer.finish(3, .delivered())
+        #expect(peer.hasEnded)
     }
 
     @Test func `after QUEUED the request number is still in flight`() throws {

@@ -266,7 +266,7 @@ public actor Dispatch {
             return .held(back: reason, for: after, "breaker-open")
         }
         let verdict = await lane.provider.attempt(envelope, expiry: parcel.expiry)
-        observer(.attempt(lane.route, envelope, verdict))
+        observer(.attempt(lane.route, deviceToken: envelope.deviceToken, verdict))
         note(verdict, of: parcel, envelope, at: lane, wasProbe: admission == .probe)
         return verdict
     }

@@ -1,12 +1,13 @@
 import Providers
 import TNP
 
-/// What a ``Dispatch`` has to say to logs and metrics. Holds nothing that names a phone but the envelope itself.
+/// What a ``Dispatch`` has to say to logs and metrics. Nothing in it names a phone but an attempt's device token, which
+/// goes no further than to be made a pseudonym of.
 public enum DispatchEvent {
     /// A route is served by a new provider, its breaker closed.
     case serving(Route)
-    /// A provider has answered, or could not be asked.
-    case attempt(Route, Envelope, Verdict)
+    /// A provider has answered for this device token, or could not be asked.
+    case attempt(Route, deviceToken: Bytes, Verdict)
     /// An envelope has its final outcome.
     case finished(Route, Outcome)
     /// A lane's breaker has changed; the answer that did it.

@@ -14,4 +14,14 @@ public struct Route: Hashable, Sendable, CustomStringConvertible {
 
     /// As WELCOME names it, e.g. "bisq/iOS".
     public var description: String { "\(app)/\(magic.rawValue)" }
+
+    // Not by the magic's text: this is looked up several times for each envelope.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(app)
+        switch magic {
+        case .iOS: hasher.combine(0 as UInt8)
+        case .iOSDev: hasher.combine(1 as UInt8)
+        case .android: hasher.combine(2 as UInt8)
+        }
+    }
 }

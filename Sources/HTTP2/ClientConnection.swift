@@ -194,7 +194,7 @@ final class ClientConnection: SessionEvents {
         if name.first == UInt8(ascii: ":") {
             // nghttp2 has checked that this is :status with three digits.
             let status = value.reduce(0) { $0 * 10 + Int($1) - 48 }
-            slots[slot].response = Response(status: status)
+            slots[slot].response = Response(status: status, headers: HeaderBlock(bytes: 160, fields: 4))
             return true
         }
         guard slots[slot].response.headers.bytes.count + name.count + value.count <= Self.largestResponseHeaders else {

@@ -31,6 +31,12 @@ public struct HeaderBlock: Sendable, RedactedContent {
     /// A block without fields.
     public init() {}
 
+    /// A block without fields that has room for so many, and for so many bytes of names and values.
+    public init(bytes: Int, fields: Int) {
+        self.bytes.reserveCapacity(bytes)
+        self.fields.reserveCapacity(fields)
+    }
+
     /// Appends a field; `name` is in lower case.
     public mutating func append(
         _ name: StaticString, _ value: some Collection<UInt8>, indexing: Indexing = .allowed

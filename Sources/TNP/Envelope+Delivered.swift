@@ -26,10 +26,17 @@ extension Envelope {
         var bytes = digest.prefix(16)
         bytes[6] = bytes[6] & 0x0F | 0x80
         bytes[8] = bytes[8] & 0x3F | 0x80
-        var text = Array(Hex.encode(bytes).utf8)
-        for position in [8, 13, 18, 23] { text.insert(UInt8(ascii: "-"), at: position) }
+        var text: [UInt8] = []
+        text.reserveCapacity(36)
+        for (index, byte) in bytes.enumerated() {
+            if index == 4 || index == 6 || index == 8 || index == 10 { text.append(UInt8(ascii: "-")) }
+            text.append(Self.hexDigit(byte >> 4))
+            text.append(Self.hexDigit(byte & 15))
+        }
         return text
     }
+
+    private static func hexDigit(_ nibble: UInt8) -> UInt8 { nibble < 10 ? nibble + 48 : nibble + 87 }
 
     /// What a later copy of this envelope replaces: the sender's collapse id, else the unpadded Base64url of the
     /// digest's first 24 bytes.

@@ -302,7 +302,7 @@ public actor Node: IngressConnection.Host {
     private func observe(_ event: DispatchEvent) {
         metrics.count(event)
         switch event {
-        case .attempt(let route, let envelope, let verdict): log(route, envelope, verdict)
+        case .attempt(let route, let deviceToken, let verdict): log(route, deviceToken, verdict)
         case .serving, .finished: break
         case .breaker(let route, let state, let answer):
             guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
@@ -325,14 +325,14 @@ public actor Node: IngressConnection.Host {
         }
     }
 
-    private func log(_ route: Route, _ envelope: Envelope, _ verdict: Verdict) {
+    private func log(_ route: Route, _ deviceToken: Bytes, _ verdict: Verdict) {
         let level = Self.level(of: verdict.ruling.concern)
         guard level >= logger.logLevel else { return }
         let key = "\(route) \(verdict.answer)"
         guard level <= .debug || throttle.allows(key, at: .now) else { return }
         var metadata: Logger.Metadata = [
             "route": "\(route)", "answer": "\(verdict.answer)", "outcome": "\(verdict.outcome.kind)",
-            "phone": "\(pseudonyms.name(of: envelope.deviceToken, at: UnixTime.now))",
+            "phone": "\(pseudonyms.name(of: deviceToken, at: UnixTime.now))",
         ]
         metadata["detail"] = verdict.detail.map { "\($0)" }
         logger.log(level: level, Self.message(for: verdict.ruling.concern), metadata: metadata)

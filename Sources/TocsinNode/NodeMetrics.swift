@@ -1,17 +1,17 @@
 import Delivery
 import Metrics
 import Providers
+import TNP
 
 /// What the node counts (swift-metrics): nothing that names a phone or a sender, and no label that a sender can invent.
 struct NodeMetrics {
-    private struct Key: Hashable {
-        let label: String
-        let route: Route
-        let value: String
+    /// Counters are made once: they are bounded by the routes and the rows of the outcome tables.
+    private struct RouteCounters {
+        var attempts: [String: Counter] = [:]
+        var outcomes: [Outcome.Kind: Counter] = [:]
     }
 
-    /// Counters are made once: the combinations are bounded by the routes and the rows of the outcome tables.
-    private var counters: [Key: Counter] = [:]
+    private var counters: [Route: RouteCounters] = [:]
     private let spoolRefusals = Counter(label: "tocsin_spool_refusals_total")
     private let spoolUnreadable = Gauge(label: "tocsin_spool_unreadable")
 
@@ -19,9 +19,18 @@ struct NodeMetrics {
     mutating func count(_ event: DispatchEvent) {
         switch event {
         case .serving(let route): show(.closed, of: route)
-        case .attempt(let route, _, let verdict): increment("tocsin_attempts_total", route, "answer", verdict.answer)
+        case .attempt(let route, _, let verdict):
+            if let counter = counters[route]?.attempts[verdict.answer] { return counter.increment() }
+            let counter = Counter(
+                label: "tocsin_attempts_total", dimensions: Self.labels(route) + [("answer", verdict.answer)])
+            counters[route, default: RouteCounters()].attempts[verdict.answer] = counter
+            counter.increment()
         case .finished(let route, let outcome):
-            increment("tocsin_envelopes_total", route, "outcome", outcome.kind.name)
+            if let counter = counters[route]?.outcomes[outcome.kind] { return counter.increment() }
+            let counter = Counter(
+                label: "tocsin_envelopes_total", dimensions: Self.labels(route) + [("outcome", outcome.kind.name)])
+            counters[route, default: RouteCounters()].outcomes[outcome.kind] = counter
+            counter.increment()
         case .breaker(let route, let state, _): show(state, of: route)
         case .wave(let route, let isActive):
             Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route)).record(isActive ? 1 : 0)
@@ -36,14 +45,6 @@ struct NodeMetrics {
             Gauge(label: "tocsin_breaker_state", dimensions: Self.labels(route) + [("state", each.rawValue)])
                 .record(each == state ? 1 : 0)
         }
-    }
-
-    private mutating func increment(_ label: String, _ route: Route, _ dimension: String, _ value: String) {
-        let key = Key(label: label, route: route, value: value)
-        if let counter = counters[key] { return counter.increment() }
-        let counter = Counter(label: label, dimensions: Self.labels(route) + [(dimension, value)])
-        counters[key] = counter
-        counter.increment()
     }
 
     private static func labels(_ route: Route) -> [(String, String)] {

@@ -84,7 +84,8 @@ public struct APNsRequestBuilder: Sendable {
         guard body.count <= Self.largestPayload else {
             throw Rejection(.tooLarge, "the payload would be \(body.count) bytes; Apple takes \(Self.largestPayload)")
         }
-        var headers = pseudoHeaders
+        var headers = HeaderBlock(bytes: 768, fields: 12)
+        headers.append(pseudoHeaders)
         headers.append(":path", indexing: .never) {
             $0 += Array("/3/device/".utf8)
             $0 += envelope.deviceToken

@@ -98,8 +98,10 @@ let package = Package(
             name: "SimulatorTests", dependencies: ["Simulator", "HTTP2", "TNP", "Cryptography"], swiftSettings: ours),
         .testTarget(
             name: "TocsinNodeTests",
-            dependencies: ["TocsinNode", "TocsinClient", "Simulator", "TNP", "EventLoop", "Cryptography"],
-            swiftSettings: ours),
+            dependencies: [
+                "TocsinNode", "TocsinClient", "Simulator", "Delivery", "TNP", "EventLoop", "Cryptography",
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
+            ], swiftSettings: ours),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [

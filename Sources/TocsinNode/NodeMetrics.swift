@@ -11,9 +11,17 @@ struct NodeMetrics {
         var outcomes: [Outcome.Kind: Counter] = [:]
     }
 
+    private let factory: any MetricsFactory
     private var counters: [Route: RouteCounters] = [:]
-    private let spoolRefusals = Counter(label: "tocsin_spool_refusals_total")
-    private let spoolUnreadable = Gauge(label: "tocsin_spool_unreadable")
+    private let spoolRefusals: Counter
+    private let spoolUnreadable: Gauge
+
+    /// - Parameter factory: where the figures go.
+    init(factory: any MetricsFactory = MetricsSystem.factory) {
+        self.factory = factory
+        spoolRefusals = Counter(label: "tocsin_spool_refusals_total", factory: factory)
+        spoolUnreadable = Gauge(label: "tocsin_spool_unreadable", factory: factory)
+    }
 
     /// Counts what has happened.
     mutating func count(_ event: DispatchEvent) {
@@ -22,18 +30,21 @@ struct NodeMetrics {
         case .attempt(let route, _, let verdict):
             if let counter = counters[route]?.attempts[verdict.answer] { return counter.increment() }
             let counter = Counter(
-                label: "tocsin_attempts_total", dimensions: Self.labels(route) + [("answer", verdict.answer)])
+                label: "tocsin_attempts_total", dimensions: Self.labels(route) + [("answer", verdict.answer)],
+                factory: factory)
             counters[route, default: RouteCounters()].attempts[verdict.answer] = counter
             counter.increment()
         case .finished(let route, let outcome):
             if let counter = counters[route]?.outcomes[outcome.kind] { return counter.increment() }
             let counter = Counter(
-                label: "tocsin_envelopes_total", dimensions: Self.labels(route) + [("outcome", outcome.kind.name)])
+                label: "tocsin_envelopes_total", dimensions: Self.labels(route) + [("outcome", outcome.kind.name)],
+                factory: factory)
             counters[route, default: RouteCounters()].outcomes[outcome.kind] = counter
             counter.increment()
         case .breaker(let route, let state, _): show(state, of: route)
         case .wave(let route, let isActive):
-            Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route)).record(isActive ? 1 : 0)
+            Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route), factory: factory)
+                .record(isActive ? 1 : 0)
         case .spoolRefused: spoolRefusals.increment()
         case .spoolUnreadable(let count): spoolUnreadable.record(count)
         }
@@ -42,8 +53,10 @@ struct NodeMetrics {
     /// One of the three is 1.
     private func show(_ state: Breaker.State, of route: Route) {
         for each in Breaker.State.allCases {
-            Gauge(label: "tocsin_breaker_state", dimensions: Self.labels(route) + [("state", each.rawValue)])
-                .record(each == state ? 1 : 0)
+            Gauge(
+                label: "tocsin_breaker_state", dimensions: Self.labels(route) + [("state", each.rawValue)],
+                factory: factory
+            ).record(each == state ? 1 : 0)
         }
     }
 

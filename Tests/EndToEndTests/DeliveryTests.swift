@@ -346,6 +346,25 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `an overloaded node says busy at once, and takes more as soon as it can`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "total_in_flight = 10")
+        let phone = await phone(.iOS, on: stage)
+        var slow = Faults()
+        slow.latency = .fixed(500)
+        try await stage.services.set(slow, on: .apnsProduction)
+        let client = stage.client()
+        let outcomes = await submit(60, to: phone, by: client, on: stage)
+        let taken = outcomes.count { $0?.kind == .delivered }
+        // No lane takes more than it leaves to the others: half, and one.
+        #expect(taken >= 5 && taken <= 10)
+        #expect(outcomes.count { $0?.reason == .nodeBusy && ($0?.retryAfter ?? 0) > 0 } == 60 - taken)
+        #expect(allDelivered(await submit(5, to: phone, by: client, on: stage, named: "after")))
+        #expect(await stage.services.received.count == taken + 5)
+        await client.close()
+        await stage.end()
+    }
+
     // MARK: Duplicates
 
     @Test func `a resend in flight waits with the first, one afterwards gets the same outcome`() async throws {

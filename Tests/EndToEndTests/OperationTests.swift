@@ -80,6 +80,27 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `a credential file that is written anew is taken without a signal`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        let file = URL(filePath: "\(stage.directory)/apns.p8")
+        // The same key in another file: what counts is that it is read.
+        var pem = try Data(contentsOf: file)
+        pem.append(contentsOf: Array("\n".utf8))
+        try pem.write(to: file)
+        #expect(chmod(file.path(), 0o600) == 0)
+        for _ in 0..<130 where stage.log.count(of: "credentials read anew") == 0 {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(stage.log.count(of: "routes_replaced=2") == 1)
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
+        await client.close()
+        await stage.end()
+    }
+
     // MARK: The way out
 
     private static let proxies = [("/usr/bin/microsocks", "socks5"), ("/usr/bin/tinyproxy", "http")]

@@ -43,7 +43,8 @@ public struct Breaker: Sendable {
     /// When it lets a probe through, where it is open.
     private(set) var opensUntil = MonotonicTime(nanoseconds: 0)
     private var reason = Reason.providerUnreachable
-    private var isProbing = false
+    /// Whether it waits to hear what came of a probe.
+    private(set) var isProbing = false
 
     /// An envelope wants to go out. After ``Admission/go`` and ``Admission/probe`` ``record(_:wish:wasProbe:now:random:)``
     /// follows.

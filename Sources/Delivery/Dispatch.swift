@@ -33,6 +33,8 @@ public actor Dispatch {
     var parcels: [Digest256: Parcel] = [:]
     /// Of them, those whose envelope is in memory.
     public internal(set) var inFlight = 0
+    /// Of those, the ones that wait for the disk.
+    var storing = 0
     var window: ReplayWindow
     private var pauses: DevicePauses
     /// By app: a device token of one is none of another. All together know as many as `limits.replay_entries`.
@@ -54,6 +56,7 @@ public actor Dispatch {
     var isLoading = false
     var loadedRows = 0
     var unreadRows = 0
+    var unreadable = 0
     var recoversUntil = MonotonicTime(nanoseconds: 0)
 
     /// A pause longer than this is spent in the spool rather than in memory, by who can.
@@ -103,6 +106,7 @@ public actor Dispatch {
             lane.provider.retire()
             retired = retired.suffix(Self.mostRetired - 1) + [lane.provider]
             lanes[route] = nil
+            if let row = lane.scout { lane.held.append(row) }
             releaseHeld(lane)
         }
         for (route, provider) in providers where lanes[route] == nil {
@@ -152,9 +156,7 @@ public actor Dispatch {
         let clock = MonotonicTime.now
         if let outcome = window.outcome(of: envelope, now: clock) { return reply.tell(outcome) }
         let isToBeStored = reply.acceptsQueued && spool != nil && envelope.ttl > 0
-        // What is stored leaves memory soon; until it is on disk it is bounded, too.
-        let hasPlace = isToBeStored ? inFlight < 2 * limits.totalInFlight : hasRoom(for: route)
-        guard hasPlace else { return reply.tell(.retry(.nodeBusy, after: Self.busyRetry)) }
+        guard isToBeStored ? canStore : hasRoom(for: route) else { return reply.tell(.retry(.nodeBusy, after: Self.busyRetry)) }
         guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
         sequence += 1
         let parcel = Parcel(
@@ -174,7 +176,8 @@ public actor Dispatch {
 
     /// No lane takes more than what it leaves to the others, so that one that hangs never takes all there is.
     func hasRoom(for route: Route) -> Bool {
-        inFlight < limits.totalInFlight && (lanes[route]?.inFlight ?? 0) <= limits.totalInFlight - inFlight
+        let left = limits.totalInFlight - (inFlight - storing)
+        return left > 0 && (lanes[route]?.inFlight ?? 0) <= left
     }
 
     // MARK: Delivering
@@ -182,7 +185,7 @@ public actor Dispatch {
     func carry(_ parcel: Parcel, _ envelope: Envelope) async {
         guard let own = lanes[parcel.route] else {
             guard parcel.row != nil else { return finish(parcel, .rejected(.platformNotConfigured)) }
-            return park(parcel, for: Self.unservedPause, .retry(.credentialsRefused, after: 300_000))
+            return parkUnserved(parcel)
         }
         own.inFlight += 1
         defer { own.inFlight -= 1 }
@@ -190,6 +193,7 @@ public actor Dispatch {
         while true {
             if let outcome = ended(parcel, envelope) { return finish(parcel, outcome) }
             if isDraining { return stop(parcel) }
+            if parcel.row != nil, lanes[parcel.route] == nil { return parkUnserved(parcel) }
             let verdict = await attempt(parcel, envelope)
             switch step(parcel, after: verdict) {
             case .finish where verdict.outcome.kind == .retry && isDraining: return stop(parcel)
@@ -200,6 +204,11 @@ public actor Dispatch {
             case .again(let delay): if delay > .zero { await sleep(delay) }
             }
         }
+    }
+
+    /// The app is no longer configured: it may come back.
+    private func parkUnserved(_ parcel: Parcel) {
+        park(parcel, for: Self.unservedPause, .retry(.credentialsRefused, after: 300_000))
     }
 
     /// The node shuts down, and this has no outcome yet.
@@ -256,7 +265,6 @@ public actor Dispatch {
     private func attempt(_ parcel: Parcel, _ envelope: Envelope, at lane: Lane) async -> Verdict {
         let clock = MonotonicTime.now
         parcel.heldBy = nil
-        if lane.scout == parcel.row { lane.scout = nil }
         if let left = pauses.left(envelope.deviceToken, now: clock) {
             return .held(back: .providerThrottles, for: left, "device-paused")
         }
@@ -284,7 +292,7 @@ public actor Dispatch {
         if lane.breaker.state != before || wasProbe, lanes[lane.route] === lane {
             observer(.breaker(lane.route, lane.breaker.state, answer: verdict.answer))
         }
-        if !lane.held.isEmpty { sendScout(of: lane) }
+        if parcel.scouts === lane { comeBack(parcel) } else if !lane.held.isEmpty { sendScout(of: lane) }
     }
 
     /// Remembers what the verdict says of the device token, and what the sender is told in view of what was known.
@@ -316,7 +324,12 @@ public actor Dispatch {
             let isNews = tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].refused(token)
             // While it lasts those who come back count as well: else it would end for want of news.
             if isNews || lane.wave.isActive { lane.wave.refused(.now) }
-            if lane.wave.isActive { return .duringWave(verdict) }
+            if lane.wave.isActive {
+                // What was said during a wave counts for nothing: the next attempt begins at home again.
+                parcel.isUnknownElsewhere = false
+                parcel.home = nil
+                return .duringWave(verdict)
+            }
         case .gone:
             // Apple's time is when it last found the token dead: one that was good later has come back to life. It is
             // asked once more.
@@ -347,6 +360,7 @@ public actor Dispatch {
         parcels[parcel.digest] = nil
         observer(.finished(parcel.route, outcome))
         parcel.tell(outcome)
+        comeBack(parcel)
     }
 
     /// Its envelope is let go of.
@@ -357,6 +371,15 @@ public actor Dispatch {
             parcel.isLoaded = false
             loadedRows -= 1
         }
+        comeBack(parcel)
+    }
+
+    /// Whether it went ahead for a lane or not, it does no longer: another may.
+    private func comeBack(_ parcel: Parcel) {
+        guard let lane = parcel.scouts else { return }
+        parcel.scouts = nil
+        lane.scout = nil
+        sendScout(of: lane)
     }
 
     // MARK: Time

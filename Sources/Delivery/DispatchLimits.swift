@@ -10,14 +10,18 @@ public struct DispatchLimits: Sendable, Equatable {
     /// Outcomes that are remembered for that; the same bounds what is known of device tokens and collapse ids.
     public var replayEntries: Int
 
+    /// Envelopes that may wait in the spool: each is known by some hundred bytes of memory.
+    public var stored: Int
+
     /// - Parameters: as the properties of the same names.
     public init(
         totalInFlight: Int = 10_000, retry: RetryPolicy = RetryPolicy(), replaySeconds: Int = 600,
-        replayEntries: Int = 200_000
+        replayEntries: Int = 200_000, stored: Int = 200_000
     ) {
         self.totalInFlight = totalInFlight
         self.retry = retry
         self.replaySeconds = replaySeconds
         self.replayEntries = replayEntries
+        self.stored = stored
     }
 }

@@ -36,8 +36,8 @@ final class Parcel: @unchecked Sendable {
     let taken: MonotonicTime
     /// Its place among all that were taken: those of an earlier process come before those of this one.
     let sequence: UInt64
-    /// The claim on its iv in the replay window.
-    let pair: ReplayWindow.PairKey
+    /// The claim on its iv in the replay window, where it has one.
+    let pair: ReplayWindow.PairKey?
     var expiry: Expiry
     /// Nil while it waits in the spool and takes no memory here.
     var envelope: Envelope?
@@ -47,6 +47,10 @@ final class Parcel: @unchecked Sendable {
     var isLoaded = false
     /// Those who wait for the outcome.
     private(set) var replies: [Reply] = []
+    /// When those are let go of who are there no more: who has reconnected and sent again leaves a reply behind.
+    private var nextPurge = 16
+    /// The most who may wait for one envelope.
+    private static let mostReplies = 256
     var attempts = Attempts()
     /// Apple's environment that is asked, where it is not that of the route.
     var home: Magic?
@@ -54,12 +58,14 @@ final class Parcel: @unchecked Sendable {
     var isUnknownElsewhere = false
     /// The lane whose breaker keeps it back.
     var heldBy: Lane?
+    /// The lane that it goes ahead for, to see whether it works again.
+    var scouts: Lane?
     /// What who cannot wait for it is told.
     var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)
 
     init(
         _ envelope: Envelope, route: Route, format: EnvelopeFormat, expiry: Expiry, taken: MonotonicTime,
-        sequence: UInt64, pair: ReplayWindow.PairKey
+        sequence: UInt64, pair: ReplayWindow.PairKey?
     ) {
         digest = envelope.digest
         self.envelope = envelope
@@ -73,14 +79,20 @@ final class Parcel: @unchecked Sendable {
 
     /// One more waits for the outcome.
     func attach(_ reply: Reply) {
-        // Who has reconnected and sent again leaves the reply of the dead connection behind.
-        replies.removeAll { !$0.isWanted() }
+        if replies.count >= nextPurge {
+            replies.removeAll { !$0.isWanted() }
+            nextPurge = max(16, replies.count * 2)
+        }
+        guard replies.count < Self.mostReplies else {
+            return reply.tell(.retry(.nodeBusy, after: 10_000, text: "too many wait for this envelope already"))
+        }
         if row != nil, reply.acceptsQueued { reply.tell(Outcome(.queued)) }
         if envelope != nil || reply.acceptsQueued { replies.append(reply) } else { reply.tell(lastRefusal) }
     }
 
     /// It is stored durably.
     func becameStored(_ row: Int64) {
+        guard self.row != row else { return }
         self.row = row
         for reply in replies where reply.acceptsQueued { reply.tell(Outcome(.queued)) }
     }

@@ -48,7 +48,7 @@ struct ReplayWindow {
 
     private struct Remembered {
         let digest: Digest256
-        let pair: PairKey
+        let pair: PairKey?
         let until: MonotonicTime
     }
 
@@ -90,10 +90,10 @@ struct ReplayWindow {
 
     /// An envelope has its final outcome: it is remembered where a second try could not change it.
     mutating func finished(
-        _ digest: Digest256, _ magic: Magic, _ pair: PairKey, _ outcome: Outcome, now: MonotonicTime
+        _ digest: Digest256, _ magic: Magic, _ pair: PairKey?, _ outcome: Outcome, now: MonotonicTime
     ) {
         let isRepeated = Self.isRepeated(outcome)
-        if var held = pairs[pair] {
+        if let pair, var held = pairs[pair] {
             held.claims -= 1
             if isRepeated { held.until = now + length }
             pairs[pair] = held.claims > 0 || held.until > now ? held : nil
@@ -130,6 +130,6 @@ struct ReplayWindow {
         guard let first = order.popFirst() else { return }
         outcomes[first.digest] = nil
         // Another envelope with this iv, app named here and not there, may still need it.
-        if let pair = pairs[first.pair], pair.claims <= 0, pair.until <= first.until { pairs[first.pair] = nil }
+        if let key = first.pair, let pair = pairs[key], pair.claims <= 0, pair.until <= first.until { pairs[key] = nil }
     }
 }

@@ -21,7 +21,7 @@ public final class Listener {
     private let context: TLSContext?
     private let accepted: (ByteStream) -> Void
     private var listener: OpaquePointer?
-    private var pause: Timer?
+    private var recovery: Timer?
     private var socketPath: String?
 
     /// Listens on `endpoint`, whose host must be a numeric address or `localhost`, and gives each connection to
@@ -69,9 +69,19 @@ public final class Listener {
 
     deinit { close() }
 
+    /// Accepts nobody until ``resume()``: who comes meanwhile waits in the backlog.
+    public func pause() {
+        if let listener { evconnlistener_disable(listener) }
+    }
+
+    /// Accepts again.
+    public func resume() {
+        if let listener { evconnlistener_enable(listener) }
+    }
+
     /// Stops listening; accepted streams live on.
     public func close() {
-        pause = nil
+        recovery = nil
         if let listener { evconnlistener_free(listener) }
         listener = nil
         if let socketPath { unlink(socketPath) }
@@ -98,7 +108,7 @@ public final class Listener {
             if let listener = self.listener { evconnlistener_enable(listener) }
         }
         timer.start(after: Self.pauseWhenExhausted)
-        pause = timer
+        recovery = timer
     }
 
     private static func removeDeadSocket(at path: String, for endpoint: Endpoint) throws(ListenError) {

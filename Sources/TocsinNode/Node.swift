@@ -56,7 +56,7 @@ public actor Node: IngressConnection.Host {
         raiseDescriptorLimit()
         var assembly = Assembly(configuration, on: loop)
         let parts = try assembly.parts()
-        let dispatch = Dispatch(limits: configuration.limits.dispatch, on: loop) { [unowned self] event in
+        let dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop) { [unowned self] event in
             let event = Loan(event)
             assumeIsolated { $0.observe(event.value) }
         }
@@ -71,8 +71,11 @@ public actor Node: IngressConnection.Host {
         let endpoint = listener.endpoint
         self.listener = listener
         whileRunning = self
-        // Last: an address that is in use must not end a process that has begun to deliver.
+        // An address that is in use must not end a process that has begun to deliver; and nobody is served before it is
+        // known what an earlier process has left.
+        listener.pause()
         if let spool { try await dispatch.use(spool) }
+        listener.resume()
         schedulePuzzleChange()
         scheduleCredentialCheck()
         let routes = rules.routes.joined(separator: " ")
@@ -113,7 +116,7 @@ public actor Node: IngressConnection.Host {
         configuration = new
         logger.logLevel = new.logLevel
         raiseDescriptorLimit()
-        dispatch.replace(providers(of: parts), limits: new.limits.dispatch)
+        dispatch.replace(providers(of: parts), limits: new.dispatchLimits)
         adopt(assembly, parts)
         rules = makeRules()
         return replaced

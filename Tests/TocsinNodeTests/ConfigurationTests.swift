@@ -184,7 +184,7 @@ import Testing
                 max_connections = 3
                 \(minimal)
                 """, file: file)
-        let dispatch = configuration.limits.dispatch
+        let dispatch = configuration.dispatchLimits
         #expect(dispatch.totalInFlight == 13)
         #expect(dispatch.retry.attempts == 7)
         #expect(dispatch.retry.patience == .seconds(17))
@@ -200,7 +200,7 @@ import Testing
 
     @Test func `of delivery, too, what is left out has its default`() throws {
         let configuration = try Configuration(text: minimal, file: file)
-        let dispatch = configuration.limits.dispatch
+        let dispatch = configuration.dispatchLimits
         #expect(dispatch.totalInFlight == 10_000)
         #expect(dispatch.retry.attempts == 5)
         #expect(dispatch.retry.patience == .seconds(20))

@@ -81,7 +81,7 @@ private let fixed: [(String, [String])] = [
     @Test func `delivery gets the new limits and keeps the old window`() throws {
         let new = try configuration(
             "[limits]\ntotal_in_flight = 17\nattempts = 7\npatience = 9\nreplay_window = 60\nreplay_entries = 1000")
-        let merged = try configuration().reloaded(from: new).limits.dispatch
+        let merged = try configuration().reloaded(from: new).dispatchLimits
         #expect(merged.totalInFlight == 17)
         #expect(merged.retry.attempts == 7)
         #expect(merged.retry.patience == .seconds(9))

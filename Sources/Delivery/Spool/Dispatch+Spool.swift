@@ -27,19 +27,33 @@ extension Dispatch {
     /// Whether an envelope that comes now may be a resend of what an earlier process stored or delivered.
     func mayBeOfAnEarlierProcess(_ clock: MonotonicTime) -> Bool { clock < recoversUntil || unreadRows > 0 }
 
+    /// Whether one more may be stored.
+    var canStore: Bool {
+        storing < limits.totalInFlight && parcels.count + unreadRows < limits.totalInFlight + limits.stored
+    }
+
     func store(_ parcel: Parcel, _ envelope: Envelope) async {
         guard let spool, case .at(let expires) = parcel.expiry else { return await carry(parcel, envelope) }
+        storing += 1
         let result = await spool.store(
             SpooledEnvelope(app: parcel.route.app, format: parcel.format, envelope: envelope, expires: expires))
+        storing -= 1
         switch result {
         case .stored(let row):
             parcel.becameStored(row)
             if hasRoom(for: parcel.route) { await carry(parcel, envelope) } else { park(parcel, for: .zero, Self.busy) }
         case .alreadyStored(let row): await join(parcel, envelope, row)
         case .alreadyFinal(let outcome): finish(parcel, outcome)
-        case .full: finish(parcel, refusedBySpool("it is full: spool.max_bytes, or hardly any room on the disk"))
-        case .failed(let reason): finish(parcel, refusedBySpool(reason))
+        case .full: await refused(parcel, envelope, "it is full: spool.max_bytes, or hardly any room on the disk")
+        case .failed(let reason): await refused(parcel, envelope, reason)
         }
+    }
+
+    /// The spool has no word on it. Where its row has been read meanwhile, it is an old promise and is kept.
+    private func refused(_ parcel: Parcel, _ envelope: Envelope, _ reason: String) async {
+        observer(.spoolRefused(reason))
+        if parcel.row != nil { return await carry(parcel, envelope) }
+        finish(parcel, .retry(.nodeBusy, after: 60_000, text: "the node's store takes no more at present"))
     }
 
     /// What is not to be stored may still be a resend of what an earlier process stored, or delivered.
@@ -48,7 +62,7 @@ extension Dispatch {
         do {
             known = try await spool?.lookup(envelope.digest) ?? .nothing
         } catch {
-            return finish(parcel, refusedBySpool("\(error)"))
+            return await refused(parcel, envelope, "\(error)")
         }
         switch known {
         case .nothing: await carry(parcel, envelope)
@@ -67,11 +81,6 @@ extension Dispatch {
 
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
 
-    private func refusedBySpool(_ reason: String) -> Outcome {
-        observer(.spoolRefused(reason))
-        return .retry(.nodeBusy, after: 60_000, text: "the node's store takes no more at present")
-    }
-
     /// Lets go of the envelope until its time comes: the spool has it.
     /// - Parameter refusal: for those who do not accept that it waits there.
     func park(_ parcel: Parcel, for delay: Duration, _ refusal: Outcome) {
@@ -85,18 +94,29 @@ extension Dispatch {
             sendScout(of: lane)
         } else {
             due.insert(DueRow(time: .now + delay, row: row))
-            loadDue()
         }
+        loadDue()
     }
 
     /// Of the rows that a lane keeps back, lets one go when the breaker will let a probe through, and all when it is
     /// closed.
     func sendScout(of lane: Lane) {
         if lane.breaker.state == .closed || lanes[lane.route] !== lane { return releaseHeld(lane) }
-        guard lane.scout == nil, let row = lane.held.popFirst() else { return }
-        lane.scout = row
-        // Where somebody else's probe is out, there is something to know in a while.
-        due.insert(DueRow(time: max(.now + Self.scoutPause, lane.breaker.opensUntil), row: row))
+        let clock = MonotonicTime.now
+        while lane.scout == nil, let row = lane.held.popFirst() {
+            // Removed meanwhile, or its time is over: neither would find anything out.
+            guard let parcel = parked[row] else { continue }
+            if parcel.expiry.hasPassed(at: now()) {
+                parked[row] = nil
+                finish(parcel, .rejected(.ttlRanOut))
+                continue
+            }
+            lane.scout = row
+            parcel.scouts = lane
+            // Where somebody else's probe is out, there is something to know in a while.
+            let earliest = lane.breaker.isProbing ? clock + Self.scoutPause : clock
+            due.insert(DueRow(time: max(earliest, lane.breaker.opensUntil), row: row))
+        }
         loadDue()
     }
 
@@ -104,6 +124,7 @@ extension Dispatch {
         let clock = MonotonicTime.now
         for row in lane.held { due.insert(DueRow(time: clock, row: row)) }
         lane.held = []
+        lane.scout = nil
         loadDue()
     }
 
@@ -119,24 +140,26 @@ extension Dispatch {
         while rows.count < room, let first = due.min, first.time <= clock { rows.append(due.removeMin()) }
         isLoading = true
         Task {
-            await load(rows, from: spool)
+            let isRead = await load(rows, from: spool)
             isLoading = false
-            loadDue()
+            if isRead { loadDue() } else { self.pump?.start(after: Self.pauseAfterFailedLoad) }
         }
     }
 
-    private func load(_ rows: [DueRow], from spool: Spool) async {
+    /// - Returns: whether the spool could be read.
+    private func load(_ rows: [DueRow], from spool: Spool) async -> Bool {
+        let found: [(id: Int64, envelope: SpooledEnvelope)]
         do {
-            let found = try await spool.load(rows.map(\.row))
-            unreadRows -= rows.count(where: \.isUnread)
-            for (row, stored) in found { resume(row, stored) }
-            if found.count < rows.count { forget(Set(rows.map(\.row)).subtracting(found.map(\.id))) }
+            found = try await spool.load(rows.map(\.row))
         } catch {
             observer(.spoolRefused("\(error)"))
-            for row in rows {
-                due.insert(DueRow(time: .now + Self.pauseAfterFailedLoad, row: row.row, isUnread: row.isUnread))
-            }
+            for row in rows { due.insert(row) }
+            return false
         }
+        unreadRows -= rows.count(where: \.isUnread)
+        for (row, stored) in found { resume(row, stored) }
+        if found.count < rows.count { forget(Set(rows.map(\.row)).subtracting(found.map(\.id))) }
+        return true
     }
 
     private func resume(_ row: Int64, _ stored: SpooledEnvelope) {
@@ -148,11 +171,11 @@ extension Dispatch {
             start(parcel, envelope)
         } else if let parcel = parcels[envelope.digest] {
             // A resend has come while the row was being read: whoever has the parcel carries it.
-            parcel.row = row
+            parcel.becameStored(row)
             parcel.expiry = .at(stored.expires)
         } else if window.outcome(of: envelope, now: .now) == nil {
             // Else it was listed twice, and its end is on its way to the disk.
-            let pair = window.claim(envelope, now: .now) ?? ReplayWindow.PairKey(envelope)
+            let pair = window.claim(envelope, now: .now)
             let parcel = Parcel(
                 envelope, route: Route(app: stored.app, magic: envelope.magic), format: stored.format,
                 expiry: .at(stored.expires), taken: .now, sequence: UInt64(row), pair: pair)
@@ -171,16 +194,12 @@ extension Dispatch {
 
     /// Rows that are there no more: removed to make room, or unreadable.
     private func forget(_ rows: Set<Int64>) {
-        for lane in lanes.values where lane.scout.map(rows.contains) ?? false {
-            lane.scout = nil
-            sendScout(of: lane)
-        }
         for row in rows {
-            if let parcel = parked.removeValue(forKey: row) {
-                end(parcel, .retry(.internalError, after: Self.busyRetry))
-            }
+            if let parcel = parked.removeValue(forKey: row) { end(parcel, .retry(.internalError, after: Self.busyRetry)) }
         }
-        if let spool, spool.dropped > 0 { observer(.spoolUnreadable(spool.dropped)) }
+        guard let spool, spool.dropped > unreadable else { return }
+        unreadable = spool.dropped
+        observer(.spoolUnreadable(unreadable))
     }
 
     /// Rows that were removed to make room, their time being over.

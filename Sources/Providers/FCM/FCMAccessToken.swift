@@ -52,7 +52,7 @@ public final class FCMAccessToken {
         if isFetching { return try await withUnsafeContinuation { waiting.append($0) }.get() }
         isFetching = true
         var result = await fetch(now: now)
-        if case .failure(.unreachable) = result, let current, now < current.endsAt {
+        if case .failure = result, let current, now < current.endsAt {
             // Renewed early for this very case: there is time to try again.
             nextFetch = now + Self.pauseAfterFailure
             result = .success(current.header)

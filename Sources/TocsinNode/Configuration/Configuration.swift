@@ -46,13 +46,15 @@ public struct Configuration: Sendable {
         /// Outcomes that are remembered for that.
         public var replayEntries: Int
 
-        /// The bounds of delivery.
-        var dispatch: DispatchLimits {
-            DispatchLimits(
-                totalInFlight: totalInFlight,
-                retry: RetryPolicy(attempts: attempts, patience: .seconds(patience)),
-                replaySeconds: replayWindow, replayEntries: replayEntries)
-        }
+    }
+
+    /// The bounds of delivery.
+    var dispatchLimits: DispatchLimits {
+        DispatchLimits(
+            totalInFlight: limits.totalInFlight,
+            retry: RetryPolicy(attempts: limits.attempts, patience: .seconds(limits.patience)),
+            replaySeconds: limits.replayWindow, replayEntries: limits.replayEntries,
+            stored: spool?.maximumEnvelopes ?? 0)
     }
 
     /// `[spool]`
@@ -62,6 +64,8 @@ public struct Configuration: Sendable {
         public var keyFile: String
         /// The most that all envelopes in it may take, in bytes.
         public var maximumBytes: Int
+        /// The most envelopes in it.
+        public var maximumEnvelopes: Int
     }
 
     /// How the node shows Apple who it is.
@@ -171,8 +175,11 @@ public struct Configuration: Sendable {
         let spool = try root.table("spool")
         let keyFile = paths.absolute(try spool.string("key_file", expected: "a file") ?? "\(state)/spool.key")
         let maximumBytes = try spool.integer("max_bytes", in: 65_536...(1 << 40), default: 256 << 20)
+        let maximumEnvelopes = try spool.integer("max_envelopes", in: 1...10_000_000, default: 200_000)
         if try spool.boolean("enabled", default: false) {
-            self.spool = Spool(file: "\(state)/spool.sqlite", keyFile: keyFile, maximumBytes: maximumBytes)
+            self.spool = Spool(
+                file: "\(state)/spool.sqlite", keyFile: keyFile, maximumBytes: maximumBytes,
+                maximumEnvelopes: maximumEnvelopes)
         }
         try spool.finish()
 

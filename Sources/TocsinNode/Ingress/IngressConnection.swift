@@ -47,9 +47,6 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         let hadDeadline = session.deadline != nil
         var effects = IngressSession.Effects()
         event(&session, &effects)
-        for (submission, app) in effects.submissions {
-            host.deliver(submission, app: app.name, format: app.format, for: self)
-        }
         if !effects.output.isEmpty {
             if output.isEmpty { swap(&output, &effects.output) } else { output += effects.output }
             if !flushScheduled {
@@ -57,6 +54,11 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
                 stream.loop.atEndOfTurn(self)
             }
         }
+        // After the output, as some have their outcome at once; which may be the last, too.
+        for (submission, app) in effects.submissions {
+            host.deliver(submission, app: app.name, format: app.format, for: self)
+        }
+        if isOver { return }
         if effects.ends {
             isOver = true
             flush()

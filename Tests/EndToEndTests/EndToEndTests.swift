@@ -249,6 +249,37 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
+    @Test func `results that are there at once come after WELCOME, and none is lost where the sender leaves`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = Phone.new(.iOS, model: "test")
+        await stage.services.register(phone)
+        let envelope = try stage.envelope(for: phone)
+        let client = stage.client()
+        #expect(try await client.submit(envelope, patience: .seconds(20)).kind == .delivered)
+        await client.close()
+        // One segment: a greeting, what is refused by itself, what the node has an outcome for, and a good-bye.
+        let stranger = try Envelope(
+            app: Array("nobody".utf8)[...], magic: .iOS, deviceToken: envelope.deviceToken, iv: envelope.iv,
+            ciphertext: envelope.ciphertext, format: .pipe)
+        var bytes = hello
+        bytes.append(Submission(request: 1, envelope: stranger))
+        bytes.append(Submission(request: 2, envelope: envelope))
+        bytes.append(GoAway(code: .shuttingDown))
+        let heard = try messages(try await stage.raw(bytes))
+        guard case .welcome? = heard.first else {
+            Issue.record("WELCOME is not the first: \(heard)")
+            return
+        }
+        let results = heard.compactMap { message in
+            if case .result(let result) = message { result } else { nil }
+        }
+        #expect(results.map(\.request).sorted() == [1, 2])
+        #expect(results.first { $0.request == 1 }?.outcome.reason == .unknownApp)
+        #expect(results.first { $0.request == 2 }?.outcome.kind == .delivered)
+        await stage.end()
+    }
+
     @Test func `a sender that never reads its results is bounded and let go of at shutdown`() async throws {
         let stage = Stage()
         try await stage.start(limits: "shutdown_timeout = 2")

@@ -102,6 +102,35 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `what expires while a service is away leaves nobody behind who waits with it`() async throws {
+        let stage = Stage()
+        try await stage.start(more: spool)
+        let phone = await phone(.iOS, on: stage)
+        await stage.services.kill(.apnsProduction)
+        let client = stage.client()
+        // Enough of them to open the breaker, whose probes they then are.
+        for index in 0..<30 {
+            let envelope = try Sealer(phone.pairing).seal(
+                BisqNotification(kind: .price, title: "\(index)", message: "m", sentDate: 1).json, ttl: 4)
+            _ = try await client.submit(envelope, patience: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+        }
+        let last = try stage.envelope(for: phone, title: "last")
+        _ = try await client.submit(last, patience: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+        try await Task.sleep(for: .seconds(6))
+        #expect(stage.log.count(of: "breaker=open") >= 1)
+        try await stage.services.restart(.apnsProduction)
+        // No other traffic: only what waits can find out that the service is back.
+        var received: [ReceivedNotification] = []
+        for _ in 0..<300 where received.isEmpty {
+            try await Task.sleep(for: .milliseconds(100))
+            received = await stage.services.received
+        }
+        #expect(received.count == 1)
+        #expect(try received.first.map { try phone.open($0.encrypted).title } == "last")
+        await client.close()
+        await stage.end()
+    }
+
     @Test func `a spool that cannot be opened stops the node with a word on what to do`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start(more: spool)

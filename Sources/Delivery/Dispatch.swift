@@ -156,7 +156,9 @@ public actor Dispatch {
         let clock = MonotonicTime.now
         if let outcome = window.outcome(of: envelope, now: clock) { return reply.tell(outcome) }
         let isToBeStored = reply.acceptsQueued && spool != nil && envelope.ttl > 0
-        guard isToBeStored ? canStore : hasRoom(for: route) else { return reply.tell(.retry(.nodeBusy, after: Self.busyRetry)) }
+        guard isToBeStored ? canStore : hasRoom(for: route) else {
+            return reply.tell(.retry(.nodeBusy, after: Self.busyRetry))
+        }
         guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
         sequence += 1
         let parcel = Parcel(

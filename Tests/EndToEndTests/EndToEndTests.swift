@@ -249,7 +249,9 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `results that are there at once come after WELCOME, and none is lost where the sender leaves`() async throws {
+    @Test func `results that are there at once come after WELCOME, and none is lost where the sender leaves`()
+        async throws
+    {
         let stage = Stage()
         try await stage.start()
         let phone = Phone.new(.iOS, model: "test")

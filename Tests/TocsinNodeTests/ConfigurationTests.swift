@@ -697,6 +697,17 @@ import Testing
         #expect(error?.file.hasPrefix("\(file):") == true)
     }
 
+    @Test func `the spool's files lie in the state directory, also of a file that is named by a relative path`() throws
+    {
+        let text = "[spool]\nenabled = true\n" + minimal
+        let relative = try Configuration(text: text, file: "sim/tocsin.toml")
+        #expect(relative.spool?.file == "sim/state/spool.sqlite")
+        #expect(relative.spool?.keyFile == "sim/state/spool.key")
+        let elsewhere = try Configuration(
+            text: "[spool]\nenabled = true\nkey_file = \"keys/spool\"\n" + minimal, file: "sim/tocsin.toml")
+        #expect(elsewhere.spool?.keyFile == "sim/keys/spool")
+    }
+
     // MARK: Helpers
 
     private let file = "/etc/tocsin/tocsin.toml"

@@ -195,7 +195,9 @@ extension Dispatch {
     /// Rows that are there no more: removed to make room, or unreadable.
     private func forget(_ rows: Set<Int64>) {
         for row in rows {
-            if let parcel = parked.removeValue(forKey: row) { end(parcel, .retry(.internalError, after: Self.busyRetry)) }
+            if let parcel = parked.removeValue(forKey: row) {
+                end(parcel, .retry(.internalError, after: Self.busyRetry))
+            }
         }
         guard let spool, spool.dropped > unreadable else { return }
         unreadable = spool.dropped

@@ -173,7 +173,7 @@ public struct Configuration: Sendable {
         try limits.finish()
 
         let spool = try root.table("spool")
-        let keyFile = paths.absolute(try spool.string("key_file", expected: "a file") ?? "\(state)/spool.key")
+        let keyFile = try spool.string("key_file", expected: "a file").map(paths.absolute) ?? "\(state)/spool.key"
         let maximumBytes = try spool.integer("max_bytes", in: 65_536...(1 << 40), default: 256 << 20)
         let maximumEnvelopes = try spool.integer("max_envelopes", in: 1...10_000_000, default: 200_000)
         if try spool.boolean("enabled", default: false) {

@@ -8,7 +8,7 @@ import TNP
 /// duplicates, and what lies in the spool. Each envelope gets exactly one final outcome.
 ///
 /// The decisions are value types (``Attempts``, ``Breaker``, ``DevicePauses``, ``TokenMemory``, ``RefusalWave``,
-/// ``ReplayWindow``, ``CollapseOrder``); this performs them.
+/// ``ReplayWindow``, ``CollapseOrder``, ``HomeSearch``); this performs them.
 public actor Dispatch {
     /// Providers that go from one actor of the loop to another.
     public struct Providers: @unchecked Sendable {
@@ -66,6 +66,7 @@ public actor Dispatch {
     /// What senders are told to wait where there is no room.
     static let busyRetry: UInt32 = 1000
     private static let mostRetired = 64
+    private static let turnsToClose = 5000
 
     /// - Parameters:
     ///   - loop: all of it runs there.
@@ -131,8 +132,9 @@ public actor Dispatch {
     public func close() async {
         drain()
         for provider in retired + lanes.values.map(\.provider) { provider.close() }
-        // Attempts that have just failed are answered in this loop's next turns.
-        while inFlight > 0 { await loop.sleep(for: .milliseconds(1)) }
+        // Attempts that have just failed are answered in this loop's next turns, stores by the next commit; a disk that
+        // hangs is not waited for.
+        for _ in 0..<Self.turnsToClose where inFlight > 0 { await loop.sleep(for: .milliseconds(1)) }
         await spool?.close()
         spool = nil
         whileRunning = nil
@@ -191,7 +193,7 @@ public actor Dispatch {
         }
         own.inFlight += 1
         defer { own.inFlight -= 1 }
-        if parcel.home == nil { parcel.home = tokens[parcel.route.app]?[envelope.deviceToken].home }
+        parcel.search.begin(at: tokens[parcel.route.app]?[envelope.deviceToken].home)
         while true {
             if let outcome = ended(parcel, envelope) { return finish(parcel, outcome) }
             if isDraining { return stop(parcel) }
@@ -241,26 +243,17 @@ public actor Dispatch {
 
     /// One attempt, in the other environment too where the first does not know the device token.
     private func attempt(_ parcel: Parcel, _ envelope: Envelope) async -> Verdict {
+        let app = parcel.route.app
         while true {
-            let route = Route(app: parcel.route.app, magic: parcel.home ?? parcel.route.magic)
-            guard let lane = lanes[route] else {
+            let magic = parcel.search.environment(for: parcel.route.magic)
+            guard let lane = lanes[Route(app: app, magic: magic)] else {
                 return Verdict(.rejected(.platformNotConfigured), ruling: .notSent, answer: "not-configured")
             }
             let verdict = await attempt(parcel, envelope, at: lane)
-            if verdict.ruling.token == .none {
-                // The second environment has not spoken: the next attempt asks both again.
-                if parcel.isUnknownElsewhere {
-                    parcel.isUnknownElsewhere = false
-                    parcel.home = nil
-                }
-                return verdict
+            let turns = parcel.search.turns(after: verdict.ruling.token, from: magic) { other in
+                lanes[Route(app: app, magic: other)] != nil && tokens[app]?[envelope.deviceToken].isRefused != true
             }
-            guard verdict.ruling.token == .unknownHere, !parcel.isUnknownElsewhere,
-                let other = route.magic.otherEnvironment, lanes[Route(app: route.app, magic: other)] != nil,
-                tokens[route.app]?[envelope.deviceToken].isRefused != true
-            else { return learn(verdict, parcel, envelope, from: route.magic) }
-            parcel.isUnknownElsewhere = true
-            parcel.home = other
+            if !turns { return learn(verdict, parcel, envelope, from: magic) }
         }
     }
 
@@ -327,9 +320,8 @@ public actor Dispatch {
             // While it lasts those who come back count as well: else it would end for want of news.
             if isNews || lane.wave.isActive { lane.wave.refused(.now) }
             if lane.wave.isActive {
-                // What was said during a wave counts for nothing: the next attempt begins at home again.
-                parcel.isUnknownElsewhere = false
-                parcel.home = nil
+                // What is said during a wave counts for nothing.
+                parcel.search.reset()
                 return .duringWave(verdict)
             }
         case .gone:
@@ -412,16 +404,5 @@ private final class Sleeper {
         let waiting = continuation
         continuation = nil
         waiting?.resume()
-    }
-}
-
-extension Magic {
-    /// The other one of Apple's two environments.
-    fileprivate var otherEnvironment: Magic? {
-        switch self {
-        case .iOS: .iOSDev
-        case .iOSDev: .iOS
-        case .android: nil
-        }
     }
 }

@@ -52,10 +52,7 @@ final class Parcel: @unchecked Sendable {
     /// The most who may wait for one envelope.
     private static let mostReplies = 256
     var attempts = Attempts()
-    /// Apple's environment that is asked, where it is not that of the route.
-    var home: Magic?
-    /// Whether the other of Apple's environments has been turned to.
-    var isUnknownElsewhere = false
+    var search = HomeSearch()
     /// The lane whose breaker keeps it back.
     var heldBy: Lane?
     /// The lane that it goes ahead for, to see whether it works again.

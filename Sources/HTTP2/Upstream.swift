@@ -106,8 +106,6 @@ public actor Upstream: ClientConnectionOwner {
             settle(number, isProof: false)
             throw .notProcessed(.connectionLost("closed by this side"))
         }
-        // Awaited right here, and not in a function of the connection: the optimiser would resume that on a thread of the
-        // system's first, and only then here.
         let result = await withUnsafeContinuation { connection.send(request, timeout: left, $0) }
         switch result {
         case .success(let response):

@@ -74,7 +74,14 @@ public actor Node: IngressConnection.Host {
         // An address that is in use must not end a process that has begun to deliver; and nobody is served before it is
         // known what an earlier process has left.
         listener.pause()
-        if let spool { try await dispatch.use(spool) }
+        do {
+            if let spool { try await dispatch.use(spool) }
+        } catch {
+            self.listener = nil
+            await dispatch.close()
+            whileRunning = nil
+            throw error
+        }
         listener.resume()
         schedulePuzzleChange()
         scheduleCredentialCheck()

@@ -1,7 +1,7 @@
 import EventLoop
 import Glibc
 
-/// Waits for SIGTERM or SIGINT. A second one ends the process at once.
+/// Waits for SIGTERM or SIGINT, and tells of SIGHUP. A second signal to stop ends the process at once.
 actor StopSignal {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }

@@ -39,6 +39,9 @@ struct BenchLoad: AsyncParsableCommand {
     var ciphertext = 704
 
     func run() async throws {
+        guard (32...3072).contains(ciphertext), ciphertext.isMultiple(of: 16) else {
+            throw fail("--ciphertext must be a multiple of 16 from 32 to 3072, not \(ciphertext)", ExitStatus.usage)
+        }
         guard let endpoint = Endpoint(node) else { throw fail("no node: \(node)", ExitStatus.usage) }
         let loop = EventLoop(name: "load")
         let load = NodeLoad(loop: loop, node: endpoint, connections: connections, ciphertext: ciphertext)
@@ -60,9 +63,7 @@ private actor NodeLoad {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     private let clients: [TocsinClient]
-    private let ciphertextLength: Int
-    private let deviceToken = Array(Hex.encode(SecureRandom.bytes(32)).utf8)[...]
-    private var counter: UInt64 = UInt64.random(in: 0...UInt64.max)
+    private var source: EnvelopeSource
     private var left = 0
     private var failures = 0
     private var latencies = Latencies()
@@ -70,24 +71,12 @@ private actor NodeLoad {
     init(loop: EventLoop, node: Endpoint, connections: Int, ciphertext: Int) {
         self.loop = loop
         clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(node: node), on: loop) }
-        ciphertextLength = ciphertext
-    }
-
-    /// No two are the same: iv and ciphertext start with a number that only grows.
-    private func nextEnvelope() -> Envelope {
-        counter &+= 1
-        let mark = Array(Hex.encode(withUnsafeBytes(of: counter) { Array($0) }).utf8)
-        let filling = [UInt8](repeating: UInt8(truncatingIfNeeded: counter), count: ciphertextLength - 16)
-        do {
-            return try Envelope(
-                magic: .iOS, deviceToken: deviceToken, iv: mark[...], ciphertext: (mark + filling)[...], format: .pipe)
-        } catch {
-            fatalError("the load makes an envelope that is none: \(error)")
-        }
+        source = EnvelopeSource(
+            [.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: ciphertext)
     }
 
     func warmUp() async throws {
-        for client in clients { _ = try await client.submit(nextEnvelope(), patience: .seconds(20)) }
+        for client in clients { _ = try await client.submit(source.next(.iOS), patience: .seconds(20)) }
     }
 
     func run(envelopes: Int, inFlight: Int, rate: Double?) async -> Measurement {
@@ -129,7 +118,7 @@ private actor NodeLoad {
     }
 
     private func submit(by client: TocsinClient, since start: MonotonicTime) async {
-        let outcome = try? await client.submit(nextEnvelope())
+        let outcome = try? await client.submit(source.next(.iOS))
         if outcome?.kind != .delivered { failures += 1 }
         latencies.record(MonotonicTime.now - start)
     }

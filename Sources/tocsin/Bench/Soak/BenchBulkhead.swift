@@ -22,9 +22,7 @@ struct BenchBulkhead: AsyncParsableCommand {
     var seconds = 15.0
 
     func run() async throws {
-        let bed = try TestBed(name: "bulkhead")
-        do {
-            try await bed.start(more: "")
+        try await TestBed.run("bulkhead", more: "") { bed in
             let load = BulkheadLoad(bed)
             _ = await load.run(rate: rate, seconds: 2)
             Terminal.progress("calm …")
@@ -36,11 +34,7 @@ struct BenchBulkhead: AsyncParsableCommand {
             let during = await load.run(rate: rate, seconds: seconds)
             Terminal.endProgress()
             Terminal.print(Self.table(calm, during))
-        } catch {
-            await bed.end()
-            throw error
         }
-        await bed.end()
     }
 
     private static func table(_ calm: [Magic: LaneFigures], _ during: [Magic: LaneFigures]) -> String {

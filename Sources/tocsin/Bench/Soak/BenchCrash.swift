@@ -26,22 +26,12 @@ struct BenchCrash: AsyncParsableCommand {
     var inFlight = 200
 
     func run() async throws {
-        let bed = try TestBed(name: "crash")
-        do {
-            try await bed.start(more: "[spool]\nenabled = true")
-            let crash = Crash(bed)
-            let result = try await crash.run(kills: kills, interval: interval, inFlight: inFlight)
+        try await TestBed.run("crash", more: "[spool]\nenabled = true") { bed in
+            let result = try await Crash(bed).run(kills: kills, interval: interval, inFlight: inFlight)
             Terminal.endProgress()
             Terminal.print(result.table)
-            if !result.isGood {
-                Terminal.error(await bed.log)
-                throw fail("the node has lost or repeated envelopes", ExitStatus.failure)
-            }
-        } catch {
-            await bed.end()
-            throw error
+            guard result.isGood else { throw fail("the node has lost or repeated envelopes", ExitStatus.failure) }
         }
-        await bed.end()
     }
 }
 

@@ -29,23 +29,14 @@ struct BenchSoak: AsyncParsableCommand {
     var interval = 6.0
 
     func run() async throws {
-        let bed = try TestBed(name: "soak")
-        do {
-            // A replay window that is full soon, so that memory that still grows is a leak.
-            try await bed.start(more: "[limits]\nreplay_entries = 20000")
+        // A replay window that is full soon, so that memory that still grows is a leak.
+        try await TestBed.run("soak", more: "[limits]\nreplay_entries = 20000") { bed in
             let soak = Soak(bed, connections: connections)
             let result = try await soak.run(envelopes: envelopes, inFlight: inFlight, interval: .seconds(interval))
             Terminal.endProgress()
             Terminal.print(result.table)
-            if !result.isGood {
-                Terminal.error(await bed.log)
-                throw fail("the node has lost or repeated envelopes", ExitStatus.failure)
-            }
-        } catch {
-            await bed.end()
-            throw error
+            guard result.isGood else { throw fail("the node has lost or repeated envelopes", ExitStatus.failure) }
         }
-        await bed.end()
     }
 }
 

@@ -33,6 +33,23 @@ actor TestBed {
         self.tokens = tokens
     }
 
+    /// Starts a bed, runs `body` in it and ends it, however that ends. What the node has logged is shown where `body`
+    /// throws.
+    /// - Parameter more: tables of the node's configuration, in TOML.
+    static func run(_ name: String, more: String, _ body: (TestBed) async throws -> Void) async throws {
+        let bed = try TestBed(name: name)
+        do {
+            try await bed.start(more: more)
+            try await body(bed)
+        } catch {
+            Terminal.endProgress()
+            Terminal.error(await bed.log)
+            await bed.end()
+            throw error
+        }
+        await bed.end()
+    }
+
     /// Where the node listens.
     nonisolated var endpoint: Endpoint { .unix(path: "\(directory)/tnp.sock") }
 
@@ -104,27 +121,6 @@ actor TestBed {
         node?.end()
         await services.stop()
         try? FileManager.default.removeItem(atPath: directory)
-    }
-}
-
-/// Envelopes that are all different, to devices that are known.
-struct EnvelopeSource {
-    private let tokens: [Magic: [[UInt8]]]
-    private var counter = UInt64.random(in: 0...UInt64.max)
-
-    init(_ tokens: [Magic: [[UInt8]]]) { self.tokens = tokens }
-
-    mutating func next(_ magic: Magic) -> Envelope {
-        counter &+= 1
-        let mark = Array(Hex.encode(withUnsafeBytes(of: counter) { Array($0) }).utf8)
-        let list = tokens[magic] ?? []
-        do {
-            return try Envelope(
-                magic: magic, deviceToken: list[Int(counter % UInt64(list.count))][...], iv: mark[...],
-                ciphertext: (mark + [UInt8](repeating: 7, count: 240))[...], format: .pipe)
-        } catch {
-            fatalError("the load makes an envelope that is none: \(error)")
-        }
     }
 }
 

@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 SOAK ?= 150000
 KILLS ?= 20
 
-.PHONY: help demo test build release lint format bench soak fuzz test-asan test-tsan clean swift packages packages-test
+.PHONY: help demo test build release lint format bench soak flood fuzz test-asan test-tsan clean swift packages packages-test
 
 help:
 	@echo "make demo       the whole way of a notification on this machine: Tor, node, Apple, Google, phones"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint       formatting           make format    mends it"
 	@echo "make bench      figures beside h2load and nghttpx"
 	@echo "make soak       envelopes through misbehaving services and kill -9, SOAK=$(SOAK) KILLS=$(KILLS)"
+	@echo "make flood      honest senders beside hostile circuits, calm and flooded: what the node promises, checked"
 	@echo "make fuzz       the protocol's decoder against libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make test-asan  tests under AddressSanitizer     make test-tsan  under ThreadSanitizer"
 
@@ -60,7 +61,8 @@ demo: packages
 	.build/debug/tocsin demo
 
 test: packages-test
-	$(SWIFT) test --no-parallel
+	@mkdir -p .build; set -o pipefail; $(SWIFT) test --no-parallel 2>&1 | tee .build/test.log || \
+	  { echo; echo "What failed (all of it is in .build/test.log):"; grep -E "✘|Fatal error|error:" .build/test.log; exit 1; }
 
 test-asan: packages-test
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp $(SWIFT) test --no-parallel --sanitize=address --scratch-path .build-asan
@@ -83,6 +85,10 @@ soak: packages
 	.build/release/tocsin bench soak --envelopes $(SOAK)
 	.build/release/tocsin bench crash --kills $(KILLS)
 	.build/release/tocsin bench bulkhead
+
+flood: packages
+	$(SWIFT) build -c release --product tocsin
+	.build/release/tocsin bench flood --check
 
 fuzz: packages
 	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tnp-fuzz --scratch-path .build-fuzz \

@@ -41,9 +41,18 @@ let package = Package(
         .target(
             name: "Providers", dependencies: ["TNP", "HTTP2", "EventLoop", "Cryptography"], swiftSettings: ours),
         .target(
+            name: "Admission",
+            dependencies: [
+                "TNP", "EventLoop", "Cryptography",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: ours),
+        .target(
             name: "Delivery",
             dependencies: [
-                "TNP", "Providers", "EventLoop", "Cryptography",
+                "TNP", "Providers", "Admission", "EventLoop", "Cryptography",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -52,7 +61,8 @@ let package = Package(
         .target(
             name: "TocsinNode",
             dependencies: [
-                "TNP", "EventLoop", "HTTP2", "Providers", "Delivery", "Cryptography",
+                "TNP", "EventLoop", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography",
+                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "TOMLKit", package: "TOMLKit"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -71,7 +81,7 @@ let package = Package(
         .executableTarget(
             name: "tocsin",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator",
+                "TocsinNode", "TocsinClient", "Simulator", "Admission",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
@@ -89,9 +99,15 @@ let package = Package(
             dependencies: ["Providers", "Simulator", "HTTP2", "EventLoop", "TNP", "Cryptography"],
             swiftSettings: ours),
         .testTarget(
+            name: "AdmissionTests",
+            dependencies: [
+                "Admission", "TNP", "EventLoop", "Cryptography",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ], swiftSettings: ours),
+        .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "Delivery", "Providers", "EventLoop", "TNP", "Cryptography",
+                "Delivery", "Admission", "Providers", "EventLoop", "TNP", "Cryptography",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ], swiftSettings: ours),
         .testTarget(
@@ -99,7 +115,7 @@ let package = Package(
         .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "Delivery", "TNP", "EventLoop", "Cryptography",
+                "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "TNP", "EventLoop", "Cryptography",
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
             ], swiftSettings: ours),
         .testTarget(
@@ -109,7 +125,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
-            name: "TocsinClientTests", dependencies: ["TocsinClient", "TNP", "Cryptography"], swiftSettings: ours),
+            name: "TocsinClientTests", dependencies: ["TocsinClient", "TNP", "EventLoop", "Cryptography"],
+            swiftSettings: ours),
     ]
 )
 

@@ -29,6 +29,32 @@ public enum BLAKE2b {
         }
     }
 
+    /// Tries one number after another, each as eight bytes in network order behind what `fill` writes, until the hash is
+    /// wanted. Allocates nothing, and `fill` is called once.
+    /// - Parameters:
+    ///   - start: the first number; after the largest comes 0.
+    ///   - tries: how many numbers at most.
+    ///   - capacity: how many bytes `fill` writes at most.
+    /// - Returns: the first number with a wanted hash, or nil where none of them has one.
+    public static func firstNumber(
+        from start: UInt64, tries: UInt64, after capacity: Int, _ fill: (inout OutputRawSpan) -> Void,
+        where isWanted: (Digest256) -> Bool
+    ) -> UInt64? {
+        withUnsafeTemporaryAllocation(byteCount: capacity + MemoryLayout<UInt64>.size, alignment: 16) { scratch in
+            let front = UnsafeMutableRawBufferPointer(rebasing: scratch[..<capacity])
+            var span = OutputRawSpan(buffer: front, initializedCount: 0)
+            fill(&span)
+            let count = span.finalize(for: front)
+            let message = UnsafeRawBufferPointer(rebasing: scratch[..<(count + MemoryLayout<UInt64>.size)])
+            for step in 0..<tries {
+                let number = start &+ step
+                scratch.storeBytes(of: number.bigEndian, toByteOffset: count, as: UInt64.self)
+                if isWanted(hash256(message, key: nil)) { return number }
+            }
+            return nil
+        }
+    }
+
     private static func hash256(_ message: UnsafeRawBufferPointer, key: UnsafeRawBufferPointer?) -> Digest256 {
         Sodium.ready
         return Digest256 { output in
@@ -38,5 +64,15 @@ public enum BLAKE2b {
                 key?.baseAddress, key?.count ?? 0
             )
         }
+    }
+}
+
+extension OutputRawSpan {
+    /// Appends the 32 bytes of `digest`, without allocating.
+    public mutating func append(_ digest: Digest256) {
+        append(digest.words.0, as: UInt64.self)
+        append(digest.words.1, as: UInt64.self)
+        append(digest.words.2, as: UInt64.self)
+        append(digest.words.3, as: UInt64.self)
     }
 }

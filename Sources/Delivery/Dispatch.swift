@@ -1,3 +1,4 @@
+import Admission
 import Cryptography
 import EventLoop
 import HeapModule
@@ -35,6 +36,8 @@ public actor Dispatch {
     public internal(set) var inFlight = 0
     /// Of those, the ones that wait for the disk.
     var storing = 0
+    /// Of those, the ones that were sent away from a lane's queue and are about to be answered.
+    private var leaving = 0
     var window: ReplayWindow
     private var pauses: DevicePauses
     /// By app: a device token of one is none of another. All together know as many as `limits.replay_entries`.
@@ -66,6 +69,8 @@ public actor Dispatch {
     /// What senders are told to wait where there is no room.
     static let busyRetry: UInt32 = 1000
     private static let mostRetired = 64
+    /// Bytes of a request beside the ciphertext, about: what a turn costs.
+    private static let costOfARequest = 512
     private static let turnsToClose = 5000
 
     /// - Parameters:
@@ -80,7 +85,9 @@ public actor Dispatch {
         self.loop = loop
         self.now = now
         self.observer = observer
-        window = ReplayWindow(length: .seconds(limits.replaySeconds), capacity: limits.replayEntries)
+        // What lies in the spool was taken without a place of its own here.
+        window = ReplayWindow(
+            length: .seconds(limits.replaySeconds), capacity: limits.replayEntries + limits.stored)
         pauses = DevicePauses(capacity: limits.replayEntries)
         collapses = CollapseOrder(capacity: limits.replayEntries)
     }
@@ -109,11 +116,13 @@ public actor Dispatch {
             lanes[route] = nil
             if let row = lane.scout { lane.held.append(row) }
             releaseHeld(lane)
+            sendAwayWaiting(at: lane)
         }
         for (route, provider) in providers where lanes[route] == nil {
-            lanes[route] = Lane(route, provider, now: .now)
+            lanes[route] = Lane(route, provider, concurrency: limits.concurrency, now: .now)
             observer(.serving(route))
         }
+        for lane in lanes.values { lane.window.range = Lane.range(limits.concurrency) }
         tokensOfAnApp = limits.replayEntries / max(1, Set(lanes.keys.map(\.app)).count)
     }
 
@@ -126,6 +135,7 @@ public actor Dispatch {
         isDraining = true
         pump = nil
         for sleeper in sleepers.values { sleeper.wake() }
+        for lane in lanes.values { sendAwayWaiting(at: lane) }
     }
 
     /// Ends the connections to all providers and closes the spool; what is under way gets an outcome at once.
@@ -142,30 +152,56 @@ public actor Dispatch {
 
     // MARK: Taking
 
-    /// Takes an envelope for an app, or says why not. The reply is told one final outcome.
+    /// Whether the envelope is under way already, or has had its outcome a while ago: then nothing new comes of it, and
+    /// the reply is told that same outcome.
+    /// - Parameter app: the name of its profile.
+    public nonisolated func isResend(_ envelope: Envelope, app: String, _ reply: Reply) -> Bool {
+        assumeIsolated { $0.answersResend(envelope, app: app, reply) }
+    }
+
+    private func answersResend(_ envelope: Envelope, app: String, _ reply: Reply) -> Bool {
+        guard lanes[Route(app: app, magic: envelope.magic)] != nil, !isDraining else { return false }
+        if let parcel = parcels[envelope.digest] {
+            parcel.attach(reply)
+            return true
+        }
+        guard let outcome = window.outcome(of: envelope, now: .now) else { return false }
+        reply.tell(outcome)
+        return true
+    }
+
+    /// Takes an envelope for an app that is no resend (``isResend(_:app:_:)``), or says why not. The reply is told one
+    /// final outcome.
     /// - Parameters:
     ///   - app: the name of its profile; the envelope's own may be empty.
     ///   - format: of that profile.
-    public nonisolated func submit(_ envelope: Envelope, app: String, format: EnvelopeFormat, _ reply: Reply) {
-        assumeIsolated { $0.take(envelope, app: app, format: format, reply) }
+    ///   - origin: who shares what with whom where there is not enough for all.
+    public nonisolated func submit(
+        _ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply
+    ) {
+        assumeIsolated { $0.take(envelope, app: app, format: format, from: origin, reply) }
     }
 
-    private func take(_ envelope: Envelope, app: String, format: EnvelopeFormat, _ reply: Reply) {
+    private func take(
+        _ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply
+    ) {
         let route = Route(app: app, magic: envelope.magic)
-        guard lanes[route] != nil else { return reply.tell(.rejected(.platformNotConfigured)) }
+        guard let lane = lanes[route] else { return reply.tell(.rejected(.platformNotConfigured)) }
         guard !isDraining else { return reply.tell(.retry(.shuttingDown, after: Self.busyRetry)) }
-        if let parcel = parcels[envelope.digest] { return parcel.attach(reply) }
         let clock = MonotonicTime.now
-        if let outcome = window.outcome(of: envelope, now: clock) { return reply.tell(outcome) }
+        // Its outcome will need a place, and no outcome is forgotten before its time.
+        guard window.count + inFlight < limits.replayEntries else {
+            return reply.tell(.retry(.nodeBusy, after: window.nextFree(now: clock)))
+        }
         let isToBeStored = reply.acceptsQueued && spool != nil && envelope.ttl > 0
-        guard isToBeStored ? canStore : hasRoom(for: route) else {
+        guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(at: lane, for: origin) else {
             return reply.tell(.retry(.nodeBusy, after: Self.busyRetry))
         }
         guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
         sequence += 1
         let parcel = Parcel(
-            envelope, route: route, format: format, expiry: Expiry(ttl: envelope.ttl, takenAt: now()), taken: clock,
-            sequence: sequence, pair: pair)
+            envelope, route: route, format: format, origin: origin, expiry: Expiry(ttl: envelope.ttl, takenAt: now()),
+            taken: clock, sequence: sequence, pair: pair)
         parcel.attach(reply)
         parcels[parcel.digest] = parcel
         inFlight += 1
@@ -180,8 +216,13 @@ public actor Dispatch {
 
     /// No lane takes more than what it leaves to the others, so that one that hangs never takes all there is.
     func hasRoom(for route: Route) -> Bool {
-        let left = limits.totalInFlight - (inFlight - storing)
-        return left > 0 && (lanes[route]?.inFlight ?? 0) <= left
+        let left = limits.totalInFlight - (inFlight - storing - leaving)
+        return left > 0 && (lanes[route]?.inFlight ?? 0) - (lanes[route]?.leaving ?? 0) <= left
+    }
+
+    /// The share of the room for envelopes in memory that is taken, from 0 to 1.
+    public nonisolated var load: Double {
+        assumeIsolated { Double($0.inFlight) / Double(max(1, $0.limits.totalInFlight)) }
     }
 
     // MARK: Delivering
@@ -263,18 +304,37 @@ public actor Dispatch {
         if let left = pauses.left(envelope.deviceToken, now: clock) {
             return .held(back: .providerThrottles, for: left, "device-paused")
         }
-        let admission = lane.breaker.admit(clock)
+        guard await turn(of: parcel, envelope, at: lane) else {
+            if parcel.expiry.hasPassed(at: now()) {
+                return Verdict(.rejected(.ttlRanOut), ruling: .notSent, answer: "expired")
+            }
+            return .held(back: isDraining ? .shuttingDown : .nodeBusy, for: .seconds(1), "sent-away")
+        }
+        let start = MonotonicTime.now
+        let admission = lane.breaker.admit(start)
         if case .refused(let reason, let after) = admission {
+            lane.window.gaveUp()
+            letNextGo(at: lane)
             parcel.heldBy = lane
             return .held(back: reason, for: after, "breaker-open")
         }
         let verdict = await lane.provider.attempt(envelope, expiry: parcel.expiry)
         observer(.attempt(lane.route, deviceToken: envelope.deviceToken, verdict))
-        note(verdict, of: parcel, envelope, at: lane, wasProbe: admission == .probe)
+        let effect = note(verdict, of: parcel, envelope, at: lane, wasProbe: admission == .probe)
+        let end = MonotonicTime.now
+        switch effect {
+        case .none: lane.window.gaveUp()
+        case .works: lane.window.ended(latency: end - start, isOverload: false, now: end)
+        case .strained, .blocked: lane.window.ended(latency: end - start, isOverload: true, now: end)
+        }
+        letNextGo(at: lane)
         return verdict
     }
 
-    private func note(_ verdict: Verdict, of parcel: Parcel, _ envelope: Envelope, at lane: Lane, wasProbe: Bool) {
+    /// - Returns: what the verdict says of the lane, in view of what is known.
+    private func note(
+        _ verdict: Verdict, of parcel: Parcel, _ envelope: Envelope, at lane: Lane, wasProbe: Bool
+    ) -> Ruling.LaneEffect {
         var ruling = verdict.ruling
         if ruling.retry == .atOnce, parcel.attempts.isOutOfReplays { ruling.lane = .strained }
         // What was under way to a device when its first refusal came says nothing new, and must not stop all others.
@@ -287,7 +347,9 @@ public actor Dispatch {
         if lane.breaker.state != before || wasProbe, lanes[lane.route] === lane {
             observer(.breaker(lane.route, lane.breaker.state, answer: verdict.answer))
         }
+        if lane.breaker.state == .open { sendAwayWaiting(at: lane) }
         if parcel.scouts === lane { comeBack(parcel) } else if !lane.held.isEmpty { sendScout(of: lane) }
+        return ruling.lane
     }
 
     /// Remembers what the verdict says of the device token, and what the sender is told in view of what was known.
@@ -318,7 +380,7 @@ public actor Dispatch {
         case .unknownHere, .foreign:
             let isNews = tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].refused(token)
             // While it lasts those who come back count as well: else it would end for want of news.
-            if isNews || lane.wave.isActive { lane.wave.refused(.now) }
+            if isNews || lane.wave.isActive { lane.wave.refused(.now, isProven: parcel.origin.isProven) }
             if lane.wave.isActive {
                 // What is said during a wave counts for nothing.
                 parcel.search.reset()
@@ -374,6 +436,67 @@ public actor Dispatch {
         parcel.scouts = nil
         lane.scout = nil
         sendScout(of: lane)
+    }
+
+    // MARK: Turns
+
+    /// Waits until it is the parcel's turn at the lane.
+    /// - Returns: false where it has been sent away.
+    private func turn(of parcel: Parcel, _ envelope: Envelope, at lane: Lane) async -> Bool {
+        if lane.queue.isEmpty, lane.window.hasRoom {
+            lane.window.began()
+            return true
+        }
+        let patience = now() + max(1, limits.retry.patience.components.seconds)
+        let expiresAt: Int64 =
+            switch parcel.expiry {
+            case .nowOrNever: patience
+            case .at(let time): min(time, patience)
+            }
+        let isItsTurn = await withUnsafeContinuation { continuation in
+            lane.queue.append(
+                continuation, flow: parcel.origin.circuit.rawValue, band: parcel.origin.band,
+                cost: envelope.ciphertext.count + Self.costOfARequest, expiresAt: expiresAt)
+        }
+        if !isItsTurn {
+            leaving -= 1
+            lane.leaving -= 1
+        }
+        return isItsTurn
+    }
+
+    private func letNextGo(at lane: Lane) {
+        while lane.window.hasRoom, let next = lane.queue.popFirst() {
+            lane.window.began()
+            next.resume(returning: true)
+        }
+    }
+
+    /// Sends away who has waited for as long as it may. To be called each second.
+    public nonisolated func endWaits() {
+        assumeIsolated { dispatch in
+            for lane in dispatch.lanes.values where !lane.queue.isEmpty {
+                for waiting in lane.queue.removeExpired(at: dispatch.now()) { dispatch.sendAway(waiting, from: lane) }
+            }
+        }
+    }
+
+    /// Sends one away for a newcomer, where that is just.
+    private func makeRoom(at lane: Lane, for origin: Origin) -> Bool {
+        let flow = origin.circuit.rawValue
+        guard let victim = lane.queue.makeRoom(for: flow, band: origin.band, now: now()) else { return false }
+        sendAway(victim, from: lane)
+        return true
+    }
+
+    private func sendAwayWaiting(at lane: Lane) {
+        for waiting in lane.queue.removeAll() { sendAway(waiting, from: lane) }
+    }
+
+    private func sendAway(_ waiting: Lane.Waiting, from lane: Lane) {
+        leaving += 1
+        lane.leaving += 1
+        waiting.resume(returning: false)
     }
 
     // MARK: Time

@@ -12,16 +12,19 @@ public struct DispatchLimits: Sendable, Equatable {
 
     /// Envelopes that may wait in the spool: each is known by some hundred bytes of memory.
     public var stored: Int
+    /// The most attempts that are under way at one provider at a time.
+    public var concurrency: Int
 
     /// - Parameters: as the properties of the same names.
     public init(
         totalInFlight: Int = 10_000, retry: RetryPolicy = RetryPolicy(), replaySeconds: Int = 600,
-        replayEntries: Int = 200_000, stored: Int = 200_000
+        replayEntries: Int = 200_000, stored: Int = 200_000, concurrency: Int = 2000
     ) {
         self.totalInFlight = totalInFlight
         self.retry = retry
         self.replaySeconds = replaySeconds
         self.replayEntries = replayEntries
         self.stored = stored
+        self.concurrency = concurrency
     }
 }

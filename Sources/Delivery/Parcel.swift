@@ -1,3 +1,4 @@
+import Admission
 import Cryptography
 import EventLoop
 import Providers
@@ -25,6 +26,25 @@ public struct Reply: @unchecked Sendable {
     }
 }
 
+/// Where an envelope comes from, and what its sender has paid for it in work.
+public struct Origin: Sendable {
+    public let circuit: CircuitID
+    /// Expected hashes of its proof; 0: none.
+    public let effort: UInt32
+    /// Whether a push service has accepted its device token before.
+    public let isProven: Bool
+
+    /// - Parameters: as the properties of the same names.
+    public init(circuit: CircuitID, effort: UInt32 = 0, isProven: Bool = false) {
+        self.circuit = circuit
+        self.effort = effort
+        self.isProven = isProven
+    }
+
+    /// More effort goes first: twice as much is a band higher.
+    var band: UInt8 { effort == 0 ? 0 : UInt8(32 - effort.leadingZeroBitCount) }
+}
+
 /// An envelope from when it is taken until it has its outcome.
 final class Parcel: @unchecked Sendable {
     // Unchecked: touched by its dispatch only; it goes into the task that carries it, which runs there.
@@ -33,6 +53,7 @@ final class Parcel: @unchecked Sendable {
     /// Where its sender wants it to go.
     let route: Route
     let format: EnvelopeFormat
+    let origin: Origin
     let taken: MonotonicTime
     /// Its place among all that were taken: those of an earlier process come before those of this one.
     let sequence: UInt64
@@ -61,13 +82,14 @@ final class Parcel: @unchecked Sendable {
     var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)
 
     init(
-        _ envelope: Envelope, route: Route, format: EnvelopeFormat, expiry: Expiry, taken: MonotonicTime,
-        sequence: UInt64, pair: ReplayWindow.PairKey?
+        _ envelope: Envelope, route: Route, format: EnvelopeFormat, origin: Origin, expiry: Expiry,
+        taken: MonotonicTime, sequence: UInt64, pair: ReplayWindow.PairKey?
     ) {
         digest = envelope.digest
         self.envelope = envelope
         self.route = route
         self.format = format
+        self.origin = origin
         self.expiry = expiry
         self.taken = taken
         self.sequence = sequence

@@ -4,7 +4,8 @@ import EventLoop
 import TNP
 
 /// Makes a resend harmless (PROTOCOL §3): the outcomes that are repeated for a while instead of asking the provider
-/// again, and the ivs that must not come back with another ciphertext. Bounded: when it is full the oldest goes.
+/// again, and the ivs that must not come back with another ciphertext. Bounded: whoever fills it sees to it that there is
+/// room (``count``), so that nobody's outcome is forgotten before its time for another's.
 struct ReplayWindow {
     /// Stands for a device token and an iv.
     struct PairKey: Hashable {
@@ -121,6 +122,12 @@ struct ReplayWindow {
 
     /// How many outcomes are remembered.
     var count: Int { order.count }
+
+    /// Milliseconds until the oldest is forgotten.
+    func nextFree(now: MonotonicTime) -> UInt32 {
+        guard let first = order.first else { return 1000 }
+        return UInt32(clamping: Int((first.until - now).milliseconds) + 1)
+    }
 
     private mutating func purge(_ now: MonotonicTime) {
         while let first = order.first, first.until <= now { forgetOldest() }

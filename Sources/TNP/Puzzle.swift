@@ -32,14 +32,28 @@ public struct Puzzle: Equatable, Sendable {
         output.append(bigEndian: lifetime)
     }
 
-    /// The hash that a proof is judged by.
+    private static let label = Array("tnp1-puzzle".utf8)
+
+    /// How many bytes ``write(seed:digest:effort:into:)`` writes.
+    private static func messageLength(seed: [UInt8]) -> Int {
+        label.count + seed.count + Digest256.byteCount + MemoryLayout<UInt32>.size
+    }
+
+    /// Writes what is hashed, but for the nonce at its end.
+    private static func write(seed: [UInt8], digest: Digest256, effort: UInt32, into output: inout OutputRawSpan) {
+        for byte in label { output.append(byte, as: UInt8.self) }
+        for byte in seed { output.append(byte, as: UInt8.self) }
+        output.append(digest)
+        output.append(effort.bigEndian, as: UInt32.self)
+    }
+
+    /// The hash that a proof is judged by. Allocates nothing.
     public static func hash(seed: [UInt8], digest: Digest256, effort: UInt32, nonce: UInt64) -> UInt64 {
-        var message = Array("tnp1-puzzle".utf8)
-        message += seed
-        message += digest.bytes
-        message.append(bigEndian: effort)
-        message.append(bigEndian: nonce)
-        return BLAKE2b.hash256(message).leading
+        let length = messageLength(seed: seed) + MemoryLayout<UInt64>.size
+        return BLAKE2b.hash256(scratch: length) { output in
+            write(seed: seed, digest: digest, effort: effort, into: &output)
+            output.append(nonce.bigEndian, as: UInt64.self)
+        }.leading
     }
 
     /// Whether a hash is small enough for an effort. Any hash is for effort 0, where nothing is asked.
@@ -56,14 +70,15 @@ public struct Puzzle: Equatable, Sendable {
     }
 
     /// Looks for a proof for the envelope of `digest`, at this puzzle's effort, with at most `tries` hashes from nonce
-    /// `start` on; nil where there is none among them.
+    /// `start` on (after the largest comes 0); nil where there is none among them.
     public func solve(for digest: Digest256, from start: UInt64 = 0, tries: UInt64) -> Proof? {
-        for step in 0..<tries {
-            let proof = Proof(
-                seedPrefix: Array(seed.prefix(Proof.seedPrefixLength)), effort: max(effort, 1), nonce: start &+ step)
-            if holds(proof, for: digest) { return proof }
+        let effort = max(effort, 1)
+        let nonce = BLAKE2b.firstNumber(from: start, tries: tries, after: Puzzle.messageLength(seed: seed)) {
+            Puzzle.write(seed: seed, digest: digest, effort: effort, into: &$0)
+        } where: {
+            Puzzle.isSolved(hash: $0.leading, effort: effort)
         }
-        return nil
+        return nonce.map { Proof(seedPrefix: Array(seed.prefix(Proof.seedPrefixLength)), effort: effort, nonce: $0) }
     }
 }
 

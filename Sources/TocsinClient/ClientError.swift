@@ -13,9 +13,14 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .unreachable(let reason): "the node cannot be reached: \(reason)"
-        case .refused(let goAway):
-            "the node refused: \(goAway.text.isEmpty ? "GOAWAY with code \(goAway.code.rawValue)" : goAway.text)"
+        case .refused(let goAway): "the node refused: \(Self.words(goAway))"
         case .closed: "the client was closed"
         }
+    }
+
+    private static func words(_ goAway: GoAway) -> String {
+        let text = goAway.text.isEmpty ? "GOAWAY with code \(goAway.code.rawValue)" : goAway.text
+        guard goAway.retryAfter > 0 else { return text }
+        return "\(text); it listens again in \((UInt64(goAway.retryAfter) + 999) / 1000) s"
     }
 }

@@ -4,6 +4,7 @@ import TNP
 
 /// A sender: keeps a connection to a node, submits envelopes over it and waits for what comes of each. A broken
 /// connection is made anew, and what has no final result is sent again with the same bytes, which the node recognises.
+/// Where the node asks for proof of work, it is done on other threads than the loop's.
 /// It lives until it is closed, or until the node ends an idle connection.
 public actor TocsinClient {
     /// How the node is reached.
@@ -16,14 +17,21 @@ public actor TocsinClient {
         public var agent: String
         /// For one try to connect; tor takes its time to find an onion service.
         public var dialTimeout: Duration
+        /// How long the client may compute for one submission, where the node asks for proof of work; zero: it never
+        /// does.
+        public var workLimit: Duration
 
         /// - Parameters: as the properties of the same names; `agent` is at most 64 bytes of UTF-8.
-        public init(node: Endpoint, proxy: Proxy? = nil, agent: String = "", dialTimeout: Duration = .seconds(60)) {
+        public init(
+            node: Endpoint, proxy: Proxy? = nil, agent: String = "", dialTimeout: Duration = .seconds(60),
+            workLimit: Duration = .seconds(60)
+        ) {
             precondition(agent.utf8.count <= Hello.longestAgent, "an agent is at most 64 bytes")
             self.node = node
             self.proxy = proxy
             self.agent = agent
             self.dialTimeout = dialTimeout
+            self.workLimit = workLimit
         }
     }
 
@@ -39,6 +47,8 @@ public actor TocsinClient {
         case retrying(reason: String, after: Duration)
         /// QUEUED: the node has stored it, and the final outcome follows.
         case queued
+        /// The node asks for proof of work, and one is looked for; `effort` hashes are to be expected.
+        case working(effort: UInt32)
     }
 
     private struct Waiter {
@@ -53,7 +63,9 @@ public actor TocsinClient {
 
     private let options: Options
     private let progress: (@Sendable (Progress) -> Void)?
-    private var session = SenderSession()
+    private var session: SenderSession
+    /// Searches for proofs of work, by request.
+    private(set) var solving: [UInt32: Task<Void, Never>] = [:]
     private var waiters: [UInt32: Waiter] = [:]
     private var wire: Wire?
     /// The client itself while it has a connection: what hangs on the loop must not be let go of on another thread.
@@ -75,11 +87,13 @@ public actor TocsinClient {
         self.options = options
         self.loop = loop
         self.progress = progress
+        session = SenderSession(workLimit: options.workLimit)
     }
 
-    /// Submits an envelope and waits for its final outcome.
+    /// Submits an envelope and waits for its final outcome. Where the node asks for more proof of work than may be done,
+    /// that is RETRY with reason 203 or 204.
     /// - Parameters:
-    ///   - patience: how long to go on trying while the node cannot be reached or does not answer.
+    ///   - patience: how long to go on trying while the node cannot be reached, does not answer or wants work done.
     ///   - acceptQueued: whether the node may store it durably and answer later.
     ///   - returnsWhenQueued: whether QUEUED ends the wait: the node goes on trying until the ttl is over, and nobody here
     ///     hears what came of it.
@@ -107,9 +121,7 @@ public actor TocsinClient {
     public func close() {
         isClosed = true
         connecting?.cancel()
-        wire?.close()
-        wire = nil
-        whileConnected = nil
+        disconnect()
         sweep = nil
         failAll(ClientError.closed)
     }
@@ -117,8 +129,8 @@ public actor TocsinClient {
     // MARK: Connection
 
     private func flush() {
-        guard let wire else { return connect() }
-        if leaving == nil { wire.send(session.flush()) }
+        if wire == nil { connect() }
+        for action in session.flush(now: .now) { perform(action) }
     }
 
     private func connect(after pause: (reason: String, delay: Duration)? = nil) {
@@ -154,6 +166,7 @@ public actor TocsinClient {
         whileConnected = self
         leaving = nil
         wire.send(session.connected(agent: options.agent))
+        flush()
         wire.start()
     }
 
@@ -205,8 +218,33 @@ public actor TocsinClient {
             leaving = goAway
             if !goAway.code.answersWhatWasTaken { reconnect(because: "the connection was closed") }
         case .send(let bytes): wire?.send(bytes)
+        case .solve(let request, let digest, let puzzle, let deadline):
+            progress?(.working(effort: puzzle.effort))
+            solve(request, PuzzleSolver(puzzle: puzzle, digest: digest, deadline: deadline))
+        case .stopSolving(let request): stopSolving(request)
         }
     }
+
+    // MARK: Proof of work
+
+    private func solve(_ request: UInt32, _ solver: PuzzleSolver) {
+        solving[request] = Task(priority: .utility) {
+            let proof = await solver.proof(from: UInt64.random(in: 0...UInt64.max))
+            // One that was stopped has nothing to say: another may be under way for the same request.
+            guard !Task.isCancelled else { return }
+            solving[request] = nil
+            if let proof {
+                session.solved(request, proof, now: .now)
+            } else {
+                for action in session.gaveUp(request) { perform(action) }
+            }
+            flush()
+        }
+    }
+
+    private func stopSolving(_ request: UInt32) { solving.removeValue(forKey: request)?.cancel() }
+
+    // MARK: The end of a connection
 
     fileprivate nonisolated func ended(_ reason: StreamError) {
         assumeIsolated { $0.reconnect(because: reason.description) }
@@ -215,16 +253,19 @@ public actor TocsinClient {
     private func reconnect(because reason: String) {
         let words = leaving.map { $0.text.isEmpty ? "the node said GOAWAY" : $0.text } ?? reason
         let delay = Duration.milliseconds(Int64(leaving?.retryAfter ?? 0))
-        wire?.close()
-        wire = nil
-        whileConnected = nil
+        disconnect()
         connect(after: (words, delay))
     }
 
-    private func fatal(_ error: ClientError) {
+    private func disconnect() {
         wire?.close()
         wire = nil
         whileConnected = nil
+        session.disconnected()
+    }
+
+    private func fatal(_ error: ClientError) {
+        disconnect()
         sweep = nil
         failAll(error)
     }
@@ -233,6 +274,7 @@ public actor TocsinClient {
         let all = waiters
         waiters = [:]
         for (request, waiter) in all {
+            stopSolving(request)
             session.remove(request)
             waiter.continuation.resume(throwing: error)
         }
@@ -250,6 +292,11 @@ public actor TocsinClient {
         let now = MonotonicTime.now
         var isSilent = false
         for (request, waiter) in waiters where waiter.deadline <= now {
+            if session.lacksProof(request) {
+                stopSolving(request)
+                for action in session.gaveUp(request) { perform(action) }
+                continue
+            }
             isSilent = isSilent || lastReceived < waiter.started
             waiters[request] = nil
             session.remove(request)
@@ -258,6 +305,8 @@ public actor TocsinClient {
         }
         // Nothing at all since it was submitted: a circuit that died without a word.
         if isSilent, wire != nil { reconnect(because: "the node no longer answers") }
+        // What is gone leaves its place to the next, and its proof is looked for no more.
+        flush()
         guard !waiters.isEmpty else {
             sweep = nil
             return

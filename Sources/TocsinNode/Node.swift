@@ -1,5 +1,7 @@
+import Admission
 import Cryptography
 import Delivery
+import DequeModule
 import EventLoop
 import Glibc
 import Logging
@@ -12,30 +14,37 @@ public actor Node: IngressConnection.Host {
     private nonisolated let loop: EventLoop
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private var configuration: Configuration
-    private var logger: Logger
-    private var dispatch: Dispatch!
+    private(set) var configuration: Configuration
+    private(set) var logger: Logger
+    private(set) var dispatch: Dispatch!
     private var parts: [Route: Assembly.Part] = [:]
     private var tokens: Assembly.Tokens = [:]
     private var watch = CredentialWatch()
     private var expiryWarnings = ExpiryWarnings()
     private var certificates: [Assembly.Certificate] = []
-    private var metrics = NodeMetrics()
-    private var rules: IngressSession.Rules!
+    var metrics = NodeMetrics()
+    private(set) var rules: IngressSession.Rules!
     private var listener: Listener?
-    private var connections: [ObjectIdentifier: IngressConnection] = [:]
-    private var puzzle: PuzzleSchedule
-    private var puzzleTimer: Timer?
+    var connections: [ObjectIdentifier: IngressConnection] = [:]
+    /// Those that had not said HELLO when they were put here, oldest first, and how many of all have not.
+    var strangers: Deque<ObjectIdentifier> = []
+    var halfOpen = 0
+    var lastConnection: UInt64 = 0
+    var admission: Admission!
+    var standing: StandingStore?
+    var isSavingStanding = false
+    var announced: UInt32 = 0
+    private var secondTimer: Timer?
     private var credentialTimer: Timer?
     private var pseudonyms = Pseudonyms()
-    private var throttle = LogThrottle()
+    var throttle = LogThrottle()
     private var whenIdle: [CheckedContinuation<Void, Never>] = []
-    private var isStopping = false
+    private(set) var isStopping = false
     /// The node itself while it runs: what hangs on the loop must not be let go of on another thread.
     private var whileRunning: Node?
-    private var mostConnections = 0
+    private(set) var mostConnections = 0
     /// Descriptors for what is no sender: the push services, files, and the last words of refused connections.
-    private static let otherDescriptors = 128
+    static let otherDescriptors = 128
 
     /// A node that does not run yet.
     /// - Parameter loop: all of it runs there.
@@ -43,14 +52,13 @@ public actor Node: IngressConnection.Host {
         self.configuration = configuration
         self.logger = logger
         self.loop = loop
-        puzzle = PuzzleSchedule(seed: SecureRandom.bytes(Puzzle.seedLength), now: .now)
     }
 
     // MARK: Life cycle
 
     /// Reads the credentials, opens the spool and starts to listen.
     /// - Returns: where senders connect.
-    /// - Throws: ``ConfigurationError``, `SpoolError` or `ListenError`.
+    /// - Throws: ``ConfigurationError``, `StandingStoreError`, `SpoolError` or `ListenError`.
     public func start() async throws -> Endpoint {
         try makeStateDirectory()
         raiseDescriptorLimit()
@@ -60,6 +68,7 @@ public actor Node: IngressConnection.Host {
             let event = Loan(event)
             assumeIsolated { $0.observe(event.value) }
         }
+        try openStanding()
         let spool = try openSpool(for: dispatch)
         await dispatch.start(providers(of: parts))
         self.dispatch = dispatch
@@ -83,7 +92,7 @@ public actor Node: IngressConnection.Host {
             throw error
         }
         listener.resume()
-        schedulePuzzleChange()
+        scheduleSecond()
         scheduleCredentialCheck()
         let routes = rules.routes.joined(separator: " ")
         logger.notice(
@@ -124,6 +133,8 @@ public actor Node: IngressConnection.Host {
         logger.logLevel = new.logLevel
         raiseDescriptorLimit()
         dispatch.replace(providers(of: parts), limits: new.dispatchLimits)
+        admission.settings = new.admission
+        announcePuzzle()
         adopt(assembly, parts)
         rules = makeRules()
         return replaced
@@ -155,6 +166,7 @@ public actor Node: IngressConnection.Host {
             maximumInFlight: configuration.limits.inFlight,
             handshakeTimeout: .seconds(configuration.limits.handshakeTimeout),
             idleTimeout: .seconds(configuration.limits.idleTimeout),
+            frameTimeout: .seconds(configuration.limits.frameTimeout), control: configuration.limits.control,
             apps: configuration.apps.map { ($0.name, $0.format) }, routes: routes)
     }
 
@@ -167,7 +179,7 @@ public actor Node: IngressConnection.Host {
         let underWay = await dispatch.inFlight
         logger.notice("stopping", metadata: ["in_flight": "\(underWay)"])
         listener = nil
-        puzzleTimer = nil
+        secondTimer = nil
         credentialTimer = nil
         let timeout = Timer(on: loop) { [unowned self] in assumeIsolated { $0.wakeWaiting() } }
         timeout.start(after: .seconds(configuration.limits.shutdownTimeout))
@@ -179,12 +191,13 @@ public actor Node: IngressConnection.Host {
         for connection in connections.values { connection.close() }
         connections = [:]
         await dispatch.close()
+        await closeStanding()
         whileRunning = nil
         logger.notice("stopped", metadata: ["all_answered": "\(isComplete)"])
         return isComplete
     }
 
-    private func wakeWaiting() {
+    func wakeWaiting() {
         let waiting = whenIdle
         whenIdle = []
         for continuation in waiting { continuation.resume() }
@@ -212,10 +225,17 @@ public actor Node: IngressConnection.Host {
         }
     }
 
-    private func schedulePuzzleChange() {
-        let timer = Timer(on: loop) { [unowned self] in assumeIsolated { $0.changePuzzle() } }
-        timer.start(after: puzzle.changesAt - .now)
-        puzzleTimer = timer
+    private func scheduleSecond() {
+        let timer = secondTimer ?? Timer(on: loop) { [unowned self] in assumeIsolated { $0.secondPassed() } }
+        timer.start(after: .seconds(1))
+        secondTimer = timer
+    }
+
+    private func secondPassed() {
+        guard !isStopping else { return }
+        dispatch.endWaits()
+        advanceAdmission()
+        scheduleSecond()
     }
 
     private func scheduleCredentialCheck() {
@@ -254,12 +274,6 @@ public actor Node: IngressConnection.Host {
         }
     }
 
-    private func changePuzzle() {
-        puzzle.change(to: SecureRandom.bytes(Puzzle.seedLength), now: .now)
-        for connection in connections.values { connection.announce(puzzle.puzzle(at: .now)) }
-        schedulePuzzleChange()
-    }
-
     // MARK: Senders
 
     private nonisolated func accepted(_ stream: ByteStream) {
@@ -268,42 +282,17 @@ public actor Node: IngressConnection.Host {
     }
 
     private func accept(_ stream: ByteStream) {
-        let connection = IngressConnection(stream, rules: rules, host: self)
+        let connection = IngressConnection(
+            stream, rules: rules, readTimeout: .seconds(configuration.limits.readTimeout), host: self)
         let isFull = connections.count >= mostConnections
         // Also one that is refused is kept until its last words are out; a second bound keeps those few.
         guard connections.count < mostConnections + Self.otherDescriptors / 2 else { return connection.close() }
         connections[ObjectIdentifier(connection)] = connection
-        if isFull { connection.refuse(retryAfter: 10_000) }
-    }
-
-    nonisolated func welcome() -> Welcome {
-        assumeIsolated { node in
-            Welcome(
-                features: node.dispatch.canQueue ? .durableQueue : [],
-                maximumFrame: UInt32(node.configuration.limits.maximumFrame),
-                maximumInFlight: UInt16(node.configuration.limits.inFlight),
-                idleTimeout: UInt32(node.configuration.limits.idleTimeout),
-                serverTime: UInt64(max(UnixTime.now, 0)) * 1000, puzzle: node.puzzle.puzzle(at: .now),
-                routes: node.rules.routes)
-        }
-    }
-
-    nonisolated func deliver(
-        _ submission: Submission, app: String, format: EnvelopeFormat, for connection: IngressConnection
-    ) {
-        let reply = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
-            connection?.isOver == false
-        } tell: { [weak connection] outcome in
-            connection?.finished(submission.request, outcome)
-        }
-        assumeIsolated { $0.dispatch.submit(submission.envelope, app: app, format: format, reply) }
-    }
-
-    nonisolated func ended(_ connection: IngressConnection) {
-        let identifier = ObjectIdentifier(connection)
-        assumeIsolated { node in
-            node.connections[identifier] = nil
-            if node.connections.isEmpty { node.wakeWaiting() }
+        halfOpen += 1
+        if isFull {
+            connection.sendAway(GoAway(code: .busy, retryAfter: 10_000, text: "too many connections"))
+        } else {
+            welcomeStranger(connection)
         }
     }
 
@@ -369,7 +358,7 @@ public actor Node: IngressConnection.Host {
 }
 
 /// Hands a value of this loop's isolation domain across a check that the compiler cannot see is none.
-private struct Loan<Value>: @unchecked Sendable {
+struct Loan<Value>: @unchecked Sendable {
     // Unchecked: made and taken apart in one synchronous call on the loop's thread (assumeIsolated checks that).
     let value: Value
     init(_ value: Value) { self.value = value }

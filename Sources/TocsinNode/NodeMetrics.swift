@@ -1,3 +1,4 @@
+import Admission
 import Delivery
 import Metrics
 import Providers
@@ -15,12 +16,27 @@ struct NodeMetrics {
     private var counters: [Route: RouteCounters] = [:]
     private let spoolRefusals: Counter
     private let spoolUnreadable: Gauge
+    /// By reason: bounded by those that admission gives.
+    private var refusals: [UInt16: Counter] = [:]
+    private let abuse: Counter
+    private let effort: (all: Gauge, unproven: Gauge)
+    private let deviceTokens: Gauge
+    private let circuits: Gauge
+    private let connections: Gauge
 
     /// - Parameter factory: where the figures go.
     init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
         spoolRefusals = Counter(label: "tocsin_spool_refusals_total", factory: factory)
         spoolUnreadable = Gauge(label: "tocsin_spool_unreadable", factory: factory)
+        abuse = Counter(label: "tocsin_abuse_total", factory: factory)
+        effort = (
+            Gauge(label: "tocsin_puzzle_effort", dimensions: [("asked_of", "all")], factory: factory),
+            Gauge(label: "tocsin_puzzle_effort", dimensions: [("asked_of", "unproven")], factory: factory)
+        )
+        deviceTokens = Gauge(label: "tocsin_device_tokens", factory: factory)
+        circuits = Gauge(label: "tocsin_circuits", factory: factory)
+        connections = Gauge(label: "tocsin_connections", factory: factory)
     }
 
     /// Counts what has happened.
@@ -48,6 +64,28 @@ struct NodeMetrics {
         case .spoolRefused: spoolRefusals.increment()
         case .spoolUnreadable(let count): spoolUnreadable.record(count)
         }
+    }
+
+    /// Counts a submission that was not admitted.
+    mutating func refused(_ refusal: Refusal) {
+        if refusal.goAway != nil { abuse.increment() }
+        guard let reason = refusal.outcome?.reason.rawValue else { return }
+        if let counter = refusals[reason] { return counter.increment() }
+        let counter = Counter(
+            label: "tocsin_refusals_total", dimensions: [("reason", "\(reason)")], factory: factory)
+        refusals[reason] = counter
+        counter.increment()
+    }
+
+    /// How admission stands.
+    func show(
+        _ efforts: (all: UInt32, unproven: UInt32), known: (deviceTokens: Int, circuits: Int), connections: Int
+    ) {
+        effort.all.record(Int64(efforts.all))
+        effort.unproven.record(Int64(efforts.unproven))
+        deviceTokens.record(Int64(known.deviceTokens))
+        circuits.record(Int64(known.circuits))
+        self.connections.record(Int64(connections))
     }
 
     /// One of the three is 1.

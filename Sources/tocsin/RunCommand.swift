@@ -1,3 +1,4 @@
+import Admission
 import ArgumentParser
 import Delivery
 import EventLoop
@@ -30,6 +31,8 @@ struct RunCommand: AsyncParsableCommand {
         } catch let error as ConfigurationError {
             throw fail("\(error)", ExitStatus.configuration)
         } catch let error as SpoolError {
+            throw fail("\(error)", ExitStatus.configuration)
+        } catch let error as StandingStoreError {
             throw fail("\(error)", ExitStatus.configuration)
         } catch {
             throw fail("\(error)", ExitStatus.failure)

@@ -10,6 +10,19 @@ struct SimulatedConfiguration {
     /// More tables, in TOML.
     var more = ""
 
+    /// Limits that are never reached, where it is not they that are looked at. Ends within `[limits]`.
+    static let openGates: String = {
+        let rates = ["device", "circuit", "app", "node", "unproven", "abuse", "control"]
+            .map { "\($0)_burst = 10000000\n\($0)_per_minute = 1000000000" }.joined(separator: "\n")
+        return """
+            [puzzle]
+            mode = "off"
+            [limits]
+            \(rates)
+            connections_per_circuit = 10000
+            """
+    }()
+
     var text: String {
         """
         # A node for the stand-ins of `tocsin simulate`.

@@ -9,7 +9,7 @@ import Testing
     private func makeWave(refused: Int, accepted: Int = 0) -> RefusalWave {
         var wave = RefusalWave(now: start)
         for _ in 0..<accepted { wave.accepted(start) }
-        for _ in 0..<refused { wave.refused(start) }
+        for _ in 0..<refused { wave.refused(start, isProven: true) }
         return wave
     }
 
@@ -31,7 +31,7 @@ import Testing
     @Test func `refusals of two minutes count together, and no longer`() {
         for (gap, isActive) in [(0, true), (59, true), (60, true), (119, true), (120, false), (600, false)] {
             var wave = makeWave(refused: 10)
-            for _ in 0..<10 { wave.refused(start + .seconds(gap)) }
+            for _ in 0..<10 { wave.refused(start + .seconds(gap), isProven: true) }
             #expect(wave.isActive == isActive, "\(gap) s")
         }
     }
@@ -39,7 +39,7 @@ import Testing
     @Test func `refusals that come slowly are none, however many they are`() {
         var wave = RefusalWave(now: start)
         for minute in 0..<500 {
-            for _ in 0..<9 { wave.refused(start + .seconds(60 * minute)) }
+            for _ in 0..<9 { wave.refused(start + .seconds(60 * minute), isProven: true) }
             #expect(!wave.isActive)
         }
     }
@@ -58,17 +58,17 @@ import Testing
         var wave = makeWave(refused: 20)
         for _ in 0..<60 { wave.accepted(start) }
         for _ in 20..<60 {
-            wave.refused(start)
+            wave.refused(start, isProven: true)
             #expect(!wave.isActive)
         }
-        wave.refused(start)
+        wave.refused(start, isProven: true)
         #expect(wave.isActive)
     }
 
     @Test func `while it lasts it goes on from minute to minute`() {
         var wave = makeWave(refused: 20)
         for minute in 1..<60 {
-            for _ in 0..<3 { wave.refused(start + .seconds(60 * minute)) }
+            for _ in 0..<3 { wave.refused(start + .seconds(60 * minute), isProven: true) }
             wave.accepted(start + .seconds(60 * minute))
             #expect(wave.isActive)
         }
@@ -78,7 +78,7 @@ import Testing
     func `those who come back after a quiet time find it lasting`(_ seconds: Int) {
         var wave = makeWave(refused: 100)
         for _ in 0..<80 {
-            wave.refused(start + .seconds(seconds))
+            wave.refused(start + .seconds(seconds), isProven: true)
             #expect(wave.isActive)
         }
     }
@@ -105,10 +105,33 @@ import Testing
             var hasBegun = false
             for _ in 0..<1000 {
                 now = now + .milliseconds(generator.below(3000))
-                if generator.below(10) == 0 { wave.refused(now) } else { wave.accepted(now) }
+                if generator.below(10) == 0 { wave.refused(now, isProven: true) } else { wave.accepted(now) }
                 hasBegun = hasBegun || wave.isActive
             }
             #expect(!hasBegun, "seed \(seed)")
         }
+    }
+
+    @Test func `invented device tokens start no wave while others are accepted`() {
+        var wave = RefusalWave(now: start)
+        wave.accepted(start)
+        for _ in 0..<10_000 { wave.refused(start + .seconds(1), isProven: false) }
+        #expect(!wave.isActive)
+    }
+
+    @Test func `device tokens that were accepted before start a wave among any number of invented ones`() {
+        var wave = RefusalWave(now: start)
+        wave.accepted(start)
+        for _ in 0..<1000 { wave.refused(start, isProven: false) }
+        for _ in 0..<RefusalWave.smallest { wave.refused(start, isProven: true) }
+        #expect(wave.isActive)
+    }
+
+    @Test func `where nothing at all is accepted new device tokens start a wave, and the first acceptance ends it`() {
+        var wave = RefusalWave(now: start)
+        for _ in 0..<RefusalWave.smallest { wave.refused(start, isProven: false) }
+        #expect(wave.isActive)
+        wave.accepted(start + .seconds(1))
+        #expect(!wave.isActive)
     }
 }

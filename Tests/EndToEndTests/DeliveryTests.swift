@@ -59,6 +59,22 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `a request for an access token that is refused is sent again, and nobody hears of it`() async throws {
+        for _ in 0..<4 {
+            let stage = Stage()
+            try await stage.start()
+            let phone = await phone(.android, on: stage)
+            var faults = Faults()
+            faults.resetPerMille = 500
+            faults.resetCodes = [7]
+            try await stage.services.set(faults, on: .fcm)
+            let client = stage.client()
+            #expect(allDelivered(await submit(10, to: phone, by: client, on: stage)))
+            await client.close()
+            await stage.end()
+        }
+    }
+
     @Test func `a connection that swallows everything is found out and replaced within ten seconds`() async throws {
         let stage = Stage()
         try await stage.start()

@@ -7,6 +7,7 @@ import Testing
 import TocsinClient
 
 @testable import TocsinNode
+@testable import tocsin
 
 /// A node and the stand-ins for Apple and Google, with phones of each kind; all in a directory that goes away.
 actor Stage {
@@ -18,6 +19,8 @@ actor Stage {
     nonisolated let log = LogRecorder()
     private let nodeLoop = EventLoop(name: "node")
     private var node: Node?
+    /// Connections that nobody reads from.
+    private var held: [ByteStream] = []
 
     init() {
         directory = URL.temporaryDirectory.appending(path: "tocsin-e2e-\(UUID().uuidString.prefix(8))").path()
@@ -28,7 +31,8 @@ actor Stage {
 
     /// The configuration of a node for the stand-ins.
     nonisolated func configuration(
-        _ endpoints: SimulatedServices.Endpoints, circuitIDs: Bool = false, limits: String = "",
+        _ endpoints: SimulatedServices.Endpoints, circuitIDs: Bool = false,
+        gates: String = SimulatedConfiguration.openGates, limits: String = "",
         trust: String = "ca.pem", credential: String? = nil, alert: String = "New notification", more: String = ""
     ) -> String {
         let key = """
@@ -42,7 +46,7 @@ actor Stage {
             [listen]
             tnp = "unix:tnp.sock"
             circuit_ids = \(circuitIDs)
-            [limits]
+            \(gates)
             \(limits)
             [[app]]
             name = "bisq"
@@ -65,11 +69,13 @@ actor Stage {
 
     @discardableResult
     func start(
-        circuitIDs: Bool = false, limits: String = "", credential: String? = nil, more: String = ""
+        circuitIDs: Bool = false, gates: String = SimulatedConfiguration.openGates, limits: String = "",
+        credential: String? = nil, more: String = ""
     ) async throws -> SimulatedServices.Endpoints {
         let endpoints = try await services.start()
         try await startNode(
-            configuration(endpoints, circuitIDs: circuitIDs, limits: limits, credential: credential, more: more))
+            configuration(
+                endpoints, circuitIDs: circuitIDs, gates: gates, limits: limits, credential: credential, more: more))
         return endpoints
     }
 
@@ -80,6 +86,8 @@ actor Stage {
         _ = try await node.start()
         self.node = node
     }
+
+    var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
 
     func stopNode() async -> Bool { await node?.stop() ?? true }
 
@@ -111,6 +119,21 @@ actor Stage {
             BisqNotification(kind: .trade, title: title, message: "Zpráva ✓", sentDate: 1).json)
     }
 
+    /// Connects to the node, says this and then reads nothing.
+    func holdOpen(saying bytes: [UInt8] = []) async throws {
+        let stream = try await loop.dial(socket, timeout: .seconds(5))
+        stream.write(bytes)
+        held.append(stream)
+    }
+
+    /// What the first of those connections has been told until its end.
+    func readFirstHeld() async -> [UInt8] { await StreamReader(held[0]).readToEnd() }
+
+    func letGo() {
+        for stream in held { stream.close() }
+        held = []
+    }
+
     /// Connects to the node and exchanges bytes: what comes until the node closes, or nothing more for a while.
     func raw(_ bytes: [UInt8], readingFor time: Duration = .seconds(10)) async throws -> [UInt8] {
         let stream = try await loop.dial(socket, timeout: .seconds(5))
@@ -125,7 +148,7 @@ actor Stage {
 }
 
 /// The messages in these bytes.
-private func messages(_ bytes: [UInt8]) throws -> [Message] {
+func messages(_ bytes: [UInt8]) throws -> [Message] {
     var decoder = FrameDecoder(maximumLength: 65_536)
     decoder.append(bytes)
     var messages: [Message] = []

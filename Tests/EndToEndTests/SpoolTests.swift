@@ -167,7 +167,7 @@ import TocsinClient
 }
 
 /// The program that is built beside the tests.
-private enum Program {
+enum Program {
     static var path: String {
         let tests = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
         return tests.deletingLastPathComponent().appending(path: "tocsin").path()

@@ -1,4 +1,5 @@
 import Cryptography
+import EventLoop
 import Foundation
 import Testing
 
@@ -59,15 +60,16 @@ import Testing
     @Test func `a resend keeps what was asked and signed`() throws {
         let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 5, count: 32)))
         let envelope = try makeEnvelope(1)
-        var session = SenderSession()
-        let request = session.add {
+        var sender = Sender()
+        let request = sender.session.add {
             Submission(
                 request: $0, envelope: envelope, acceptQueued: true,
                 signature: SenderSignature(of: envelope.digest, by: key))
         }
-        let before = session.connected(agent: "")
-        let after = session.connected(agent: "")
-        #expect(before == after)
+        try sender.connect()
+        let before = sender.output
+        try sender.connect()
+        #expect(before == sender.output)
         var expected: [UInt8] = []
         expected.append(Hello())
         expected.append(
@@ -366,7 +368,7 @@ import Testing
         sender.expectActions(.send(pong))
     }
 
-    @Test func `PONG, PUZZLE and unknown types from 0x80 ask for nothing`() throws {
+    @Test func `PONG, PUZZLE and unknown types from 0x80 ask for nothing at once`() throws {
         var bytes: [UInt8] = []
         bytes.append(pong: [1, 2, 3, 4, 5, 6, 7, 8])
         bytes.append(Puzzle(seed: [UInt8](repeating: 1, count: 16), effort: 5, lifetime: 60))
@@ -375,6 +377,7 @@ import Testing
         var sender = Sender()
         try sender.connect()
         try sender.told(bytes)
+        #expect(try sender.flush().isEmpty)
         #expect(sender.actions.isEmpty)
     }
 
@@ -451,6 +454,498 @@ import Testing
     }
 }
 
+// MARK: - Proof of work
+
+extension SenderSessionTests {
+    @Test func `what goes out early goes without a proof, and stays out when WELCOME asks for one`() throws {
+        var sender = Sender()
+        try sender.add(2)
+        #expect(try sender.connect() == [1, 2])
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.proofs.isEmpty)
+        sender.expectActions(.welcomed(makeWelcome(puzzle: makePuzzle(16))))
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.session.pendingCount == 1)
+    }
+
+    @Test func `where work is asked, nothing goes out before its proof is found`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        #expect(try sender.flush().isEmpty)
+        let digest = try makeEnvelope(0).digest
+        sender.expectActions(
+            .solve(request: 1, digest: digest, puzzle: makePuzzle(16), until: sender.now + .seconds(60)))
+        #expect(try sender.flush().isEmpty)
+        #expect(try sender.solve(1) == [1])
+        #expect(makePuzzle(16).holds(try #require(sender.proofs[1]), for: digest))
+        #expect(sender.actions.count == 1)
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
+        #expect(sender.session.pendingCount == 0)
+    }
+
+    @Test(arguments: [Reason.proofNeeded, .proofWrong])
+    func `what is refused for want of work is solved and sent again with the same digest`(_ reason: Reason) throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        let asked = makePuzzle(32)
+        try sender.told(
+            welcomeFrame(puzzle: makePuzzle(16)) + puzzleFrame(asked) + resultFrame(1, .retry(reason, after: 500)))
+        sender.actions = []
+        #expect(try sender.flush().isEmpty)
+        let digest = try makeEnvelope(0).digest
+        sender.expectActions(.solve(request: 1, digest: digest, puzzle: asked, until: sender.now + .seconds(60)))
+        #expect(try sender.solve(1) == [1])
+        #expect(asked.holds(try #require(sender.proofs[1]), for: digest))
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
+    }
+
+    @Test func `only RETRY asks for work, whatever the reason`() throws {
+        var sender = Sender()
+        try sender.add(2)
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        sender.actions = []
+        let rejected = Outcome.rejected(.proofNeeded)
+        let busy = Outcome.retry(.nodeBusy, after: 100)
+        try sender.told(resultFrame(1, rejected) + resultFrame(2, busy))
+        sender.expectActions(
+            .result(SubmissionResult(request: 1, outcome: rejected)),
+            .result(SubmissionResult(request: 2, outcome: busy)))
+    }
+
+    @Test func `another effort begins the search anew, and what it has cost counts`() throws {
+        for effort: UInt32 in [64, 8] {
+            var sender = try Sender(asked: makePuzzle(16))
+            try sender.add(1)
+            try sender.flush()
+            sender.actions = []
+            sender.now = sender.now + .seconds(20)
+            try sender.told(puzzleFrame(makePuzzle(effort)))
+            #expect(try sender.flush().isEmpty)
+            let digest = try makeEnvelope(0).digest
+            let until = sender.now + .seconds(40)
+            sender.expectActions(
+                .stopSolving(1), .solve(request: 1, digest: digest, puzzle: makePuzzle(effort), until: until))
+            #expect(try sender.solve(1) == [1])
+            #expect(sender.proofs[1]?.effort == effort)
+        }
+    }
+
+    @Test func `the same puzzle again changes nothing`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.actions = []
+        var later = makePuzzle(16)
+        later.lifetime = 5
+        try sender.told(puzzleFrame(later))
+        try sender.flush()
+        #expect(sender.actions.isEmpty)
+    }
+
+    @Test func `a search goes on under the seed before, and its proof is sent`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.actions = []
+        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)))
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.isEmpty)
+        #expect(try sender.solve(1) == [1])
+        #expect(sender.proofs[1]?.seedPrefix == [7, 7, 7, 7])
+    }
+
+    @Test func `a search for a seed that is forgotten begins anew`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.actions = []
+        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)) + puzzleFrame(makePuzzle(16, seed: 9)))
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.first == .stopSolving(1))
+        #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 9))
+    }
+
+    @Test func `a proof for a seed that is forgotten, or for less than is asked by now, is not sent`() throws {
+        let forgotten = puzzleFrame(makePuzzle(16, seed: 8)) + puzzleFrame(makePuzzle(16, seed: 9))
+        for change in [forgotten, puzzleFrame(makePuzzle(17))] {
+            var sender = try Sender(asked: makePuzzle(16))
+            try sender.add(1)
+            try sender.flush()
+            let proof = try sender.find(1)
+            try sender.told(change)
+            #expect(try sender.flush().isEmpty)
+            #expect(sender.searches[1] != nil)
+            #expect(try sender.solve(1) == [1])
+            #expect(sender.proofs[1] != proof)
+        }
+    }
+
+    @Test func `where nothing is asked any more, the search ends and the submission goes out without a proof`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.actions = []
+        try sender.told(puzzleFrame(makePuzzle(0)))
+        #expect(try sender.flush() == [1])
+        sender.expectActions(.stopSolving(1))
+        #expect(sender.proofs[1] == nil)
+    }
+
+    @Test func `a proof for a forgotten seed does not go along where nothing is asked`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        try sender.solve(1)
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(0, seed: 8)))
+        #expect(try sender.flush() == [1])
+        #expect(sender.proofs[1] == nil)
+    }
+
+    @Test func `no more than two proofs are looked for at a time, the oldest submissions first`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(4)
+        #expect(try sender.flush().isEmpty)
+        #expect(Set(sender.searches.keys) == [1, 2])
+        #expect(try sender.solve(2) == [2])
+        #expect(Set(sender.searches.keys) == [1, 3])
+        #expect(try sender.solve(3) == [3])
+        #expect(try sender.solve(1) == [1])
+        #expect(try sender.solve(4) == [4])
+        #expect(sender.searches.isEmpty)
+    }
+
+    @Test func `no proof is looked for that has no place on the connection`() throws {
+        var sender = try Sender(asked: makePuzzle(16), inFlight: 1)
+        try sender.add(2)
+        try sender.flush()
+        #expect(Set(sender.searches.keys) == [1])
+        try sender.solve(1)
+        #expect(sender.searches.isEmpty)
+        try sender.told(resultFrame(1, .delivered()))
+        try sender.flush()
+        #expect(Set(sender.searches.keys) == [2])
+    }
+
+    // MARK: Where it ends
+
+    @Test func `a sender that does no work leaves the refusal to the node, and tells why`() throws {
+        var sender = try Sender(asked: makePuzzle(16), workLimit: .zero)
+        try sender.add(1)
+        #expect(try sender.flush() == [1])
+        #expect(sender.proofs.isEmpty)
+        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 700)))
+        #expect(try sender.flush().isEmpty)
+        sender.expectRetry(1, .proofNeeded, after: 700, effort: 16)
+    }
+
+    @Test func `what is given up ends with the node's refusal`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)) + resultFrame(1, .retry(.proofWrong, after: 700)))
+        try sender.flush()
+        sender.actions = []
+        try sender.giveUp(1)
+        sender.expectRetry(1, .proofWrong, after: 700, effort: 16)
+        #expect(try sender.connect().isEmpty)
+    }
+
+    @Test func `what is given up before it ever went out ends with RETRY 203`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(3)
+        try sender.flush()
+        sender.actions = []
+        try sender.giveUp(1)
+        #expect(Set(sender.searches.keys) == [2, 3])
+        sender.actions.removeAll { if case .solve = $0 { true } else { false } }
+        sender.expectRetry(1, .proofNeeded, after: 0, effort: 16, pending: 2)
+    }
+
+    @Test func `the limit is for all the work of a submission`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(2)
+        try sender.flush()
+        sender.now = sender.now + .seconds(59)
+        try sender.solve(1)
+        // Waiting for the node is no work.
+        sender.now = sender.now + .seconds(100)
+        try sender.told(resultFrame(1, .retry(.proofWrong, after: 1)))
+        try sender.flush()
+        #expect(sender.searches[1]?.until == sender.now + .seconds(1))
+        sender.now = sender.now + .seconds(1)
+        #expect(try sender.solve(1) == [1])
+        sender.actions = []
+        try sender.told(resultFrame(1, .retry(.proofWrong, after: 700)))
+        sender.expectRetry(1, .proofWrong, after: 700, effort: 16, pending: 1)
+    }
+
+    @Test func `a node that changes the puzzle again and again does not keep a submission for ever`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        var changes = 0
+        while sender.session.pendingCount > 0, changes < 1000 {
+            changes += 1
+            sender.now = sender.now + .seconds(1)
+            try sender.told(puzzleFrame(makePuzzle(16 + UInt32(changes))))
+            try sender.flush()
+        }
+        #expect(changes == 60)
+        #expect(sender.searches.isEmpty)
+        sender.actions.removeAll { if case .result = $0 { false } else { true } }
+        sender.expectRetry(1, .proofNeeded, after: 0, effort: 76)
+    }
+
+    @Test func `a node that asks for nothing and refuses all the same is not asked again`() throws {
+        for reason in [Reason.proofNeeded, .proofWrong] {
+            var sender = Sender()
+            try sender.add(2)
+            try sender.connect()
+            let outcome = Outcome.retry(reason, after: 700, text: "why")
+            // Before WELCOME it has asked for nothing, either.
+            try sender.told(resultFrame(1, outcome) + welcomeFrame() + resultFrame(2, outcome))
+            #expect(try sender.flush().isEmpty)
+            sender.expectActions(
+                .result(SubmissionResult(request: 1, outcome: outcome)), .welcomed(makeWelcome()),
+                .result(SubmissionResult(request: 2, outcome: outcome)))
+            #expect(sender.session.pendingCount == 0)
+        }
+    }
+
+    @Test func `one submission goes out again for want of work eight times and no more`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(4)))
+        sender.actions = []
+        let refusal = Outcome.retry(.proofWrong, after: 700, text: "why")
+        for _ in 1...8 {
+            try sender.told(resultFrame(1, refusal))
+            #expect(try sender.flush().isEmpty)
+            #expect(try sender.solve(1) == [1])
+        }
+        sender.actions.removeAll { if case .solve = $0 { true } else { false } }
+        #expect(sender.actions.isEmpty)
+        try sender.told(resultFrame(1, refusal))
+        #expect(try sender.flush().isEmpty)
+        sender.expectActions(.result(SubmissionResult(request: 1, outcome: refusal)))
+        #expect(sender.session.pendingCount == 0)
+    }
+
+    @Test func `what is removed while its proof is looked for makes room for the next`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(3)
+        try sender.flush()
+        sender.actions = []
+        sender.session.remove(1)
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.first == .stopSolving(1))
+        #expect(Set(sender.searches.keys) == [2, 3])
+        // A proof that comes too late is nobody's.
+        sender.session.solved(1, Proof(seedPrefix: [7, 7, 7, 7], effort: 16, nonce: 1), now: sender.now)
+        #expect(sender.session.gaveUp(1).isEmpty)
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.session.pendingCount == 2)
+    }
+
+    @Test func `what lacks a proof is known until it goes out`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        #expect(!sender.session.lacksProof(1))
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        #expect(!sender.session.lacksProof(1))
+        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 1)))
+        #expect(sender.session.lacksProof(1))
+        try sender.flush()
+        #expect(sender.session.lacksProof(1))
+        try sender.solve(1)
+        #expect(!sender.session.lacksProof(1))
+        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 1)))
+        sender.session.disconnected()
+        #expect(!sender.session.lacksProof(1))
+    }
+
+    // MARK: On another connection
+
+    @Test func `a proof that still holds goes along on the next connection, after WELCOME`() throws {
+        for puzzle in [makePuzzle(16), makePuzzle(9)] {
+            var sender = try Sender(asked: makePuzzle(16))
+            try sender.add(1)
+            try sender.flush()
+            try sender.solve(1)
+            let proof = try #require(sender.proofs[1])
+            sender.session.disconnected()
+            sender.actions = []
+            #expect(try sender.connect().isEmpty)
+            try sender.told(welcomeFrame(puzzle: puzzle))
+            #expect(try sender.flush() == [1])
+            #expect(sender.proofs[1] == proof)
+            sender.expectActions(.welcomed(makeWelcome(puzzle: puzzle)))
+        }
+    }
+
+    @Test func `a proof that does not hold on the next connection is made anew`() throws {
+        for puzzle in [makePuzzle(16, seed: 8), makePuzzle(17)] {
+            var sender = try Sender(asked: makePuzzle(16))
+            try sender.add(1)
+            try sender.flush()
+            try sender.solve(1)
+            #expect(try sender.connect().isEmpty)
+            try sender.told(welcomeFrame(puzzle: puzzle))
+            #expect(try sender.flush().isEmpty)
+            #expect(sender.searches[1]?.puzzle == puzzle)
+            #expect(try sender.solve(1) == [1])
+            #expect(puzzle.holds(try #require(sender.proofs[1]), for: try makeEnvelope(0).digest))
+        }
+    }
+
+    @Test func `the seed before, as another connection knew it, does not count on this one`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        try sender.solve(1)
+        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)))
+        #expect(try sender.connect().isEmpty)
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16, seed: 8)))
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 8))
+    }
+
+    @Test func `what was not asked for work goes out early, past what was`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        try sender.add(1)
+        #expect(try sender.connect() == [2])
+        #expect(try sender.flush().isEmpty)
+    }
+
+    @Test func `a search goes on while there is no connection, and its proof goes along on the next`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.session.disconnected()
+        sender.actions = []
+        #expect(try sender.flush().isEmpty)
+        #expect(try sender.connect().isEmpty)
+        #expect(try sender.solve(1).isEmpty)
+        #expect(sender.actions.isEmpty)
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        #expect(try sender.flush() == [1])
+        #expect(sender.proofs[1] != nil)
+    }
+
+    @Test func `a search that WELCOME makes useless begins anew`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        #expect(try sender.connect().isEmpty)
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16, seed: 8)))
+        sender.actions = []
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.first == .stopSolving(1))
+        #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 8))
+    }
+
+    @Test func `a node that leaves is sent nothing more, also no proof`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(2)
+        try sender.flush()
+        var goAway: [UInt8] = []
+        goAway.append(GoAway(code: .shuttingDown))
+        try sender.told(goAway)
+        #expect(try sender.solve(1).isEmpty)
+        #expect(try sender.solve(2).isEmpty)
+        #expect(try sender.connect().isEmpty)
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        #expect(try sender.flush() == [1, 2])
+    }
+
+    @Test(arguments: 0..<40 as Range<UInt64>)
+    func `whatever a node says, each submission ends once and nothing goes out without its proof`(
+        _ seed: UInt64
+    ) throws {
+        var random = SplitMix64(seed: seed)
+        var sender = try Sender(asked: makePuzzle(4))
+        var node = Set<UInt32>()
+        var puzzle = makePuzzle(4)
+        var seeds = [puzzle.seed]
+        var ended: [UInt32: Int] = [:]
+        var added = 0
+
+        func wentOut(_ requests: [UInt32]) throws {
+            for request in requests {
+                #expect(node.insert(request).inserted, "a request that is still in flight")
+                guard puzzle.effort > 0 else { continue }
+                let proof = try #require(sender.proofs[request])
+                #expect(proof.effort >= puzzle.effort)
+                let isKnown = seeds.suffix(2).contains { $0.starts(with: proof.seedPrefix) }
+                #expect(isKnown)
+            }
+        }
+        func tally() {
+            for case .result(let result) in sender.actions where result.outcome.isFinal {
+                ended[result.request, default: 0] += 1
+            }
+            sender.actions = []
+        }
+        for _ in 0..<400 {
+            sender.now = sender.now + .milliseconds(Int64(random.below(3000)))
+            switch random.below(8) {
+            case 0 where added < 30:
+                added += 1
+                try sender.add(1)
+            case 1:
+                puzzle = makePuzzle(UInt32(random.below(4)) * 2, seed: UInt8(random.below(4)))
+                if puzzle.seed != seeds.last { seeds.append(puzzle.seed) }
+                try sender.told(puzzleFrame(puzzle))
+            case 2, 3:
+                guard let request = sender.searches.keys.min() else { break }
+                try wentOut(try sender.solve(request))
+            case 4:
+                guard let request = sender.searches.keys.min() else { break }
+                sender.now = try #require(sender.searches[request]).until
+                try sender.giveUp(request)
+            case 5, 6:
+                guard let request = node.min() else { break }
+                node.remove(request)
+                let outcomes: [Outcome] = [.delivered(), .retry(.proofNeeded, after: 1), .retry(.proofWrong, after: 1)]
+                try sender.told(resultFrame(request, outcomes[random.below(3)]))
+            case 7 where random.below(5) == 0:
+                node = []
+                seeds = [puzzle.seed]
+                sender.session.disconnected()
+                node.formUnion(try sender.connect())
+                try sender.told(welcomeFrame(puzzle: puzzle))
+            default: break
+            }
+            try wentOut(try sender.flush())
+            tally()
+        }
+        // In the end the node takes all.
+        while sender.session.pendingCount > 0 {
+            if let request = sender.searches.keys.min() {
+                try wentOut(try sender.solve(request))
+            } else {
+                let request = try #require(node.min(), "neither with the node nor looked for")
+                node.remove(request)
+                try sender.told(resultFrame(request, .delivered()))
+                try wentOut(try sender.flush())
+            }
+            tally()
+        }
+        #expect(ended.count == added)
+        #expect(ended.values.allSatisfy { $0 == 1 })
+    }
+}
+
 // MARK: - Helpers
 
 /// The parts of Tests/Vectors/tnp1.json that concern a sender.
@@ -496,15 +991,25 @@ private func makeEnvelope(_ number: Int) throws -> Envelope {
         ciphertext: [UInt8](repeating: 0x41, count: 32)[...], format: .pipe)
 }
 
-private func makeWelcome(inFlight: UInt16 = 64) -> Welcome {
-    Welcome(
-        maximumFrame: 8192, maximumInFlight: inFlight, idleTimeout: 600, serverTime: 1_760_000_000_123,
-        puzzle: Puzzle(seed: [UInt8](repeating: 7, count: 16), effort: 0, lifetime: 3600), routes: ["bisq/iOS"])
+private func makePuzzle(_ effort: UInt32, seed: UInt8 = 7) -> Puzzle {
+    Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 3600)
 }
 
-private func welcomeFrame(inFlight: UInt16 = 64) -> [UInt8] {
+private func makeWelcome(inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)) -> Welcome {
+    Welcome(
+        maximumFrame: 8192, maximumInFlight: inFlight, idleTimeout: 600, serverTime: 1_760_000_000_123,
+        puzzle: puzzle, routes: ["bisq/iOS"])
+}
+
+private func welcomeFrame(inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)) -> [UInt8] {
     var output: [UInt8] = []
-    output.append(makeWelcome(inFlight: inFlight))
+    output.append(makeWelcome(inFlight: inFlight, puzzle: puzzle))
+    return output
+}
+
+private func puzzleFrame(_ puzzle: Puzzle) -> [UInt8] {
+    var output: [UInt8] = []
+    output.append(puzzle)
     return output
 }
 
@@ -516,12 +1021,20 @@ private func resultFrame(_ request: UInt32, _ outcome: Outcome) -> [UInt8] {
 
 /// A node's view of a session: what it sends, and what follows from what it is told.
 private struct Sender {
-    var session = SenderSession()
+    var session: SenderSession
+    /// What follows, but for what goes out.
     var actions: [SenderSession.Action] = []
+    var now = MonotonicTime(nanoseconds: 1_000_000_000)
     private(set) var hellos: [Hello] = []
     /// The bytes that went out last.
     private(set) var output: [UInt8] = []
-    private var payloads: [UInt32: [UInt8]] = [:]
+    /// The proof that went with each request when it went out last.
+    private(set) var proofs: [UInt32: Proof] = [:]
+    /// What is looked for.
+    private(set) var searches: [UInt32: (digest: Digest256, puzzle: Puzzle, until: MonotonicTime)] = [:]
+    private var submissions: [UInt32: [UInt8]] = [:]
+
+    init(workLimit: Duration = .seconds(60)) { session = SenderSession(workLimit: workLimit) }
 
     @discardableResult mutating func add(_ count: Int) throws -> [UInt32] {
         var requests: [UInt32] = []
@@ -534,19 +1047,76 @@ private struct Sender {
 
     /// - Returns: the requests that went out.
     @discardableResult mutating func connect(agent: String = "") throws -> [UInt32] {
-        let bytes = session.connected(agent: agent)
-        return try note(bytes)
+        let hello = session.connected(agent: agent)
+        return try flush(after: hello)
     }
 
     /// - Returns: the requests that went out.
-    @discardableResult mutating func flush() throws -> [UInt32] {
-        let bytes = session.flush()
+    @discardableResult mutating func flush(after first: [UInt8] = []) throws -> [UInt32] {
+        var bytes = first
+        for action in session.flush(now: now) {
+            switch action {
+            case .send(let more): bytes += more
+            case .solve(let request, let digest, let puzzle, let until):
+                #expect(searches[request] == nil, "the same is looked for twice")
+                searches[request] = (digest, puzzle, until)
+                actions.append(action)
+            case .stopSolving(let request):
+                #expect(searches.removeValue(forKey: request) != nil, "what is stopped was not looked for")
+                actions.append(action)
+            default: actions.append(action)
+            }
+        }
+        #expect(searches.count <= 2)
         return try note(bytes)
+    }
+
+    /// A connection is there, and WELCOME has asked for this much.
+    init(asked puzzle: Puzzle, inFlight: UInt16 = 64, workLimit: Duration = .seconds(60)) throws {
+        self.init(workLimit: workLimit)
+        try connect()
+        try told(welcomeFrame(inFlight: inFlight, puzzle: puzzle))
+        actions = []
+    }
+
+    /// Finds the proof that is looked for.
+    mutating func find(_ request: UInt32) throws -> Proof {
+        let search = searches.removeValue(forKey: request)
+        let (digest, puzzle, _) = try #require(search)
+        let proof = try #require(puzzle.solve(for: digest, tries: .max))
+        session.solved(request, proof, now: now)
+        return proof
+    }
+
+    /// Finds the proof that is looked for.
+    /// - Returns: the requests that went out.
+    @discardableResult mutating func solve(_ request: UInt32) throws -> [UInt32] {
+        _ = try find(request)
+        return try flush()
+    }
+
+    /// The time for the proof that is looked for is over.
+    mutating func giveUp(_ request: UInt32) throws {
+        let search = searches.removeValue(forKey: request)
+        now = try #require(search).until
+        actions += session.gaveUp(request)
+        try flush()
     }
 
     /// Expects that all that was told has led to these actions.
     func expectActions(_ expected: SenderSession.Action..., sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(actions == expected, sourceLocation: sourceLocation)
+    }
+
+    /// Expects that a submission has ended with RETRY, because more work was asked than is allowed, and nothing else.
+    func expectRetry(
+        _ request: UInt32, _ reason: Reason, after: UInt32, effort: UInt32, pending: Int = 0,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        let text = "the node asks for more proof of work than is allowed: effort \(effort)"
+        let result = SubmissionResult(request: request, outcome: .retry(reason, after: after, text: text))
+        #expect(actions == [.result(result)], sourceLocation: sourceLocation)
+        #expect(session.pendingCount == pending, sourceLocation: sourceLocation)
     }
 
     mutating func told(_ bytes: [UInt8], every size: Int = .max) throws {
@@ -568,12 +1138,17 @@ private struct Sender {
             switch try Message(frame) {
             case .hello(let hello): hellos.append(hello)
             case .submit(let fields):
-                let payload = Array(frame.payload)
-                if let before = payloads[fields.request], before != payload {
-                    Issue.record("request \(fields.request) went out with other bytes than before")
+                var submission = try fields.checked(format: .pipe)
+                let request = submission.request
+                proofs[request] = submission.proof
+                submission.proof = nil
+                var bytes: [UInt8] = []
+                bytes.append(submission)
+                if let before = submissions[request], before != bytes {
+                    Issue.record("request \(request) went out with other bytes than before")
                 }
-                payloads[fields.request] = payload
-                requests.append(fields.request)
+                submissions[request] = bytes
+                requests.append(request)
             default: Issue.record("a sender does not send frames of type \(frame.type)")
             }
         }

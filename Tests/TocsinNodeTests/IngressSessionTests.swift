@@ -3,6 +3,7 @@ import EventLoop
 import Foundation
 import Testing
 
+@testable import Admission
 @testable import TNP
 @testable import TocsinNode
 
@@ -401,7 +402,7 @@ import Testing
         var peer = Peer { $0.circuitIDs = true }
         try peer.send(proxyLine + hello + ping(1), every: size)
         peer.hears(.welcome, .echo(1))
-        #expect(peer.session.circuit == 183)
+        #expect(peer.circuit == 183)
         #expect(!peer.hasEnded)
     }
 
@@ -412,7 +413,7 @@ import Testing
         peer.hears(.goAway(.protocolError))
         #expect(peer.hasEnded)
         #expect(peer.goAways.last?.text.contains("listen.circuit_ids") == true)
-        #expect(peer.session.circuit == nil)
+        #expect(peer.circuit == nil)
     }
 
     @Test(arguments: [Int.max, 1])
@@ -423,7 +424,7 @@ import Testing
             peer.hears(.goAway(.protocolError))
             #expect(peer.hasEnded)
             #expect(peer.goAways.last?.text.contains("PROXY") == true)
-            #expect(peer.session.circuit == nil)
+            #expect(peer.circuit == nil)
         }
     }
 
@@ -435,7 +436,7 @@ import Testing
     }
 
     @Test func `without circuits there is none`() throws {
-        #expect(try Peer.greeted().session.circuit == nil)
+        #expect(try Peer.greeted().circuit == nil)
     }
 
     // MARK: Time
@@ -535,7 +536,7 @@ import Testing
     }
 
     @Test func `a byte a second does not keep an idle connection`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.greeted { $0.frameTimeout = .seconds(3600) }
         let long = submit(1, [0x04: [UInt8](repeating: 0x41, count: 1024)])
         for byte in long.prefix(600) {
             peer.hears()
@@ -641,6 +642,93 @@ import Testing
         try peer.send(hello + submit(1))
         peer.hears()
         #expect(peer.taken.isEmpty)
+    }
+
+    // MARK: Budgets
+
+    @Test func `a circuit that is not listened to is sent away before anything of it is read`() throws {
+        var peer = Peer { $0.circuitIDs = true }
+        peer.greeting = GoAway(code: .abuse, retryAfter: 60_000, text: "too much")
+        try peer.send(proxyLine + hello + submit(1))
+        peer.hears(.goAway(.abuse))
+        #expect(peer.hasEnded)
+        #expect(peer.taken.isEmpty)
+    }
+
+    @Test func `PINGs, PONGs and frames that are skipped have a budget, which comes back with time`() throws {
+        var peer = try Peer.greeted { $0.control = Rate(burst: 3, perMinute: 60) }
+        try peer.send(ping(1) + pong(2) + skippedFrame(0x80))
+        peer.hears(.echo(1))
+        try peer.wait(.seconds(1))
+        try peer.send(ping(4))
+        peer.hears(.echo(4))
+        try peer.send(ping(5))
+        peer.hears(.goAway(.abuse))
+        #expect(peer.hasEnded)
+    }
+
+    @Test func `submissions do not use the budget of PINGs up`() throws {
+        var peer = try Peer.greeted { $0.control = Rate(burst: 1, perMinute: 1) }
+        for request in 1...10 as ClosedRange<UInt32> { try peer.send(submit(request)) }
+        #expect(peer.taken.count == 10)
+        try peer.send(ping(1))
+        peer.hears(.echo(1))
+    }
+
+    @Test(arguments: [1, 4, 20])
+    func `a frame that is begun must be ended in time, however many bytes still come`(_ bytes: Int) throws {
+        var peer = try Peer.greeted()
+        let frame = submit(1)
+        try peer.send(Array(frame.prefix(bytes)))
+        for second in 1...29 {
+            try peer.wait(.seconds(1))
+            try peer.send([frame[bytes + second - 1]])
+            peer.hears()
+        }
+        try peer.wait(.seconds(1))
+        peer.hears(.goAway(.idle))
+        #expect(peer.goAways.last?.text.contains("frame") == true)
+    }
+
+    @Test func `a frame that is whole in time gives the next one all of its time`() throws {
+        var peer = try Peer.greeted()
+        for request in 1...3 as ClosedRange<UInt32> {
+            let frame = submit(request)
+            try peer.send(Array(frame.prefix(10)))
+            try peer.wait(.seconds(29))
+            try peer.send(Array(frame.dropFirst(10)))
+            try peer.finish(request, .delivered())
+            peer.hears(.result(request, .delivered, .none))
+        }
+    }
+
+    @Test func `a frame that was begun has its time also while something is in flight`() throws {
+        var peer = try Peer.greeted()
+        try peer.send(submit(1) + submit(2).prefix(7))
+        try peer.wait(.seconds(30))
+        peer.hears(.goAway(.idle))
+        #expect(!peer.hasEnded)
+        try peer.finish(1, .delivered())
+        peer.hears(.result(1, .delivered, .none))
+        #expect(peer.hasEnded)
+    }
+
+    @Test func `submissions that break the rules are counted`() throws {
+        var peer = try Peer.greeted()
+        try peer.send(submit(1) + submit(2, [0x01: nil]) + submit(3, [0x04: [1]]))
+        #expect(peer.faults == 2)
+        #expect(peer.requestsTaken == [1])
+    }
+
+    @Test func `who is refused hears the puzzle, then the outcome, then the end`() throws {
+        var peer = try Peer.greeted()
+        let puzzle = Puzzle(seed: [UInt8](repeating: 9, count: 16), effort: 7, lifetime: 60)
+        try peer.send(submit(1))
+        var refusal = Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle)
+        refusal.goAway = GoAway(code: .abuse)
+        try peer.refuse(1, refusal)
+        peer.hears(.puzzle(puzzle), .result(1, .retry, .proofWrong), .goAway(.abuse))
+        #expect(peer.hasEnded)
     }
 
     // MARK: The sender's GOAWAY
@@ -778,6 +866,10 @@ private struct Peer {
     private(set) var goAways: [GoAway] = []
     private(set) var taken: [(submission: Submission, app: String)] = []
     private(set) var hasEnded = false
+    private(set) var faults = 0
+    private(set) var circuit: UInt32?
+    /// What is said to whoever comes from a circuit of tor's.
+    var greeting: GoAway?
     private var decoder = FrameDecoder(maximumLength: 65_536)
 
     static let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
@@ -789,7 +881,8 @@ private struct Peer {
     init(_ change: (inout IngressSession.Rules) -> Void = { _ in }) {
         var rules = IngressSession.Rules(
             circuitIDs: false, maximumFrame: 8192, maximumInFlight: 64, handshakeTimeout: .seconds(30),
-            idleTimeout: .seconds(600), apps: [(name: "bisq", format: .pipe)], routes: ["bisq/android", "bisq/iOS"])
+            idleTimeout: .seconds(600), frameTimeout: .seconds(30), control: Rate(burst: 1000, perMinute: 60),
+            apps: [(name: "bisq", format: .pipe)], routes: ["bisq/android", "bisq/iOS"])
         change(&rules)
         session = IngressSession(rules: rules, now: Peer.start)
     }
@@ -819,7 +912,14 @@ private struct Peer {
             start = end
             let now = clock
             var effects = IngressSession.Effects()
-            session.received(piece.span.bytes, now: now, welcome: { Peer.welcome }, &effects)
+            var circuit = circuit
+            session.received(
+                piece.span.bytes, now: now,
+                comesFrom: {
+                    circuit = $0
+                    return greeting
+                }, welcome: { Peer.welcome }, &effects)
+            self.circuit = circuit
             try absorb(effects)
         }
     }
@@ -845,9 +945,16 @@ private struct Peer {
         try absorb(effects)
     }
 
+    mutating func refuse(_ request: UInt32, _ refusal: Refusal) throws {
+        let now = clock
+        var effects = IngressSession.Effects()
+        session.refused(request, refusal, now: now, &effects)
+        try absorb(effects)
+    }
+
     mutating func refuse() throws {
         var effects = IngressSession.Effects()
-        session.refuse(retryAfter: 10_000, &effects)
+        session.sendAway(GoAway(code: .busy, retryAfter: 10_000, text: "too many connections"), &effects)
         try absorb(effects)
     }
 
@@ -861,6 +968,7 @@ private struct Peer {
         let isQuiet = effects.output.isEmpty && effects.submissions.isEmpty && !effects.ends
         if hasEnded, !isQuiet { Issue.record("something came after the end") }
         if effects.ends { hasEnded = true }
+        faults += effects.faults
         taken += effects.submissions.map { ($0.submission, $0.app.name) }
         decoder.append(effects.output)
         while let frame = try decoder.next() {

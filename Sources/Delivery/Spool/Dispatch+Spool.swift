@@ -178,7 +178,8 @@ extension Dispatch {
             let pair = window.claim(envelope, now: .now)
             let parcel = Parcel(
                 envelope, route: Route(app: stored.app, magic: envelope.magic), format: stored.format,
-                expiry: .at(stored.expires), taken: .now, sequence: UInt64(row), pair: pair)
+                origin: Origin(circuit: .phone(envelope.deviceToken.tableKey)), expiry: .at(stored.expires),
+                taken: .now, sequence: UInt64(row), pair: pair)
             parcel.row = row
             parcels[parcel.digest] = parcel
             start(parcel, envelope)

@@ -1,3 +1,4 @@
+import Cryptography
 import GRDB
 import Providers
 
@@ -26,13 +27,14 @@ extension Spool {
         at path: String, keyFile: String, maxBytes: Int, reserve: Int, now: @escaping @Sendable () -> Int64,
         onExpired: @escaping ExpiryObserver
     ) throws(SpoolError) -> Spool {
-        let lock = try FileLock(at: path + ".lock", for: path)
-        // Only an empty spool gets a new key, and before anything is in it: a lost key is noticed.
-        let isEmpty = try PrivateFile.ensure(path) == 0
-        let firstKey = try isEmpty ? SpoolKeyFile.readOrMake(keyFile, of: path) : nil
         do {
+            let lock = try FileLock(at: path + ".lock", for: path)
+            // Only an empty spool gets a new key, and before anything is in it: a lost key is noticed.
+            let isEmpty = try PrivateFile.ensure(path) == 0
+            let firstKey = try isEmpty ? KeyFile.readOrMake(keyFile) : nil
             let database = try DatabaseQueue(path: path, configuration: configuration(for: path))
-            let key = try firstKey ?? SpoolKeyFile.read(keyFile, of: path)
+            let secret = try firstKey ?? KeyFile.read(keyFile)
+            guard let key = SpoolKey(secret) else { throw SpoolError.keyLength(file: keyFile, bytes: secret.count) }
             // SQLite gives its other files the permissions of the database.
             for suffix in ["", "-wal", "-shm"] { try PrivateFile.restrict(path + suffix) }
             try SpoolSchema.prepare(database, key: key, file: path)

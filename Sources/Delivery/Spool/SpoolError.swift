@@ -1,5 +1,5 @@
+import Cryptography
 import GRDB
-import Glibc
 
 /// Why the spool cannot be used: what, where, and what to do.
 public enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
@@ -32,7 +32,7 @@ public enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
         case .keyReadableByOthers(let file):
             "the spool's key \(file) can be read by others than its owner; run: chmod 600 \(file)"
         case .keyLength(let file, let bytes):
-            "the spool's key \(file) has \(bytes) bytes instead of \(SpoolKey.length); "
+            "the spool's key \(file) has \(bytes) bytes instead of \(KeyFile.length); "
                 + "restore it, or move it and the spool away to start an empty one"
         case .wrongKey(let file, let spool):
             "the key \(file) is not the one of the spool \(spool); "
@@ -50,21 +50,27 @@ public enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The last system call's failure.
-    static func system(_ file: String) -> SpoolError {
-        .unusable(file: file, reason: String(cString: strerror(errno)))
+    /// What an error of the spool at `file`, of its lock or of its key file means for it.
+    init(_ error: any Error, file: String) {
+        switch error {
+        case let error as SpoolError: self = error
+        case let error as PrivateFileError: self.init(error, spool: file)
+        default:
+            switch (error as? DatabaseError)?.resultCode ?? .SQLITE_INTERNAL {
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged(file: file)
+            case .SQLITE_BUSY, .SQLITE_LOCKED: self = .inUse(file: file)
+            default: self = .unusable(file: file, reason: SpoolError.reason(error))
+            }
+        }
     }
 
-    /// What an error that came out of SQLite means for the spool at `file`.
-    init(_ error: any Error, file: String) {
-        if let error = error as? SpoolError {
-            self = error
-            return
-        }
-        switch (error as? DatabaseError)?.resultCode ?? .SQLITE_INTERNAL {
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged(file: file)
-        case .SQLITE_BUSY, .SQLITE_LOCKED: self = .inUse(file: file)
-        default: self = .unusable(file: file, reason: SpoolError.reason(error))
+    private init(_ error: PrivateFileError, spool: String) {
+        switch error {
+        case .inUse(let file): self = .inUse(file: file)
+        case .missing(let file): self = .keyMissing(file: file, spool: spool)
+        case .readableByOthers(let file): self = .keyReadableByOthers(file: file)
+        case .length(let file, let bytes): self = .keyLength(file: file, bytes: bytes)
+        case .unusable(let file, let reason): self = .unusable(file: file, reason: reason)
         }
     }
 

@@ -4,8 +4,6 @@ import TNP
 /// What the spool's key does: it seals rows, and names digests so that the disk does not show them. Prints as
 /// `<redacted>`.
 struct SpoolKey: Sendable, Redacted {
-    /// Length of the key in bytes.
-    static let length = SealedBox.keyLength
     /// Length of a digest's name in bytes.
     static let nameLength = 16
 
@@ -19,11 +17,11 @@ struct SpoolKey: Sendable, Redacted {
         case outcome = 2
     }
 
-    /// The key of these bytes, or nil where they are not ``length``.
+    /// The key of these bytes, or nil where there are more or fewer than `KeyFile.length`.
     init?(_ secret: SecretBytes) {
-        guard secret.count == Self.length, let box = SealedBox(key: secret.derivedKey(for: "tocsin-spool-seal")) else {
-            return nil
-        }
+        guard secret.count == KeyFile.length,
+            let box = SealedBox(key: secret.derivedKey(for: "tocsin-spool-seal"))
+        else { return nil }
         self.box = box
         names = secret.derivedKey(for: "tocsin-spool-name")
     }

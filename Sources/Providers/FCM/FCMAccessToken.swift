@@ -18,6 +18,9 @@ public final class FCMAccessToken {
     /// What says that the account is wrong (RFC 6749 §5.2); other errors pass.
     private static let refusals: Set<Int> = [400, 401, 403, 404]
     private static let answerTimeout = Duration.seconds(20)
+    /// Requests that got no answer are sent again at once, so often: all of Google's envelopes wait for this one, and to
+    /// ask for a token twice does no harm.
+    private static let replays = 16
 
     private let account: ServiceAccount
     private let upstream: Upstream
@@ -80,19 +83,29 @@ public final class FCMAccessToken {
             let access_token: String
             let expires_in: Int64
         }
-        do {
-            let response = try await upstream.send(request, timeout: Self.answerTimeout)
-            guard response.status == 200 else {
-                return .failure(Self.refusals.contains(response.status) ? .refused : .unreachable)
-            }
-            guard let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)), grant.expires_in > 0,
-                grant.expires_in <= 86_400, grant.access_token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
-            else { return .failure(.unreachable) }
-            let header = Array("Bearer \(grant.access_token)".utf8)
-            current = (header, now + grant.expires_in)
-            return .success(header)
-        } catch {
-            return .failure(.unreachable)
+        guard let response = await answer(to: request) else { return .failure(.unreachable) }
+        guard response.status == 200 else {
+            return .failure(Self.refusals.contains(response.status) ? .refused : .unreachable)
         }
+        guard let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)), grant.expires_in > 0,
+            grant.expires_in <= 86_400, grant.access_token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+        else { return .failure(.unreachable) }
+        let header = Array("Bearer \(grant.access_token)".utf8)
+        current = (header, now + grant.expires_in)
+        return .success(header)
+    }
+
+    private nonisolated(nonsending) func answer(to request: Request) async -> Response? {
+        for _ in 0...Self.replays {
+            do {
+                return try await upstream.send(request, timeout: Self.answerTimeout)
+            } catch {
+                switch TransportEvent(error) {
+                case .refusedStream, .goAway, .lostBeforeSent, .connectionLost, .reset: continue
+                case .unreachable, .noPlace, .timedOut, .responseTooLarge: return nil
+                }
+            }
+        }
+        return nil
     }
 }

@@ -8,6 +8,7 @@ extension Configuration {
         merged.spool = spool
         merged.limits.replayWindow = limits.replayWindow
         merged.limits.replayEntries = limits.replayEntries
+        merged.admission.deviceTokens = admission.deviceTokens
         return merged
     }
 
@@ -20,6 +21,7 @@ extension Configuration {
         if spool != old.spool { keys.append("spool") }
         if limits.replayWindow != old.limits.replayWindow { keys.append("limits.replay_window") }
         if limits.replayEntries != old.limits.replayEntries { keys.append("limits.replay_entries") }
+        if admission.deviceTokens != old.admission.deviceTokens { keys.append("limits.device_tokens") }
         return keys
     }
 }

@@ -1,3 +1,4 @@
+import Admission
 import Delivery
 import EventLoop
 import Glibc
@@ -45,7 +46,16 @@ public struct Configuration: Sendable {
         public var replayWindow: Int
         /// Outcomes that are remembered for that.
         public var replayEntries: Int
-
+        /// Connections that have not said HELLO yet.
+        public var halfOpen: Int
+        /// Seconds in which a frame that has begun must be whole.
+        public var frameTimeout: Int
+        /// Seconds for which a sender may leave its results unread.
+        public var readTimeout: Int
+        /// Frames that ask for nothing: PING, PONG and unknown ones, of one connection.
+        public var control: Rate
+        /// The most attempts that are under way at one push service at a time.
+        public var concurrency: Int
     }
 
     /// The bounds of delivery.
@@ -54,7 +64,7 @@ public struct Configuration: Sendable {
             totalInFlight: limits.totalInFlight,
             retry: RetryPolicy(attempts: limits.attempts, patience: .seconds(limits.patience)),
             replaySeconds: limits.replayWindow, replayEntries: limits.replayEntries,
-            stored: spool?.maximumEnvelopes ?? 0)
+            stored: spool?.maximumEnvelopes ?? 0, concurrency: limits.concurrency)
     }
 
     /// `[spool]`
@@ -108,6 +118,8 @@ public struct Configuration: Sendable {
     public var logFormat: LogFormat
     public var listen: Listen
     public var limits: Limits
+    /// `[limits]`, `[puzzle]` and `[senders]`, as far as they say who is let in.
+    public var admission: AdmissionSettings
     /// Nil: nothing is stored.
     public var spool: Spool?
     public var apps: [App]
@@ -169,7 +181,13 @@ public struct Configuration: Sendable {
             attempts: try limits.integer("attempts", in: 1...100, default: 5),
             patience: try limits.integer("patience", in: 0...600, default: 20),
             replayWindow: try limits.integer("replay_window", in: 1...86_400, default: 600),
-            replayEntries: try limits.integer("replay_entries", in: 1000...10_000_000, default: 200_000))
+            replayEntries: try limits.integer("replay_entries", in: 1000...10_000_000, default: 200_000),
+            halfOpen: try limits.integer("half_open", in: 1...100_000, default: 1000),
+            frameTimeout: try limits.integer("frame_timeout", in: 1...600, default: 30),
+            readTimeout: try limits.integer("read_timeout", in: 1...600, default: 60),
+            control: try limits.rate("control", default: Rate(burst: 60, perMinute: 60)),
+            concurrency: try limits.integer("concurrency", in: 1...100_000, default: 2000))
+        admission = try Self.admission(limits, puzzle: root.table("puzzle"), senders: root.table("senders"))
         try limits.finish()
 
         let spool = try root.table("spool")
@@ -224,6 +242,39 @@ public struct Configuration: Sendable {
             throw ConfigurationError(
                 file: file, problem: "there is no app: a node needs at least one [[app]] with [app.apns] or [app.fcm]")
         }
+    }
+
+    private static func admission(
+        _ limits: TableReader, puzzle: TableReader, senders: TableReader
+    ) throws -> AdmissionSettings {
+        var settings = AdmissionSettings()
+        settings.device = try limits.rate("device", default: settings.device)
+        settings.circuit = try limits.rate("circuit", default: settings.circuit)
+        settings.app = try limits.rate("app", default: settings.app)
+        settings.node = try limits.rate("node", default: settings.node)
+        settings.unproven = try limits.rate("unproven", default: settings.unproven)
+        settings.abuse = try limits.rate("abuse", default: settings.abuse)
+        settings.abuseBlock = try limits.integer("abuse_block", in: 1...86_400, default: settings.abuseBlock)
+        settings.circuits = try limits.integer("circuits", in: 1000...10_000_000, default: settings.circuits)
+        settings.connectionsPerCircuit = try limits.integer(
+            "connections_per_circuit", in: 1...10_000, default: settings.connectionsPerCircuit)
+        settings.deviceTokens = try limits.integer(
+            "device_tokens", in: 1000...100_000_000, default: settings.deviceTokens)
+        settings.provenDays = try limits.integer("proven_days", in: 1...3650, default: settings.provenDays)
+        settings.deadDays = try limits.integer("dead_days", in: 1...3650, default: settings.deadDays)
+
+        let efforts = 1...Int(UInt32.max)
+        let mode = try puzzle.choice("mode", default: settings.puzzle.mode)
+        let least = try puzzle.integer("effort", in: efforts, default: Int(settings.puzzle.least))
+        let most = try puzzle.integer("max_effort", in: efforts, default: max(least, Int(settings.puzzle.most)))
+        guard least <= most else { throw puzzle.problem("max_effort", "must not be less than puzzle.effort") }
+        settings.puzzle = EffortControl.Settings(mode: mode, least: UInt32(least), most: UInt32(most))
+        try puzzle.finish()
+
+        settings.senders = try senders.choice("mode", default: settings.senders)
+        settings.senderForgetDays = try senders.integer("forget_days", in: 1...3650, default: settings.senderForgetDays)
+        try senders.finish()
+        return settings
     }
 
     private static func app(_ table: TableReader, paths: PathResolver) throws -> App {

@@ -1,3 +1,4 @@
+import Admission
 import TOMLKit
 
 /// Reads one table of the configuration key by key and then insists that nothing is left: every key is known, every
@@ -56,6 +57,13 @@ final class TableReader {
         return number
     }
 
+    /// `NAME_burst` and `NAME_per_minute`.
+    func rate(_ name: String, default standard: Rate) throws -> Rate {
+        Rate(
+            burst: try integer("\(name)_burst", in: Rate.bursts, default: standard.burst),
+            perMinute: try integer("\(name)_per_minute", in: Rate.ratesPerMinute, default: standard.perMinute))
+    }
+
     func choice<Choice: RawRepresentable & CaseIterable>(
         _ key: String, default standard: Choice
     ) throws -> Choice where Choice.RawValue == String {
@@ -84,10 +92,28 @@ final class TableReader {
     func finish() throws {
         guard let table else { return }
         for key in table.keys.sorted() where !known.contains(key) {
-            let nearest = known.sorted().first { $0.hasPrefix(key.prefix(3)) }
+            let nearest = known.sorted().min { Self.distance(key, $0) < Self.distance(key, $1) }
+            let near = nearest.flatMap { Self.distance(key, $0) <= max(2, key.utf8.count / 3) ? $0 : nil }
             let hint =
-                nearest.map { "; did you mean \($0)?" } ?? "; known here: \(known.sorted().joined(separator: ", "))"
+                near.map { "; did you mean \($0)?" } ?? "; known here: \(known.sorted().joined(separator: ", "))"
             throw problem(key, "is not a key that Tocsin knows\(hint)")
         }
+    }
+
+    /// How many letters are to be put in, left out or changed to make one of the other (Levenshtein).
+    private static func distance(_ one: String, _ other: String) -> Int {
+        // Of a key that is much longer than any of ours the beginning is enough.
+        let (one, other) = (Array(one.utf8.prefix(64)), Array(other.utf8))
+        var row = Array(0...other.count)
+        for (index, letter) in one.enumerated() {
+            var diagonal = row[0]
+            row[0] = index + 1
+            for column in other.indices {
+                let changed = diagonal + (letter == other[column] ? 0 : 1)
+                diagonal = row[column + 1]
+                row[column + 1] = min(changed, row[column] + 1, diagonal + 1)
+            }
+        }
+        return row[other.count]
     }
 }

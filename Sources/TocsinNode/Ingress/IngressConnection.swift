@@ -1,3 +1,4 @@
+import Admission
 import EventLoop
 import TNP
 
@@ -5,12 +6,22 @@ import TNP
 final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     /// What the connection needs of the node.
     protocol Host: AnyObject {
+        /// The connection is one of this circuit of tor's.
+        /// - Returns: what it is sent away with.
+        func comes(_ connection: IngressConnection, from circuit: UInt32) -> GoAway?
         func welcome() -> Welcome
+        /// HELLO has come.
+        func greeted(_ connection: IngressConnection)
         /// Delivers a submission; its outcome comes back by ``IngressConnection/finished(_:_:)``.
         func deliver(
             _ submission: Submission, app: String, format: EnvelopeFormat, for connection: IngressConnection)
+        /// So many of its submissions break the rules.
+        func charge(_ connection: IngressConnection, faults: Int)
         func ended(_ connection: IngressConnection)
     }
+
+    /// Who is told to wait is not read from for that long, or for this.
+    private static let longestRest = Duration.seconds(1)
 
     /// Bytes of results that a sender may leave unread before it is no longer read from: a few hundred results.
     private static let highWater = 16 * 1024
@@ -23,28 +34,48 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     /// Whether nothing more can be said here.
     private(set) var isOver = false
     private var timer: Timer?
+    private var rest: Timer?
+    /// How long results may lie unread, and since when too many do.
+    private let readTimeout: Duration
+    private var unreadSince: MonotonicTime?
+    /// Whom it comes from, once that is known.
+    var circuit: CircuitID?
+    private(set) var isGreeted = false
 
-    init(_ stream: ByteStream, rules: IngressSession.Rules, host: any Host) {
+    init(_ stream: ByteStream, rules: IngressSession.Rules, readTimeout: Duration, host: any Host) {
         self.stream = stream
+        self.readTimeout = readTimeout
         self.host = host
         session = IngressSession(rules: rules, now: .now)
         stream.highWater = Self.highWater
         stream.handler = self
-        timer = Timer(on: stream.loop) { [unowned self] in
-            perform { session, effects in session.timeReached(.now, &effects) }
-            if !isOver { armTimer() }
-        }
+        timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
         armTimer()
+    }
+
+    private var deadline: MonotonicTime? {
+        [session.deadline, unreadSince.map { $0 + readTimeout }].compactMap(\.self).min()
     }
 
     private func armTimer() {
         // The deadline may move while the timer runs: it is looked at again when the timer fires.
-        if let deadline = session.deadline { timer?.start(after: deadline - .now + .milliseconds(1)) }
+        if let deadline { timer?.start(after: deadline - .now + .milliseconds(1)) }
+    }
+
+    private func timeReached() {
+        let now = MonotonicTime.now
+        if let unreadSince, now - unreadSince >= readTimeout {
+            // Nothing that is said now would be read.
+            close()
+            return host.ended(self)
+        }
+        perform { session, effects in session.timeReached(now, &effects) }
+        if !isOver { armTimer() }
     }
 
     private func perform(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) {
         guard !isOver else { return }
-        let hadDeadline = session.deadline != nil
+        let before = deadline
         var effects = IngressSession.Effects()
         event(&session, &effects)
         if !effects.output.isEmpty {
@@ -54,17 +85,23 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
                 stream.loop.atEndOfTurn(self)
             }
         }
+        if effects.isGreeted {
+            isGreeted = true
+            host.greeted(self)
+        }
         // After the output, as some have their outcome at once; which may be the last, too.
-        for (submission, app) in effects.submissions {
+        for (submission, app) in effects.submissions where !isOver {
             host.deliver(submission, app: app.name, format: app.format, for: self)
         }
+        if effects.faults > 0, !isOver { host.charge(self, faults: effects.faults) }
         if isOver { return }
         if effects.ends {
             isOver = true
             flush()
             timer = nil
+            rest = nil
             stream.finish { [self] in host.ended(self) }
-        } else if !hadDeadline {
+        } else if let deadline, before.map({ deadline < $0 }) ?? true {
             armTimer()
         }
     }
@@ -78,20 +115,30 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         guard !output.isEmpty else { return }
         stream.write(output)
         output.removeAll(keepingCapacity: output.capacity <= 16 * 1024)
+        if !isOver, unreadSince == nil, stream.unsent > Self.highWater {
+            unreadSince = .now
+            armTimer()
+        }
     }
+
+    func streamDrained(_ stream: ByteStream) { unreadSince = nil }
 
     // MARK: Events
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) {
         guard !isOver else { return }
         let now = MonotonicTime.now
-        perform { session, effects in session.received(bytes, now: now, welcome: host.welcome, &effects) }
+        perform { session, effects in
+            session.received(
+                bytes, now: now, comesFrom: { host.comes(self, from: $0) }, welcome: host.welcome, &effects)
+        }
     }
 
     func stream(_ stream: ByteStream, ended reason: StreamError) {
         guard !isOver else { return }
         isOver = true
         timer = nil
+        rest = nil
         host.ended(self)
     }
 
@@ -101,7 +148,23 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
 
     func announce(_ puzzle: Puzzle) { perform { session, effects in session.announce(puzzle, &effects) } }
 
-    func refuse(retryAfter: UInt32) { perform { session, effects in session.refuse(retryAfter: retryAfter, &effects) } }
+    func refused(_ request: UInt32, _ refusal: Refusal) {
+        perform { session, effects in session.refused(request, refusal, now: .now, &effects) }
+    }
+
+    func sendAway(_ goAway: GoAway) { perform { session, effects in session.sendAway(goAway, &effects) } }
+
+    /// Reads nothing for a while: who sends too fast waits in tor's own queues instead of being refused again and again.
+    func rest(for duration: Duration) {
+        guard !isOver, rest == nil else { return }
+        stream.pauseReading()
+        let timer = Timer(on: stream.loop) { [unowned self] in
+            rest = nil
+            stream.resumeReading()
+        }
+        timer.start(after: min(duration, Self.longestRest))
+        rest = timer
+    }
 
     func shutDown(retryAfter: UInt32) {
         perform { session, effects in session.shutDown(retryAfter: retryAfter, &effects) }
@@ -111,6 +174,7 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     func close() {
         isOver = true
         timer = nil
+        rest = nil
         stream.close()
     }
 }

@@ -1,3 +1,4 @@
+import Admission
 import Cryptography
 import EventLoop
 import TNP
@@ -12,6 +13,10 @@ struct IngressSession {
         var maximumInFlight: Int
         var handshakeTimeout: Duration
         var idleTimeout: Duration
+        /// For a frame that has begun.
+        var frameTimeout: Duration
+        /// For frames that ask for nothing.
+        var control: Rate
         /// The first app is the default.
         var apps: [(name: String, format: EnvelopeFormat)]
         var routes: [String]
@@ -26,6 +31,10 @@ struct IngressSession {
     struct Effects {
         /// Submissions to deliver, each with its app.
         var submissions: [(submission: Submission, app: (name: String, format: EnvelopeFormat))] = []
+        /// How many were refused because they break the rules.
+        var faults = 0
+        /// Whether HELLO has come.
+        var isGreeted = false
         /// Bytes to send.
         var output: [UInt8] = []
         /// Whether the connection is to be ended once the output is sent.
@@ -51,8 +60,10 @@ struct IngressSession {
     private var queued: Set<UInt32> = []
     /// Since when there has been no frame, or since when nothing is in flight: the later of both.
     private var quietSince: MonotonicTime
-    /// tor's circuit, where it is passed on.
-    private(set) var circuit: UInt32?
+    /// Since when a frame is on its way.
+    private var frameSince: MonotonicTime?
+    /// What is left for frames that ask for nothing.
+    private var control = Allowance()
 
     init(rules: Rules, now: MonotonicTime) {
         self.rules = rules
@@ -64,18 +75,27 @@ struct IngressSession {
     var deadline: MonotonicTime? {
         switch phase {
         case .proxyLine, .hello: quietSince + rules.handshakeTimeout
-        // What is stored may take weeks: nobody has to keep a connection for that long.
-        case .greeted: inFlight.count == queued.count ? quietSince + rules.idleTimeout : nil
+        case .greeted: [idleDeadline, frameDeadline].compactMap(\.self).min()
         case .leaving, .over: nil
         }
     }
 
+    /// What is stored may take weeks: nobody has to keep a connection for that long.
+    private var idleDeadline: MonotonicTime? {
+        inFlight.count == queued.count ? quietSince + rules.idleTimeout : nil
+    }
+
+    private var frameDeadline: MonotonicTime? { frameSince.map { $0 + rules.frameTimeout } }
+
     // MARK: Events
 
     /// Bytes came.
-    /// - Parameter welcome: what WELCOME is to say, asked for at HELLO.
+    /// - Parameters:
+    ///   - comesFrom: told tor's circuit, where tor passes it on; says what it is sent away with.
+    ///   - welcome: what WELCOME is to say, asked for at HELLO.
     mutating func received(
-        _ bytes: RawSpan, now: MonotonicTime, welcome: () -> Welcome, _ effects: inout Effects
+        _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil }, welcome: () -> Welcome,
+        _ effects: inout Effects
     ) {
         guard phase != .over else { return }
         do throws(ProtocolError) {
@@ -83,15 +103,17 @@ struct IngressSession {
             if phase == .proxyLine {
                 let (id, taken) = try proxyLine.append(bytes)
                 guard let id else { return }
-                circuit = id
+                if let goAway = comesFrom(id) { return end(with: goAway, &effects) }
                 phase = .hello
                 rest = bytes.extracting(droppingFirst: taken)
             }
             decoder.append(rest)
             while phase != .over, let frame = try nextFrame() {
                 quietSince = now
-                try handle(frame, welcome: welcome, &effects)
+                frameSince = nil
+                try handle(frame, now: now, welcome: welcome, &effects)
             }
+            if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
             end(with: GoAway(error), &effects)
         }
@@ -111,11 +133,21 @@ struct IngressSession {
         endIfDone(&effects)
     }
 
+    /// A submission is not admitted.
+    mutating func refused(_ request: UInt32, _ refusal: Refusal, now: MonotonicTime, _ effects: inout Effects) {
+        // The puzzle first: the outcome has the sender solve it.
+        if let puzzle = refusal.puzzle { announce(puzzle, &effects) }
+        if let outcome = refusal.outcome { finished(request, outcome, now: now, &effects) }
+        if let goAway = refusal.goAway { sendAway(goAway, &effects) }
+    }
+
     /// Time has passed.
     mutating func timeReached(_ now: MonotonicTime, _ effects: inout Effects) {
         guard let deadline, now >= deadline else { return }
         if phase == .greeted {
-            leave(GoAway(code: .idle, text: "nothing was sent for a while"), &effects)
+            let isFrame = frameDeadline.map { $0 <= now } ?? false
+            let text = isFrame ? "a frame was begun and not ended" : "nothing was sent for a while"
+            leave(GoAway(code: .idle, text: text), &effects)
         } else {
             end(with: GoAway(code: .handshakeTimeout, text: "no HELLO came in time"), &effects)
         }
@@ -132,9 +164,9 @@ struct IngressSession {
         if phase == .greeted { effects.output.append(puzzle) }
     }
 
-    /// There are too many connections: this one is not served.
-    mutating func refuse(retryAfter: UInt32, _ effects: inout Effects) {
-        end(with: GoAway(code: .busy, retryAfter: retryAfter, text: "too many connections"), &effects)
+    /// The connection is served no longer, or not at all.
+    mutating func sendAway(_ goAway: GoAway, _ effects: inout Effects) {
+        if phase != .over { end(with: goAway, &effects) }
     }
 
     // MARK: Frames
@@ -153,7 +185,7 @@ struct IngressSession {
     }
 
     private mutating func handle(
-        _ frame: Frame, welcome: () -> Welcome, _ effects: inout Effects
+        _ frame: Frame, now: MonotonicTime, welcome: () -> Welcome, _ effects: inout Effects
     ) throws(ProtocolError) {
         if phase == .hello, frame.type != FrameType.hello.rawValue {
             throw ProtocolError(code: .protocolError, text: "a frame before HELLO")
@@ -163,17 +195,27 @@ struct IngressSession {
             guard phase == .hello else { throw ProtocolError(code: .protocolError, text: "a second HELLO") }
             _ = try ProtocolVersion.agreed(with: hello)
             phase = .greeted
+            effects.isGreeted = true
             decoder.maximumLength = rules.maximumFrame
             effects.output.append(welcome())
         case .submit(let fields): try submit(fields, &effects)
-        case .ping(let opaque): effects.output.append(pong: opaque)
-        case .pong, .skipped: break
+        case .ping(let opaque):
+            try countControl(now)
+            effects.output.append(pong: opaque)
+        case .pong, .skipped: try countControl(now)
         case .goAway:
             phase = .leaving
             endIfDone(&effects)
         case .welcome, .result, .puzzle:
             throw ProtocolError(code: .protocolError, text: "a frame that only a node sends")
         }
+    }
+
+    private mutating func countControl(_ now: MonotonicTime) throws(ProtocolError) {
+        guard control.wait(rules.control, now: now) == .zero else {
+            throw ProtocolError(code: .abuse, text: "too many PINGs and frames that ask for nothing")
+        }
+        control.take(rules.control, now: now)
     }
 
     private mutating func submit(_ fields: SubmissionFields, _ effects: inout Effects) throws(ProtocolError) {
@@ -191,11 +233,15 @@ struct IngressSession {
             return answer(
                 .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight"))
         }
-        guard let app = rules.app(named: fields.app) else { return answer(Rejection(.unknownApp).outcome) }
+        guard let app = rules.app(named: fields.app) else {
+            effects.faults += 1
+            return answer(Rejection(.unknownApp).outcome)
+        }
         do {
             effects.submissions.append((try fields.checked(format: app.format), app))
             inFlight.insert(request)
         } catch {
+            effects.faults += 1
             answer(error.outcome)
         }
     }

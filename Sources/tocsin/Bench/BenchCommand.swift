@@ -12,7 +12,7 @@ struct BenchCommand: AsyncParsableCommand {
             """,
         subcommands: [
             BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSink.self, BenchSoak.self, BenchCrash.self,
-            BenchBulkhead.self, BenchSpool.self,
+            BenchBulkhead.self, BenchFlood.self, BenchSpool.self, BenchAdmission.self,
         ],
         defaultSubcommand: BenchCompare.self)
 }

@@ -84,9 +84,10 @@ private final class Comparison {
             log = "error"
             [listen]
             tnp = "127.0.0.1:\(nodePort)"
-            [limits]
+            \(SimulatedConfiguration.openGates)
             in_flight = 1000
             total_in_flight = 100000
+            replay_entries = 2000000
             [[app]]
             name = "bench"
             [app.apns]

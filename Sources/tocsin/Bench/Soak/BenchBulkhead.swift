@@ -22,7 +22,7 @@ struct BenchBulkhead: AsyncParsableCommand {
     var seconds = 15.0
 
     func run() async throws {
-        try await TestBed.run("bulkhead", more: "") { bed in
+        try await TestBed.run("bulkhead", more: SimulatedConfiguration.openGates) { bed in
             let load = BulkheadLoad(bed)
             _ = await load.run(rate: rate, seconds: 2)
             Terminal.progress("calm …")

@@ -26,7 +26,7 @@ struct BenchCrash: AsyncParsableCommand {
     var inFlight = 200
 
     func run() async throws {
-        try await TestBed.run("crash", more: "[spool]\nenabled = true") { bed in
+        try await TestBed.run("crash", more: SimulatedConfiguration.openGates + "\n[spool]\nenabled = true") { bed in
             let result = try await Crash(bed).run(kills: kills, interval: interval, inFlight: inFlight)
             Terminal.endProgress()
             Terminal.print(result.table)

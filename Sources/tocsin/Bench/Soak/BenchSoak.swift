@@ -30,7 +30,7 @@ struct BenchSoak: AsyncParsableCommand {
 
     func run() async throws {
         // A replay window that is full soon, so that memory that still grows is a leak.
-        try await TestBed.run("soak", more: "[limits]\nreplay_entries = 20000") { bed in
+        try await TestBed.run("soak", more: SimulatedConfiguration.openGates + "\nreplay_window = 20") { bed in
             let soak = Soak(bed, connections: connections)
             let result = try await soak.run(envelopes: envelopes, inFlight: inFlight, interval: .seconds(interval))
             Terminal.endProgress()

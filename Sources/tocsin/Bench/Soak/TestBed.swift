@@ -35,11 +35,15 @@ actor TestBed {
 
     /// Starts a bed, runs `body` in it and ends it, however that ends. What the node has logged is shown where `body`
     /// throws.
-    /// - Parameter more: tables of the node's configuration, in TOML.
-    static func run(_ name: String, more: String, _ body: (TestBed) async throws -> Void) async throws {
+    /// - Parameters:
+    ///   - more: tables of the node's configuration, in TOML.
+    ///   - circuitIDs: whether the node is told circuits, as tor does it.
+    static func run(
+        _ name: String, more: String, circuitIDs: Bool = false, _ body: (TestBed) async throws -> Void
+    ) async throws {
         let bed = try TestBed(name: name)
         do {
-            try await bed.start(more: more)
+            try await bed.start(more: more, circuitIDs: circuitIDs)
             try await body(bed)
         } catch {
             Terminal.endProgress()
@@ -53,26 +57,28 @@ actor TestBed {
     /// Where the node listens.
     nonisolated var endpoint: Endpoint { .unix(path: "\(directory)/tnp.sock") }
 
+    /// A device as Apple or Google know it.
+    static func device(_ magic: Magic, state: Device.State = .registered) -> Device {
+        switch magic {
+        case .iOS: Device(platform: .apnsProduction, app: "bisqremote.joachimneumann.com", state: state)
+        case .iOSDev: Device(platform: .apnsDevelopment, app: "bisqremote.joachimneumann.com", state: state)
+        case .android: Device(platform: .fcm, app: "bisqnotifications", state: state)
+        }
+    }
+
     /// Starts everything.
-    /// - Parameter more: tables of the node's configuration, in TOML.
-    func start(more: String) async throws {
+    private func start(more: String, circuitIDs: Bool) async throws {
         let endpoints = try await services.start()
         await services.setKeepsReceived(false)
         await services.observe { [tally] in tally.delivered($0) }
         await services.observeLost { [tally] in tally.unanswered($0) }
         for (magic, tokens) in tokens {
             for token in tokens {
-                let device =
-                    switch magic {
-                    case .iOS: Device(platform: .apnsProduction, app: "bisqremote.joachimneumann.com")
-                    case .iOSDev: Device(platform: .apnsDevelopment, app: "bisqremote.joachimneumann.com")
-                    case .android: Device(platform: .fcm, app: "bisqnotifications")
-                    }
-                await services.set(device, for: String(decoding: token, as: UTF8.self))
+                await services.set(Self.device(magic), for: String(decoding: token, as: UTF8.self))
             }
         }
         let configuration = SimulatedConfiguration(
-            endpoints: endpoints, tnp: "unix:tnp.sock", logLevel: "notice", more: more)
+            endpoints: endpoints, tnp: "unix:tnp.sock", circuitIDs: circuitIDs, logLevel: "notice", more: more)
         try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         try await startNode()
     }
@@ -110,6 +116,9 @@ actor TestBed {
         let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
         return (pages ?? 0) * Int(getpagesize()) / 1024
     }
+
+    /// What the node's process has used so far; nil while there is none.
+    var nodeFigures: ProcessFigures? { node.map { ProcessFigures(of: $0.pid) } }
 
     /// What the node has logged.
     var log: String {

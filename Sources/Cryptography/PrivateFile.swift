@@ -1,12 +1,12 @@
 import Glibc
 
 /// Files that only their owner may read, whatever the umask.
-enum PrivateFile {
+public enum PrivateFile {
     private static let mode: mode_t = 0o600
 
     /// Makes an empty file where there is none.
     /// - Returns: how many bytes it has.
-    static func ensure(_ path: String) throws(SpoolError) -> Int {
+    public static func ensure(_ path: String) throws(PrivateFileError) -> Int {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         if descriptor >= 0 {
             defer { close(descriptor) }
@@ -20,21 +20,21 @@ enum PrivateFile {
     }
 
     /// Makes a file that holds these bytes and is on disk with them; there must be none yet.
-    static func create(_ path: String, holding bytes: [UInt8]) throws(SpoolError) {
+    public static func create(_ path: String, holding bytes: [UInt8]) throws(PrivateFileError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw .system(path) }
         defer { close(descriptor) }
         guard fchmod(descriptor, mode) == 0, write(descriptor, bytes, bytes.count) == bytes.count,
             fsync(descriptor) == 0, syncDirectory(of: path)
         else {
-            let error = SpoolError.system(path)
+            let error = PrivateFileError.system(path)
             unlink(path)
             throw error
         }
     }
 
     /// Takes a file, where there is one, from all but its owner.
-    static func restrict(_ path: String) throws(SpoolError) {
+    public static func restrict(_ path: String) throws(PrivateFileError) {
         guard chmod(path, mode) == 0 || errno == ENOENT else { throw .system(path) }
     }
 

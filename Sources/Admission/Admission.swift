@@ -1,0 +1,490 @@
+import Cryptography
+import EventLoop
+import TNP
+
+/// Says yes, no or later to what senders submit: so that the push services see what honest senders send, at a pace they
+/// can stand, whoever else is there. Pure: events and time in, decisions out; nothing in it names a phone or a sender.
+///
+/// A submission passes two gates: ``enters(on:at:)``, and, where it is no resend of what the node knows already,
+/// ``admit(_:app:on:at:)``. What came of it is told by ``concluded(_:_:at:)``.
+public struct Admission {
+    /// Of a submission that was admitted: what ``Admission/concluded(_:_:at:)`` needs to know of it.
+    public struct Ticket: Sendable {
+        let token: UInt64
+        /// The keyed hash of the key that has signed it; 0: none.
+        let signer: UInt64
+        /// Whether no push service has accepted its device token yet.
+        public let isUnproven: Bool
+        public let circuit: CircuitID
+        /// What its proof of work is worth, in expected hashes.
+        public let paid: UInt32
+    }
+
+    /// Takes effect at once.
+    public var settings: AdmissionSettings {
+        didSet {
+            effort.settings = settings.puzzle
+            unprovenEffort.settings = settings.puzzle.forUnproven
+        }
+    }
+    private let hash: KeyedHash
+    private(set) var tokens: TokenTable
+    private(set) var circuits = Circuits()
+    private var apps: [String: Allowance] = [:]
+    private var node = Allowance()
+    /// What is left for device tokens that no push service has accepted yet.
+    private var unproven = Allowance()
+    private var seeds: PuzzleSeeds
+    /// What everybody is asked for.
+    private var effort: EffortControl
+    /// What is asked for an unproven device token.
+    private var unprovenEffort: EffortControl
+    /// Device tokens whose record the store does not have as it is.
+    private var unsaved: [UInt64] = []
+    /// Device tokens whose record went.
+    private var forgotten: [UInt64] = []
+
+    /// - Parameters:
+    ///   - hash: under a key of the node; what is restored was made under the same.
+    ///   - seed: of the first puzzle, 16 random bytes.
+    public init(_ settings: AdmissionSettings, hash: KeyedHash, seed: [UInt8], now: MonotonicTime) {
+        self.settings = settings
+        self.hash = hash
+        tokens = TokenTable(capacity: settings.deviceTokens)
+        seeds = PuzzleSeeds(seed: seed, now: now)
+        effort = EffortControl(settings.puzzle, now: now)
+        unprovenEffort = EffortControl(settings.puzzle.forUnproven, now: now)
+    }
+
+    // MARK: Connections
+
+    /// A connection has come, as soon as it is known of which circuit.
+    /// - Returns: what it is sent away with; then ``disconnected(_:at:)`` does not follow.
+    public mutating func connected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
+        if let goAway = blocked(circuit, now) { return goAway }
+        guard (circuits[circuit]?.connections ?? 0) < settings.connectionsPerCircuit else {
+            return GoAway(code: .busy, retryAfter: 10_000, text: "too many connections of one circuit")
+        }
+        guard circuits.connected(circuit, capacity: settings.circuits, now: now) else {
+            return GoAway(code: .busy, retryAfter: 10_000, text: "too many circuits")
+        }
+        return nil
+    }
+
+    /// A connection has gone.
+    public mutating func disconnected(_ circuit: CircuitID, at now: MonotonicTime) {
+        circuits.disconnected(circuit, now: now)
+    }
+
+    /// Notes that a circuit has sent what breaks the rules.
+    /// - Returns: what it is sent away with, if that was too much.
+    public mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
+        let (rate, block) = (settings.abuse, Duration.seconds(settings.abuseBlock))
+        let isTooMuch = circuits.update(circuit) { known in
+            known.account.take(rate, now: now)
+            guard known.account.left(rate, now: now) == 0 else { return false }
+            known.blockedUntil = max(known.blockedUntil, now + block)
+            return true
+        }
+        return isTooMuch == true ? blocked(circuit, now) : nil
+    }
+
+    private func blocked(_ circuit: CircuitID, _ now: MonotonicTime) -> GoAway? {
+        guard let until = circuits[circuit]?.blockedUntil, until > now else { return nil }
+        return GoAway(
+            code: .abuse, retryAfter: (until - now).wireMilliseconds,
+            text: "too many bad device tokens, wrong proofs or malformed submissions")
+    }
+
+    // MARK: Puzzles
+
+    /// What everybody is asked for.
+    public func puzzle(at now: MonotonicTime) -> Puzzle { seeds.puzzle(effort: effort.effort, at: now) }
+
+    /// Effort asked of everybody, and for unproven device tokens; 0: nothing.
+    public var efforts: (all: UInt32, unproven: UInt32) {
+        (effort.effort, max(effort.effort, unprovenEffort.effort))
+    }
+
+    // MARK: Gates
+
+    /// The first gate: whether the circuit is listened to, and what it may submit. Who asks for the outcome of what he has
+    /// sent before needs no more than this.
+    public mutating func enters(on circuit: CircuitID, at now: MonotonicTime) throws(Refusal) {
+        if let goAway = blocked(circuit, now) { throw Refusal(nil, goAway: goAway) }
+        let rate = settings.circuit
+        let wait = circuits.update(circuit) { known in
+            let wait = known.submissions.wait(rate, now: now)
+            if wait == .zero { known.submissions.take(rate, now: now) }
+            return wait
+        }
+        if let wait, wait > .zero { throw .retry(.connectionOverRate, after: wait) }
+    }
+
+    /// The second gate, for what is new to the node. The proof of work comes before all else; what is refused for one rule
+    /// uses up nothing of another.
+    /// - Parameter app: the name of the profile that it is for.
+    public mutating func admit(
+        _ submission: Submission, app: String, on circuit: CircuitID, at moment: Moment
+    ) throws(Refusal) -> Ticket {
+        let now = moment.monotonic
+        let paid = try worth(of: submission.proof, for: submission.envelope.digest, circuit, now)
+        let token = hash(of: submission.envelope, app: app)
+        var record = tokens[token] ?? TokenRecord(token: token)
+        let standing = settings.standing(of: record, on: moment.day)
+        if standing == .dead {
+            throw Refusal(.gone(since: record.since), goAway: charge(circuit, at: now))
+        }
+        let bound = settings.sender(of: record, on: moment.day)
+        let signer = try signer(of: submission, to: token, boundTo: bound, circuit, now)
+        let wait = record.allowance.wait(settings.device, now: now)
+        if wait > .zero {
+            tokens.update(token) { $0.allowance = record.allowance }
+            var refusal = Refusal.retry(.deviceTokenOverRate, after: wait)
+            refusal.outcome = refusal.outcome.map { record.allowance.shown(on: $0, settings.device, now: now) }
+            throw refusal
+        }
+        let isUnproven = standing != .proven
+        if isUnproven { try checkUnproven(submission, paid: paid, circuit, now) }
+        let appWait = apps[app]?.wait(settings.app, now: now) ?? .zero
+        let nodeWait = max(appWait, node.wait(settings.node, now: now))
+        effort.count(isRefused: nodeWait > .zero, paid: paid)
+        if nodeWait > .zero { throw .retry(.nodeBusy, after: nodeWait) }
+        // By far the dearest check, and so the last.
+        if signer != 0, submission.signature?.isValid(for: submission.envelope.digest) != true {
+            throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
+        }
+
+        apps[app, default: Allowance()].take(settings.app, now: now)
+        node.take(settings.node, now: now)
+        if isUnproven {
+            unproven.take(settings.unproven, now: now)
+            circuits.update(circuit) { $0.unproven += 1 }
+        }
+        use(record, moment)
+        return Ticket(token: token, signer: signer, isUnproven: isUnproven, circuit: circuit, paid: paid)
+    }
+
+    /// What a proof is worth, in expected hashes.
+    private mutating func worth(
+        of proof: Proof?, for digest: Digest256, _ circuit: CircuitID, _ now: MonotonicTime
+    ) throws(Refusal) -> UInt32 {
+        switch seeds.judge(proof, for: digest, effort: effort.effort, now: now) {
+        case .notAsked: return 0
+        case .valid(let effort): return effort
+        case .missing: throw Refusal(.retry(.proofNeeded, after: 0), puzzle: puzzle(at: now))
+        case .tooSmall: throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now))
+        // Who shows a proof that is none has the node compute for nothing.
+        case .wrong:
+            throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now), goAway: charge(circuit, at: now))
+        }
+    }
+
+    /// A device token is one of an app's on one of the two systems: Apple's environments share it. Apple takes its
+    /// hexadecimal digits large and small, so that one token can be written in very many ways.
+    private func hash(of envelope: Envelope, app: String) -> UInt64 {
+        var app = app
+        return app.withUTF8 { name in
+            let token = envelope.deviceToken
+            if envelope.magic == .android { return hash(name, token, label: 1) }
+            guard token.contains(where: { $0 & 0x60 == 0x40 }) else { return hash(name, token, label: 0) }
+            return hash(name, token.map { $0 | 0x20 }, label: 0)
+        }
+    }
+
+    /// The keyed hash of the key that it names, where that counts; 0: none. Its signature is yet to be checked.
+    private mutating func signer(
+        of submission: Submission, to token: UInt64, boundTo bound: UInt64, _ circuit: CircuitID, _ now: MonotonicTime
+    ) throws(Refusal) -> UInt64 {
+        guard settings.senders != .off else { return 0 }
+        guard let signature = submission.signature else {
+            if bound != 0 || settings.senders == .required { throw Refusal(.rejected(.senderKeyNeeded)) }
+            return 0
+        }
+        // With the device token in it, it does not tell whether two phones have the same sender.
+        let signer = withUnsafeBytes(of: token) { hash($0, signature.key, label: 2) }
+        guard bound == 0 || bound == signer else {
+            throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
+        }
+        return signer
+    }
+
+    private mutating func checkUnproven(
+        _ submission: Submission, paid: UInt32, _ circuit: CircuitID, _ now: MonotonicTime
+    ) throws(Refusal) {
+        let asked = efforts.unproven
+        if paid < asked {
+            let reason: Reason = submission.proof == nil ? .proofNeeded : .proofWrong
+            throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
+        }
+        // Each may turn out to be a bad one: a circuit has no more of them under way than it may do wrong.
+        if let known = circuits[circuit], known.unproven >= known.account.left(settings.abuse, now: now) {
+            throw .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens of one circuit")
+        }
+        let wait = unproven.wait(settings.unproven, now: now)
+        unprovenEffort.count(isRefused: wait > .zero, paid: paid)
+        if wait > .zero { throw .retry(.tooManyUnproven, after: wait) }
+    }
+
+    // MARK: What came of it
+
+    /// A submission that was admitted has its final outcome.
+    /// - Returns: what its circuit is sent away with, if it was one bad device token too many.
+    public mutating func concluded(_ ticket: Ticket, _ outcome: Outcome, at moment: Moment) -> GoAway? {
+        if ticket.isUnproven { circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) } }
+        switch outcome.kind {
+        case .delivered: accepted(ticket, moment)
+        case .gone:
+            guard died(ticket, since: outcome.goneSince ?? moment.milliseconds, moment) else { return nil }
+            return charge(ticket.circuit, at: moment.monotonic)
+        case .rejected where outcome.reason == .badDeviceToken:
+            change(ticket.token) { $0.standing = .unknown }
+            return charge(ticket.circuit, at: moment.monotonic)
+        case .retry where outcome.reason == .credentialsRefused && ticket.isUnproven:
+            // Perhaps the node's own fault, so that nobody is told that the device token is bad. Who comes back when he is
+            // told to, with a few of them, is far from being sent away for it; who floods is not.
+            return charge(ticket.circuit, at: moment.monotonic)
+        case .retry:
+            // It has not rung the phone, and costs the phone's allowance nothing.
+            let rate = settings.device
+            tokens.update(ticket.token) { $0.allowance.giveBack(rate, now: moment.monotonic) }
+            if outcome.reason == .nodeBusy { effort.count(isRefused: true, paid: ticket.paid) }
+        case .rejected, .queued: break
+        }
+        return nil
+    }
+
+    /// The outcome with what is left to its device token, and until when that is full again.
+    public func showingAllowance(_ outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
+        (tokens[ticket.token]?.allowance ?? Allowance()).shown(on: outcome, settings.device, now: now)
+    }
+
+    private mutating func accepted(_ ticket: Ticket, _ moment: Moment) {
+        let binds = ticket.signer != 0 && settings.senders != .off
+        let record = tokens[ticket.token] ?? TokenRecord(token: ticket.token)
+        let isBound = settings.sender(of: record, on: moment.day) != 0
+        if record.standing == .proven, isBound || !binds {
+            // The moment is of use in memory only, and not worth a write to the disk for each notification.
+            tokens.update(ticket.token) { $0.since = moment.milliseconds }
+            return
+        }
+        change(ticket.token) { record in
+            record.standing = .proven
+            record.since = moment.milliseconds
+            record.use(on: moment.day)
+            if binds, !isBound { record.sender = ticket.signer }
+        }
+    }
+
+    /// - Returns: whether it is to be believed: a device token that was accepted later has come back to life.
+    private mutating func died(_ ticket: Ticket, since: UInt64, _ moment: Moment) -> Bool {
+        // An acceptance that is still to come was noted by a clock that has been put right since, and says nothing.
+        if let record = tokens[ticket.token], record.standing == .proven, record.since > since,
+            record.since <= moment.milliseconds
+        {
+            return false
+        }
+        change(ticket.token) { record in
+            record.standing = .dead
+            record.since = since
+            record.use(on: moment.day)
+            record.sender = 0
+        }
+        return true
+    }
+
+    // MARK: Records
+
+    /// A submission to a device token is admitted.
+    private mutating func use(_ record: TokenRecord, _ moment: Moment) {
+        let (rate, now, day) = (settings.device, moment.monotonic, moment.day)
+        if record.day >= day, tokens.update(record.token, { $0.allowance.take(rate, now: now) }) { return }
+        var used = record
+        used.allowance.take(rate, now: now)
+        // Whatever was too old to count must not come back by being used.
+        used.standing = settings.standing(of: record, on: day)
+        used.sender = settings.sender(of: record, on: day)
+        used.use(on: day)
+        store(used)
+    }
+
+    private mutating func change(_ token: UInt64, _ change: (inout TokenRecord) -> Void) {
+        var record = tokens[token] ?? TokenRecord(token: token)
+        change(&record)
+        store(record)
+    }
+
+    private mutating func store(_ record: TokenRecord) {
+        var record = record
+        if !record.isUnsaved, record.isWorthKeeping || tokens[record.token]?.isWorthKeeping == true {
+            record.isUnsaved = true
+            unsaved.append(record.token)
+        }
+        if let gone = tokens.insert(record) { forget(gone) }
+    }
+
+    private mutating func forget(_ record: TokenRecord) {
+        // A store that does not work is not waited for: what it keeps too much of is too old at the next start.
+        if record.isWorthKeeping || record.isUnsaved, forgotten.count < settings.deviceTokens {
+            forgotten.append(record.token)
+        }
+    }
+
+    // MARK: Time
+
+    /// To be called each second.
+    /// - Parameters:
+    ///   - queue: the share of the node's room for envelopes that is taken, from 0 to 1.
+    ///   - seed: 16 random bytes, drawn when a new puzzle is due.
+    /// - Returns: whether ``puzzle(at:)`` has changed and is to be announced.
+    public mutating func tick(queue: Double, at moment: Moment, seed: () -> [UInt8]) -> Bool {
+        let now = moment.monotonic
+        circuits.purge(now: now)
+        sweep(moment)
+        _ = unprovenEffort.tick(queue: 0, now: now)
+        var isChanged = effort.tick(queue: queue, now: now)
+        if now >= seeds.changesAt {
+            seeds.rotate(to: seed(), now: now)
+            isChanged = true
+        }
+        return isChanged
+    }
+
+    private mutating func sweep(_ moment: Moment) {
+        let (now, day, settings) = (moment.monotonic, moment.day, settings)
+        var gone: [TokenRecord] = []
+        var changed: [UInt64] = []
+        tokens.sweep { record in
+            let before = record
+            record.standing = settings.standing(of: record, on: day)
+            record.sender = settings.sender(of: record, on: day)
+            if !record.isWorthKeeping, record.allowance.isFull(now: now) {
+                gone.append(before)
+                return true
+            }
+            if record != before, !record.isUnsaved {
+                record.isUnsaved = true
+                changed.append(record.token)
+            }
+            return false
+        }
+        for record in gone { forget(record) }
+        unsaved += changed
+    }
+}
+
+extension AdmissionSettings {
+    /// What a device token that was accepted, or gone, long ago is worth now.
+    fileprivate func standing(of record: TokenRecord, on day: UInt16) -> TokenRecord.Standing {
+        switch record.standing {
+        case .proven where record.age(on: day) >= provenDays: .unknown
+        case .dead where record.age(on: day) >= deadDays: .unknown
+        case let standing: standing
+        }
+    }
+
+    /// The key that a device token is bound to, unless that was long ago; 0: none.
+    fileprivate func sender(of record: TokenRecord, on day: UInt16) -> UInt64 {
+        record.age(on: day) >= senderForgetDays ? 0 : record.sender
+    }
+}
+
+extension Allowance {
+    /// RESULT's fields 0x04 and 0x05.
+    func shown(on outcome: Outcome, _ rate: Rate, now: MonotonicTime) -> Outcome {
+        var outcome = outcome
+        outcome.left = UInt32(clamping: left(rate, now: now))
+        outcome.fullIn = fullIn(rate, now: now).wireMilliseconds
+        return outcome
+    }
+}
+
+extension EffortControl.Settings {
+    /// Who proves a new device token is asked for work only when too many want to, in each mode but `off`.
+    var forUnproven: EffortControl.Settings {
+        EffortControl.Settings(mode: mode == .off ? .off : .adaptive, least: least, most: most)
+    }
+}
+
+// MARK: Store
+
+extension Admission {
+    /// What the store is to be told.
+    public struct Changes: Sendable {
+        public var rows: [StandingRow]
+        public var forgotten: [UInt64]
+    }
+
+    /// What is known of device tokens that the store does not know yet; nil: nothing.
+    /// - Parameter most: of each kind; the others come with the next call.
+    public mutating func takeChanges(atMost most: Int) -> Changes? {
+        guard !unsaved.isEmpty || !forgotten.isEmpty else { return nil }
+        var rows: [StandingRow] = []
+        let now = unsaved.suffix(most)
+        unsaved.removeLast(now.count)
+        for token in now {
+            tokens.update(token) { record in
+                // One that went and came back stands here twice.
+                guard record.isUnsaved else { return }
+                record.isUnsaved = false
+                if record.isWorthKeeping { rows.append(StandingRow(record)) } else { forgotten.append(token) }
+            }
+        }
+        let gone = forgotten.suffix(most)
+        forgotten.removeLast(gone.count)
+        // What went and came back is not gone.
+        return Changes(rows: rows, forgotten: gone.filter { tokens[$0]?.isWorthKeeping != true })
+    }
+
+    /// The store has not taken them: they are told again.
+    public mutating func putBack(_ changes: Changes) {
+        for row in changes.rows {
+            tokens.update(row.token) { record in
+                guard !record.isUnsaved else { return }
+                record.isUnsaved = true
+                unsaved.append(row.token)
+            }
+        }
+        for token in changes.forgotten where forgotten.count < settings.deviceTokens { forgotten.append(token) }
+    }
+
+    /// Takes a row of the store in, at the start.
+    public mutating func restore(_ row: StandingRow, on moment: Moment) {
+        var record = TokenRecord(row)
+        record.standing = settings.standing(of: record, on: moment.day)
+        record.sender = settings.sender(of: record, on: moment.day)
+        // No token has the hash 0: it stands for an empty place.
+        guard record.isWorthKeeping, record.token != 0 else {
+            forgotten.append(row.token)
+            return
+        }
+        if let gone = tokens.insert(record) { forget(gone) }
+    }
+
+    /// Bytes that the table of so many device tokens takes at most.
+    public static func mostBytes(deviceTokens: Int) -> Int { TokenTable.mostBytes(capacity: deviceTokens) }
+
+    /// Bytes that the table of so many circuits takes at most.
+    public static func mostBytes(circuits: Int) -> Int { Circuits.mostBytes(capacity: circuits) }
+
+    /// How many device tokens, and how many circuits, are known.
+    public var known: (deviceTokens: Int, circuits: Int) { (tokens.count, circuits.count) }
+}
+
+extension StandingRow {
+    init(_ record: TokenRecord) {
+        self.init(
+            token: record.token, standing: record.standing.rawValue, since: record.since, day: record.day,
+            sender: record.sender)
+    }
+}
+
+extension TokenRecord {
+    init(_ row: StandingRow) {
+        self.init(token: row.token)
+        standing = Standing(rawValue: row.standing) ?? .unknown
+        since = row.since
+        day = row.day
+        sender = row.sender
+    }
+}

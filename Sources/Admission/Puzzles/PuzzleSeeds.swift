@@ -1,0 +1,72 @@
+import Cryptography
+import EventLoop
+import TNP
+
+/// What a submission's proof of work is worth.
+public enum ProofJudgement: Equatable, Sendable {
+    /// Nothing is asked, and no proof that holds was given.
+    case notAsked
+    /// It holds, for so much effort.
+    case valid(UInt32)
+    /// One is asked, and none was given (reason 203).
+    case missing
+    /// It does not hold, or is for a seed that is not accepted any more (reason 204).
+    case wrong
+    /// It claims less effort than is asked (reason 204).
+    case tooSmall
+}
+
+/// Which seed is asked with, and until when: a new one takes over when the old one's time is over, and the one before
+/// counts for as long again (PROTOCOL §5).
+public struct PuzzleSeeds: Sendable {
+    /// How long one seed is asked with.
+    public static let lifetime = Duration.seconds(3600)
+
+    private var present: Puzzle
+    private var previous: (puzzle: Puzzle, endsAt: MonotonicTime)?
+    /// When ``rotate(to:now:)`` is due.
+    public private(set) var changesAt: MonotonicTime
+
+    /// - Parameter seed: 16 random bytes.
+    public init(seed: [UInt8], now: MonotonicTime) {
+        present = Puzzle(seed: seed, effort: 0, lifetime: 0)
+        changesAt = now + Self.lifetime
+    }
+
+    /// Asks with a new seed (16 random bytes) from now on. The present one becomes the one before, and counts for as
+    /// long as ``puzzle(effort:at:)`` has ever promised, whether this comes at its time, early or late.
+    public mutating func rotate(to seed: [UInt8], now: MonotonicTime) {
+        previous = (present, max(changesAt, now) + Self.lifetime)
+        present = Puzzle(seed: seed, effort: 0, lifetime: 0)
+        changesAt = now + Self.lifetime
+    }
+
+    /// What WELCOME and PUZZLE say: the present seed, and for how many seconds it will be accepted, which is the rest of
+    /// its own time and one lifetime more.
+    /// - Parameter effort: expected hashes; 0: nothing is asked.
+    public func puzzle(effort: UInt32, at now: MonotonicTime) -> Puzzle {
+        // The rest of its own time cannot be more than all of it, whatever the clock says.
+        let left = min(changesAt - now, Self.lifetime) + Self.lifetime
+        return Puzzle(seed: present.seed, effort: effort, lifetime: UInt32(left.components.seconds))
+    }
+
+    /// Whether `proof` holds for the envelope of `digest` under the present seed or the one before, with at least
+    /// `effort`. Costs one hash; none where effort or seed rule the proof out, and two where both seeds begin with the
+    /// same four bytes.
+    /// - Parameter effort: expected hashes; 0: nothing is asked. A proof is judged then, too, since more effort goes
+    ///   first; one that does not hold is worth nothing, and does no harm.
+    public func judge(
+        _ proof: Proof?, for digest: Digest256, effort: UInt32, now: MonotonicTime
+    ) -> ProofJudgement {
+        guard let proof else { return effort == 0 ? .notAsked : .missing }
+        guard proof.effort >= effort else { return .tooSmall }
+        if holds(proof, for: digest, now: now) { return .valid(proof.effort) }
+        return effort == 0 ? .notAsked : .wrong
+    }
+
+    private func holds(_ proof: Proof, for digest: Digest256, now: MonotonicTime) -> Bool {
+        if present.holds(proof, for: digest) { return true }
+        guard let previous, now < previous.endsAt else { return false }
+        return previous.puzzle.holds(proof, for: digest)
+    }
+}

@@ -1,0 +1,24 @@
+import Cryptography
+
+/// What is kept of a device token across restarts. Prints as `<redacted>`: hashes under the node's key never change, so
+/// a log that had them would show what belongs together.
+public struct StandingRow: Equatable, Sendable, Redacted {
+    /// The device token's hash under the node's key: what names the row.
+    public var token: UInt64
+    /// What is thought of the token; the store does not look into it.
+    public var standing: UInt8
+    /// Since when, Unix time in milliseconds.
+    public var since: UInt64
+    /// The day of the last use, counted from 1970-01-01.
+    public var day: UInt16
+    /// The hash, under the node's key, of the Ed25519 key that the token is bound to; 0: none.
+    public var sender: UInt64
+
+    public init(token: UInt64, standing: UInt8, since: UInt64, day: UInt16, sender: UInt64) {
+        self.token = token
+        self.standing = standing
+        self.since = since
+        self.day = day
+        self.sender = sender
+    }
+}

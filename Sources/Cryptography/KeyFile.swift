@@ -1,0 +1,37 @@
+import Glibc
+
+/// A file that holds a key: as many random bytes as a key has, and nothing else. Only its owner may read it.
+public enum KeyFile {
+    /// Length of a key in bytes.
+    public static let length = 32
+
+    /// Reads the key, or makes one where there is none.
+    public static func readOrMake(_ path: String) throws(PrivateFileError) -> SecretBytes {
+        do {
+            return try read(path)
+        } catch {
+            guard case .missing = error else { throw error }
+            var bytes = SecureRandom.bytes(length)
+            try PrivateFile.create(path, holding: bytes)
+            return SecretBytes(moving: &bytes)
+        }
+    }
+
+    /// Reads the key.
+    public static func read(_ path: String) throws(PrivateFileError) -> SecretBytes {
+        // Of a pipe, opening would otherwise wait for somebody to write.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else {
+            throw errno == ENOENT ? PrivateFileError.missing(file: path) : .system(path)
+        }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw .system(path) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "it is not a file") }
+        guard status.st_mode & 0o077 == 0 else { throw .readableByOthers(file: path) }
+        guard status.st_size == length else { throw .length(file: path, bytes: Int(status.st_size)) }
+        var bytes = [UInt8](repeating: 0, count: length)
+        guard Glibc.read(descriptor, &bytes, bytes.count) == bytes.count else { throw .system(path) }
+        return SecretBytes(moving: &bytes)
+    }
+}

@@ -1,0 +1,50 @@
+import CSodium
+
+/// 64 bits of BLAKE2b under a secret key: what stands for a device token or a sender key in tables and files. Who does
+/// not have the key can neither find out what a hash stands for nor make two things that meet.
+public struct KeyedHash: Sendable {
+    private let key: SecretBytes
+
+    /// - Parameter key: 16–64 bytes.
+    public init(key: SecretBytes) {
+        precondition((16...64).contains(key.count))
+        self.key = key
+    }
+
+    /// The hash of two parts, each with its length, so that no two pairs meet; never 0. Allocates nothing for parts that
+    /// are together shorter than a kilobyte.
+    /// - Parameter label: says what they are: equal parts of different kinds have different hashes.
+    public func callAsFunction(
+        _ first: some Collection<UInt8>, _ second: some Collection<UInt8>, label: UInt8
+    ) -> UInt64 {
+        withUnsafeTemporaryAllocation(byteCount: first.count + second.count + 9, alignment: 16) { scratch in
+            scratch[0] = label
+            var end = 1
+            func append(_ part: some Collection<UInt8>) {
+                scratch.storeBytes(of: UInt32(truncatingIfNeeded: part.count), toByteOffset: end, as: UInt32.self)
+                end += 4
+                let rest = UnsafeMutableRawBufferPointer(rebasing: scratch[end...])
+                if part.withContiguousStorageIfAvailable({ rest.copyMemory(from: UnsafeRawBufferPointer($0)) }) == nil {
+                    rest.copyBytes(from: part)
+                }
+                end += part.count
+            }
+            append(first)
+            append(second)
+            return hash(UnsafeRawBufferPointer(scratch))
+        }
+    }
+
+    private func hash(_ message: UnsafeRawBufferPointer) -> UInt64 {
+        Sodium.ready
+        // The shortest output that libsodium gives is 16 bytes.
+        var output: (UInt64, UInt64) = (0, 0)
+        key.withUnsafeBytes { key in
+            withUnsafeMutableBytes(of: &output) {
+                _ = crypto_generichash(
+                    $0.baseAddress!, $0.count, message.baseAddress, UInt64(message.count), key.baseAddress, key.count)
+            }
+        }
+        return output.0 == 0 ? 1 : output.0
+    }
+}

@@ -1,0 +1,232 @@
+import Admission
+import Cryptography
+import Delivery
+import EventLoop
+import Logging
+import Providers
+import TNP
+
+/// What comes from senders, and whether it is let in.
+extension Node {
+    // MARK: Connections
+
+    /// Connections of senders at this moment, those among them that are about to end.
+    public var connectionCount: Int { connections.count }
+
+    /// Takes a new connection, of which nothing is known yet.
+    func welcomeStranger(_ connection: IngressConnection) {
+        if !configuration.listen.circuitIDs {
+            lastConnection += 1
+            let circuit = CircuitID.connection(lastConnection)
+            if let goAway = identified(connection, as: circuit) { return connection.sendAway(goAway) }
+        }
+        strangers.append(ObjectIdentifier(connection))
+        // Who says HELLO does so at once; who only holds the line open makes room.
+        while halfOpen > configuration.limits.halfOpen, let oldest = strangers.popFirst() {
+            guard let stranger = connections[oldest], !stranger.isGreeted, !stranger.isOver else { continue }
+            stranger.sendAway(
+                GoAway(code: .busy, retryAfter: 10_000, text: "too many connections without HELLO"))
+            break
+        }
+    }
+
+    private func identified(_ connection: IngressConnection, as circuit: CircuitID) -> GoAway? {
+        if let goAway = admission.connected(circuit, at: .now) { return goAway }
+        connection.circuit = circuit
+        return nil
+    }
+
+    nonisolated func comes(_ connection: IngressConnection, from circuit: UInt32) -> GoAway? {
+        let connection = Loan(connection)
+        return assumeIsolated { $0.identified(connection.value, as: .tor(circuit)) }
+    }
+
+    nonisolated func greeted(_ connection: IngressConnection) {
+        assumeIsolated { node in
+            node.halfOpen -= 1
+            // Those at the front have said HELLO or are gone: the list is no longer than the strangers are many.
+            while let first = node.strangers.first, node.connections[first]?.isGreeted != false {
+                node.strangers.removeFirst()
+            }
+        }
+    }
+
+    nonisolated func ended(_ connection: IngressConnection) {
+        let (identifier, circuit, isGreeted) = (
+            ObjectIdentifier(connection), connection.circuit, connection.isGreeted
+        )
+        assumeIsolated { node in
+            guard node.connections.removeValue(forKey: identifier) != nil else { return }
+            if !isGreeted { node.halfOpen -= 1 }
+            if let circuit { node.admission.disconnected(circuit, at: .now) }
+            if node.connections.isEmpty { node.wakeWaiting() }
+        }
+    }
+
+    nonisolated func welcome() -> Welcome {
+        assumeIsolated { node in
+            let puzzle = node.admission.puzzle(at: .now)
+            var features: Welcome.Features = node.dispatch.canQueue ? .durableQueue : []
+            if puzzle.effort > 0 { features.insert(.proofOfWork) }
+            switch node.admission.settings.senders {
+            case .off: break
+            case .optional: features.insert(.senderKeys)
+            case .required: features.formUnion([.senderKeys, .senderKeysRequired])
+            }
+            return Welcome(
+                features: features, maximumFrame: UInt32(node.configuration.limits.maximumFrame),
+                maximumInFlight: UInt16(node.configuration.limits.inFlight),
+                idleTimeout: UInt32(node.configuration.limits.idleTimeout),
+                serverTime: UInt64(max(UnixTime.now, 0)) * 1000, puzzle: puzzle, routes: node.rules.routes)
+        }
+    }
+
+    // MARK: Submissions
+
+    nonisolated func deliver(
+        _ submission: Submission, app: String, format: EnvelopeFormat, for connection: IngressConnection
+    ) {
+        let connection = Loan(connection)
+        assumeIsolated { $0.take(submission, app: app, format: format, from: connection.value) }
+    }
+
+    private func take(
+        _ submission: Submission, app: String, format: EnvelopeFormat, from connection: IngressConnection
+    ) {
+        guard let circuit = connection.circuit else { return }
+        let (envelope, request) = (submission.envelope, submission.request)
+        do throws(Refusal) {
+            try admission.enters(on: circuit, at: .now)
+            let same = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
+                connection?.isOver == false
+            } tell: { [weak connection] in
+                connection?.finished(request, $0)
+            }
+            if dispatch.isResend(envelope, app: app, same) { return }
+            let ticket = try admission.admit(submission, app: app, on: circuit, at: .now)
+            let own = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
+                connection?.isOver == false
+            } tell: { [weak self, weak connection] outcome in
+                let connection = Loan(connection)
+                self?.assumeIsolated { $0.tell(outcome, of: ticket, request, on: connection.value) }
+            }
+            let origin = Origin(circuit: circuit, effort: ticket.paid, isProven: !ticket.isUnproven)
+            dispatch.submit(envelope, app: app, format: format, from: origin, own)
+        } catch {
+            metrics.refused(error)
+            connection.refused(request, error)
+            if error.outcome?.reason == .connectionOverRate {
+                connection.rest(for: .milliseconds(Int64(error.outcome?.retryAfter ?? 0)))
+            }
+            if error.goAway != nil { logAbuse() }
+        }
+    }
+
+    /// What was admitted has an outcome. It counts also where its sender is there no more.
+    private func tell(
+        _ outcome: Outcome, of ticket: Admission.Ticket, _ request: UInt32, on connection: IngressConnection?
+    ) {
+        guard outcome.isFinal else {
+            connection?.finished(request, outcome)
+            return
+        }
+        let goAway = admission.concluded(ticket, outcome, at: .now)
+        connection?.finished(request, admission.showingAllowance(outcome, of: ticket, at: .now))
+        guard let goAway else { return }
+        logAbuse()
+        connection?.sendAway(goAway)
+    }
+
+    nonisolated func charge(_ connection: IngressConnection, faults: Int) {
+        guard let circuit = connection.circuit else { return }
+        let goAway = assumeIsolated { node in
+            var goAway: GoAway?
+            for _ in 0..<faults { goAway = node.admission.charge(circuit, at: .now) ?? goAway }
+            if goAway != nil { node.logAbuse() }
+            return goAway
+        }
+        if let goAway { connection.sendAway(goAway) }
+    }
+
+    private func logAbuse() {
+        guard throttle.allows("abuse", at: .now) else { return }
+        logger.info("a circuit has sent too much that is wrong, and is not listened to for a while")
+    }
+
+    // MARK: Time
+
+    /// A second has passed.
+    func advanceAdmission() {
+        let isChanged = admission.tick(queue: dispatch.load, at: .now) { SecureRandom.bytes(Puzzle.seedLength) }
+        if isChanged { announcePuzzle() }
+        metrics.show(admission.efforts, known: admission.known, connections: connections.count)
+        saveStanding()
+    }
+
+    /// Tells those who are connected what is asked now.
+    func announcePuzzle() {
+        let puzzle = admission.puzzle(at: .now)
+        if (puzzle.effort == 0) != (announced == 0) {
+            logger.notice(
+                puzzle.effort == 0
+                    ? "no proof of work is asked any more" : "the node is crowded: senders are asked for proof of work",
+                metadata: ["effort": "\(puzzle.effort)"])
+        }
+        announced = puzzle.effort
+        for connection in connections.values { connection.announce(puzzle) }
+    }
+
+    // MARK: Standing
+
+    /// Reads what an earlier process knew of device tokens.
+    func openStanding() throws {
+        let store = try StandingStore.open(
+            at: "\(configuration.state)/standing.sqlite", keyFile: "\(configuration.state)/standing.key")
+        admission = Admission(
+            configuration.admission, hash: KeyedHash(key: store.key), seed: SecureRandom.bytes(Puzzle.seedLength),
+            now: .now)
+        let now = Moment.now
+        try store.load { admission.restore($0, on: now) }
+        standing = store
+    }
+
+    private func saveStanding() {
+        guard let standing, !isSavingStanding, let changes = admission.takeChanges(atMost: Self.rowsOfASave) else {
+            return
+        }
+        isSavingStanding = true
+        Task {
+            _ = await save(changes, in: standing)
+            isSavingStanding = false
+        }
+    }
+
+    /// Of one transaction: the store's log grows to what one changes.
+    private static let rowsOfASave = 5000
+
+    private func save(_ changes: Admission.Changes, in store: StandingStore) async -> Bool {
+        do {
+            try await store.save(changes.rows, forgetting: changes.forgotten)
+            return true
+        } catch {
+            admission.putBack(changes)
+            if throttle.allows("standing", at: .now) {
+                logger.error("what is known of device tokens could not be saved; the node tries again: \(error)")
+            }
+            return false
+        }
+    }
+
+    func closeStanding() async {
+        guard let standing else { return }
+        // One that is under way ends first: the store takes one after the other.
+        while let changes = admission.takeChanges(atMost: Self.rowsOfASave), await save(changes, in: standing) {}
+        await standing.close()
+        self.standing = nil
+    }
+}
+
+extension Moment {
+    /// The present moment.
+    static var now: Moment { Moment(monotonic: .now, unix: UnixTime.now) }
+}

@@ -1,0 +1,70 @@
+import TNP
+
+/// What one stream of a hostile circuit sends, stroke by stroke: chance in, bytes out. No I/O and no clock.
+struct HostileScript {
+    /// Bytes that are sent together.
+    struct Stroke {
+        var bytes: [UInt8]
+        /// How many frames they are, HELLO not counted.
+        var frames = 0
+        /// The time until the next.
+        var pause: Duration
+    }
+
+    private let circuit: HostileCircuit
+    private let line: [UInt8]
+    private let turn: Int
+    private var source: EnvelopeSource
+    private var strokes = 0
+    private var request: UInt32 = 0
+
+    /// - Parameters:
+    ///   - id: names the circuit to the node.
+    ///   - turn: how many streams the circuit has opened before.
+    init(_ circuit: HostileCircuit, on id: TorCircuit, turn: Int) {
+        self.circuit = circuit
+        self.turn = turn
+        line = id.proxyLine
+        source = EnvelopeSource(Dictionary(grouping: circuit.targets, by: \.magic).mapValues { $0.map(\.deviceToken) })
+    }
+
+    /// What is sent now; nil: the circuit closes this stream.
+    mutating func next(using random: inout some RandomNumberGenerator) -> Stroke? {
+        defer { strokes += 1 }
+        switch circuit.kind {
+        case .garbage:
+            return Garbage.allCases[turn % Garbage.allCases.count].stroke(strokes, after: line, using: &random)
+        case .stalling: return Stall.allCases[turn % Stall.allCases.count].stroke(strokes, after: line)
+        case .inventedTokens, .badTokens, .replaying, .neverReading:
+            if strokes == 0 { return Stroke(bytes: line + RawFrame.hello, pause: .zero) }
+            let (count, pause) = pace
+            var bytes: [UInt8] = []
+            for _ in 0..<count {
+                request &+= 1
+                bytes.append(Submission(request: request, envelope: envelope(using: &random)))
+            }
+            return Stroke(bytes: bytes, frames: count, pause: pause)
+        }
+    }
+
+    private var pace: (count: Int, pause: Duration) {
+        switch circuit.kind {
+        // Fifty a second: a hundred times the pace of an honest sender.
+        case .inventedTokens, .replaying: (5, .milliseconds(100))
+        // The small writes of the answers fill the socket's buffer soonest.
+        case .neverReading: (2, .milliseconds(20))
+        // Who sends to nobody else is found out soon enough.
+        case .badTokens, .garbage, .stalling: (1, .milliseconds(100))
+        }
+    }
+
+    private mutating func envelope(using random: inout some RandomNumberGenerator) -> Envelope {
+        if let captured = circuit.captured { return captured }
+        guard circuit.kind == .inventedTokens else {
+            return source.next(circuit.targets[Int(request) % circuit.targets.count].magic)
+        }
+        let nobody = Addressee.invented(request.isMultiple(of: 3) ? .android : .iOS, using: &random)
+        var source = EnvelopeSource([nobody.magic: [nobody.deviceToken]])
+        return source.next(nobody.magic)
+    }
+}

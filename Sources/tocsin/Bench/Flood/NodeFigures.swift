@@ -1,0 +1,13 @@
+/// What the node's process used in one part of a run.
+struct NodeFigures {
+    var cpuSeconds = 0.0
+    /// Peak resident memory since its start.
+    var peakKilobytes = 0
+}
+
+extension NodeFigures {
+    /// - Parameters: as they were at both ends of the part.
+    init(from start: ProcessFigures, to end: ProcessFigures) {
+        self.init(cpuSeconds: end.cpuSeconds - start.cpuSeconds, peakKilobytes: end.peakKilobytes)
+    }
+}

@@ -1,0 +1,264 @@
+import Cryptography
+import TNP
+import Testing
+
+@testable import Admission
+
+typealias Ed25519Key = Ed25519.PrivateKey
+
+/// Sender keys: who rings a phone to which a key is bound.
+extension AdmissionTests {
+    /// A gatehouse with one connection of circuit 1, and the keys of an owner and of a thief.
+    private func makeHouse(
+        _ mode: SenderKeyMode = .optional, _ change: (inout AdmissionSettings) -> Void = { _ in }
+    ) throws -> (house: Gatehouse, owner: Ed25519Key, thief: Ed25519Key) {
+        let house = Gatehouse {
+            $0.senders = mode
+            change(&$0)
+        }
+        house.connect()
+        return (house, try .numbered(1), try .numbered(2))
+    }
+
+    @Test func `the first signed submission that is delivered binds its key, and no other rings that phone`() throws {
+        let (house, owner, thief) = try makeHouse()
+        try house.send(to: 1, by: owner, .delivered())
+        for _ in 0..<3 {
+            #expect(try house.submit(to: 1, by: thief).refusal?.outcome == .rejected(.notThisSenderKey))
+            #expect(try house.submit(to: 1).refusal?.outcome == .rejected(.senderKeyNeeded))
+            #expect(try house.submit(to: 1, by: owner).isAdmitted)
+        }
+    }
+
+    @Test func `a key is bound to one phone of one app`() throws {
+        let (house, owner, thief) = try makeHouse()
+        try house.send(to: 1, by: owner, .delivered())
+        #expect(try house.submit(to: 2, by: thief).isAdmitted)
+        #expect(try house.submit(to: 2).isAdmitted)
+        #expect(try house.submit(to: 1, app: "other", by: thief).isAdmitted)
+    }
+
+    @Test func `one key may ring many phones`() throws {
+        let (house, owner, thief) = try makeHouse()
+        for device in 1...10 { try house.send(to: device, by: owner, .delivered()) }
+        for device in 1...10 {
+            #expect(try house.submit(to: device, by: owner).isAdmitted)
+            #expect(try house.submit(to: device, by: thief).reason == .notThisSenderKey)
+        }
+    }
+
+    @Test func `another spelling of a device token is no way around its key`() throws {
+        let (house, owner, thief) = try makeHouse()
+        let token = "abcdef0123456789"
+        let first = try house.envelope(for: 0, token: token)
+        house.conclude(house.submit(first, signature: SenderSignature(of: first.digest, by: owner)))
+        for magic in [Magic.iOS, .iOSDev] {
+            let second = try house.envelope(for: 0, magic: magic, token: token.uppercased())
+            #expect(house.submit(second).reason == .senderKeyNeeded)
+            let signature = SenderSignature(of: second.digest, by: thief)
+            #expect(house.submit(second, signature: signature).reason == .notThisSenderKey)
+        }
+    }
+
+    @Test func `what is not delivered binds nothing`() throws {
+        let outcomes: [Outcome] = [
+            .retry(.providerUnreachable, after: 1), .rejected(.payloadRefused), .rejected(.badDeviceToken),
+            .gone(since: 0), .rejected(.ttlRanOut), .retry(.credentialsRefused, after: 1),
+        ]
+        for outcome in outcomes {
+            let (house, owner, thief) = try makeHouse { $0.deadDays = 1 }
+            try house.send(to: 1, by: thief, outcome)
+            house.pass(days: 1)
+            try house.send(to: 1, by: owner, .delivered())
+            #expect(try house.submit(to: 1, by: owner).isAdmitted, "\(outcome)")
+            #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey, "\(outcome)")
+        }
+    }
+
+    @Test func `an unsigned delivery binds nothing, and a signed one later does`() throws {
+        let (house, owner, _) = try makeHouse()
+        try house.send(to: 1, .delivered())
+        #expect(try house.submit(to: 1).isAdmitted)
+        try house.send(to: 1, by: owner, .delivered())
+        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+    }
+
+    @Test func `of two keys under way the first that is delivered is bound`() throws {
+        let (house, owner, thief) = try makeHouse()
+        let early = try house.submit(to: 1, by: thief)
+        let late = try house.submit(to: 1, by: owner)
+        house.conclude(late)
+        house.conclude(early)
+        #expect(try house.submit(to: 1, by: owner).isAdmitted)
+        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+    }
+
+    @Test func `the wrong key is charged, and its signature is not looked at`() throws {
+        let (house, owner, thief) = try makeHouse()
+        try house.send(to: 1, by: owner, .delivered())
+        // Both are wrong, and only the twentieth ends it.
+        for number in 1...20 {
+            let (envelope, other) = (try house.envelope(for: 1), try house.envelope(for: 1))
+            let digest = number % 2 == 0 ? envelope.digest : other.digest
+            let refusal = house.submit(envelope, signature: SenderSignature(of: digest, by: thief)).refusal
+            #expect(refusal?.outcome == .rejected(.notThisSenderKey))
+            #expect(refusal?.goAway?.code == (number < 20 ? nil : .abuse))
+        }
+    }
+
+    @Test func `a signature that does not hold is refused and charged, of the bound key as of an unknown one`() throws {
+        for isBound in [true, false] {
+            let (house, owner, _) = try makeHouse()
+            if isBound { try house.send(to: 1, by: owner, .delivered()) }
+            for number in 1...20 {
+                let (envelope, other) = (try house.envelope(for: 1), try house.envelope(for: 1))
+                let refusal = house.submit(envelope, signature: SenderSignature(of: other.digest, by: owner)).refusal
+                #expect(refusal?.outcome == .rejected(.notThisSenderKey))
+                #expect(refusal?.goAway?.code == (number < 20 ? nil : .abuse))
+            }
+        }
+    }
+
+    @Test func `who sends unsigned to a bound phone is refused, and not charged`() throws {
+        let (house, owner, _) = try makeHouse()
+        try house.send(to: 1, by: owner, .delivered())
+        for _ in 0..<100 { #expect(try house.submit(to: 1).refusal == Refusal(.rejected(.senderKeyNeeded))) }
+    }
+
+    @Test func `a signature is checked last of all`() throws {
+        // One that is refused by any other rule is not charged for its signature.
+        let (house, owner, _) = try makeHouse {
+            $0.device = Rate(burst: 1, perMinute: 1)
+            $0.unproven = Rate(burst: 2, perMinute: 1)
+        }
+        let other = try house.envelope(for: 0)
+        let signature = SenderSignature(of: other.digest, by: owner)
+        #expect(try house.submit(to: 1).isAdmitted)
+        for _ in 0..<50 {
+            #expect(house.submit(try house.envelope(for: 1), signature: signature).reason == .deviceTokenOverRate)
+        }
+        #expect(try house.submit(to: 2).isAdmitted)
+        for _ in 0..<50 {
+            #expect(house.submit(try house.envelope(for: 3), signature: signature).reason == .tooManyUnproven)
+        }
+        house.admission.settings.unproven = Rate(burst: 100, perMinute: 1)
+        house.admission.settings.node = Rate(burst: 1, perMinute: 1)
+        for _ in 0..<50 {
+            #expect(house.submit(try house.envelope(for: 3), signature: signature).reason == .nodeBusy)
+        }
+        house.admission.settings.node = Gatehouse.wide
+        #expect(house.submit(try house.envelope(for: 3), signature: signature).reason == .notThisSenderKey)
+    }
+
+    // MARK: Modes
+
+    @Test func `where keys are off, signatures are not looked at and bind nothing`() throws {
+        let (house, owner, thief) = try makeHouse(.off)
+        try house.send(to: 1, by: owner, .delivered())
+        let (envelope, other) = (try house.envelope(for: 1), try house.envelope(for: 1))
+        #expect(house.submit(envelope, signature: SenderSignature(of: other.digest, by: thief)).isAdmitted)
+        #expect(try house.submit(to: 1).isAdmitted)
+        house.admission.settings.senders = .optional
+        #expect(try house.submit(to: 1, by: thief).isAdmitted)
+    }
+
+    @Test func `where keys are required, nothing passes unsigned`() throws {
+        let (house, owner, _) = try makeHouse(.required)
+        #expect(try house.submit(to: 1).refusal == Refusal(.rejected(.senderKeyNeeded)))
+        #expect(try house.submit(to: 1, by: owner).isAdmitted)
+        try house.send(to: 2, by: owner, .delivered())
+        #expect(try house.submit(to: 2).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 2, by: owner).isAdmitted)
+    }
+
+    @Test func `a new mode counts at once, and what is bound stays so`() throws {
+        let (house, owner, thief) = try makeHouse()
+        try house.send(to: 1, by: owner, .delivered())
+        house.admission.settings.senders = .off
+        #expect(try house.submit(to: 1).isAdmitted)
+        #expect(try house.submit(to: 1, by: thief).isAdmitted)
+        house.admission.settings.senders = .required
+        #expect(try house.submit(to: 2).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: owner).isAdmitted)
+    }
+
+    @Test func `what was taken while keys were off, or is delivered when they are, binds nothing`() throws {
+        let (house, owner, thief) = try makeHouse(.off)
+        let early = try house.submit(to: 1, by: owner)
+        house.admission.settings.senders = .optional
+        house.conclude(early)
+        let late = try house.submit(to: 1, by: owner)
+        house.admission.settings.senders = .off
+        house.conclude(late)
+        house.admission.settings.senders = .optional
+        #expect(try house.submit(to: 1, by: thief).isAdmitted)
+    }
+
+    // MARK: Unbinding
+
+    @Test func `death unbinds`() throws {
+        let (house, owner, thief) = try makeHouse { $0.deadDays = 1 }
+        try house.send(to: 1, by: owner, .delivered())
+        house.pass(.seconds(1))
+        try house.send(to: 1, by: owner, .gone(since: nil))
+        house.pass(days: 1)
+        #expect(try house.submit(to: 1).isAdmitted)
+        try house.send(to: 1, by: thief, .delivered())
+        #expect(try house.submit(to: 1, by: owner).reason == .notThisSenderKey)
+    }
+
+    @Test func `a death that is not believed unbinds nothing, nor does a bad device token`() throws {
+        let (house, owner, thief) = try makeHouse()
+        try house.send(to: 1, by: owner, .delivered())
+        try house.send(to: 1, by: owner, .gone(since: 1))
+        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        try house.send(to: 1, by: owner, .rejected(.badDeviceToken))
+        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: owner).ticket?.isUnproven == true)
+    }
+
+    @Test func `so many days without use unbind, and not a day before`() throws {
+        for (days, isBound) in [(89, true), (90, false)] {
+            let (house, owner, thief) = try makeHouse { $0.senderForgetDays = 90 }
+            try house.send(to: 1, by: owner, .delivered())
+            house.pass(days: days)
+            // Who is refused does not use it.
+            #expect(try house.submit(to: 1, by: thief).isAdmitted == !isBound)
+            #expect(try house.isUnproven(1, by: owner) == false)
+        }
+    }
+
+    @Test func `use keeps a key bound, and the attempts of others do not`() throws {
+        let (house, owner, thief) = try makeHouse { $0.senderForgetDays = 90 }
+        try house.send(to: 1, by: owner, .delivered())
+        for _ in 0..<5 {
+            house.pass(days: 60)
+            #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+            #expect(try house.submit(to: 1, by: owner).isAdmitted)
+        }
+        house.pass(days: 89)
+        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        house.pass(days: 1)
+        #expect(try house.submit(to: 1, by: thief).isAdmitted)
+    }
+
+    @Test func `a key that was forgotten does not come back by use`() throws {
+        let (house, owner, thief) = try makeHouse { $0.senderForgetDays = 90 }
+        try house.send(to: 1, by: owner, .delivered())
+        house.pass(days: 90)
+        #expect(try house.submit(to: 1).isAdmitted)
+        #expect(try house.submit(to: 1).isAdmitted)
+        try house.send(to: 1, by: thief, .delivered())
+        #expect(try house.submit(to: 1, by: owner).reason == .notThisSenderKey)
+    }
+
+    @Test func `a new number of days counts at once`() throws {
+        let (house, owner, thief) = try makeHouse()
+        try house.send(to: 1, by: owner, .delivered())
+        house.pass(days: 10)
+        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        house.admission.settings.senderForgetDays = 10
+        #expect(try house.submit(to: 1, by: thief).isAdmitted)
+    }
+}

@@ -1,0 +1,331 @@
+import TNP
+import Testing
+
+@testable import Admission
+
+/// The standing of device tokens, and what Unix time does to it.
+extension AdmissionTests {
+    /// A gatehouse with one connection of circuit 1.
+    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> Gatehouse {
+        let house = Gatehouse(change)
+        house.connect()
+        return house
+    }
+
+    // MARK: Proven, dead and back
+
+    @Test func `an unknown device token is proven by a delivery, and by nothing else`() throws {
+        let house = makeHouse()
+        let others: [Outcome] = [
+            .retry(.providerUnreachable, after: 1), .rejected(.payloadRefused), .rejected(.badDeviceToken),
+            .rejected(.ttlRanOut), .retry(.credentialsRefused, after: 1),
+        ]
+        for (device, outcome) in others.enumerated() {
+            try house.send(to: device, outcome)
+            #expect(try house.isUnproven(device) == true, "\(outcome)")
+        }
+        try house.send(to: 9, .delivered())
+        #expect(try house.isUnproven(9) == false)
+    }
+
+    @Test func `a proven device token stays so, whatever else comes of a submission`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .delivered())
+        for outcome in [.retry(.providerUnreachable, after: 1), .rejected(.payloadRefused), .rejected(.ttlRanOut)]
+            as [Outcome]
+        {
+            try house.send(to: 1, outcome)
+            #expect(try house.isUnproven(1) == false, "\(outcome)")
+        }
+        try house.send(to: 1, .rejected(.badDeviceToken))
+        #expect(try house.isUnproven(1) == true)
+        try house.send(to: 1, .delivered())
+        #expect(try house.isUnproven(1) == false)
+    }
+
+    @Test func `a dead device token is answered GONE at once, with the moment that the push service has named`() throws
+    {
+        let house = makeHouse { $0.node = Rate(burst: 2, perMinute: 1) }
+        try house.send(to: 1, .delivered())
+        house.pass(.seconds(100))
+        try house.send(to: 1, .gone(since: 1_760_000_050_000))
+        for _ in 0..<10 {
+            let refusal = try #require(try house.submit(to: 1).refusal)
+            #expect(refusal.outcome == .gone(since: 1_760_000_050_000))
+            #expect(refusal.goAway == nil && refusal.puzzle == nil)
+        }
+    }
+
+    @Test func `where no moment is named, it is dead from now on`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .delivered())
+        house.pass(.seconds(100))
+        try house.send(to: 1, .gone(since: nil))
+        #expect(try house.submit(to: 1).refusal?.outcome == .gone(since: 1_760_000_100_000))
+    }
+
+    @Test func `dead device tokens charge who sends to them, from the one that has died on`() throws {
+        let house = makeHouse()
+        #expect(try house.send(to: 1, .gone(since: nil)) == nil)
+        for _ in 2...19 { #expect(try house.submit(to: 1).refusal?.goAway == nil) }
+        let last = try #require(try house.submit(to: 1).refusal)
+        // He is told both.
+        #expect(last.outcome?.kind == .gone)
+        #expect(last.goAway?.code == .abuse)
+    }
+
+    @Test func `a death older than the last delivery is not believed, and not charged`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .delivered())
+        for since in [0, 1, 1_759_999_999_999] as [UInt64] {
+            for _ in 0..<20 { #expect(try house.send(to: 1, .gone(since: since)) == nil) }
+            #expect(try house.isUnproven(1) == false)
+        }
+        // The last delivery counts, not the first.
+        house.pass(.seconds(1000))
+        try house.send(to: 1, .delivered())
+        try house.send(to: 1, .gone(since: 1_760_000_999_999))
+        #expect(try house.isUnproven(1) == false)
+        try house.send(to: 1, .gone(since: 1_760_001_000_000))
+        #expect(try house.submit(to: 1).refusal?.outcome?.kind == .gone)
+    }
+
+    @Test func `what was never proven is dead whatever moment is named`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .gone(since: 0))
+        #expect(try house.submit(to: 1).refusal?.outcome == .gone(since: 0))
+    }
+
+    @Test func `a delivery after death brings a device token back to life`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .delivered())
+        let underWay = try house.submit(to: 1)
+        try house.send(to: 1, .gone(since: nil))
+        #expect(try house.submit(to: 1).reason == .unregistered)
+        house.pass(.seconds(1))
+        house.conclude(underWay)
+        #expect(try house.isUnproven(1) == false)
+        // The death that it has outlived is not believed any more.
+        try house.send(to: 1, .gone(since: 1_760_000_000_000))
+        #expect(try house.isUnproven(1) == false)
+    }
+
+    @Test func `Apple's environments share a device token, Google has its own, and each app has`() throws {
+        let house = makeHouse()
+        func isUnproven(_ magic: Magic, app: String = "app") throws -> Bool? {
+            let answer = house.submit(try house.envelope(for: 1, magic: magic), app: app)
+            return answer.ticket?.isUnproven
+        }
+        try house.send(to: 1, .delivered())
+        #expect(try isUnproven(.iOS) == false)
+        #expect(try isUnproven(.iOSDev) == false)
+        #expect(try isUnproven(.android) == true)
+        #expect(try isUnproven(.iOS, app: "other") == true)
+    }
+
+    @Test func `Apple's digits mean the same large and small, so that nobody has two allowances for one phone`() throws
+    {
+        let house = makeHouse { $0.device = Rate(burst: 6, perMinute: 1) }
+        let spellings = ["abcdef0123456789", "ABCDEF0123456789", "aBcDeF0123456789"]
+        var admitted = 0
+        for _ in 0..<10 {
+            for token in spellings where house.submit(try house.envelope(for: 0, token: token)).isAdmitted {
+                admitted += 1
+            }
+        }
+        #expect(admitted == 6)
+        // Google's letters are two.
+        for token in spellings {
+            #expect(house.submit(try house.envelope(for: 0, magic: .android, token: token)).isAdmitted)
+        }
+        #expect(house.admission.known.deviceTokens == 4)
+    }
+
+    // MARK: Age
+
+    @Test func `a proven device token is forgotten after so many days without use, and not a day before`() throws {
+        for (days, isUnproven) in [(179, false), (180, true), (5000, true)] {
+            let house = makeHouse()
+            try house.send(to: 1, .delivered())
+            house.pass(days: days)
+            #expect(try house.isUnproven(1) == isUnproven, "\(days) days")
+            // What has aged does not become young by being used.
+            #expect(try house.isUnproven(1) == isUnproven, "\(days) days")
+        }
+    }
+
+    @Test func `use keeps a device token proven`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .delivered())
+        for _ in 0..<10 {
+            house.pass(days: 150)
+            #expect(try house.isUnproven(1) == false)
+        }
+    }
+
+    @Test func `a dead device token is asked about anew after so many days, and not a day before`() throws {
+        for (days, isDead) in [(0, true), (29, true), (30, false), (5000, false)] {
+            let house = makeHouse()
+            try house.send(to: 1, .gone(since: nil))
+            house.pass(days: days)
+            let answer = try house.submit(to: 1)
+            #expect(answer.isAdmitted == !isDead, "\(days) days")
+            #expect(answer.ticket?.isUnproven == (isDead ? nil : true), "\(days) days")
+        }
+    }
+
+    @Test func `asking for a dead device token does not keep it dead`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .gone(since: nil))
+        for _ in 1...29 {
+            house.pass(days: 1)
+            #expect(try house.submit(to: 1).reason == .unregistered)
+        }
+        house.pass(days: 1)
+        #expect(try house.submit(to: 1).isAdmitted)
+    }
+
+    @Test func `new numbers of days count at once`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .delivered())
+        try house.send(to: 2, .gone(since: nil))
+        house.pass(days: 10)
+        #expect(try house.submit(to: 2).reason == .unregistered)
+        house.admission.settings.deadDays = 10
+        #expect(try house.submit(to: 2).isAdmitted)
+        house.admission.settings.provenDays = 10
+        #expect(try house.isUnproven(1) == true)
+    }
+
+    // MARK: Sweeping
+
+    @Test func `an hour after it is of no use any more, an entry is gone`() throws {
+        let house = makeHouse { $0.device = Rate(burst: 20, perMinute: 1) }
+        for device in 0..<200 {
+            try house.send(to: device, device < 100 ? .rejected(.payloadRefused) : .delivered())
+        }
+        #expect(house.admission.known.deviceTokens == 200)
+        // Each has used 1 of its 20.
+        for _ in 0..<59 { house.tick() }
+        #expect(house.admission.known.deviceTokens == 200)
+        for _ in 0..<3600 { house.tick() }
+        #expect(house.admission.known.deviceTokens == 100)
+        house.pass(days: 180)
+        for _ in 0..<3600 { house.tick() }
+        #expect(house.admission.known.deviceTokens == 0)
+    }
+
+    @Test func `sweeping takes nobody's allowance, standing or key away before its time`() throws {
+        let house = makeHouse { $0.device = Rate(burst: 4, perMinute: 1) }
+        let key = try Ed25519Key.numbered(1)
+        try house.send(to: 1, by: key, .delivered())
+        try house.send(to: 2, .delivered())
+        try house.send(to: 3, .gone(since: nil))
+        house.pass(days: 29)
+        for _ in 0..<3600 { house.tick() }
+        #expect(try house.admitted(of: 10, to: 4) == 4)
+        for _ in 0..<50 { house.tick() }
+        #expect(try house.submit(to: 4).reason == .deviceTokenOverRate)
+        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.isUnproven(1, by: key) == false)
+        #expect(try house.isUnproven(2) == false)
+        #expect(try house.submit(to: 3).reason == .unregistered)
+    }
+
+    // MARK: Capacity
+
+    @Test func `a flood of unknown device tokens makes nobody forget a proven, dead or bound one`() throws {
+        let house = Gatehouse { $0.deviceTokens = 500 }
+        let key = try Ed25519Key.numbered(1)
+        for id in 0..<10 as Range<UInt32> { house.connect(.tor(id)) }
+        house.pass(days: -100)
+        for device in 0..<300 { try house.send(to: device, .delivered()) }
+        for device in 300..<400 { try house.send(to: device, by: key, .delivered()) }
+        for device in 400..<500 { try house.send(to: device, on: .tor(UInt32(device % 10)), .gone(since: 7)) }
+        house.pass(days: 29)
+        for device in 1000..<6000 { try house.send(to: device, .rejected(.payloadRefused)) }
+        #expect(house.admission.known.deviceTokens == 500)
+        #expect(try (0..<300).count { try house.isUnproven($0) == false } == 300)
+        #expect(try (300..<400).count { try house.submit(to: $0).reason == .senderKeyNeeded } == 100)
+        #expect(
+            try (400..<500).count { try house.submit(to: $0, on: .tor(UInt32($0 % 10))).reason == .unregistered } == 100
+        )
+    }
+
+    @Test func `where a device token has no room, its submissions do no harm`() throws {
+        let house = makeHouse { $0.deviceTokens = 1 }
+        try house.send(to: 1, .delivered())
+        for outcome in [.retry(.providerUnreachable, after: 1), .rejected(.badDeviceToken), .gone(since: nil)]
+            as [Outcome]
+        {
+            try house.send(to: 2, outcome)
+            #expect(house.admission.known.deviceTokens == 1)
+            #expect(try house.isUnproven(1) == false)
+        }
+        // What is worth as much takes its place.
+        try house.send(to: 2, .delivered())
+        #expect(try house.isUnproven(2) == false)
+        #expect(try house.isUnproven(1) == true)
+    }
+
+    // MARK: Clock steps
+
+    @Test(arguments: [-1, -1000, -20_000])
+    func `a clock that is set back and put right again changes nobody's standing`(days: Int) throws {
+        let house = makeHouse()
+        let key = try Ed25519Key.numbered(1)
+        try house.send(to: 1, by: key, .delivered())
+        try house.send(to: 2, .delivered())
+        try house.send(to: 3, .gone(since: nil))
+        let right = house.unix
+        house.unix += Int64(days) * 86_400
+        func check() throws {
+            for _ in 0..<100 { house.tick() }
+            #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+            #expect(try house.isUnproven(1, by: key) == false)
+            #expect(try house.isUnproven(2) == false)
+            #expect(try house.submit(to: 3).reason == .unregistered)
+        }
+        try check()
+        try house.send(to: 1, by: key, .delivered())
+        try house.send(to: 2, .delivered())
+        try check()
+        house.unix = right
+        try check()
+    }
+
+    @Test func `a clock that was years ahead does not keep the dead alive once it is put right`() throws {
+        let house = makeHouse()
+        house.unix += 3 * 365 * 86_400
+        try house.send(to: 1, .delivered())
+        house.unix = 1_760_000_000
+        try house.send(to: 1, .gone(since: 1_759_990_000_000))
+        #expect(try house.submit(to: 1).refusal?.outcome == .gone(since: 1_759_990_000_000))
+    }
+
+    @Test func `a clock that jumps by less than the days that things are kept forgets nothing`() throws {
+        let house = makeHouse()
+        let key = try Ed25519Key.numbered(1)
+        try house.send(to: 1, by: key, .delivered())
+        try house.send(to: 2, .gone(since: nil))
+        house.unix += 29 * 86_400
+        for _ in 0..<3600 { house.tick() }
+        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 2).reason == .unregistered)
+    }
+
+    @Test(arguments: [0, -1, -1_000_000, 1, 2_400_000_000, 4_000_000_000, 100_000_000_000] as [Int64])
+    func `at any Unix time standing is learned and kept`(unix: Int64) throws {
+        let house = makeHouse()
+        house.unix = unix
+        let key = try Ed25519Key.numbered(1)
+        for _ in 0..<2 {
+            try house.send(to: 1, by: key, .delivered())
+            try house.send(to: 3, .gone(since: .max))
+            for _ in 0..<100 { house.tick() }
+            #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+            #expect(try house.isUnproven(1, by: key) == false)
+            #expect(try house.submit(to: 3).reason == .unregistered)
+        }
+    }
+}

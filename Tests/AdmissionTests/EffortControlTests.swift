@@ -1,0 +1,456 @@
+import EventLoop
+import Testing
+
+@testable import Admission
+
+@Suite struct EffortControlTests {
+    private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
+    private let least: UInt32 = 1 << 14
+    private let most: UInt32 = 1 << 24
+
+    /// A control that asks for `effort` at ``start``.
+    private func makeControl(_ mode: EffortControl.Mode = .adaptive, effort: UInt32 = 0) -> EffortControl {
+        var control = EffortControl(.init(mode: effort > 0 ? .always : mode, least: max(1, effort)), now: start)
+        control.settings = .init(mode: mode)
+        return control
+    }
+
+    // MARK: Rising
+
+    @Test func `the defaults ask for nothing at first, then for 16 384 and at most 16 777 216`() {
+        let settings = EffortControl.Settings()
+        #expect(settings.mode == .adaptive && settings.least == 16_384 && settings.most == 16_777_216)
+        #expect(EffortControl(settings, now: start).effort == 0)
+    }
+
+    @Test func `the first pressure asks for the least`() {
+        var control = makeControl()
+        control.count(refused: 100, paid: 1_000_000)
+        control.step(to: start + .seconds(2))
+        #expect(control.effort == least)
+    }
+
+    @Test func `under pressure it doubles, at most every two seconds, up to the most`() {
+        var control = makeControl()
+        var now = start
+        var efforts: [UInt32] = []
+        for _ in 0..<60 {
+            for _ in 0..<4 {
+                now = now + .milliseconds(500)
+                control.count(refused: 25, paid: control.effort)
+                if control.step(to: now) { efforts.append(control.effort) }
+            }
+            #expect(efforts.count <= Int((now - start).milliseconds) / 2000)
+        }
+        #expect(efforts == (14...24).map { 1 << $0 })
+    }
+
+    @Test func `it rises by what was paid, where that is more than twice what is asked`() {
+        // Paid by those who got in, as a multiple of what is asked, and how the effort rises.
+        let steps: [(paid: UInt32, rise: Double)] = [(1, 2), (2, 3), (3, 4.5), (4, 6), (5, 6), (1000, 6)]
+        for (paid, rise) in steps {
+            var control = makeControl(effort: 100_000)
+            control.count(admitted: 50, paid: 100_000 * paid)
+            control.count(refused: 50, paid: 100_000)
+            control.step(to: start + .seconds(2))
+            #expect(control.effort == UInt32(100_000 * rise), "paid \(paid) times")
+        }
+    }
+
+    @Test func `a few dear proofs among many do not drive it up`() {
+        var control = makeControl(effort: least)
+        control.count(admitted: 90, paid: least)
+        control.count(admitted: 10, paid: .max)
+        control.count(refused: 50, paid: least)
+        control.step(to: start + .seconds(2))
+        #expect(control.effort == 2 * least)
+    }
+
+    @Test func `refusals of those who paid too little raise nothing, and those of who paid do`() {
+        for (paid, expected) in [(0, least), (least - 1, least), (least, 2 * least)] {
+            var control = makeControl(effort: least)
+            control.count(refused: 1_000, paid: paid)
+            control.step(to: start + .seconds(2))
+            #expect(control.effort == expected, "paid \(paid)")
+        }
+    }
+
+    @Test func `it takes three refusals, and one in twenty`() {
+        let cases: [(refused: Int, admitted: Int, rises: Bool)] = [
+            (0, 100, false), (1, 0, false), (2, 0, false), (2, 10, false), (3, 0, true), (3, 57, true), (3, 58, false),
+            (49, 951, false), (50, 950, true),
+        ]
+        for (refused, admitted, rises) in cases {
+            var control = makeControl()
+            control.count(admitted: admitted, paid: 0)
+            control.count(refused: refused, paid: 0)
+            let hasRisen = control.step(to: start + .seconds(2))
+            #expect(hasRisen == rises, "\(refused) of \(refused + admitted)")
+        }
+    }
+
+    @Test func `refusals that come slowly count together`() {
+        var control = makeControl()
+        var risenAt: Int?
+        for second in 1...30 where risenAt == nil {
+            control.count(admitted: 2, paid: 0)
+            if second.isMultiple(of: 4) { control.count(refused: 1, paid: 0) }
+            if control.step(to: start + .seconds(second)) { risenAt = second }
+        }
+        #expect(risenAt == 12)
+    }
+
+    @Test func `a queue that is more than half full and does not shrink raises`() {
+        let cases: [(queues: [Double], rises: Bool)] = [
+            ([0.4, 0.5], false), ([0.4, 0.51], true), ([0.9, 0.9], true), ([0.9, 0.89], false), ([0, 1], true),
+            ([1, 0.7], false), ([.nan, .nan], false), ([0, .infinity], true), ([0, -1], false),
+        ]
+        for (queues, rises) in cases {
+            var control = makeControl()
+            control.count(admitted: 100, paid: 0)
+            control.step(to: start + .seconds(1), queue: queues[0])
+            let hasRisen = control.step(to: start + .seconds(2), queue: queues[1])
+            #expect(hasRisen == rises, "\(queues)")
+        }
+    }
+
+    @Test func `a full queue that nobody pays to get into raises nothing`() {
+        var control = makeControl(effort: least)
+        for second in 1...100 {
+            control.count(admitted: 100, paid: 0)
+            control.count(admitted: second % 30 == 0 ? 1 : 0, paid: least)
+            control.step(to: start + .seconds(second), queue: 1)
+            #expect(control.effort == least)
+        }
+        control.count(admitted: 3, paid: least)
+        control.step(to: start + .seconds(200), queue: 1)
+        #expect(control.effort == 2 * least)
+    }
+
+    // MARK: Falling
+
+    @Test func `in calm it falls to two thirds every thirty seconds, and below the least to nothing`() {
+        var control = makeControl(effort: 3 * least)
+        var changes: [(Int, UInt32)] = []
+        for second in 1...300 {
+            control.count(admitted: 10, paid: control.effort)
+            if control.step(to: start + .seconds(second), queue: 0.2) { changes.append((second, control.effort)) }
+        }
+        #expect(changes.map(\.0) == [30, 60, 90])
+        #expect(changes.map(\.1) == [32_768, 21_845, 0])
+    }
+
+    @Test func `it falls where nobody comes at all`() {
+        var control = makeControl(effort: least)
+        control.step(to: start + .seconds(29))
+        #expect(control.effort == least)
+        control.step(to: start + .seconds(30))
+        #expect(control.effort == 0)
+    }
+
+    @Test func `from the most it is back at nothing within ten minutes`() {
+        var control = makeControl(effort: most)
+        var second = 0
+        while control.effort > 0, second < 10_000 {
+            second += 1
+            control.step(to: start + .seconds(second))
+        }
+        #expect(second <= 600)
+    }
+
+    @Test func `a queue that was more than a quarter full holds it for thirty seconds`() {
+        var control = makeControl(effort: least)
+        for second in 1...59 {
+            control.step(to: start + .seconds(second), queue: second == 1 ? 0.26 : 0)
+            #expect(control.effort == least)
+        }
+        control.step(to: start + .seconds(60))
+        #expect(control.effort == 0)
+    }
+
+    @Test func `between one refusal in a hundred and one in twenty it stays`() {
+        for (percent, holds) in [(0, false), (1, true), (2, true), (4, true)] {
+            var control = makeControl(effort: 8 * least)
+            var isChanged = false
+            for second in 1...600 {
+                control.count(admitted: 1_000 - 10 * percent, paid: control.effort)
+                control.count(refused: 10 * percent, paid: control.effort)
+                if control.step(to: start + .seconds(second), queue: 0.1) { isChanged = true }
+            }
+            #expect(isChanged != holds, "\(percent) %")
+        }
+    }
+
+    @Test func `single refusals, in whatever order they come, neither raise nor hold it`() {
+        for seed in 1...50 as ClosedRange<UInt64> {
+            var random = SplitMix64(seed: seed)
+            var control = makeControl(effort: 2 * least)
+            var efforts = [control.effort]
+            for second in 1...600 {
+                for _ in 0..<random.below(200) {
+                    control.count(isRefused: random.unit() < 0.003, paid: control.effort)
+                }
+                if control.step(to: start + .seconds(second), queue: random.unit() * 0.25) {
+                    efforts.append(control.effort)
+                }
+            }
+            #expect(efforts == [2 * least, 21_845, 0], "seed \(seed)")
+        }
+    }
+
+    // MARK: Settings
+
+    @Test func `off asks for nothing, whatever comes`() {
+        var control = makeControl(.off)
+        for second in 1...100 {
+            control.count(refused: 1_000, paid: .max)
+            control.step(to: start + .seconds(second), queue: 1)
+            #expect(control.effort == 0)
+        }
+    }
+
+    @Test func `always asks for the least, and for more under pressure`() {
+        var control = makeControl(.always)
+        #expect(control.effort == least)
+        control.step(to: start + .seconds(30))
+        #expect(control.effort == least)
+        control.count(refused: 3, paid: least)
+        control.step(to: start + .seconds(32))
+        #expect(control.effort == 2 * least)
+        control.step(to: start + .seconds(62))
+        #expect(control.effort == 21_845)
+        control.step(to: start + .seconds(92))
+        #expect(control.effort == least)
+    }
+
+    @Test func `new settings hold at once`() {
+        let cases: [(effort: UInt32, settings: EffortControl.Settings, expected: UInt32)] = [
+            (0, .init(mode: .adaptive, least: 10, most: 20), 0), (0, .init(mode: .always, least: 10, most: 20), 10),
+            (15, .init(mode: .adaptive, least: 10, most: 20), 15), (5, .init(mode: .adaptive, least: 10, most: 20), 10),
+            (25, .init(mode: .adaptive, least: 10, most: 20), 20), (25, .init(mode: .always, least: 10, most: 20), 20),
+            (25, .init(mode: .off, least: 10, most: 20), 0),
+        ]
+        for (effort, settings, expected) in cases {
+            var control = makeControl(effort: max(effort, 1))
+            control.settings = .init(mode: effort == 0 ? .off : .always, least: max(effort, 1), most: max(effort, 1))
+            #expect(control.effort == effort)
+            control.settings = settings
+            #expect(control.effort == expected, "\(effort) under \(settings)")
+        }
+    }
+
+    @Test func `what was tallied under other settings raises nothing`() {
+        var control = makeControl(effort: least)
+        control.count(refused: 100, paid: least)
+        control.settings = .init(least: 4 * least)
+        control.step(to: start + .seconds(2))
+        #expect(control.effort == 4 * least)
+    }
+
+    @Test func `the largest numbers are borne`() {
+        var control = EffortControl(.init(mode: .always, least: .max, most: .max), now: start)
+        #expect(control.effort == .max)
+        control.count(admitted: 100, paid: .max)
+        control.count(refused: 100, paid: .max)
+        control.step(to: start + .seconds(2), queue: 1)
+        #expect(control.effort == .max)
+        control.settings = .init(mode: .adaptive, least: 1, most: .max)
+        control.step(to: start + .seconds(32))
+        #expect(control.effort == 2_863_311_530)
+    }
+
+    @Test func `a full tally takes no more`() {
+        var tally = EffortControl.Tally(
+            arrivals: .max - 1, refused: 0, paid: UInt64(UInt32.max - 1) * UInt64(UInt32.max))
+        tally.add(isRefused: false, paid: .max)
+        #expect(tally.arrivals == .max && tally.mean == UInt64(UInt32.max))
+        tally.add(isRefused: true, paid: .max)
+        tally.add(isRefused: false, paid: .max)
+        #expect(tally.arrivals == .max && tally.refused == 0 && tally.mean == UInt64(UInt32.max))
+        let refused = EffortControl.Tally(arrivals: .max, refused: .max)
+        #expect(refused.isRefused(percent: 100) && refused.mean == 0)
+    }
+
+    // MARK: Time
+
+    @Test func `an hour without a tick is one step`() {
+        var control = makeControl(effort: 9 * least)
+        control.step(to: start + .seconds(3600))
+        #expect(control.effort == 6 * least)
+        control.count(refused: 1_000_000, paid: 6 * least)
+        control.step(to: start + .seconds(7200), queue: 1)
+        #expect(control.effort == 12 * least)
+    }
+
+    @Test func `after a clock that goes back it goes on from there`() {
+        var control = makeControl(effort: 9 * least)
+        let past = MonotonicTime(nanoseconds: 5)
+        control.step(to: past)
+        control.step(to: past + .seconds(29))
+        #expect(control.effort == 9 * least)
+        control.step(to: past + .seconds(30))
+        #expect(control.effort == 6 * least)
+        control.count(refused: 3, paid: 6 * least)
+        control.step(to: past)
+        #expect(control.effort == 6 * least)
+        control.step(to: past + .seconds(2))
+        #expect(control.effort == 12 * least)
+    }
+
+    @Test func `whatever comes, it stays within the settings and keeps its pace`() {
+        for seed in 1...100 as ClosedRange<UInt64> {
+            var random = SplitMix64(seed: seed)
+            var control = makeControl()
+            var (now, changedAt) = (start, start)
+            for _ in 0..<500 {
+                let chance = random.unit()
+                for _ in 0..<random.below(50) {
+                    control.count(
+                        isRefused: random.unit() < chance, paid: UInt32(truncatingIfNeeded: random.next() >> 36))
+                }
+                now = now + .milliseconds(random.below(4000))
+                let before = control.effort
+                let hasChanged = control.step(to: now, queue: random.unit())
+                #expect(control.effort == 0 || (least...most).contains(control.effort))
+                #expect(UInt64(control.effort) <= max(UInt64(least), 6 * UInt64(before)))
+                guard hasChanged else { continue }
+                #expect(now - changedAt >= (control.effort > before ? .seconds(2) : .seconds(30)))
+                changedAt = now
+            }
+        }
+    }
+
+    // MARK: In the loop
+
+    @Test(arguments: [2, 10, 60, 400] as [Double])
+    func `a flood for the budget of newcomers prices itself out, and its end is noticed`(strength: Double) {
+        // 120 a minute, as for unproven device tokens. The attacker can pay for `strength` times that at the least effort.
+        var world = World(shares: .budget, rate: 2, room: 300, honest: 0.1, strength: strength, now: start)
+        world.run(600)
+        #expect(world.control.effort == 0, "honest newcomers alone bring about nothing")
+
+        world.isAttacked = true
+        let rightEffort = strength * Double(least)
+        let rising = world.run(60)
+        #expect(Double(rising.highest) >= rightEffort)
+        #expect(Double(rising.highest) <= rightEffort * 3)
+
+        let lasting = world.run(1800)
+        #expect(lasting.paidAttacks <= 2 * 1800)
+        #expect(lasting.honestAdmitted >= lasting.honest * 9 / 10)
+        // The bucket, once it is full again, hides an effort that is too small for a while.
+        #expect(Double(lasting.lowest) >= rightEffort / 4 || strength == 2)
+        #expect(Double(lasting.highest) <= rightEffort * 3)
+        #expect(lasting.changes <= 1800 / 20)
+
+        world.isAttacked = false
+        world.run(600)
+        #expect(world.control.effort == 0)
+    }
+
+    @Test(arguments: [3, 30, 300] as [Double])
+    func `a flood that fills the queue prices itself out, and the queue drains`(strength: Double) {
+        var world = World(shares: .queue, rate: 1000, room: 10_000, honest: 100, strength: strength, now: start)
+        world.run(300)
+        #expect(world.control.effort == 0, "honest senders alone bring about nothing")
+
+        world.isAttacked = true
+        let rightEffort = strength * Double(least)
+        let rising = world.run(120)
+        #expect(Double(rising.highest) >= rightEffort)
+        #expect(Double(rising.highest) <= rightEffort * 3)
+
+        let lasting = world.run(1800)
+        #expect(lasting.paidAttacks <= 1000 * 1800)
+        #expect(lasting.honestAdmitted >= lasting.honest * 99 / 100)
+        #expect(Double(lasting.lowest) >= rightEffort / 4)
+        #expect(Double(lasting.highest) <= rightEffort * 3)
+        #expect(lasting.changes <= 1800 / 20)
+
+        world.isAttacked = false
+        world.run(600)
+        #expect(world.control.effort == 0)
+    }
+}
+
+extension EffortControl {
+    /// A tick, which says truly whether the effort has changed.
+    @discardableResult fileprivate mutating func step(to now: MonotonicTime, queue: Double = 0) -> Bool {
+        let before = effort
+        let hasChanged = tick(queue: queue, now: now)
+        let after = effort
+        #expect(hasChanged == (after != before))
+        return hasChanged
+    }
+
+    fileprivate mutating func count(refused: Int, paid: UInt32) {
+        for _ in 0..<refused { count(isRefused: true, paid: paid) }
+    }
+
+    fileprivate mutating func count(admitted: Int, paid: UInt32) {
+        for _ in 0..<admitted { count(isRefused: false, paid: paid) }
+    }
+}
+
+/// An attacker and honest senders share what there is, a second at a time, and the control prices it.
+private struct World {
+    enum Shared { case budget, queue }
+
+    /// What came of a time.
+    struct Course {
+        var lowest = UInt32.max
+        var highest: UInt32 = 0
+        var changes = 0
+        /// Submissions of the attacker's that met an effort.
+        var paidAttacks = 0
+        var (honest, honestAdmitted) = (0, 0)
+    }
+
+    var control: EffortControl
+    var isAttacked = false
+    private let shares: Shared
+    /// What is served in a second, and the burst of the budget or the length of the queue.
+    private let (rate, room): (Double, Double)
+    /// Submissions of honest senders in a second, on average.
+    private let honest: Double
+    /// What the attacker can compute in a second, and send in a second.
+    private let (hashes, line): (Double, Double)
+    private var left: Double
+    private var owed = 0.0
+    private var now: MonotonicTime
+    private var random = SplitMix64(seed: 4)
+
+    init(shares: Shared, rate: Double, room: Double, honest: Double, strength: Double, now: MonotonicTime) {
+        let settings = EffortControl.Settings()
+        (self.shares, self.rate, self.room, self.honest, self.now) = (shares, rate, room, honest, now)
+        (hashes, line) = (strength * rate * Double(settings.least), 20_000)
+        left = room
+        control = EffortControl(settings, now: now)
+    }
+
+    @discardableResult mutating func run(_ seconds: Int) -> Course {
+        var course = Course()
+        for _ in 0..<seconds {
+            let effort = control.effort
+            owed += isAttacked ? min(line, effort == 0 ? .infinity : hashes / Double(effort)) : 0
+            let attacks = Int(owed)
+            owed -= Double(attacks)
+            let honest = Int(self.honest * (0.5 + random.unit()) + random.unit())
+            course.paidAttacks += effort > 0 ? attacks : 0
+            course.honest += honest
+
+            left = min(room, left + rate)
+            for sender in (0..<attacks + honest).shuffled(using: &random) {
+                let isRefused = left < 1
+                left -= isRefused ? 0 : 1
+                control.count(isRefused: isRefused, paid: effort)
+                course.honestAdmitted += sender >= attacks && !isRefused ? 1 : 0
+            }
+            now = now + .seconds(1)
+            if control.step(to: now, queue: shares == .queue ? 1 - left / room : 0) { course.changes += 1 }
+            course.lowest = min(course.lowest, control.effort)
+            course.highest = max(course.highest, control.effort)
+        }
+        return course
+    }
+}

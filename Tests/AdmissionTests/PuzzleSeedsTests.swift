@@ -1,0 +1,141 @@
+import Admission
+import Cryptography
+import EventLoop
+import TNP
+import Testing
+
+@Suite struct PuzzleSeedsTests {
+    private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
+    private let digest = BLAKE2b.hash256("an envelope".utf8)
+    private let other = BLAKE2b.hash256("another envelope".utf8)
+
+    private func seed(_ number: UInt8) -> [UInt8] { Array(repeating: number, count: Puzzle.seedLength) }
+
+    private func proof(
+        _ seeds: PuzzleSeeds, effort: UInt32 = 16, for digest: Digest256? = nil, from nonce: UInt64 = 0
+    ) throws -> Proof {
+        try #require(
+            seeds.puzzle(effort: effort, at: start).solve(for: digest ?? self.digest, from: nonce, tries: 1 << 24))
+    }
+
+    // MARK: Judging
+
+    @Test func `a proof for the present seed is worth its effort`() throws {
+        let seeds = PuzzleSeeds(seed: seed(1), now: start)
+        for effort in [1, 16, 300] as [UInt32] {
+            let judgement = try seeds.judge(proof(seeds, effort: effort), for: digest, effort: effort, now: start)
+            #expect(judgement == .valid(effort))
+        }
+    }
+
+    @Test func `more work than asked is worth all of it`() throws {
+        let seeds = PuzzleSeeds(seed: seed(1), now: start)
+        #expect(try seeds.judge(proof(seeds, effort: 300), for: digest, effort: 16, now: start) == .valid(300))
+    }
+
+    @Test func `where work is asked, no proof is missing and a smaller one too small`() throws {
+        let seeds = PuzzleSeeds(seed: seed(1), now: start)
+        #expect(seeds.judge(nil, for: digest, effort: 16, now: start) == .missing)
+        #expect(try seeds.judge(proof(seeds, effort: 16), for: digest, effort: 17, now: start) == .tooSmall)
+        let nothing = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
+        #expect(seeds.judge(nothing, for: digest, effort: 1, now: start) == .tooSmall)
+    }
+
+    @Test func `where nothing is asked, only a proof that holds counts`() throws {
+        let seeds = PuzzleSeeds(seed: seed(1), now: start)
+        #expect(seeds.judge(nil, for: digest, effort: 0, now: start) == .notAsked)
+        #expect(try seeds.judge(proof(seeds), for: digest, effort: 0, now: start) == .valid(16))
+        #expect(try seeds.judge(proof(seeds, effort: 4096), for: other, effort: 0, now: start) == .notAsked)
+        let nothing = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
+        #expect(seeds.judge(nothing, for: digest, effort: 0, now: start) == .notAsked)
+    }
+
+    @Test func `a proof serves one envelope only`() throws {
+        let seeds = PuzzleSeeds(seed: seed(1), now: start)
+        #expect(try seeds.judge(proof(seeds, effort: 4096), for: other, effort: 16, now: start) == .wrong)
+    }
+
+    @Test func `a proof of which anything is changed is wrong`() throws {
+        let seeds = PuzzleSeeds(seed: seed(1), now: start)
+        let good = try proof(seeds, effort: 4096)
+        var changed = [good, good, good, good]
+        changed[0].nonce &+= 1
+        changed[1].effort += 1
+        changed[2].effort = .max
+        changed[3].seedPrefix[3] ^= 1
+        for proof in changed { #expect(seeds.judge(proof, for: digest, effort: 16, now: start) == .wrong) }
+    }
+
+    // MARK: Seeds
+
+    @Test func `the seed before counts for one lifetime, and not a nanosecond longer`() throws {
+        var seeds = PuzzleSeeds(seed: seed(1), now: start)
+        let old = try proof(seeds)
+        let change = seeds.changesAt
+        seeds.rotate(to: seed(2), now: change)
+        let end = change + PuzzleSeeds.lifetime
+        let last = MonotonicTime(nanoseconds: end.nanoseconds - 1)
+        #expect(seeds.judge(old, for: digest, effort: 16, now: change) == .valid(16))
+        #expect(seeds.judge(old, for: digest, effort: 16, now: last) == .valid(16))
+        #expect(seeds.judge(old, for: digest, effort: 16, now: end) == .wrong)
+        #expect(try seeds.judge(proof(seeds), for: digest, effort: 16, now: end) == .valid(16))
+    }
+
+    @Test func `a seed is forgotten at the second change`() throws {
+        var seeds = PuzzleSeeds(seed: seed(1), now: start)
+        let old = try proof(seeds)
+        seeds.rotate(to: seed(2), now: start)
+        #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .valid(16))
+        seeds.rotate(to: seed(3), now: start)
+        #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .wrong)
+    }
+
+    @Test func `two seeds that begin alike both count`() throws {
+        var twin = seed(1)
+        twin[15] = 2
+        var seeds = PuzzleSeeds(seed: seed(1), now: start)
+        let old = try proof(seeds)
+        seeds.rotate(to: twin, now: start)
+        #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .valid(16))
+        #expect(try seeds.judge(proof(seeds), for: digest, effort: 16, now: start) == .valid(16))
+    }
+
+    @Test func `the present seed and the effort are announced`() {
+        var seeds = PuzzleSeeds(seed: seed(1), now: start)
+        #expect(seeds.puzzle(effort: 7, at: start) == Puzzle(seed: seed(1), effort: 7, lifetime: 7200))
+        #expect(seeds.puzzle(effort: 7, at: start + .milliseconds(900)).lifetime == 7199)
+        #expect(seeds.puzzle(effort: 0, at: seeds.changesAt) == Puzzle(seed: seed(1), effort: 0, lifetime: 3600))
+        seeds.rotate(to: seed(2), now: seeds.changesAt)
+        #expect(seeds.changesAt == start + PuzzleSeeds.lifetime * 2)
+        let announced = seeds.puzzle(effort: 9, at: start + PuzzleSeeds.lifetime)
+        #expect(announced == Puzzle(seed: seed(2), effort: 9, lifetime: 7200))
+    }
+
+    @Test(arguments: [-3000, -1, 0, 1, 5000])
+    func `a seed is accepted for as long as was announced, though the change comes early or late`(delay: Int) throws {
+        var seeds = PuzzleSeeds(seed: seed(1), now: start)
+        let proof = try proof(seeds)
+        let change = start + .seconds(3600 + delay)
+        let times = [0, 600, 599.5, 3599.9, 3600, 8000].map { start + .seconds($0) } + [change]
+        let ends = times.filter { $0 <= change }
+            .map { $0 + .seconds(Int(seeds.puzzle(effort: 16, at: $0).lifetime)) }
+        seeds.rotate(to: seed(2), now: change)
+        for end in ends {
+            let last = MonotonicTime(nanoseconds: end.nanoseconds - 1)
+            #expect(seeds.judge(proof, for: digest, effort: 16, now: last) == .valid(16))
+        }
+        // Nor much longer than that.
+        let end = try #require(ends.max())
+        #expect(seeds.judge(proof, for: digest, effort: 16, now: end + .seconds(1)) == .wrong)
+    }
+
+    @Test func `a clock that goes back announces no more than two lifetimes, and takes no seed away`() throws {
+        var seeds = PuzzleSeeds(seed: seed(1), now: start)
+        let old = try proof(seeds)
+        seeds.rotate(to: seed(2), now: start)
+        let past = MonotonicTime(nanoseconds: 0)
+        #expect(seeds.puzzle(effort: 16, at: past).lifetime == 7200)
+        #expect(seeds.judge(old, for: digest, effort: 16, now: past) == .valid(16))
+        #expect(try seeds.judge(proof(seeds), for: digest, effort: 16, now: past) == .valid(16))
+    }
+}

@@ -1,0 +1,606 @@
+import Admission
+import Cryptography
+import Foundation
+import GRDB
+import Glibc
+import Testing
+
+@Suite struct StandingStoreTests {
+    private let place: Place
+
+    init() throws { place = try Place() }
+
+    // MARK: Saving and loading
+
+    @Test func `what was saved is there after the store was closed, with all 64 bits`() async throws {
+        let rows = [
+            StandingRow(token: 0, standing: 0, since: 0, day: 0, sender: 0),
+            StandingRow(token: .max, standing: .max, since: .max, day: .max, sender: .max),
+            StandingRow(token: 1 << 63, standing: 2, since: 1 << 63, day: 1 << 15, sender: 1 << 63),
+            StandingRow(token: (1 << 63) - 1, standing: 1, since: 1_700_000_000_000, day: 19_675, sender: 7),
+        ]
+        var store = try place.open()
+        #expect(try store.rows().isEmpty)
+        try await store.save(rows, forgetting: [])
+        #expect(try same(store.rows(), rows))
+        await store.close()
+
+        store = try place.open()
+        #expect(try same(store.rows(), rows))
+        await store.close()
+    }
+
+    @Test func `the key is the same after the store was closed`() async throws {
+        var store = try place.open()
+        let key = bytes(of: store.key)
+        #expect(key.count == KeyFile.length && Set(key).count > 1)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: place.keyFile)) == Data(key))
+        await store.close()
+        store = try place.open()
+        #expect(bytes(of: store.key) == key)
+        await store.close()
+    }
+
+    @Test func `those used last come first`() async throws {
+        var generator = SplitMix64(seed: 1)
+        let rows = (0..<1000).map { _ in makeRow(day: UInt16(truncatingIfNeeded: generator.next()), &generator) }
+        let store = try place.open()
+        try await store.save(rows, forgetting: [])
+        let loaded = try store.rows()
+        #expect(same(loaded, rows))
+        #expect(zip(loaded, loaded.dropFirst()).allSatisfy { $0.day >= $1.day })
+        await store.close()
+    }
+
+    @Test func `a row takes the place of the one that its token has, also on another day`() async throws {
+        let store = try place.open()
+        var row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        let other = StandingRow(token: 2, standing: 1, since: 2, day: 4, sender: 4)
+        try await store.save([row, other], forgetting: [])
+        row.standing = 2
+        row.since = 5
+        row.sender = 0
+        try await store.save([row], forgetting: [])
+        #expect(try store.rows() == [other, row])
+        row.day = 6
+        try await store.save([row], forgetting: [])
+        #expect(try store.rows() == [row, other])
+        await store.close()
+    }
+
+    @Test func `what is forgotten is gone, and forgetting what is not there does no harm`() async throws {
+        var generator = SplitMix64(seed: 2)
+        let rows = (0..<10).map { makeRow(day: UInt16($0), &generator) }
+        let store = try place.open()
+        try await store.save(rows, forgetting: [])
+        try await store.save([], forgetting: rows.prefix(4).map(\.token) + [0xDEAD])
+        #expect(try same(store.rows(), Array(rows.dropFirst(4))))
+        try await store.save([], forgetting: rows.map(\.token))
+        #expect(try store.rows().isEmpty)
+        await store.close()
+    }
+
+    @Test func `what is forgotten and saved at once stays`() async throws {
+        let store = try place.open()
+        let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        for _ in 0..<2 {
+            try await store.save([row], forgetting: [row.token])
+            #expect(try store.rows() == [row])
+        }
+        await store.close()
+    }
+
+    @Test func `after any sequence of saves there is what a dictionary would have`() async throws {
+        var generator = SplitMix64(seed: 3)
+        var expected: [UInt64: StandingRow] = [:]
+        var store = try place.open()
+        for round in 0..<60 {
+            // Few tokens, so that most are there already.
+            var changed: [UInt64: StandingRow] = [:]
+            for _ in 0..<generator.below(40) {
+                var row = makeRow(day: UInt16(generator.below(5)), &generator)
+                row.token = UInt64(generator.below(100)) &* 0x9E37_79B9_7F4A_7C15
+                changed[row.token] = row
+            }
+            let gone = (0..<generator.below(20)).map { _ in UInt64(generator.below(100)) &* 0x9E37_79B9_7F4A_7C15 }
+            for token in gone { expected[token] = nil }
+            expected.merge(changed) { _, new in new }
+            try await store.save(Array(changed.values), forgetting: gone)
+            if round.isMultiple(of: 10) {
+                await store.close()
+                store = try place.open()
+            }
+            #expect(try same(store.rows(), Array(expected.values)))
+        }
+        await store.close()
+    }
+
+    @Test func `saves are done in the order in which they were asked for`() async throws {
+        let store = try place.open()
+        await withTaskGroup(of: Void.self) { group in
+            for token in 0..<20 as Range<UInt64> {
+                group.addTask {
+                    for since in 0..<20 as Range<UInt64> {
+                        let row = StandingRow(token: token, standing: 1, since: since, day: 1, sender: 0)
+                        try? await store.save([row], forgetting: [])
+                    }
+                }
+            }
+        }
+        let rows = try store.rows()
+        #expect(rows.count == 20 && rows.allSatisfy { $0.since == 19 })
+        await store.close()
+    }
+
+    @Test func `a closed store answers with an error and is closed once`() async throws {
+        let store = try place.open()
+        let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        try await store.save([row], forgetting: [])
+        await store.close()
+        await store.close()
+        let closed = StandingStoreError.closed(file: place.path)
+        await #expect(throws: closed) { try await store.save([row], forgetting: []) }
+        await #expect(throws: closed) { try await store.save([], forgetting: []) }
+        #expect(throws: closed) { try store.load { _ in } }
+    }
+
+    @Test func `closing waits for what was asked for before`() async throws {
+        var generator = SplitMix64(seed: 4)
+        let rows = (0..<5000).map { _ in makeRow(day: 1, &generator) }
+        var store = try place.open()
+        let saving = store
+        // Runs here until it waits, so that closing comes second.
+        let saved = Task.immediate { try await saving.save(rows, forgetting: []) }
+        await store.close()
+        try await saved.value
+        store = try place.open()
+        #expect(try same(store.rows(), rows))
+        await store.close()
+    }
+
+    @Test func `saving and loading while the store is closed gives answers or errors`() async throws {
+        let store = try place.open()
+        let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        await withTaskGroup(of: StandingStoreError?.self) { group in
+            for number in 0..<200 {
+                group.addTask {
+                    do throws(StandingStoreError) {
+                        switch number % 10 {
+                        case 0: if number >= 100 { await store.close() }
+                        case 1: try store.load { _ in }
+                        default: try await store.save([row], forgetting: [])
+                        }
+                        return nil
+                    } catch {
+                        return error
+                    }
+                }
+            }
+            for await error in group { #expect(error == nil || error == .closed(file: place.path)) }
+        }
+        let reopened = try place.open()
+        #expect(try reopened.rows() == [row])
+        await reopened.close()
+    }
+
+    @Test func `after a crash everything is there that was saved`() async throws {
+        var generator = SplitMix64(seed: 5)
+        let rows = (0..<500).map { _ in makeRow(day: 1, &generator) }
+        let store = try place.open()
+        try await store.save(rows, forgetting: [])
+        try await store.save([], forgetting: [rows[0].token])
+        // What a disk holds at this moment, but for SQLite's shared memory and the lock.
+        let copy = try Place()
+        defer { withExtendedLifetime(copy) {} }
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: place.path + suffix, toPath: copy.path + suffix)
+        }
+        try FileManager.default.copyItem(atPath: place.keyFile, toPath: copy.keyFile)
+        let recovered = try copy.open()
+        #expect(try same(recovered.rows(), Array(rows.dropFirst())))
+        await recovered.close()
+        await store.close()
+    }
+
+    // MARK: What the disk shows
+
+    @Test func `neither tokens nor the key can be read on the disk, open or closed`() async throws {
+        let token = Hex.encode(BLAKE2b.hash256("a device token".utf8).prefix(32))
+        let store = try place.open()
+        let digest = BLAKE2b.hash256(token.utf8)
+        let hash = store.key.keyedHash(of: digest, count: 16).prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        try await store.save(
+            [StandingRow(token: hash, standing: 1, since: 1_700_000_000_000, day: 19_675, sender: 0)], forgetting: [])
+        let secrets = [
+            Array(token.utf8), Hex.decode(token) ?? [], digest.prefix(8), bytes(of: store.key),
+            // From either of these the hash of any token could be made.
+            bytes(of: store.key.derivedKey(for: "tocsin-standing-check")),
+        ]
+        func expectUnreadable() throws {
+            for file in try place.files() where file != place.keyFile {
+                let data = try Data(contentsOf: URL(fileURLWithPath: file))
+                for secret in secrets { #expect(!secret.isEmpty && data.range(of: Data(secret)) == nil) }
+            }
+        }
+        try expectUnreadable()
+        await store.close()
+        try expectUnreadable()
+        // It was looked for in the right place: the hash is there.
+        let data = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        #expect(data.range(of: withUnsafeBytes(of: hash.bigEndian) { Data($0) }) != nil)
+    }
+
+    @Test func `what is forgotten is overwritten on the disk`() async throws {
+        let store = try place.open()
+        let row = StandingRow(
+            token: 0x1122_3344_5566_7788, standing: 1, since: 2, day: 3, sender: 0x99AA_BBCC_DDEE_FF11)
+        let other = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        try await store.save([row, other], forgetting: [])
+        try await store.save([], forgetting: [row.token])
+        await store.close()
+        let data = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        for hash in [row.token, row.sender] {
+            #expect(data.range(of: withUnsafeBytes(of: hash.bigEndian) { Data($0) }) == nil)
+        }
+    }
+
+    @Test func `all files are for their owner only whatever the umask, also where they were not`() async throws {
+        var store = try withUmask(0) { try place.open() }
+        try await store.save([StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)], forgetting: [])
+        #expect(try place.files().count == 5)
+        #expect(try place.permissions() == [0o600])
+        await store.close()
+        #expect(chmod(place.path, 0o644) == 0)
+        store = try withUmask(0) { try place.open() }
+        try await store.save([StandingRow(token: 1, standing: 1, since: 2, day: 4, sender: 4)], forgetting: [])
+        #expect(try place.permissions() == [0o600])
+        await store.close()
+    }
+
+    @Test func `a row prints as redacted`() {
+        let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        #expect("\(row)" == "<redacted>" && String(reflecting: row) == "<redacted>")
+    }
+
+    // MARK: Files that are refused
+
+    @Test func `a store in use is refused`() async throws {
+        let store = try place.open()
+        #expect(place.refusal() == .inUse(file: place.path))
+        await store.close()
+        #expect(place.refusal() == nil)
+    }
+
+    @Test func `an empty file is a new store`() async throws {
+        try Data().write(to: URL(fileURLWithPath: place.path))
+        let store = try place.open()
+        #expect(try store.rows().isEmpty)
+        await store.close()
+    }
+
+    @Test func `a key that was made before is used for a new store`() async throws {
+        let key = SecureRandom.bytes(KeyFile.length)
+        try place.writeKey(key)
+        let store = try place.open()
+        #expect(bytes(of: store.key) == key)
+        await store.close()
+    }
+
+    @Test func `a store without its key is refused, and no other key is made`() async throws {
+        try await place.fill(1)
+        try FileManager.default.removeItem(atPath: place.keyFile)
+        #expect(place.refusal() == .keyMissing(file: place.keyFile, store: place.path))
+        #expect(!FileManager.default.fileExists(atPath: place.keyFile))
+    }
+
+    @Test func `a store that was moved away is made anew, with the key that there is`() async throws {
+        try await place.fill(3)
+        let key = try Data(contentsOf: URL(fileURLWithPath: place.keyFile))
+        try FileManager.default.moveItem(atPath: place.path, toPath: place.path + ".old")
+        let store = try place.open()
+        #expect(try store.rows().isEmpty)
+        #expect(Data(bytes(of: store.key)) == key)
+        await store.close()
+    }
+
+    @Test func `the key of another store is refused`() async throws {
+        try await place.fill(1)
+        try FileManager.default.removeItem(atPath: place.keyFile)
+        try place.writeKey(SecureRandom.bytes(KeyFile.length))
+        #expect(place.refusal() == .wrongKey(file: place.keyFile, store: place.path))
+    }
+
+    @Test(arguments: [0, 31, 33, 64])
+    func `a key of another length is refused`(_ length: Int) throws {
+        try place.writeKey(SecureRandom.bytes(length))
+        #expect(place.refusal() == .keyLength(file: place.keyFile, bytes: length))
+    }
+
+    @Test(arguments: [0o640, 0o604, 0o644] as [mode_t])
+    func `a key that others may read is refused, with the command that helps`(_ permissions: mode_t) async throws {
+        try await place.fill(1)
+        #expect(chmod(place.keyFile, permissions) == 0)
+        let refusal = try #require(place.refusal())
+        #expect(refusal == .keyReadableByOthers(file: place.keyFile))
+        #expect(refusal.description.contains("chmod 600 \(place.keyFile)"))
+    }
+
+    @Test func `a key that is not a file is refused at once`() throws {
+        #expect(mkfifo(place.keyFile, 0o600) == 0)
+        #expect(place.refusal() == .unusable(file: place.keyFile, reason: "it is not a file"))
+    }
+
+    @Test func `a file that was torn is refused, wherever it was`() async throws {
+        try await place.fill(2000)
+        let whole = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        let pages = whole.count / 4096
+        try #require(pages > 10)
+        let damages: [(inout Data) -> Void] = [
+            { $0.overwrite(0, 4096) },
+            { $0.overwrite(100, 3996) },
+            { $0.overwrite(pages / 2 * 4096, 4096) },
+            { $0 = $0.prefix(pages / 2 * 4096) },
+            { $0 = $0.prefix(100) },
+            { $0 = Data(SecureRandom.bytes(50_000)) },
+        ]
+        for damage in damages {
+            var torn = whole
+            damage(&torn)
+            try torn.write(to: URL(fileURLWithPath: place.path))
+            #expect(place.refusal() == .damaged(file: place.path))
+        }
+        try whole.write(to: URL(fileURLWithPath: place.path))
+        #expect(place.refusal() == nil)
+    }
+
+    @Test(arguments: ["standing = 256", "standing = -1", "day = 65536", "day = -1"])
+    func `a row whose numbers are out of range is damage`(_ change: String) async throws {
+        try await place.fill(2)
+        try await place.change("PRAGMA ignore_check_constraints = ON; UPDATE standing SET \(change)")
+        #expect(place.refusal() == .damaged(file: place.path))
+    }
+
+    @Test func `a store that has lost the mark of its key is damaged`() async throws {
+        try await place.fill(2)
+        try await place.change("DELETE FROM meta")
+        #expect(place.refusal() == .damaged(file: place.path))
+    }
+
+    @Test func `a text file is refused, also where there is no key`() throws {
+        try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: place.path))
+        #expect(place.refusal() == .damaged(file: place.path))
+        #expect(!FileManager.default.fileExists(atPath: place.keyFile))
+    }
+
+    @Test(
+        arguments: [
+            "PRAGMA application_id = 252006674", "CREATE TABLE bookmark (url TEXT)",
+            // The spool's.
+            "PRAGMA application_id = 0x546F6373; CREATE TABLE envelope (id INTEGER)",
+        ])
+    func `a database of another program, or the spool's, is refused and left as it is`(_ sql: String) async throws {
+        try await place.change(sql)
+        let before = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        #expect(place.refusal() == .foreign(file: place.path))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: place.path)) == before)
+    }
+
+    @Test func `a store of a newer version is refused`() async throws {
+        try await place.fill(1)
+        try await place.change("INSERT INTO grdb_migrations (identifier) VALUES ('1000')")
+        #expect(place.refusal() == .newer(file: place.path))
+    }
+
+    @Test func `a directory that is not there is named`() throws {
+        #expect(throws: StandingStoreError.unusable(file: "/nowhere/s.lock", reason: "No such file or directory")) {
+            try StandingStore.open(at: "/nowhere/s", keyFile: place.keyFile)
+        }
+    }
+
+    @Test func `every refusal says what, where and what to do, and what that costs`() {
+        let costly: [StandingStoreError] = [
+            .keyMissing(file: "/k", store: "/f"), .keyLength(file: "/f", bytes: 3),
+            .wrongKey(file: "/k", store: "/f"), .damaged(file: "/f"), .newer(file: "/f"),
+        ]
+        let cheap: [StandingStoreError] = [
+            .inUse(file: "/f"), .keyReadableByOthers(file: "/f"), .foreign(file: "/f"), .diskFull(file: "/f"),
+            .closed(file: "/f"), .unusable(file: "/f", reason: "r"),
+        ]
+        for error in costly + cheap {
+            #expect(error.description.contains("/f") && error.description.contains(";"))
+        }
+        for error in costly { #expect(error.description.contains("away: device tokens then have to prove themselves")) }
+    }
+
+    // MARK: A full disk
+
+    @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
+    func `a disk that is full costs nothing but the save, which works again when there is room`() async throws {
+        var generator = SplitMix64(seed: 6)
+        let disk = try SmallDisk(kilobytes: 2048)
+        let there = try Place(in: disk.path)
+        defer { withExtendedLifetime((disk, there)) {} }
+        var store = try there.open()
+        try disk.occupy(kilobytes: 1024)
+        var saved: [StandingRow] = []
+        var left: [StandingRow] = []
+        while left.isEmpty, saved.count < 100_000 {
+            let rows = (0..<500).map { _ in makeRow(day: 1, &generator) }
+            do {
+                try await store.save(rows, forgetting: [])
+                saved += rows
+            } catch {
+                #expect(error == .diskFull(file: there.path))
+                left = rows
+            }
+        }
+        #expect(!left.isEmpty)
+        // Nothing of the save that failed, and all of the others.
+        #expect(try same(store.rows(), saved))
+        try disk.free()
+        try await store.save(left, forgetting: [saved[0].token])
+        await store.close()
+
+        store = try there.open()
+        #expect(try same(store.rows(), saved.dropFirst() + left))
+        await store.close()
+    }
+
+    @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
+    func `where it is the log that has filled the disk, the next save finds room`() async throws {
+        var generator = SplitMix64(seed: 8)
+        let disk = try SmallDisk(kilobytes: 2048)
+        let there = try Place(in: disk.path)
+        defer { withExtendedLifetime((disk, there)) {} }
+        var rows = (0..<1000).map { _ in makeRow(day: 1, &generator) }
+        var store = try there.open()
+        try await store.save(rows, forgetting: [])
+        await store.close()
+        store = try there.open()
+        try disk.occupy(kilobytes: 1536)
+        var failures = 0
+        for round in 0..<100 as Range<UInt64> {
+            for index in rows.indices { rows[index].since = round }
+            do {
+                try await store.save(rows, forgetting: [])
+            } catch {
+                #expect(error == .diskFull(file: there.path))
+                failures += 1
+                try await store.save(rows, forgetting: [])
+            }
+        }
+        #expect(failures > 0)
+        #expect(try same(store.rows(), rows))
+        await store.close()
+    }
+}
+
+// MARK: Helpers
+
+private func makeRow(day: UInt16, _ generator: inout SplitMix64) -> StandingRow {
+    StandingRow(
+        token: generator.next(), standing: UInt8(truncatingIfNeeded: generator.next()), since: generator.next(),
+        day: day, sender: generator.next())
+}
+
+/// Whether these are the same rows, in whatever order.
+private func same(_ one: [StandingRow], _ other: [StandingRow]) -> Bool {
+    one.sorted { $0.token < $1.token } == other.sorted { $0.token < $1.token }
+}
+
+private func bytes(of secret: SecretBytes) -> [UInt8] {
+    secret.withBytes { span in (0..<span.byteCount).map { span.unsafeLoad(fromByteOffset: $0, as: UInt8.self) } }
+}
+
+private func withUmask<Value>(_ mask: mode_t, _ body: () throws -> Value) rethrows -> Value {
+    let before = umask(mask)
+    defer { umask(before) }
+    return try body()
+}
+
+extension StandingStore {
+    fileprivate func rows() throws -> [StandingRow] {
+        var rows: [StandingRow] = []
+        try load { rows.append($0) }
+        return rows
+    }
+}
+
+/// A directory for one store and its key, gone with the test.
+private final class Place: Sendable {
+    let directory: String
+    var path: String { directory + "/standing" }
+    var keyFile: String { directory + "/standing.key" }
+
+    init(in parent: String = NSTemporaryDirectory()) throws {
+        directory = "\(parent)/tocsin-standing-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+    func open() throws(StandingStoreError) -> StandingStore { try StandingStore.open(at: path, keyFile: keyFile) }
+
+    /// Why the store cannot be opened; nil where it can.
+    func refusal() -> StandingStoreError? {
+        do {
+            _ = try open()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Makes a store with so many rows.
+    func fill(_ count: Int) async throws {
+        var generator = SplitMix64(seed: 7)
+        let store = try open()
+        try await store.save((0..<count).map { makeRow(day: UInt16($0 % 50), &generator) }, forgetting: [])
+        await store.close()
+    }
+
+    /// Does to the closed file what another program could.
+    func change(_ sql: String) async throws {
+        let database = try DatabaseQueue(path: path)
+        try await database.writeWithoutTransaction { db in try db.execute(sql: sql) }
+        try database.close()
+    }
+
+    func writeKey(_ key: [UInt8]) throws {
+        try Data(key).write(to: URL(fileURLWithPath: keyFile))
+        #expect(chmod(keyFile, 0o600) == 0)
+    }
+
+    func files() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: directory).map { directory + "/" + $0 }
+    }
+
+    /// The permissions of all files, each once.
+    func permissions() throws -> Set<mode_t> {
+        var found: Set<mode_t> = []
+        for file in try files() {
+            var status = stat()
+            let result = stat(file, &status)
+            try #require(result == 0)
+            found.insert(status.st_mode & 0o777)
+        }
+        return found
+    }
+}
+
+/// A file system in memory that is full soon.
+private final class SmallDisk: Sendable {
+    let path: String
+
+    static let canBeMade: Bool = (try? SmallDisk(kilobytes: 64)) != nil
+
+    struct NotMounted: Error {}
+
+    init(kilobytes: Int) throws {
+        let path = "\(NSTemporaryDirectory())/tocsin-disk-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        guard mount("tmpfs", path, "tmpfs", 0, "size=\(kilobytes)k") == 0 else {
+            try? FileManager.default.removeItem(atPath: path)
+            throw NotMounted()
+        }
+        self.path = path
+    }
+
+    deinit {
+        umount(path)
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    func occupy(kilobytes: Int) throws {
+        try Data(count: kilobytes * 1024).write(to: URL(fileURLWithPath: path + "/ballast"))
+    }
+
+    func free() throws { try FileManager.default.removeItem(atPath: path + "/ballast") }
+}
+
+extension Data {
+    /// Overwrites `count` bytes from `start` on.
+    fileprivate mutating func overwrite(_ start: Int, _ count: Int) {
+        replaceSubrange(start..<start + count, with: [UInt8](repeating: 0xFF, count: count))
+    }
+}

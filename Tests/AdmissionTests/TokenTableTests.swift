@@ -1,0 +1,426 @@
+import Testing
+
+@testable import Admission
+
+@Suite struct TokenTableTests {
+    private let today: UInt16 = 20_000
+
+    private func makeRecord(
+        _ token: UInt64, _ standing: TokenRecord.Standing = .unknown, sender: UInt64 = 0, day: UInt16 = 20_000
+    ) -> TokenRecord {
+        var record = TokenRecord(token: token)
+        record.standing = standing
+        record.sender = sender
+        record.day = day
+        return record
+    }
+
+    /// A record with random contents.
+    private func randomRecord(_ token: UInt64, _ generator: inout SplitMix64) -> TokenRecord {
+        var record = makeRecord(
+            token, TokenRecord.Standing(rawValue: UInt8(generator.below(3))) ?? .unknown,
+            sender: generator.below(4) == 0 ? generator.next() : 0, day: today - UInt16(generator.below(100)))
+        record.since = generator.next() >> 16
+        record.allowance = Allowance(fullAt: generator.next())
+        return record
+    }
+
+    // MARK: Records
+
+    @Test func `a record is 32 bytes`() {
+        #expect(MemoryLayout<TokenRecord>.size == 32)
+        #expect(MemoryLayout<TokenRecord>.stride == 32)
+    }
+
+    @Test func `of a new record nothing is known`() {
+        let record = TokenRecord(token: 7)
+        #expect(record.token == 7 && record.sender == 0 && record.standing == .unknown && record.since == 0)
+        #expect(!record.isUnsaved && !record.isWorthKeeping)
+        #expect(record.allowance == Allowance())
+    }
+
+    @Test func `a record's fields do not disturb each other`() {
+        var generator = SplitMix64(seed: 4)
+        var record = TokenRecord(token: 1)
+        var (since, day, standing, isUnsaved): (UInt64, UInt16, TokenRecord.Standing, Bool) = (
+            0, 18_262, .unknown, false
+        )
+        for _ in 0..<5000 {
+            switch generator.below(4) {
+            case 0:
+                since = [0, 1, 0xFFFF_FFFF_FFFF, generator.next() >> 16][generator.below(4)]
+                record.since = since
+            case 1:
+                day = [18_262, 18_263, 26_453, UInt16(18_262 + generator.below(8192))][generator.below(4)]
+                record.day = day
+            case 2:
+                standing = TokenRecord.Standing(rawValue: UInt8(generator.below(3))) ?? .unknown
+                record.standing = standing
+            default:
+                isUnsaved.toggle()
+                record.isUnsaved = isUnsaved
+            }
+            #expect(record.since == since && record.day == day)
+            #expect(record.standing == standing && record.isUnsaved == isUnsaved)
+            #expect(record.token == 1 && record.sender == 0)
+        }
+    }
+
+    @Test func `a day before 2020 counts as its first, one after 2042 as the last that can be written`() {
+        var record = makeRecord(1, .proven)
+        record.since = 5
+        for (day, written) in [(0, 18_262), (18_261, 18_262), (26_453, 26_453), (26_454, 26_453), (.max, 26_453)]
+            as [(UInt16, UInt16)]
+        {
+            record.day = day
+            #expect(record.day == written)
+            #expect(record.standing == .proven && record.since == 5)
+        }
+    }
+
+    @Test func `a moment too late to be written is the last`() {
+        var record = makeRecord(1, .dead)
+        record.since = .max
+        #expect(record.since == 0xFFFF_FFFF_FFFF)
+        #expect(record.standing == .dead && record.day == 20_000)
+    }
+
+    @Test func `a record used after 2042 is not old on the same day`() {
+        for day in [26_453, 26_454, 30_000, .max] as [UInt16] {
+            #expect(makeRecord(1, day: day).age(on: day) == 0)
+        }
+        #expect(makeRecord(1, day: 26_400).age(on: 30_000) == 53)
+    }
+
+    @Test func `age counts days, and is below nothing where the clock was set back`() {
+        #expect(makeRecord(1, day: 20_000).age(on: 20_000) == 0)
+        #expect(makeRecord(1, day: 20_000).age(on: 20_180) == 180)
+        #expect(makeRecord(1, day: 20_000).age(on: 19_999) <= 0)
+        #expect(makeRecord(1, day: 20_000).age(on: 0) <= 0)
+        #expect(makeRecord(1, day: 0).age(on: 0) <= 0)
+    }
+
+    @Test func `a bound one is worth more than a proven one, that more than a dead one, that more than an unknown one`()
+    {
+        let oldFirst = [
+            makeRecord(1, .unknown, day: 26_453), makeRecord(1, .dead, day: 18_262), makeRecord(1, .dead, day: 26_453),
+            makeRecord(1, .proven, day: 18_262), makeRecord(1, .proven, day: 20_000),
+            makeRecord(1, .unknown, sender: 1, day: 18_262), makeRecord(1, .proven, sender: 1, day: 18_263),
+        ]
+        for (less, more) in zip(oldFirst, oldFirst.dropFirst()) { #expect(less.worth < more.worth) }
+        #expect(oldFirst.map(\.isWorthKeeping) == [false, true, true, true, true, true, true])
+    }
+
+    // MARK: Against a dictionary
+
+    /// Where tokens come from: spread evenly, or as badly as can be.
+    enum Spread: CaseIterable {
+        case even, onePart, onePlace, end
+
+        func token(_ generator: inout SplitMix64) -> UInt64 {
+            switch self {
+            case .even: max(1, generator.next())
+            case .onePart: 5 << 61 | generator.next() >> 3
+            case .onePlace: 3 << 60 + UInt64(generator.below(3000))
+            case .end: UInt64.max - UInt64(generator.below(3000))
+            }
+        }
+    }
+
+    @Test(arguments: Spread.allCases, [3000, 100_000])
+    func `it does what a dictionary does, while there is room`(spread: Spread, capacity: Int) {
+        var generator = SplitMix64(seed: 5)
+        var table = TokenTable(capacity: capacity)
+        var model: [UInt64: TokenRecord] = [:]
+        let tokens = (0..<(spread == .onePlace || spread == .end ? 400 : 2500)).map { _ in spread.token(&generator) }
+        for _ in 0..<8000 {
+            let token = tokens[generator.below(tokens.count)]
+            switch generator.below(8) {
+            case 0...3:
+                let record = randomRecord(token, &generator)
+                let gone = table.insert(record)
+                #expect(gone == nil)
+                model[token] = record
+            case 4:
+                let since = UInt64(generator.below(1_000_000))
+                let isThere = table.update(token) { $0.since = since }
+                #expect(isThere == (model[token] != nil))
+                model[token]?.since = since
+            case 5, 6:
+                table.remove(token)
+                model[token] = nil
+            default: #expect(table[token] == model[token])
+            }
+            #expect(table.count == model.count)
+        }
+        for token in tokens { #expect(table[token] == model[token]) }
+        #expect(records(of: table).sorted { $0.token < $1.token } == model.values.sorted { $0.token < $1.token })
+    }
+
+    @Test(arguments: [1, 2, 3, 15, 16, 17, 500, 5000])
+    func `beyond its capacity it holds a dictionary's records but for those that it says have gone`(capacity: Int) {
+        var generator = SplitMix64(seed: UInt64(capacity))
+        var table = TokenTable(capacity: capacity)
+        var model: [UInt64: TokenRecord] = [:]
+        for _ in 0..<(2 * capacity + 1000) {
+            let record = randomRecord(max(1, generator.next()), &generator)
+            model[record.token] = record
+            if let gone = table.insert(record) {
+                #expect(model.removeValue(forKey: gone.token) == gone)
+            }
+            if generator.below(10) == 0 {
+                table.remove(record.token)
+                model[record.token] = nil
+            }
+            #expect(table.count == model.count)
+        }
+        #expect(model.count >= capacity * 8 / 10)
+        #expect(model.count { table[$0] == $1 } == model.count)
+        #expect(records(of: table).count == model.count)
+    }
+
+    @Test func `records survive growth`() {
+        var table = TokenTable(capacity: 16_384)
+        var lost = 0
+        for number in 1...16_384 as ClosedRange<UInt64> {
+            var record = makeRecord(number &* 0x9E37_79B9_7F4A_7C15, .proven)
+            record.since = number
+            if table.insert(record) != nil { lost += 1 }
+            // Those from before the last growth, and the last.
+            for old in [1, number / 2, number] where old > 0 && table[old &* 0x9E37_79B9_7F4A_7C15]?.since != old {
+                lost += 1
+            }
+        }
+        #expect(table.count == 16_384)
+        #expect(lost == 0)
+    }
+
+    @Test func `a search goes on at the first place after the last`() {
+        var table = TokenTable(capacity: 10)
+        // All of them have their home in the last place.
+        let tokens = (0..<10).map { UInt64.max - $0 }
+        for token in tokens { table.insert(makeRecord(token)) }
+        for token in tokens { #expect(table[token]?.token == token) }
+        #expect(table[UInt64.max - 10] == nil)
+        for gone in [3, 0, 9] {
+            table.remove(tokens[gone])
+            #expect(table[tokens[gone]] == nil)
+        }
+        for kept in [1, 2, 4, 5, 6, 7, 8] { #expect(table[tokens[kept]]?.token == tokens[kept]) }
+        // One whose home is the first place stands behind them, and comes forward.
+        table.insert(makeRecord(1))
+        for kept in [1, 2, 4, 5, 6, 7, 8] { table.remove(tokens[kept]) }
+        #expect(table[1]?.token == 1)
+        #expect(table.count == 1)
+    }
+
+    @Test func `what is not there is neither found nor changed nor removed`() {
+        var table = TokenTable(capacity: 100)
+        #expect(table[1] == nil)
+        let isThere = table.update(1) { $0.since = 1 }
+        #expect(!isThere)
+        table.remove(1)
+        #expect(table.count == 0)
+        table.insert(makeRecord(1))
+        table.remove(2)
+        table.remove(1)
+        table.remove(1)
+        #expect(table.count == 0)
+        #expect(table[1] == nil)
+    }
+
+    // MARK: When it is full
+
+    @Test func `what is worth least goes, be it the one that comes`() {
+        // So few that all are compared.
+        var generator = SplitMix64(seed: 6)
+        var table = TokenTable(capacity: 16)
+        var worths: [UInt64: UInt32] = [:]
+        for _ in 0..<2000 {
+            let record = randomRecord(max(1, generator.next()), &generator)
+            let least = worths.values.min() ?? 0
+            worths[record.token] = record.worth
+            guard let gone = table.insert(record) else { continue }
+            // Among equals the newcomer stays, however long ago it was used.
+            #expect(gone.worth == (least >> 16 > record.rank ? record.worth : least))
+            worths[gone.token] = nil
+        }
+        #expect(table.count == 16)
+        #expect(worths.values.allSatisfy { $0 >> 16 == 3 })
+    }
+
+    @Test func `a flood of unknown ones pushes nobody else out, where none was unknown before`() {
+        var table = TokenTable(capacity: 1000)
+        for token in 1...1000 as ClosedRange<UInt64> {
+            table.insert(makeRecord(token << 54, token % 2 == 0 ? .proven : .dead, sender: token % 3, day: 18_300))
+        }
+        var generator = SplitMix64(seed: 7)
+        var taken = 0
+        for _ in 0..<5000 {
+            let newcomer = makeRecord(max(1, generator.next()))
+            if table.insert(newcomer) != newcomer || table[newcomer.token] != nil { taken += 1 }
+        }
+        #expect(taken == 0)
+        #expect((1...1000).count { table[$0 << 54] != nil } == 1000)
+    }
+
+    @Test func `of unknown ones that flood the newest are there`() {
+        var table = TokenTable(capacity: 1000)
+        var generator = SplitMix64(seed: 8)
+        for _ in 0..<5000 {
+            let newcomer = makeRecord(max(1, generator.next()))
+            let gone = table.insert(newcomer)
+            #expect(gone?.token != newcomer.token)
+            #expect(table[newcomer.token] == newcomer)
+        }
+        #expect(table.count == 1000)
+    }
+
+    @Test func `proven and bound ones stay while half are unknown`() {
+        var generator = SplitMix64(seed: 9)
+        var table = TokenTable(capacity: 40_000)
+        for number in 0..<40_000 {
+            let token = max(1, generator.next())
+            table.insert(number % 2 == 0 ? makeRecord(token) : makeRecord(token, .proven, sender: token, day: 18_262))
+        }
+        var gone = 0
+        for _ in 0..<3000 {
+            guard let record = table.insert(makeRecord(max(1, generator.next()), .proven)) else { continue }
+            gone += 1
+            #expect(record.rank == 0)
+        }
+        #expect(gone > 1000)
+    }
+
+    @Test func `one that is there already is replaced, and nobody has to go for it`() {
+        var table = TokenTable(capacity: 3)
+        for token in [1, 2, 3] as [UInt64] { table.insert(makeRecord(token << 60, .proven)) }
+        for _ in 0..<10 { #expect(table.insert(makeRecord(2 << 60)) == nil) }
+        #expect(table.count == 3)
+        #expect(table[2 << 60]?.standing == .unknown)
+        #expect(table[1 << 60]?.standing == .proven && table[3 << 60]?.standing == .proven)
+    }
+
+    @Test(arguments: [0, 1, 2, 3, 7, 13, 100, 1000, 16_384, 16_385, 40_000])
+    func `it holds its capacity, and never takes more bytes than is said`(capacity: Int) {
+        let most = TokenTable.mostBytes(capacity: capacity)
+        // 32 bytes a place, 8 places for 7 records, a little more for chance and for the smallest of tables.
+        #expect(most <= 32 * (capacity * 8 / 7 * 33 / 32 + 10))
+        var generator = SplitMix64(seed: 10)
+        var table = TokenTable(capacity: capacity)
+        var early = 0
+        for number in 0..<(capacity + capacity / 8 + 20) {
+            let gone = table.insert(makeRecord(max(1, generator.next()), number % 2 == 0 ? .proven : .unknown))
+            if number < capacity, gone != nil { early += 1 }
+            if number % 1000 == 0 { #expect(bytes(of: table) <= most) }
+        }
+        #expect(early == 0)
+        #expect(bytes(of: table) <= most)
+        #expect(table.count >= capacity)
+        #expect(table.count <= max(1, capacity) * 33 / 32 + 4)
+        #expect(records(of: table).count == table.count)
+    }
+
+    @Test func `tokens that all fall into one part take no more than that part's share`() {
+        var generator = SplitMix64(seed: 11)
+        let capacity = 100_000
+        var table = TokenTable(capacity: capacity)
+        for _ in 0..<14_000 { table.insert(makeRecord(Spread.onePart.token(&generator), .proven)) }
+        #expect(table.count == 12_500 + 12_500 / 32)
+        #expect(bytes(of: table) <= TokenTable.mostBytes(capacity: capacity) / 8)
+    }
+
+    // MARK: Sweeping
+
+    @Test func `sweeping an empty table ends`() {
+        for capacity in [0, 1, 100_000] {
+            var table = TokenTable(capacity: capacity)
+            var seen = 0
+            table.sweep { _ in
+                seen += 1
+                return true
+            }
+            #expect(seen == 0)
+        }
+    }
+
+    @Test(arguments: [20, 3000, 20_000])
+    func `an hour of sweeping looks at each record, removes those that are over, and changes what is changed`(
+        count: Int
+    ) {
+        var generator = SplitMix64(seed: 12)
+        var table = TokenTable(capacity: 40_000)
+        var tokens: Set<UInt64> = []
+        while tokens.count < count { tokens.insert(max(1, generator.next())) }
+        for token in tokens { table.insert(makeRecord(token)) }
+        var visits: [UInt64: Int] = [:]
+        for _ in 0..<3600 where visits.count < count {
+            table.sweep { record in
+                visits[record.token, default: 0] += 1
+                record.since = 1
+                return record.token % 3 == 0
+            }
+        }
+        #expect(Set(visits.keys) == tokens)
+        #expect(tokens.count { table[$0]?.since == ($0 % 3 == 0 ? nil : 1) } == count)
+        // Nobody is looked at more often than others, but for the round that has begun.
+        #expect(visits.values.allSatisfy { $0 <= 2 } || count <= 64)
+        #expect(table.count == tokens.count { $0 % 3 != 0 })
+    }
+
+    @Test func `one sweep is a small piece of work`() {
+        var table = TokenTable(capacity: 40_000)
+        var generator = SplitMix64(seed: 13)
+        for _ in 0..<40_000 { table.insert(makeRecord(max(1, generator.next()))) }
+        for _ in 0..<10 {
+            var seen = 0
+            table.sweep { _ in
+                seen += 1
+                return true
+            }
+            #expect((1...64).contains(seen))
+        }
+    }
+
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func `sweeping, inserting and removing by turns lose nothing and find nothing twice`(seed: UInt64) {
+        var generator = SplitMix64(seed: seed)
+        var table = TokenTable(capacity: 2000)
+        var model: [UInt64: TokenRecord] = [:]
+        for round in 0..<600 {
+            for _ in 0..<3 {
+                let record = randomRecord(
+                    Spread.allCases[generator.below(4)].token(&generator), &generator)
+                if let gone = table.insert(record) { model[gone.token] = nil }
+                model[record.token] = record
+            }
+            if let token = model.keys.first, generator.below(2) == 0 {
+                table.remove(token)
+                model[token] = nil
+            }
+            let remainder = UInt64(round % 7)
+            table.sweep { record in
+                guard record.token % 7 == remainder else { return false }
+                #expect(model.removeValue(forKey: record.token) == record)
+                return true
+            }
+            #expect(table.count == model.count)
+        }
+        for (token, record) in model { #expect(table[token] == record) }
+        #expect(records(of: table).count == model.count)
+    }
+
+    // MARK: Insides
+
+    /// All places of a table, as they lie in memory.
+    private func places(of table: TokenTable) -> [TokenRecord] {
+        let parts = Mirror(reflecting: table).descendant("parts").map { Mirror(reflecting: $0) }
+        return (parts?.children).map { parts in
+            parts.flatMap { Mirror(reflecting: $0.value).descendant("places") as? [TokenRecord] ?? [] }
+        } ?? []
+    }
+
+    private func records(of table: TokenTable) -> [TokenRecord] { places(of: table).filter { $0.token != 0 } }
+
+    private func bytes(of table: TokenTable) -> Int { places(of: table).count * MemoryLayout<TokenRecord>.stride }
+}

@@ -79,6 +79,7 @@ format: swift
 bench: packages-test
 	$(SWIFT) build -c release --product tocsin
 	.build/release/tocsin bench
+	.build/release/tocsin bench admission
 
 soak: packages
 	$(SWIFT) build -c release --product tocsin

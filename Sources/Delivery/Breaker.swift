@@ -46,13 +46,21 @@ public struct Breaker: Sendable {
     /// Whether it waits to hear what came of a probe.
     private(set) var isProbing = false
 
+    /// What those are told who wait while it is open; nil: it lets somebody through.
+    func refusal(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
+        state == .open && now < opensUntil ? (reason, opensUntil - now) : nil
+    }
+
     /// An envelope wants to go out. After ``Admission/go`` and ``Admission/probe`` ``record(_:wish:wasProbe:now:random:)``
     /// follows.
     mutating func admit(_ now: MonotonicTime) -> Admission {
-        if state == .open, now >= opensUntil { state = .halfOpen }
+        if let refusal = refusal(now) { return .refused(refusal.reason, retryAfter: refusal.retryAfter) }
         switch state {
         case .closed: return .go
-        case .open: return .refused(reason, retryAfter: opensUntil - now)
+        case .open:
+            state = .halfOpen
+            isProbing = true
+            return .probe
         case .halfOpen:
             if isProbing { return .refused(reason, retryAfter: Self.probeTime) }
             isProbing = true

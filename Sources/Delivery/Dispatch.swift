@@ -308,6 +308,11 @@ public actor Dispatch {
             if parcel.expiry.hasPassed(at: now()) {
                 return Verdict(.rejected(.ttlRanOut), ruling: .notSent, answer: "expired")
             }
+            // Where it is the breaker that has opened, that is no want of room.
+            if let refusal = lane.breaker.refusal(.now) {
+                parcel.heldBy = lane
+                return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
+            }
             return .held(back: isDraining ? .shuttingDown : .nodeBusy, for: .seconds(1), "sent-away")
         }
         let start = MonotonicTime.now

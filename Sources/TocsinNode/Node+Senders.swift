@@ -44,11 +44,15 @@ extension Node {
     nonisolated func greeted(_ connection: IngressConnection) {
         assumeIsolated { node in
             node.halfOpen -= 1
-            // Those at the front have said HELLO or are gone: the list is no longer than the strangers are many.
-            while let first = node.strangers.first, node.connections[first]?.isGreeted != false {
-                node.strangers.removeFirst()
-            }
+            node.pruneStrangers()
         }
+    }
+
+    /// Takes those off the list that have said HELLO or are gone.
+    private func pruneStrangers() {
+        while let first = strangers.first, connections[first]?.isGreeted != false { strangers.removeFirst() }
+        // One who is silent at the front must not keep a crowd of the gone behind him.
+        if strangers.count > 2 * halfOpen + 64 { strangers.removeAll { connections[$0]?.isGreeted != false } }
     }
 
     nonisolated func ended(_ connection: IngressConnection) {
@@ -57,7 +61,10 @@ extension Node {
         )
         assumeIsolated { node in
             guard node.connections.removeValue(forKey: identifier) != nil else { return }
-            if !isGreeted { node.halfOpen -= 1 }
+            if !isGreeted {
+                node.halfOpen -= 1
+                node.pruneStrangers()
+            }
             if let circuit { node.admission.disconnected(circuit, at: .now) }
             if node.connections.isEmpty { node.wakeWaiting() }
         }
@@ -118,7 +125,7 @@ extension Node {
             if error.outcome?.reason == .connectionOverRate {
                 connection.rest(for: .milliseconds(Int64(error.outcome?.retryAfter ?? 0)))
             }
-            if error.goAway != nil { logAbuse() }
+            if error.goAway != nil { noteAbuse() }
         }
     }
 
@@ -133,7 +140,7 @@ extension Node {
         let goAway = admission.concluded(ticket, outcome, at: .now)
         connection?.finished(request, admission.showingAllowance(outcome, of: ticket, at: .now))
         guard let goAway else { return }
-        logAbuse()
+        noteAbuse()
         connection?.sendAway(goAway)
     }
 
@@ -142,13 +149,14 @@ extension Node {
         let goAway = assumeIsolated { node in
             var goAway: GoAway?
             for _ in 0..<faults { goAway = node.admission.charge(circuit, at: .now) ?? goAway }
-            if goAway != nil { node.logAbuse() }
+            if goAway != nil { node.noteAbuse() }
             return goAway
         }
         if let goAway { connection.sendAway(goAway) }
     }
 
-    private func logAbuse() {
+    private func noteAbuse() {
+        metrics.countAbuse()
         guard throttle.allows("abuse", at: .now) else { return }
         logger.info("a circuit has sent too much that is wrong, and is not listened to for a while")
     }
@@ -159,6 +167,11 @@ extension Node {
     func advanceAdmission() {
         let isChanged = admission.tick(queue: dispatch.load, at: .now) { SecureRandom.bytes(Puzzle.seedLength) }
         if isChanged { announcePuzzle() }
+        if admission.efforts.unproven != announcedToUnproven {
+            announcedToUnproven = admission.efforts.unproven
+            let puzzle = admission.puzzle(at: .now)
+            for connection in connections.values where connection.isAskedForMore { connection.announce(puzzle) }
+        }
         metrics.show(admission.efforts, known: admission.known, connections: connections.count)
         saveStanding()
     }
@@ -185,6 +198,7 @@ extension Node {
         admission = Admission(
             configuration.admission, hash: KeyedHash(key: store.key), seed: SecureRandom.bytes(Puzzle.seedLength),
             now: .now)
+        announced = admission.puzzle(at: .now).effort
         let now = Moment.now
         try store.load { admission.restore($0, on: now) }
         standing = store

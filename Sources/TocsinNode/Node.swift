@@ -33,7 +33,9 @@ public actor Node: IngressConnection.Host {
     var admission: Admission!
     var standing: StandingStore?
     var isSavingStanding = false
+    /// The effort that everybody was told, and the one that was asked for unproven device tokens at that time.
     var announced: UInt32 = 0
+    var announcedToUnproven: UInt32 = 0
     private var secondTimer: Timer?
     private var credentialTimer: Timer?
     private var pseudonyms = Pseudonyms()

@@ -68,7 +68,6 @@ struct NodeMetrics {
 
     /// Counts a submission that was not admitted.
     mutating func refused(_ refusal: Refusal) {
-        if refusal.goAway != nil { abuse.increment() }
         guard let reason = refusal.outcome?.reason.rawValue else { return }
         if let counter = refusals[reason] { return counter.increment() }
         let counter = Counter(
@@ -76,6 +75,9 @@ struct NodeMetrics {
         refusals[reason] = counter
         counter.increment()
     }
+
+    /// Counts a circuit that is not listened to for a while.
+    func countAbuse() { abuse.increment() }
 
     /// How admission stands.
     func show(

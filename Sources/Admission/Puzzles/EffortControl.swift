@@ -34,7 +34,7 @@ public struct EffortControl: Sendable {
         /// The effort that is never exceeded, at least ``least``.
         public let most: UInt32
 
-        /// The defaults are about 10 ms and 10 s of a desktop's time.
+        /// The defaults are about 7 ms and 7 s of a desktop's time, at 400 ns a hash.
         /// - Precondition: 1 ≤ `least` ≤ `most`.
         public init(mode: Mode = .adaptive, least: UInt32 = 1 << 14, most: UInt32 = 1 << 24) {
             precondition(1 <= least && least <= most)

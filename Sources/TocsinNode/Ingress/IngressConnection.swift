@@ -41,6 +41,8 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     /// Whom it comes from, once that is known.
     var circuit: CircuitID?
     private(set) var isGreeted = false
+    /// Whether it was told of another puzzle than everybody.
+    private(set) var isAskedForMore = false
 
     init(_ stream: ByteStream, rules: IngressSession.Rules, readTimeout: Duration, host: any Host) {
         self.stream = stream
@@ -146,9 +148,13 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         perform { session, effects in session.finished(request, outcome, now: .now, &effects) }
     }
 
-    func announce(_ puzzle: Puzzle) { perform { session, effects in session.announce(puzzle, &effects) } }
+    func announce(_ puzzle: Puzzle) {
+        isAskedForMore = false
+        perform { session, effects in session.announce(puzzle, &effects) }
+    }
 
     func refused(_ request: UInt32, _ refusal: Refusal) {
+        if refusal.puzzle != nil { isAskedForMore = true }
         perform { session, effects in session.refused(request, refusal, now: .now, &effects) }
     }
 

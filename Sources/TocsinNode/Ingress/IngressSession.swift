@@ -15,7 +15,7 @@ struct IngressSession {
         var idleTimeout: Duration
         /// For a frame that has begun.
         var frameTimeout: Duration
-        /// For frames that ask for nothing.
+        /// For frames that cost an answer and bring nothing.
         var control: Rate
         /// The first app is the default.
         var apps: [(name: String, format: EnvelopeFormat)]
@@ -31,7 +31,7 @@ struct IngressSession {
     struct Effects {
         /// Submissions to deliver, each with its app.
         var submissions: [(submission: Submission, app: (name: String, format: EnvelopeFormat))] = []
-        /// How many were refused because they break the rules.
+        /// How many frames broke the rules.
         var faults = 0
         /// Whether HELLO has come.
         var isGreeted = false
@@ -62,7 +62,7 @@ struct IngressSession {
     private var quietSince: MonotonicTime
     /// Since when a frame is on its way.
     private var frameSince: MonotonicTime?
-    /// What is left for frames that ask for nothing.
+    /// What is left for frames that bring nothing: PING, PONG, unknown ones, and submissions there is no place for.
     private var control = Allowance()
 
     init(rules: Rules, now: MonotonicTime) {
@@ -115,6 +115,7 @@ struct IngressSession {
             }
             if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
+            effects.faults += 1
             end(with: GoAway(error), &effects)
         }
     }
@@ -198,7 +199,7 @@ struct IngressSession {
             effects.isGreeted = true
             decoder.maximumLength = rules.maximumFrame
             effects.output.append(welcome())
-        case .submit(let fields): try submit(fields, &effects)
+        case .submit(let fields): try submit(fields, now, &effects)
         case .ping(let opaque):
             try countControl(now)
             effects.output.append(pong: opaque)
@@ -213,12 +214,14 @@ struct IngressSession {
 
     private mutating func countControl(_ now: MonotonicTime) throws(ProtocolError) {
         guard control.wait(rules.control, now: now) == .zero else {
-            throw ProtocolError(code: .abuse, text: "too many PINGs and frames that ask for nothing")
+            throw ProtocolError(code: .abuse, text: "too many PINGs, frames that are skipped and submissions above max_in_flight")
         }
         control.take(rules.control, now: now)
     }
 
-    private mutating func submit(_ fields: SubmissionFields, _ effects: inout Effects) throws(ProtocolError) {
+    private mutating func submit(
+        _ fields: SubmissionFields, _ now: MonotonicTime, _ effects: inout Effects
+    ) throws(ProtocolError) {
         let request = fields.request
         func answer(_ outcome: Outcome) {
             effects.output.append(SubmissionResult(request: request, outcome: outcome))
@@ -227,9 +230,11 @@ struct IngressSession {
             throw ProtocolError(code: .protocolError, text: "a request number that is still in flight")
         }
         guard phase == .greeted else {
+            try countControl(now)
             return answer(.retry(.shuttingDown, after: 1000, text: "GOAWAY has been said"))
         }
         guard inFlight.count < rules.maximumInFlight else {
+            try countControl(now)
             return answer(
                 .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight"))
         }

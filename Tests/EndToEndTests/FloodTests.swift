@@ -77,7 +77,7 @@ import Testing
     /// What a script sends in its first seconds, as the node would read it.
     private func envelopes(of circuit: HostileCircuit, seconds: Int) throws -> [Envelope] {
         var random = SystemRandomNumberGenerator()
-        var script = HostileScript(circuit, on: id, turn: 0)
+        var script = HostileScript(circuit, after: id.proxyLine, turn: 0)
         var (bytes, time) = ([UInt8](), Duration.zero)
         while time < .seconds(seconds), let stroke = script.next(using: &random) {
             bytes += stroke.bytes
@@ -140,7 +140,7 @@ import Testing
         var random = SystemRandomNumberGenerator()
         let circuit = HostileCircuit(kind: .badTokens, targets: [.invented(.android, using: &random)])
         let node = RefusingNode(code)
-        let attack = Attack(on: try await node.listen(), by: [circuit], ids: TorCircuits(after: 0))
+        let attack = Attack(by: .played(try await node.listen()), of: [circuit], ids: TorCircuits(after: 0))
         await attack.begin()
         for _ in 0..<100 where await node.lines.count < 2 { try await Task.sleep(for: .milliseconds(100)) }
         let figures = try #require(await attack.end()[.badTokens])

@@ -7,7 +7,7 @@ actor Attack {
     private nonisolated let loop = EventLoop(name: "hostile")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private let node: Endpoint
+    private let way: FloodWay
     private let circuits: [HostileCircuit]
     /// What each is called at present.
     private var names: [TorCircuit] = []
@@ -22,8 +22,8 @@ actor Attack {
     /// How soon it is noticed that a stream, or the attack, has ended.
     private static let attention = Duration.milliseconds(200)
 
-    init(on node: Endpoint, by circuits: [HostileCircuit], ids: TorCircuits) {
-        self.node = node
+    init(by way: FloodWay, of circuits: [HostileCircuit], ids: TorCircuits) {
+        self.way = way
         self.circuits = circuits
         self.ids = ids
     }
@@ -69,12 +69,12 @@ actor Attack {
     private func visit(_ index: Int, turn: Int) async -> Bool {
         let circuit = circuits[index]
         let name = names[index]
-        guard let stream = try? await loop.dial(node, timeout: .seconds(5)) else {
+        guard let stream = try? await way.dial(on: name, by: loop) else {
             figures[circuit.kind, default: HostileFigures()].notConnected += 1
             return false
         }
         let wire = HostileStream(stream, reads: circuit.kind != .neverReading)
-        var script = HostileScript(circuit, on: name, turn: turn)
+        var script = HostileScript(circuit, after: way.opening(of: name), turn: turn)
         while !isOver, !wire.isCut, let stroke = script.next(using: &random) {
             wire.send(stroke)
             await rest(stroke.pause) { wire.isCut }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import EventLoop
+import Simulator
 
 struct BenchFlood: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,6 +17,7 @@ struct BenchFlood: AsyncParsableCommand {
             EXAMPLES
               tocsin bench flood
               tocsin bench flood --seconds 60 --hostile 400 --check --max-megabytes 400
+              tocsin bench flood --tor --honest 5 --hostile 30
             """)
 
     @Option(help: "Seconds of each part, 1 to 600.")
@@ -26,6 +28,9 @@ struct BenchFlood: AsyncParsableCommand {
 
     @Option(help: "Honest senders, 1 to 200.")
     var honest = 20
+
+    @Flag(help: "Through an onion service of a private Tor network on this machine.")
+    var tor = false
 
     @Flag(help: "End with 1 where a promise is broken.")
     var check = false
@@ -45,12 +50,28 @@ struct BenchFlood: AsyncParsableCommand {
         options.honest = honest
         options.hostile = hostile
         try await TestBed.run("flood", more: "", circuitIDs: true) { [options] bed in
-            let report = try await FloodScenario(bed, options).run()
+            let report = try await run(options, on: bed)
             Terminal.endProgress()
             Terminal.print(report.table)
             let broken = report.brokenPromises(maxMegabytes: maxMegabytes)
             guard check, !broken.isEmpty else { return }
             throw fail(broken.joined(separator: "; "), ExitStatus.failure)
+        }
+    }
+
+    private func run(_ options: FloodScenario.Options, on bed: TestBed) async throws -> FloodReport {
+        guard tor else { return try await FloodScenario(bed, by: .played(bed.endpoint), options).run() }
+        let network = try PrivateTorNetwork(on: EventLoop(name: "tor"))
+        let access = try await network.start(
+            target: bed.endpoint, virtualPort: 80, serviceOptions: ["HiddenServiceExportCircuitID haproxy"]
+        ) { Terminal.progress($0) }
+        do {
+            let report = try await FloodScenario(bed, by: .tor(access), options).run()
+            await network.stop()
+            return report
+        } catch {
+            await network.stop()
+            throw error
         }
     }
 }

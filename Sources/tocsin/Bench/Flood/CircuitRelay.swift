@@ -1,16 +1,16 @@
 import EventLoop
 
-/// Plays tor in front of a node: whoever connects here reaches the node on a circuit of its own.
+/// Stands in front of a node: whoever connects here reaches the node on a circuit of its own.
 actor CircuitRelay {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private let node: Endpoint
+    private let way: FloodWay
     private var circuits: TorCircuits
     private var listener: Listener?
 
-    init(to node: Endpoint, circuits: TorCircuits, on loop: EventLoop) {
-        self.node = node
+    init(by way: FloodWay, circuits: TorCircuits, on loop: EventLoop) {
+        self.way = way
         self.circuits = circuits
         self.loop = loop
     }
@@ -36,8 +36,8 @@ actor CircuitRelay {
     }
 
     private func join(_ sender: ByteStream, on circuit: TorCircuit) async {
-        guard let stream = try? await loop.dial(node, timeout: .seconds(5)) else { return sender.close() }
-        stream.write(circuit.proxyLine)
+        guard let stream = try? await way.dial(on: circuit, by: loop) else { return sender.close() }
+        stream.write(way.opening(of: circuit))
         RelayedStream(sender, stream).begin()
     }
 }

@@ -25,6 +25,7 @@ actor FloodScenario {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let bed: TestBed
+    private let way: FloodWay
     private let options: Options
     private let watch = PushWatch()
     private let door: Endpoint
@@ -32,9 +33,12 @@ actor FloodScenario {
     private var unused: [Magic: ArraySlice<[UInt8]>]
     private var report = FloodReport()
 
-    /// - Parameter bed: with a node that is told circuits.
-    init(_ bed: TestBed, _ options: Options) {
+    /// - Parameters:
+    ///   - bed: with a node that is told circuits.
+    ///   - way: how it is reached.
+    init(_ bed: TestBed, by way: FloodWay, _ options: Options) {
         self.bed = bed
+        self.way = way
         self.options = options
         door = .unix(path: "\(bed.directory)/tor.sock")
         unused = bed.tokens.mapValues { $0[...] }
@@ -46,7 +50,7 @@ actor FloodScenario {
             watch.delivered(notification)
             tally.delivered(notification)
         }
-        let relay = CircuitRelay(to: bed.endpoint, circuits: TorCircuits(after: 0), on: loop)
+        let relay = CircuitRelay(by: way, circuits: TorCircuits(after: 0), on: loop)
         try await relay.listen(at: door)
         let pace = NodeDefaults.pace(over: (Self.leadIn + options.time) * 2)
 
@@ -55,7 +59,7 @@ actor FloodScenario {
         _ = try await prove(honest, options.honest)
         _ = try await prove(witness, 1)
         let attack = Attack(
-            on: bed.endpoint, by: try await hostileCircuits(), ids: TorCircuits(after: Self.firstHostileCircuit))
+            by: way, of: try await hostileCircuits(), ids: TorCircuits(after: Self.firstHostileCircuit))
         await honest.begin(pace: pace)
         await loop.sleep(for: Self.leadIn)
 

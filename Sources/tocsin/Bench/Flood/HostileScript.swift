@@ -19,12 +19,12 @@ struct HostileScript {
     private var request: UInt32 = 0
 
     /// - Parameters:
-    ///   - id: names the circuit to the node.
+    ///   - line: what is said first, and names the circuit to the node.
     ///   - turn: how many streams the circuit has opened before.
-    init(_ circuit: HostileCircuit, on id: TorCircuit, turn: Int) {
+    init(_ circuit: HostileCircuit, after line: [UInt8], turn: Int) {
         self.circuit = circuit
         self.turn = turn
-        line = id.proxyLine
+        self.line = line
         source = EnvelopeSource(Dictionary(grouping: circuit.targets, by: \.magic).mapValues { $0.map(\.deviceToken) })
     }
 

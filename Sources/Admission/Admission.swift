@@ -28,9 +28,10 @@ public struct Admission {
         }
     }
     private let hash: KeyedHash
-    private(set) var tokens: TokenTable
+    let tokens: TokenTable
     private(set) var circuits = Circuits()
-    private var apps: [String: Allowance] = [:]
+    /// A handful: looked through faster than hashed.
+    private var apps: [(name: String, allowance: Allowance)] = []
     private var node = Allowance()
     /// What is left for device tokens that no push service has accepted yet.
     private var unproven = Allowance()
@@ -111,14 +112,17 @@ public struct Admission {
     /// The first gate: whether the circuit is listened to, and what it may submit. Who asks for the outcome of what he has
     /// sent before needs no more than this.
     public mutating func enters(on circuit: CircuitID, at now: MonotonicTime) throws(Refusal) {
-        if let goAway = blocked(circuit, now) { throw Refusal(nil, goAway: goAway) }
         let rate = settings.circuit
-        let wait = circuits.update(circuit) { known in
-            let wait = known.submissions.wait(rate, now: now)
-            if wait == .zero { known.submissions.take(rate, now: now) }
-            return wait
-        }
-        if let wait, wait > .zero { throw .retry(.connectionOverRate, after: wait) }
+        // One look at the table for both.
+        let wait: Duration? =
+            circuits.update(circuit) { known in
+                if known.blockedUntil > now { return nil }
+                let wait = known.submissions.wait(rate, now: now)
+                if wait == .zero { known.submissions.take(rate, now: now) }
+                return wait
+            } ?? .zero
+        guard let wait else { throw Refusal(nil, goAway: blocked(circuit, now)) }
+        if wait > .zero { throw .retry(.connectionOverRate, after: wait) }
     }
 
     /// The second gate, for what is new to the node. The proof of work comes before all else; what is refused for one rule
@@ -146,7 +150,8 @@ public struct Admission {
         }
         let isUnproven = standing != .proven
         if isUnproven { try checkUnproven(submission, paid: paid, circuit, now) }
-        let appWait = apps[app]?.wait(settings.app, now: now) ?? .zero
+        let own = place(of: app)
+        let appWait = apps[own].allowance.wait(settings.app, now: now)
         let nodeWait = max(appWait, node.wait(settings.node, now: now))
         effort.count(isRefused: nodeWait > .zero, paid: paid)
         if nodeWait > .zero { throw .retry(.nodeBusy, after: nodeWait) }
@@ -155,7 +160,7 @@ public struct Admission {
             throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
         }
 
-        apps[app, default: Allowance()].take(settings.app, now: now)
+        apps[own].allowance.take(settings.app, now: now)
         node.take(settings.node, now: now)
         if isUnproven {
             unproven.take(settings.unproven, now: now)
@@ -178,6 +183,12 @@ public struct Admission {
         case .wrong:
             throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now), goAway: charge(circuit, at: now))
         }
+    }
+
+    private mutating func place(of app: String) -> Int {
+        if let place = apps.firstIndex(where: { $0.name == app }) { return place }
+        apps.append((app, Allowance()))
+        return apps.count - 1
     }
 
     /// A device token is one of an app's on one of the two systems: Apple's environments share it. Apple takes its

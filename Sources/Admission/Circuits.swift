@@ -37,9 +37,6 @@ struct Circuits {
 
     var count: Int { circuits.count }
 
-    /// How many of them are not listened to.
-    func blocked(now: MonotonicTime) -> Int { circuits.values.count { $0.blockedUntil > now } }
-
     subscript(circuit: CircuitID) -> Circuit? { circuits[circuit] }
 
     /// Changes what is known of a circuit, where it is known.

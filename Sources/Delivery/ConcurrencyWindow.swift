@@ -84,7 +84,7 @@ struct ConcurrencyWindow: Sendable {
         guard now - since > latency else { return }
         measure(latency)
         if samples >= Self.fewestSamples { judge(now) }
-        if wasUsed, !isProbing, smoothed <= tolerated { grow() }
+        if wasUsed, smoothed <= tolerated { grow() }
     }
 
     /// An attempt that began has ended without the provider having had a part in it: it tells nothing.

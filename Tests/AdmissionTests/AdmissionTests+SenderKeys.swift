@@ -93,6 +93,16 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
     }
 
+    @Test func `a delivery under another key does not take a phone over, not even one that is unproven again`() throws {
+        let (house, owner, thief) = try makeHouse()
+        let early = try house.submit(to: 1, by: thief)
+        try house.send(to: 1, by: owner, .delivered())
+        try house.send(to: 1, by: owner, .rejected(.badDeviceToken))
+        house.conclude(early)
+        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.isUnproven(1, by: owner) == false)
+    }
+
     @Test func `the wrong key is charged, and its signature is not looked at`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())

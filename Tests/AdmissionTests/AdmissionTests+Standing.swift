@@ -238,7 +238,6 @@ extension AdmissionTests {
         let house = Gatehouse { $0.deviceTokens = 500 }
         let key = try Ed25519Key.numbered(1)
         for id in 0..<10 as Range<UInt32> { house.connect(.tor(id)) }
-        house.pass(days: -100)
         for device in 0..<300 { try house.send(to: device, .delivered()) }
         for device in 300..<400 { try house.send(to: device, by: key, .delivered()) }
         for device in 400..<500 { try house.send(to: device, on: .tor(UInt32(device % 10)), .gone(since: 7)) }
@@ -250,6 +249,17 @@ extension AdmissionTests {
         #expect(
             try (400..<500).count { try house.submit(to: $0, on: .tor(UInt32($0 % 10))).reason == .unregistered } == 100
         )
+    }
+
+    @Test func `what comes of a submission to one that had to go meanwhile is learned all the same`() throws {
+        for (outcome, reason) in [(.delivered(), nil), (.gone(since: nil), .unregistered)] as [(Outcome, Reason?)] {
+            let house = makeHouse { $0.deviceTokens = 1 }
+            let answer = try house.submit(to: 1)
+            try house.send(to: 2, .rejected(.payloadRefused))
+            house.conclude(answer, outcome)
+            #expect(try house.submit(to: 1).reason == reason)
+            #expect(house.admission.known.deviceTokens == 1)
+        }
     }
 
     @Test func `where a device token has no room, its submissions do no harm`() throws {
@@ -292,6 +302,19 @@ extension AdmissionTests {
         try check()
         house.unix = right
         try check()
+    }
+
+    @Test func `what is learned while the clock is behind holds when it is put right`() throws {
+        let house = makeHouse()
+        let key = try Ed25519Key.numbered(1)
+        for device in 1...2 { try house.send(to: device, .delivered()) }
+        house.unix -= 1000 * 86_400
+        try house.send(to: 1, by: key, .delivered())
+        try house.send(to: 2, .gone(since: nil))
+        house.unix = 1_760_000_000
+        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.isUnproven(1, by: key) == false)
+        #expect(try house.submit(to: 2).reason == .unregistered)
     }
 
     @Test func `a clock that was years ahead does not keep the dead alive once it is put right`() throws {

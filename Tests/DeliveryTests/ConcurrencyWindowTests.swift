@@ -18,6 +18,21 @@ import Testing
 
     // MARK: Room
 
+    @Test func `an attempt that never reached the provider gives its place back and tells nothing`() {
+        var window = ConcurrencyWindow(range: 1...100, start: 2)
+        let before = window.limit
+        for _ in 0..<1000 {
+            window.began()
+            window.began()
+            #expect(!window.hasRoom)
+            window.gaveUp()
+            #expect(window.hasRoom)
+            window.gaveUp()
+        }
+        #expect(window.underWay == 0)
+        #expect(window.limit == before)
+    }
+
     @Test func `there is room until as many are under way as the limit says`() {
         var window = ConcurrencyWindow(range: 1...100, start: 3)
         #expect(window.limit == 3)
@@ -173,6 +188,16 @@ import Testing
         simulation.provider.delayed = (share: 0.05, by: .seconds(5))
         let summary = simulation.run(.seconds(50))
         #expect(summary.limits.lowerBound == 50)
+    }
+
+    @Test func `the first answers after a decrease are too few to bring another one`() {
+        var window = settled(at: 50).window
+        let later = start + .seconds(60)
+        while window.hasRoom { window.began() }
+        for number in 0..<20 {
+            window.ended(latency: .milliseconds(number < 2 ? 2000 : 100), isOverload: false, now: later)
+            #expect(window.limit >= 50, "\(number)")
+        }
     }
 
     @Test func `answers that differ are no congestion, however many they are`() {

@@ -214,7 +214,8 @@ struct IngressSession {
 
     private mutating func countControl(_ now: MonotonicTime) throws(ProtocolError) {
         guard control.wait(rules.control, now: now) == .zero else {
-            throw ProtocolError(code: .abuse, text: "too many PINGs, frames that are skipped and submissions above max_in_flight")
+            throw ProtocolError(
+                code: .abuse, text: "too many PINGs, skipped frames and submissions above max_in_flight")
         }
         control.take(rules.control, now: now)
     }

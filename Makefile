@@ -89,7 +89,7 @@ soak: packages
 
 flood: packages
 	$(SWIFT) build -c release --product tocsin
-	.build/release/tocsin bench flood --check
+	.build/release/tocsin bench flood --check --max-megabytes 400
 
 fuzz: packages
 	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tnp-fuzz --scratch-path .build-fuzz \

@@ -152,9 +152,10 @@ public struct Admission {
         if isUnproven { try checkUnproven(submission, paid: paid, circuit, now) }
         let own = place(of: app)
         let appWait = apps[own].allowance.wait(settings.app, now: now)
-        let nodeWait = max(appWait, node.wait(settings.node, now: now))
-        effort.count(isRefused: nodeWait > .zero, paid: paid)
-        if nodeWait > .zero { throw .retry(.nodeBusy, after: nodeWait) }
+        let nodeWait = node.wait(settings.node, now: now)
+        // An app over its own limit is nothing that all others should pay for.
+        if appWait == .zero || nodeWait > .zero { effort.count(isRefused: nodeWait > .zero, paid: paid) }
+        if max(appWait, nodeWait) > .zero { throw .retry(.nodeBusy, after: max(appWait, nodeWait)) }
         // By far the dearest check, and so the last.
         if signer != 0, submission.signature?.isValid(for: submission.envelope.digest) != true {
             throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
@@ -174,9 +175,11 @@ public struct Admission {
     private mutating func worth(
         of proof: Proof?, for digest: Digest256, _ circuit: CircuitID, _ now: MonotonicTime
     ) throws(Refusal) -> UInt32 {
+        guard settings.puzzle.mode != .off else { return 0 }
         switch seeds.judge(proof, for: digest, effort: effort.effort, now: now) {
         case .notAsked: return 0
-        case .valid(let effort): return effort
+        // Anybody has a proof of next to no effort: it is worth nothing, or it would be the way past all others.
+        case .valid(let effort): return effort < settings.puzzle.least ? 0 : effort
         case .missing: throw Refusal(.retry(.proofNeeded, after: 0), puzzle: puzzle(at: now))
         case .tooSmall: throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now))
         // Who shows a proof that is none has the node compute for nothing.
@@ -242,7 +245,13 @@ public struct Admission {
     /// A submission that was admitted has its final outcome.
     /// - Returns: what its circuit is sent away with, if it was one bad device token too many.
     public mutating func concluded(_ ticket: Ticket, _ outcome: Outcome, at moment: Moment) -> GoAway? {
-        if ticket.isUnproven { circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) } }
+        if ticket.isUnproven {
+            circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) }
+            // The budget is for bad device tokens: what was good, or was never asked about, costs it nothing.
+            if outcome.kind != .gone, outcome.reason != .badDeviceToken {
+                unproven.giveBack(settings.unproven, now: moment.monotonic)
+            }
+        }
         switch outcome.kind {
         case .delivered: accepted(ticket, moment)
         case .gone:
@@ -250,10 +259,6 @@ public struct Admission {
             return charge(ticket.circuit, at: moment.monotonic)
         case .rejected where outcome.reason == .badDeviceToken:
             change(ticket.token) { $0.standing = .unknown }
-            return charge(ticket.circuit, at: moment.monotonic)
-        case .retry where outcome.reason == .credentialsRefused && ticket.isUnproven:
-            // Perhaps the node's own fault, so that nobody is told that the device token is bad. Who comes back when he is
-            // told to, with a few of them, is far from being sent away for it; who floods is not.
             return charge(ticket.circuit, at: moment.monotonic)
         case .retry:
             // It has not rung the phone, and costs the phone's allowance nothing.
@@ -263,6 +268,22 @@ public struct Admission {
         case .rejected, .queued: break
         }
         return nil
+    }
+
+    /// A push service has refused an unproven device token, at a time when so many are refused that the node itself may be
+    /// at fault and its sender is not told so. Who comes back when he is told to, with a few of them, is far from being sent
+    /// away for it; who floods is not.
+    /// - Returns: what the circuit is sent away with.
+    public mutating func suspected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
+        unproven.take(settings.unproven, now: now)
+        return charge(circuit, at: now)
+    }
+
+    /// What came of an envelope of which nobody knows any more who sent it.
+    public mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: Moment) {
+        let ticket = Ticket(
+            token: hash(of: envelope, app: app), signer: 0, isUnproven: false, circuit: .phone(0), paid: 0)
+        _ = concluded(ticket, outcome, at: moment)
     }
 
     /// The outcome with what is left to its device token, and until when that is full again.
@@ -287,7 +308,7 @@ public struct Admission {
         }
     }
 
-    /// - Returns: whether it is to be believed: a device token that was accepted later has come back to life.
+    /// - Returns: whether that is news, and to be believed: a device token that was accepted later has come back to life.
     private mutating func died(_ ticket: Ticket, since: UInt64, _ moment: Moment) -> Bool {
         // An acceptance that is still to come was noted by a clock that has been put right since, and says nothing.
         if let record = tokens[ticket.token], record.standing == .proven, record.since > since,
@@ -295,13 +316,14 @@ public struct Admission {
         {
             return false
         }
+        let isNews = tokens[ticket.token]?.standing != .dead
         change(ticket.token) { record in
             record.standing = .dead
             record.since = since
             record.use(on: moment.day)
             record.sender = 0
         }
-        return true
+        return isNews
     }
 
     // MARK: Records

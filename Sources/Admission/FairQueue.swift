@@ -27,7 +27,8 @@ public struct FairQueue<Element> {
     ///   - flow: who sends it, as far as the band goes: in each band a flow has a turn of its own.
     ///   - band: from 0 to 63; higher goes first.
     ///   - cost: at least 1, in the units of the quantum.
-    ///   - expiresAt: the Unix second from which it is of no use; `Int64.max` is never.
+    ///   - expiresAt: the second, on whatever clock the owner counts, from which it is of no use; `Int64.max`
+    ///     is never.
     public mutating func append(_ element: Element, flow: UInt64, band: UInt8, cost: Int, expiresAt: Int64) {
         let slot = order.append(flow: flow, band: band, cost: cost, expiresAt: expiresAt)
         if slot == elements.count {
@@ -44,7 +45,7 @@ public struct FairQueue<Element> {
     }
 
     /// Everything whose time is over leaves the queue, what expired first at the front.
-    /// - Parameter now: Unix seconds.
+    /// - Parameter now: the second on that clock.
     public mutating func removeExpired(at now: Int64) -> [Element] {
         var expired: [Element] = []
         while let slot = order.popExpired(at: now), let element = take(slot) { expired.append(element) }
@@ -55,7 +56,7 @@ public struct FairQueue<Element> {
     /// the lowest band, if that is lower than the newcomer's; else, in the same band, one of the flow with most waiting,
     /// if that has at least two more than the newcomer's flow has there. Of the lowest band it is always the newest of
     /// the flow with most waiting that goes.
-    /// - Parameter now: Unix seconds.
+    /// - Parameter now: the second on that clock.
     /// - Returns: nil: the newcomer itself is the one to be refused.
     public mutating func makeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Element? {
         guard let slot = order.makeRoom(for: flow, band: band, now: now) else { return nil }

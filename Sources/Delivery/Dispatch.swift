@@ -85,9 +85,7 @@ public actor Dispatch {
         self.loop = loop
         self.now = now
         self.observer = observer
-        // What lies in the spool was taken without a place of its own here.
-        window = ReplayWindow(
-            length: .seconds(limits.replaySeconds), capacity: limits.replayEntries + limits.stored)
+        window = ReplayWindow(length: .seconds(limits.replaySeconds), capacity: limits.outcomes)
         pauses = DevicePauses(capacity: limits.replayEntries)
         collapses = CollapseOrder(capacity: limits.replayEntries)
     }
@@ -190,14 +188,16 @@ public actor Dispatch {
         guard !isDraining else { return reply.tell(.retry(.shuttingDown, after: Self.busyRetry)) }
         let clock = MonotonicTime.now
         // Its outcome will need a place, and no outcome is forgotten before its time.
-        guard window.count + inFlight < limits.replayEntries else {
+        guard window.count + parcels.count + unreadRows < limits.outcomes else {
             return reply.tell(.retry(.nodeBusy, after: window.nextFree(now: clock)))
         }
+        guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
         let isToBeStored = reply.acceptsQueued && spool != nil && envelope.ttl > 0
         guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(at: lane, for: origin) else {
-            return reply.tell(.retry(.nodeBusy, after: Self.busyRetry))
+            let refusal = Outcome.retry(.nodeBusy, after: Self.busyRetry)
+            window.finished(envelope.digest, envelope.magic, pair, refusal, now: clock)
+            return reply.tell(refusal)
         }
-        guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
         sequence += 1
         let parcel = Parcel(
             envelope, route: route, format: format, origin: origin, expiry: Expiry(ttl: envelope.ttl, takenAt: now()),
@@ -304,7 +304,16 @@ public actor Dispatch {
         if let left = pauses.left(envelope.deviceToken, now: clock) {
             return .held(back: .providerThrottles, for: left, "device-paused")
         }
+        // Who would be held back is not made to wait for that.
+        if let refusal = lane.breaker.refusal(clock) {
+            parcel.heldBy = lane
+            return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
+        }
         guard await turn(of: parcel, envelope, at: lane) else {
+            // The lane was replaced, and another stands ready.
+            if let other = lanes[lane.route], other !== lane, !isDraining {
+                return await attempt(parcel, envelope, at: other)
+            }
             if parcel.expiry.hasPassed(at: now()) {
                 return Verdict(.rejected(.ttlRanOut), ruling: .notSent, answer: "expired")
             }
@@ -386,6 +395,7 @@ public actor Dispatch {
             let isNews = tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].refused(token)
             // While it lasts those who come back count as well: else it would end for want of news.
             if isNews || lane.wave.isActive { lane.wave.refused(.now, isProven: parcel.origin.isProven) }
+            if lane.wave.isActive, !parcel.origin.isProven { observer(.suspected(parcel.origin.circuit)) }
             if lane.wave.isActive {
                 // What is said during a wave counts for nothing.
                 parcel.search.reset()
@@ -399,13 +409,19 @@ public actor Dispatch {
             {
                 return .contradicted(verdict)
             }
-            if lane.wave.isActive { return .duringWave(verdict) }
+            if lane.wave.isActive {
+                if !parcel.origin.isProven { observer(.suspected(parcel.origin.circuit)) }
+                return .duringWave(verdict)
+            }
         }
         return verdict
     }
 
     func finish(_ parcel: Parcel, _ outcome: Outcome) {
         guard parcels[parcel.digest] === parcel else { return }
+        if parcel.isRecovered, let envelope = parcel.envelope {
+            observer(.recovered(envelope, app: parcel.route.app, outcome))
+        }
         if let row = parcel.row {
             let keepUntil = ReplayWindow.isRepeated(outcome) ? now() + Int64(limits.replaySeconds) : nil
             spool?.finish(id: row, digest: parcel.digest, outcome: outcome, keepUntil: keepUntil)
@@ -452,11 +468,12 @@ public actor Dispatch {
             lane.window.began()
             return true
         }
-        let patience = now() + max(1, limits.retry.patience.components.seconds)
+        // By the monotonic clock: the other one may be put right while somebody waits.
+        let patience = max(1, limits.retry.patience.components.seconds)
         let expiresAt: Int64 =
             switch parcel.expiry {
-            case .nowOrNever: patience
-            case .at(let time): min(time, patience)
+            case .nowOrNever: Self.second + patience
+            case .at(let time): Self.second + min(max(0, time - now()), patience)
             }
         let isItsTurn = await withUnsafeContinuation { continuation in
             lane.queue.append(
@@ -480,16 +497,19 @@ public actor Dispatch {
     /// Sends away who has waited for as long as it may. To be called each second.
     public nonisolated func endWaits() {
         assumeIsolated { dispatch in
+            let second = Self.second
             for lane in dispatch.lanes.values where !lane.queue.isEmpty {
-                for waiting in lane.queue.removeExpired(at: dispatch.now()) { dispatch.sendAway(waiting, from: lane) }
+                for waiting in lane.queue.removeExpired(at: second) { dispatch.sendAway(waiting, from: lane) }
             }
         }
     }
 
+    private static var second: Int64 { Int64(MonotonicTime.now.nanoseconds / 1_000_000_000) }
+
     /// Sends one away for a newcomer, where that is just.
     private func makeRoom(at lane: Lane, for origin: Origin) -> Bool {
         let flow = origin.circuit.rawValue
-        guard let victim = lane.queue.makeRoom(for: flow, band: origin.band, now: now()) else { return false }
+        guard let victim = lane.queue.makeRoom(for: flow, band: origin.band, now: Self.second) else { return false }
         sendAway(victim, from: lane)
         return true
     }

@@ -1,8 +1,9 @@
+import Admission
 import Providers
 import TNP
 
-/// What a ``Dispatch`` has to say to logs and metrics. Nothing in it names a phone but an attempt's device token, which
-/// goes no further than to be made a pseudonym of.
+/// What a ``Dispatch`` has to say to logs, metrics and admission. Nothing in it names a phone but an attempt's device token,
+/// which goes no further than to be made a pseudonym of, and a recovered envelope's, of which a keyed hash is made.
 public enum DispatchEvent {
     /// A route is served by a new provider, its breaker closed.
     case serving(Route)
@@ -10,6 +11,10 @@ public enum DispatchEvent {
     case attempt(Route, deviceToken: Bytes, Verdict)
     /// An envelope has its final outcome.
     case finished(Route, Outcome)
+    /// An envelope that an earlier process had taken has its final outcome; no reply tells of it.
+    case recovered(Envelope, app: String, Outcome)
+    /// A push service refuses a device token that none has accepted before, and its sender is not told so as a wave is on.
+    case suspected(CircuitID)
     /// A lane's breaker has changed; the answer that did it.
     case breaker(Route, Breaker.State, answer: String)
     /// So many device tokens are refused that the environment or the topic must be wrong; or no longer.

@@ -15,6 +15,10 @@ public struct DispatchLimits: Sendable, Equatable {
     /// The most attempts that are under way at one provider at a time.
     public var concurrency: Int
 
+    /// Outcomes that can be remembered: of all that may be under way or lie in the spool, one each, and of those that have
+    /// come.
+    var outcomes: Int { replayEntries + stored + totalInFlight }
+
     /// - Parameters: as the properties of the same names.
     public init(
         totalInFlight: Int = 10_000, retry: RetryPolicy = RetryPolicy(), replaySeconds: Int = 600,

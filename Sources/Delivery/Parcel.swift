@@ -66,6 +66,8 @@ final class Parcel: @unchecked Sendable {
     var row: Int64?
     /// Whether it is in memory because the spool was asked for it.
     var isLoaded = false
+    /// Whether an earlier process took it.
+    var isRecovered = false
     /// Those who wait for the outcome.
     private(set) var replies: [Reply] = []
     /// When those are let go of who are there no more: who has reconnected and sent again leaves a reply behind.

@@ -180,7 +180,9 @@ struct SenderSession {
         guard sent.contains(request) else { return }
         if outcome.isFinal { sent.remove(request) }
         guard pending[request] != nil else { return }
-        if outcome.reason == .tooManyInFlight, let welcome, sent.count >= welcome.maximumInFlight {
+        if outcome.kind == .retry, outcome.reason == .tooManyInFlight, let welcome,
+            sent.count >= welcome.maximumInFlight
+        {
             // It has only been too early, before WELCOME: it goes out again when there is a place.
             return enqueue(request)
         }

@@ -152,7 +152,10 @@ public actor TocsinClient {
                     break
                 }
                 progress?(.connected)
-                open(stream)
+                // What the node has said already is heard at once, and may be that it does not serve us: that is no reason
+                // to go on without a pause.
+                isConnecting = false
+                return open(stream)
             } catch {
                 await pause(after: error.description)
             }

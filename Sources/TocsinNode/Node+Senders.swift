@@ -111,9 +111,8 @@ extension Node {
             }
             if dispatch.isResend(envelope, app: app, same) { return }
             let ticket = try admission.admit(submission, app: app, on: circuit, at: .now)
-            let own = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
-                connection?.isOver == false
-            } tell: { [weak self, weak connection] outcome in
+            // Wanted also when its sender is gone: it says what became of the device token.
+            let own = Reply(acceptsQueued: submission.acceptQueued) { [weak self, weak connection] outcome in
                 let connection = Loan(connection)
                 self?.assumeIsolated { $0.tell(outcome, of: ticket, request, on: connection.value) }
             }
@@ -155,7 +154,7 @@ extension Node {
         if let goAway { connection.sendAway(goAway) }
     }
 
-    private func noteAbuse() {
+    func noteAbuse() {
         metrics.countAbuse()
         guard throttle.allows("abuse", at: .now) else { return }
         logger.info("a circuit has sent too much that is wrong, and is not listened to for a while")

@@ -305,6 +305,11 @@ public actor Node: IngressConnection.Host {
         switch event {
         case .attempt(let route, let deviceToken, let verdict): log(route, deviceToken, verdict)
         case .serving, .finished: break
+        case .recovered(let envelope, let app, let outcome):
+            admission.learned(outcome, of: envelope, app: app, at: .now)
+        case .suspected(let circuit):
+            // Its connections hear of it when they send again.
+            if admission.suspected(circuit, at: .now) != nil { noteAbuse() }
         case .breaker(let route, let state, let answer):
             guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
             logger.log(

@@ -57,6 +57,7 @@ struct NodeMetrics {
                 factory: factory)
             counters[route, default: RouteCounters()].outcomes[outcome.kind] = counter
             counter.increment()
+        case .recovered, .suspected: break
         case .breaker(let route, let state, _): show(state, of: route)
         case .wave(let route, let isActive):
             Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route), factory: factory)

@@ -116,7 +116,7 @@ struct SendCommand: AsyncParsableCommand {
             case .working: Terminal.progress("the node asks for proof of work: computing …")
             case .retrying(let reason, let after):
                 Terminal.progress(
-                    "\(reason); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
+                    "\(reason.printable); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
             }
         }
         let outcome: Outcome
@@ -160,7 +160,7 @@ struct SendCommand: AsyncParsableCommand {
         let words = OutcomeWords(outcome)
         if let allowance = words.allowance { Terminal.error("tocsin: \(allowance)") }
         switch outcome.kind {
-        case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \($0)" } ?? ""))
+        case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \($0.printable)" } ?? ""))
         case .queued: Terminal.print("queued")
         case .rejected: throw fail("rejected: \(words.why)", ExitStatus.rejected)
         case .retry: throw fail("try again \(words.when): \(words.why)", ExitStatus.tryLater)
@@ -177,7 +177,7 @@ struct OutcomeWords {
 
     /// The reason, and what to do about it where that is not plain.
     var why: String {
-        let text = outcome.text ?? outcome.reason.description
+        let text = (outcome.text ?? outcome.reason.description).printable
         switch outcome.kind {
         case .delivered, .queued, .gone: return text
         case .rejected, .retry: return "\(text) (reason \(outcome.reason.rawValue))" + (advice.map { "; \($0)" } ?? "")

@@ -21,7 +21,10 @@ struct SenderKeys {
 
     /// The file that holds a phone's key, and does not tell which phone it is.
     func file(for deviceToken: String) -> String {
-        let hash = BLAKE2b.hash256(Array("tocsin-sender".utf8) + Array(deviceToken.utf8))
+        // Apple's hexadecimal digits may be large or small: it is one phone.
+        let isHex = deviceToken.utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
+        let token = isHex ? deviceToken.lowercased() : deviceToken
+        let hash = BLAKE2b.hash256(Array("tocsin-sender".utf8) + Array(token.utf8))
         return "\(directory)/\(Hex.encode(hash.prefix(Self.nameLength))).key"
     }
 

@@ -42,3 +42,10 @@ enum Terminal {
         return right ? fill + text : text + fill
     }
 }
+
+extension String {
+    /// What a node says, fit for a terminal: without the characters by which it could be written over.
+    var printable: String {
+        String(String.UnicodeScalarView(unicodeScalars.filter { $0.properties.generalCategory != .control }))
+    }
+}

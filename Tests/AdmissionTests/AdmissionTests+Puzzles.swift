@@ -61,10 +61,21 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, solving: puzzle(house, effort: 1000)).ticket?.paid == 1000)
     }
 
-    @Test func `where nothing is asked, a proof is worth what it has cost, and a wrong one nothing`() throws {
+    @Test func `where no work is ever asked, no proof is worth anything`() throws {
         let house = makeHouse { $0.puzzle = .init(mode: .off) }
+        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 100)).ticket?.paid == 0)
+    }
+
+    @Test func `where nothing is asked, a proof is worth what it has cost, and next to nothing or a wrong one nothing`()
+        throws
+    {
+        let house = makeHouse { $0.puzzle = .init(mode: .adaptive, least: 50) }
         #expect(try house.submit(to: 1).ticket?.paid == 0)
         #expect(try house.submit(to: 1, solving: puzzle(house, effort: 100)).ticket?.paid == 100)
+        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 50)).ticket?.paid == 50)
+        for effort in [1, 2, 49] as [UInt32] {
+            #expect(try house.submit(to: 1, solving: puzzle(house, effort: effort)).ticket?.paid == 0)
+        }
         for _ in 0..<50 {
             let answer = try submitWrong(house, to: 1)
             #expect(answer.ticket?.paid == 0)

@@ -259,8 +259,8 @@ import Testing
         let house = try makeHouse { $0.unproven = Rate(burst: 11, perMinute: 6) }
         for id in 2...20 as ClosedRange<UInt32> { house.connect(.tor(id)) }
         let admitted = try (2...20).count { try house.submit(to: $0, on: .tor(UInt32($0))).isAdmitted }
-        // Phone 1 has taken one.
-        #expect(admitted == 10)
+        // What phone 1 has taken was given back when it was reached.
+        #expect(admitted == 11)
         let refused = try house.submit(to: 99)
         #expect(refused.reason == .tooManyUnproven && refused.retryAfter == 10_000)
         for _ in 0..<50 { #expect(try house.submit(to: 1).isAdmitted) }
@@ -442,11 +442,53 @@ import Testing
         }
     }
 
-    @Test func `where the credentials are refused, only who sends to unknown device tokens is charged`() throws {
+    @Test func `nobody is charged for the node's credentials`() throws {
         let house = try makeHouse()
-        for _ in 0..<100 { #expect(try house.send(to: 1, .retry(.credentialsRefused, after: 1)) == nil) }
-        for number in 2...20 { #expect(try house.send(to: number, .retry(.credentialsRefused, after: 1)) == nil) }
-        #expect(try house.send(to: 21, .retry(.credentialsRefused, after: 1))?.code == .abuse)
+        for number in 1...100 { #expect(try house.send(to: number, .retry(.credentialsRefused, after: 1)) == nil) }
+    }
+
+    @Test func `unknown device tokens that are refused while a wave is on are charged though nobody is told so`() throws
+    {
+        let house = try makeHouse { $0.unproven = Rate(burst: 25, perMinute: 1) }
+        for number in 2...20 {
+            let answer = try house.submit(to: number)
+            #expect(house.admission.suspected(.tor(1), at: house.now) == nil)
+            #expect(house.conclude(answer, .retry(.credentialsRefused, after: 1)) == nil)
+        }
+        let last = try house.submit(to: 21)
+        #expect(house.admission.suspected(.tor(1), at: house.now)?.code == .abuse)
+        house.conclude(last, .retry(.credentialsRefused, after: 1))
+        // And the budget has paid for them.
+        house.connect(.tor(2))
+        let admitted = try (30...50).count { try house.submit(to: $0, on: .tor(2)).isAdmitted }
+        #expect(admitted == 5)
+    }
+
+    @Test func `the budget is used up by what is bad, and by nothing else`() throws {
+        let outcomes: [Outcome] = [
+            .delivered(), .retry(.providerUnreachable, after: 1), .retry(.nodeBusy, after: 1), .rejected(.ivReused),
+            .rejected(.platformNotConfigured), .retry(.shuttingDown, after: 1), .rejected(.ttlRanOut),
+        ]
+        for outcome in outcomes {
+            let house = Gatehouse { $0.unproven = Rate(burst: 1, perMinute: 1) }
+            house.connect()
+            for number in 1...30 { try house.send(to: number, outcome) }
+            #expect(try house.submit(to: 99).isAdmitted)
+        }
+        for outcome in [Outcome.gone(since: nil), .rejected(.badDeviceToken)] {
+            let house = Gatehouse { $0.unproven = Rate(burst: 1, perMinute: 1) }
+            house.connect()
+            try house.send(to: 1, outcome)
+            #expect(try house.submit(to: 2).reason == .tooManyUnproven)
+        }
+    }
+
+    @Test func `of many that were under way to a phone that is gone one is charged`() throws {
+        let house = try makeHouse()
+        let answers = try (0..<15).map { _ in try house.submit(to: 1) }
+        for answer in answers { #expect(house.conclude(answer, .gone(since: nil)) == nil) }
+        for number in 2...19 { #expect(try house.send(to: number, .rejected(.badDeviceToken)) == nil) }
+        #expect(try house.send(to: 20, .rejected(.badDeviceToken))?.code == .abuse)
     }
 
     @Test func `a circuit that is gone is charged as well`() throws {
@@ -546,6 +588,7 @@ import Testing
         let (node, unproven) = (rate(150, 600), rate(30, 100))
         let house = Gatehouse {
             ($0.device, $0.circuit, $0.app, $0.node, $0.unproven) = (device, circuit, app, node, unproven)
+            $0.abuse = Rate(burst: 1_000_000, perMinute: 1)
         }
         for id in 0..<10 as Range<UInt32> { house.connect(.tor(id)) }
         var passed: [String: [UInt64]] = [:]
@@ -561,11 +604,12 @@ import Testing
             for key in ["device \(device) of \(app)", "circuit \(circuit)", "app \(app)", "node"] {
                 passed[key, default: []].append(time)
             }
-            if ticket.isUnproven { passed["unproven", default: []].append(time) }
-            house.conclude(answer, device < 12 ? .delivered() : .rejected(.payloadRefused))
+            let isBad = device >= 12
+            if ticket.isUnproven, isBad { passed["unproven", default: []].append(time) }
+            house.conclude(answer, isBad ? .rejected(.badDeviceToken) : .delivered())
         }
         #expect((passed["node"] ?? []).count > 100)
-        #expect((passed["unproven"] ?? []).count > 12)
+        #expect((passed["unproven"] ?? []).count > 3)
         for (key, times) in passed {
             let rate =
                 switch key.prefix(3) {

@@ -48,6 +48,12 @@ import Testing
         fat.node[.flooded] = NodeFigures(cpuSeconds: 1, peakKilobytes: 101 * 1024)
         #expect(fat.brokenPromises().isEmpty)
         #expect(fat.brokenPromises(maxMegabytes: 100).count == 1)
+        var absent = report
+        absent.hostile[.replaying] = HostileFigures(circuits: 5)
+        #expect(absent.brokenPromises().count == 1)
+        var repeating = report
+        repeating.repeats = 1
+        #expect(repeating.brokenPromises().count == 1)
         var garbled = report
         garbled.hostile[.garbage] = HostileFigures(unreadable: 1)
         #expect(garbled.brokenPromises().count == 1)

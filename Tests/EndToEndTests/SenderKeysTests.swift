@@ -25,6 +25,17 @@ import Testing
         try #require(chmod(file, mode) == 0)
     }
 
+    @Test func `a phone of Apple's is one phone, however its token is written`() async throws {
+        try await withDirectory { keys in
+            #expect(keys.file(for: token) == keys.file(for: token.uppercased()))
+            #expect(keys.file(for: "f:Ab") != keys.file(for: "f:aB"))
+        }
+    }
+
+    @Test func `what a node says cannot write over the terminal`() {
+        #expect("good\u{1B}[2Kbad\r\u{9B}1mé ✓".printable == "good[2Kbad1mé ✓")
+    }
+
     @Test func `a phone's key is made once and found again`() async throws {
         try await withDirectory { keys in
             let first = try keys.key(for: token)

@@ -167,6 +167,19 @@ import Testing
         #expect(try sender.flush() == [3])
     }
 
+    @Test func `a node that contradicts itself does no harm`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 1))
+        for _ in 0..<3 { try sender.told(resultFrame(1, Outcome(.queued, reason: .tooManyInFlight))) }
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.session.pendingCount == 0)
+        #expect(try sender.flush().isEmpty)
+        try sender.add(1)
+        #expect(try sender.flush() == [2])
+    }
+
     @Test func `of what came too early the oldest goes out first`() throws {
         var sender = Sender()
         try sender.add(5)

@@ -181,6 +181,7 @@ extension Dispatch {
                 origin: Origin(circuit: .phone(envelope.deviceToken.tableKey)), expiry: .at(stored.expires),
                 taken: .now, sequence: UInt64(row), pair: pair)
             parcel.row = row
+            parcel.isRecovered = true
             parcels[parcel.digest] = parcel
             start(parcel, envelope)
         }

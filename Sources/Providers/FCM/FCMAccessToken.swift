@@ -1,3 +1,4 @@
+import EventLoop
 import FoundationEssentials
 import HTTP2
 import TNP
@@ -17,6 +18,7 @@ public final class FCMAccessToken {
     private static let pauseAfterFailure: Int64 = 10
     /// What says that the account is wrong (RFC 6749 §5.2); other errors pass.
     private static let refusals: Set<Int> = [400, 401, 403, 404]
+    /// For all of them together.
     private static let answerTimeout = Duration.seconds(20)
     /// Requests that got no answer are sent again at once, so often: all of Google's envelopes wait for this one, and to
     /// ask for a token twice does no harm.
@@ -52,13 +54,18 @@ public final class FCMAccessToken {
         if let current, now < current.endsAt - Self.renewedBefore || (now < current.endsAt && now < nextFetch) {
             return current.header
         }
-        if isFetching { return try await withUnsafeContinuation { waiting.append($0) }.get() }
+        if isFetching {
+            // Renewed early for this very case: nobody waits for a new one while the old one is good.
+            if let current, now < current.endsAt { return current.header }
+            return try await withUnsafeContinuation { waiting.append($0) }.get()
+        }
         isFetching = true
+        let start = MonotonicTime.now
         var result = await fetch(now: now)
-        if case .failure = result, let current, now < current.endsAt {
-            // Renewed early for this very case: there is time to try again.
-            nextFetch = now + Self.pauseAfterFailure
-            result = .success(current.header)
+        if case .failure = result {
+            let later = now + (MonotonicTime.now - start).components.seconds
+            nextFetch = later + Self.pauseAfterFailure
+            if let current, later < current.endsAt { result = .success(current.header) }
         }
         isFetching = false
         let others = waiting
@@ -96,9 +103,12 @@ public final class FCMAccessToken {
     }
 
     private nonisolated(nonsending) func answer(to request: Request) async -> Response? {
+        let deadline = MonotonicTime.now + Self.answerTimeout
         for _ in 0...Self.replays {
+            let left = deadline - .now
+            guard left > .zero else { return nil }
             do {
-                return try await upstream.send(request, timeout: Self.answerTimeout)
+                return try await upstream.send(request, timeout: left)
             } catch {
                 switch TransportEvent(error) {
                 case .refusedStream, .goAway, .lostBeforeSent, .connectionLost, .reset: continue

@@ -60,6 +60,8 @@ struct IngressSession {
     private var queued: Set<UInt32> = []
     /// Since when there has been no frame, or since when nothing is in flight: the later of both.
     private var quietSince: MonotonicTime
+    /// Submissions that came after GOAWAY was said.
+    private var late = 0
     /// Since when a frame is on its way.
     private var frameSince: MonotonicTime?
     /// What is left for frames that bring nothing: PING, PONG, unknown ones, and submissions there is no place for.
@@ -231,7 +233,9 @@ struct IngressSession {
             throw ProtocolError(code: .protocolError, text: "a request number that is still in flight")
         }
         guard phase == .greeted else {
-            try countControl(now)
+            // So many may have been on their way when GOAWAY was said.
+            late += 1
+            if late > rules.maximumInFlight { try countControl(now) }
             return answer(.retry(.shuttingDown, after: 1000, text: "GOAWAY has been said"))
         }
         guard inFlight.count < rules.maximumInFlight else {

@@ -46,6 +46,12 @@ struct FloodReport {
         if let maxMegabytes, peak > maxMegabytes {
             broken.append("the node took \(peak) MB of memory, \(maxMegabytes) are allowed")
         }
+        // A flood that never came proves nothing.
+        for (kind, figures) in hostile.sorted(by: { $0.key.rawValue < $1.key.rawValue })
+        where figures.circuits > 0 && figures.connections == 0 {
+            broken.append("no hostile circuit of the kind \(kind.title) reached the node")
+        }
+        if repeats > 0 { broken.append("\(repeats) envelopes rang again") }
         let unreadable = hostile.values.reduce(0) { $0 + $1.unreadable }
         if unreadable > 0 { broken.append("on \(unreadable) streams the node said what is not TNP") }
         if !isAlive { broken.append("the node delivers nothing any more") }

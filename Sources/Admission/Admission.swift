@@ -6,11 +6,13 @@ import TNP
 /// can stand, whoever else is there. Pure: events and time in, decisions out; nothing in it names a phone or a sender.
 ///
 /// A submission passes two gates: ``enters(on:at:)``, and, where it is no resend of what the node knows already,
-/// ``admit(_:app:on:at:)``. What came of it is told by ``concluded(_:_:at:)``.
+/// ``admit(_:app:on:at:)``. What came of it is told by ``concluded(_:_:_:at:)``.
 public struct Admission {
-    /// Of a submission that was admitted: what ``Admission/concluded(_:_:at:)`` needs to know of it.
-    public struct Ticket: Sendable {
+    /// Of a submission that was admitted: what ``Admission/concluded(_:_:_:at:)`` needs to know of it.
+    public struct Ticket: Sendable, Redacted {
         let token: UInt64
+        /// The place of its app's allowance.
+        let app: Int
         /// The keyed hash of the key that has signed it; 0: none.
         let signer: UInt64
         /// Whether no push service has accepted its device token yet.
@@ -82,6 +84,7 @@ public struct Admission {
     public mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         let (rate, block) = (settings.abuse, Duration.seconds(settings.abuseBlock))
         let isTooMuch = circuits.update(circuit) { known in
+            known.account.forgive(beyond: rate, now: now)
             known.account.take(rate, now: now)
             guard known.account.left(rate, now: now) == 0 else { return false }
             known.blockedUntil = max(known.blockedUntil, now + block)
@@ -168,7 +171,8 @@ public struct Admission {
             circuits.update(circuit) { $0.unproven += 1 }
         }
         use(record, moment)
-        return Ticket(token: token, signer: signer, isUnproven: isUnproven, circuit: circuit, paid: paid)
+        return Ticket(
+            token: token, app: own, signer: signer, isUnproven: isUnproven, circuit: circuit, paid: paid)
     }
 
     /// What a proof is worth, in expected hashes.
@@ -181,7 +185,7 @@ public struct Admission {
         // Anybody has a proof of next to no effort: it is worth nothing, or it would be the way past all others.
         case .valid(let effort): return effort < settings.puzzle.least ? 0 : effort
         case .missing: throw Refusal(.retry(.proofNeeded, after: 0), puzzle: puzzle(at: now))
-        case .tooSmall: throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now))
+        case .tooSmall, .stale: throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now))
         // Who shows a proof that is none has the node compute for nothing.
         case .wrong:
             throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now), goAway: charge(circuit, at: now))
@@ -217,9 +221,8 @@ public struct Admission {
         }
         // With the device token in it, it does not tell whether two phones have the same sender.
         let signer = withUnsafeBytes(of: token) { hash($0, signature.key, label: 2) }
-        guard bound == 0 || bound == signer else {
-            throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
-        }
+        // Not charged: it costs no check, and it may be the owner whose phone somebody else has bound first.
+        guard bound == 0 || bound == signer else { throw Refusal(.rejected(.notThisSenderKey)) }
         return signer
     }
 
@@ -232,7 +235,12 @@ public struct Admission {
             throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
         }
         // Each may turn out to be a bad one: a circuit has no more of them under way than it may do wrong.
-        if let known = circuits[circuit], known.unproven >= known.account.left(settings.abuse, now: now) {
+        let rate = settings.abuse
+        let isFull = circuits.update(circuit) { known in
+            known.account.forgive(beyond: rate, now: now)
+            return known.unproven >= known.account.left(rate, now: now)
+        }
+        if isFull == true {
             throw .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens of one circuit")
         }
         let wait = unproven.wait(settings.unproven, now: now)
@@ -244,13 +252,24 @@ public struct Admission {
 
     /// A submission that was admitted has its final outcome.
     /// - Returns: what its circuit is sent away with, if it was one bad device token too many.
-    public mutating func concluded(_ ticket: Ticket, _ outcome: Outcome, at moment: Moment) -> GoAway? {
+    public mutating func concluded(
+        _ ticket: Ticket, _ outcome: Outcome, _ reach: Reach, at moment: Moment
+    ) -> GoAway? {
+        let now = moment.monotonic
         if ticket.isUnproven {
             circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) }
-            // The budget is for bad device tokens: what was good, or was never asked about, costs it nothing.
-            if outcome.kind != .gone, outcome.reason != .badDeviceToken {
-                unproven.giveBack(settings.unproven, now: moment.monotonic)
-            }
+            if reach != .asked { unproven.giveBack(settings.unproven, now: now) }
+        }
+        // What no push service has seen costs nobody anything but its circuit.
+        if reach != .asked {
+            node.giveBack(settings.node, now: now)
+            apps[ticket.app].allowance.giveBack(settings.app, now: now)
+        }
+        if reach == .noRoom { effort.count(isRefused: true, paid: ticket.paid) }
+        if reach != .asked || outcome.kind == .retry {
+            // It has not rung the phone, either.
+            let rate = settings.device
+            tokens.update(ticket.token) { $0.allowance.giveBack(rate, now: now) }
         }
         switch outcome.kind {
         case .delivered: accepted(ticket, moment)
@@ -260,12 +279,9 @@ public struct Admission {
         case .rejected where outcome.reason == .badDeviceToken:
             change(ticket.token) { $0.standing = .unknown }
             return charge(ticket.circuit, at: moment.monotonic)
-        case .retry:
-            // It has not rung the phone, and costs the phone's allowance nothing.
-            let rate = settings.device
-            tokens.update(ticket.token) { $0.allowance.giveBack(rate, now: moment.monotonic) }
-            if outcome.reason == .nodeBusy { effort.count(isRefused: true, paid: ticket.paid) }
-        case .rejected, .queued: break
+        // The node has made a request in vain that its sender could have known to be too large.
+        case .rejected where outcome.reason == .tooLarge: return charge(ticket.circuit, at: now)
+        case .rejected, .queued, .retry: break
         }
         return nil
     }
@@ -275,20 +291,22 @@ public struct Admission {
     /// away for it; who floods is not.
     /// - Returns: what the circuit is sent away with.
     public mutating func suspected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
-        unproven.take(settings.unproven, now: now)
-        return charge(circuit, at: now)
+        charge(circuit, at: now)
     }
 
     /// What came of an envelope of which nobody knows any more who sent it.
     public mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: Moment) {
         let ticket = Ticket(
-            token: hash(of: envelope, app: app), signer: 0, isUnproven: false, circuit: .phone(0), paid: 0)
-        _ = concluded(ticket, outcome, at: moment)
+            token: hash(of: envelope, app: app), app: place(of: app), signer: 0, isUnproven: false, circuit: .phone(0),
+            paid: 0)
+        _ = concluded(ticket, outcome, .asked, at: moment)
     }
 
-    /// The outcome with what is left to its device token, and until when that is full again.
+    /// The outcome with what is left to its device token, and until when that is full again, where it has rung the phone:
+    /// else anybody who knows the device token could watch, without a sound, when others ring it.
     public func showingAllowance(_ outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
-        (tokens[ticket.token]?.allowance ?? Allowance()).shown(on: outcome, settings.device, now: now)
+        guard outcome.kind == .delivered else { return outcome }
+        return (tokens[ticket.token]?.allowance ?? Allowance()).shown(on: outcome, settings.device, now: now)
     }
 
     private mutating func accepted(_ ticket: Ticket, _ moment: Moment) {
@@ -443,7 +461,7 @@ extension EffortControl.Settings {
 
 extension Admission {
     /// What the store is to be told.
-    public struct Changes: Sendable {
+    public struct Changes: Sendable, Redacted {
         public var rows: [StandingRow]
         public var forgotten: [UInt64]
     }

@@ -52,6 +52,11 @@ public struct Allowance: Sendable, Equatable {
         return needed <= rate.whole ? .zero : .nanoseconds(Int64(needed - rate.whole))
     }
 
+    /// Where it is emptier than empty, as the rate was another when it was used, it begins anew.
+    mutating func forgive(beyond rate: Rate, now: MonotonicTime) {
+        if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.whole { fullAt = now.nanoseconds }
+    }
+
     /// How long until it is full.
     public func fullIn(_ rate: Rate, now: MonotonicTime) -> Duration { .nanoseconds(Int64(used(rate, now))) }
 

@@ -188,15 +188,15 @@ public actor Dispatch {
         guard !isDraining else { return reply.tell(.retry(.shuttingDown, after: Self.busyRetry)) }
         let clock = MonotonicTime.now
         // Its outcome will need a place, and no outcome is forgotten before its time.
-        guard window.count + parcels.count + unreadRows < limits.outcomes else {
-            return reply.tell(.retry(.nodeBusy, after: window.nextFree(now: clock)))
+        guard window.count + parcels.count + unreadRows < window.capacity else {
+            return reply.tell(.retry(.nodeBusy, after: window.nextFree(now: clock)), .noRoom)
         }
         guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
         let isToBeStored = reply.acceptsQueued && spool != nil && envelope.ttl > 0
         guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(at: lane, for: origin) else {
             let refusal = Outcome.retry(.nodeBusy, after: Self.busyRetry)
             window.finished(envelope.digest, envelope.magic, pair, refusal, now: clock)
-            return reply.tell(refusal)
+            return reply.tell(refusal, .noRoom)
         }
         sequence += 1
         let parcel = Parcel(
@@ -222,7 +222,8 @@ public actor Dispatch {
 
     /// The share of the room for envelopes in memory that is taken, from 0 to 1.
     public nonisolated var load: Double {
-        assumeIsolated { Double($0.inFlight) / Double(max(1, $0.limits.totalInFlight)) }
+        // Not what comes from the spool as room allows: that waits for nobody.
+        assumeIsolated { Double($0.inFlight - $0.loadedRows) / Double(max(1, $0.limits.totalInFlight)) }
     }
 
     // MARK: Delivering
@@ -322,6 +323,7 @@ public actor Dispatch {
                 parcel.heldBy = lane
                 return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
             }
+            if parcel.reach == .notAsked, !isDraining { parcel.reach = .noRoom }
             return .held(back: isDraining ? .shuttingDown : .nodeBusy, for: .seconds(1), "sent-away")
         }
         let start = MonotonicTime.now
@@ -334,6 +336,7 @@ public actor Dispatch {
         }
         let verdict = await lane.provider.attempt(envelope, expiry: parcel.expiry)
         observer(.attempt(lane.route, deviceToken: envelope.deviceToken, verdict))
+        if verdict.ruling.lane != .none { parcel.reach = .asked }
         let effect = note(verdict, of: parcel, envelope, at: lane, wasProbe: admission == .probe)
         let end = MonotonicTime.now
         switch effect {

@@ -11,19 +11,21 @@ public struct Reply: @unchecked Sendable {
     /// Whether QUEUED may come first, once the envelope is stored durably.
     let acceptsQueued: Bool
     let isWanted: () -> Bool
-    let tell: (Outcome) -> Void
+    private let told: (Outcome, Reach) -> Void
 
     /// - Parameters:
     ///   - acceptsQueued: whether QUEUED may come first, once the envelope is stored durably.
     ///   - isWanted: whether anybody is still there to be told.
-    ///   - tell: is told each outcome.
+    ///   - tell: is told each outcome, and how far the envelope has come.
     public init(
-        acceptsQueued: Bool, isWanted: @escaping () -> Bool = { true }, tell: @escaping (Outcome) -> Void
+        acceptsQueued: Bool, isWanted: @escaping () -> Bool = { true }, tell: @escaping (Outcome, Reach) -> Void
     ) {
         self.acceptsQueued = acceptsQueued
         self.isWanted = isWanted
-        self.tell = tell
+        told = tell
     }
+
+    func tell(_ outcome: Outcome, _ reach: Reach = .notAsked) { told(outcome, reach) }
 }
 
 /// Where an envelope comes from, and what its sender has paid for it in work.
@@ -66,6 +68,8 @@ final class Parcel: @unchecked Sendable {
     var row: Int64?
     /// Whether it is in memory because the spool was asked for it.
     var isLoaded = false
+    /// How far it has come.
+    var reach = Reach.notAsked
     /// Whether an earlier process took it.
     var isRecovered = false
     /// Those who wait for the outcome.
@@ -121,13 +125,13 @@ final class Parcel: @unchecked Sendable {
     /// It has to wait in the spool: who does not accept that is told so.
     func sendAwayImpatient(with refusal: Outcome) {
         lastRefusal = refusal
-        for reply in replies where !reply.acceptsQueued { reply.tell(refusal) }
+        for reply in replies where !reply.acceptsQueued { reply.tell(refusal, reach) }
         replies.removeAll { !$0.acceptsQueued }
     }
 
     /// It has its outcome.
     func tell(_ outcome: Outcome) {
-        for reply in replies { reply.tell(outcome) }
+        for reply in replies { reply.tell(outcome, reach) }
         replies = []
     }
 }

@@ -55,7 +55,7 @@ struct ReplayWindow {
 
     /// How long after the outcome.
     let length: Duration
-    private let capacity: Int
+    let capacity: Int
     private var outcomes: [Digest256: Kept] = [:]
     private var order: Deque<Remembered> = []
     private var pairs: [PairKey: Pair] = [:]

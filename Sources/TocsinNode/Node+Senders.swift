@@ -15,15 +15,17 @@ extension Node {
 
     /// Takes a new connection, of which nothing is known yet.
     func welcomeStranger(_ connection: IngressConnection) {
+        let name = (ObjectIdentifier(connection), connection.number)
+        elders.append(name)
+        if elders.count > 2 * connections.count + 64 { elders.removeAll { known($0) == nil } }
         if !configuration.listen.circuitIDs {
-            lastConnection += 1
-            let circuit = CircuitID.connection(lastConnection)
+            let circuit = CircuitID.connection(connection.number)
             if let goAway = identified(connection, as: circuit) { return connection.sendAway(goAway) }
         }
-        strangers.append(ObjectIdentifier(connection))
+        strangers.append(name)
         // Who says HELLO does so at once; who only holds the line open makes room.
         while halfOpen > configuration.limits.halfOpen, let oldest = strangers.popFirst() {
-            guard let stranger = connections[oldest], !stranger.isGreeted, !stranger.isOver else { continue }
+            guard let stranger = known(oldest), !stranger.isGreeted, !stranger.isOver else { continue }
             stranger.sendAway(
                 GoAway(code: .busy, retryAfter: 10_000, text: "too many connections without HELLO"))
             break
@@ -50,10 +52,40 @@ extension Node {
 
     /// Takes those off the list that have said HELLO or are gone.
     private func pruneStrangers() {
-        while let first = strangers.first, connections[first]?.isGreeted != false { strangers.removeFirst() }
+        while let first = strangers.first, known(first)?.isGreeted != false { strangers.removeFirst() }
         // One who is silent at the front must not keep a crowd of the gone behind him.
-        if strangers.count > 2 * halfOpen + 64 { strangers.removeAll { connections[$0]?.isGreeted != false } }
+        if strangers.count > 2 * halfOpen + 64 { strangers.removeAll { known($0)?.isGreeted != false } }
     }
+
+    /// The connection of that name, if it is still there: another may have its place in memory.
+    private func known(_ name: (connection: ObjectIdentifier, number: UInt64)) -> IngressConnection? {
+        connections[name.connection].flatMap { $0.number == name.number ? $0 : nil }
+    }
+
+    /// There are too many connections: of a few of the oldest, one of which nothing is under way is let go of, rather one
+    /// that has never rung a phone. Its sender may come again; who holds connections open for nothing does not keep others
+    /// out.
+    func makeRoomForConnection() {
+        var spare: IngressConnection?
+        for _ in 0..<min(Self.eldersLookedAt, elders.count) {
+            guard let name = elders.popFirst(), let elder = known(name) else { continue }
+            guard elder.isIdle(for: Self.youngest) else {
+                elders.append(name)
+                continue
+            }
+            if !elder.hasServed {
+                if let spare { elders.append((ObjectIdentifier(spare), spare.number)) }
+                spare = elder
+                break
+            }
+            if spare == nil { spare = elder } else { elders.append(name) }
+        }
+        spare?.letGo("there are too many connections, and this one was quiet")
+    }
+
+    private static let eldersLookedAt = 32
+    /// Who has come lately may be about to send.
+    private static let youngest = Duration.seconds(10)
 
     nonisolated func ended(_ connection: IngressConnection) {
         let (identifier, circuit, isGreeted) = (
@@ -106,15 +138,15 @@ extension Node {
             try admission.enters(on: circuit, at: .now)
             let same = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
                 connection?.isOver == false
-            } tell: { [weak connection] in
-                connection?.finished(request, $0)
+            } tell: { [weak connection] outcome, _ in
+                connection?.finished(request, outcome)
             }
             if dispatch.isResend(envelope, app: app, same) { return }
             let ticket = try admission.admit(submission, app: app, on: circuit, at: .now)
             // Wanted also when its sender is gone: it says what became of the device token.
-            let own = Reply(acceptsQueued: submission.acceptQueued) { [weak self, weak connection] outcome in
+            let own = Reply(acceptsQueued: submission.acceptQueued) { [weak self, weak connection] outcome, reach in
                 let connection = Loan(connection)
-                self?.assumeIsolated { $0.tell(outcome, of: ticket, request, on: connection.value) }
+                self?.assumeIsolated { $0.tell(outcome, reach, of: ticket, request, on: connection.value) }
             }
             let origin = Origin(circuit: circuit, effort: ticket.paid, isProven: !ticket.isUnproven)
             dispatch.submit(envelope, app: app, format: format, from: origin, own)
@@ -130,13 +162,14 @@ extension Node {
 
     /// What was admitted has an outcome. It counts also where its sender is there no more.
     private func tell(
-        _ outcome: Outcome, of ticket: Admission.Ticket, _ request: UInt32, on connection: IngressConnection?
+        _ outcome: Outcome, _ reach: Reach, of ticket: Admission.Ticket, _ request: UInt32,
+        on connection: IngressConnection?
     ) {
         guard outcome.isFinal else {
             connection?.finished(request, outcome)
             return
         }
-        let goAway = admission.concluded(ticket, outcome, at: .now)
+        let goAway = admission.concluded(ticket, outcome, reach, at: .now)
         connection?.finished(request, admission.showingAllowance(outcome, of: ticket, at: .now))
         guard let goAway else { return }
         noteAbuse()
@@ -168,8 +201,11 @@ extension Node {
         if isChanged { announcePuzzle() }
         if admission.efforts.unproven != announcedToUnproven {
             announcedToUnproven = admission.efforts.unproven
-            let puzzle = admission.puzzle(at: .now)
-            for connection in connections.values where connection.isAskedForMore { connection.announce(puzzle) }
+            // While more is asked for them still, who sends to them hears of it when he does.
+            if admission.efforts.unproven == admission.efforts.all {
+                let puzzle = admission.puzzle(at: .now)
+                for connection in connections.values where connection.isAskedForMore { connection.announce(puzzle) }
+            }
         }
         metrics.show(admission.efforts, known: admission.known, connections: connections.count)
         saveStanding()

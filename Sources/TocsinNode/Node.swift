@@ -27,7 +27,9 @@ public actor Node: IngressConnection.Host {
     private var listener: Listener?
     var connections: [ObjectIdentifier: IngressConnection] = [:]
     /// Those that had not said HELLO when they were put here, oldest first, and how many of all have not.
-    var strangers: Deque<ObjectIdentifier> = []
+    var strangers: Deque<(connection: ObjectIdentifier, number: UInt64)> = []
+    /// All connections, oldest first but for those that were spared, and some that are gone.
+    var elders: Deque<(connection: ObjectIdentifier, number: UInt64)> = []
     var halfOpen = 0
     var lastConnection: UInt64 = 0
     var admission: Admission!
@@ -111,7 +113,12 @@ public actor Node: IngressConnection.Host {
             for key in new.keysThatNeedARestart(comparedTo: configuration) {
                 logger.warning("this setting changes when the node is started anew", metadata: ["key": "\(key)"])
             }
+            let served = (rules.apps.map(\.name), rules.routes, admission.settings.senders)
             let replaced = try rebuild(configuration.reloaded(from: new))
+            // What was said in WELCOME is true no longer.
+            if served != (rules.apps.map(\.name), rules.routes, admission.settings.senders) {
+                for connection in connections.values { connection.letGo("the node's configuration has changed") }
+            }
             logger.notice("configuration read anew", metadata: ["routes_replaced": "\(replaced)"])
         } catch {
             logger.error("the new configuration is wrong; the node goes on with the old one: \(error)")
@@ -219,7 +226,12 @@ public actor Node: IngressConnection.Host {
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         limit.rlim_cur = limit.rlim_max
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        mostConnections = min(configuration.limits.connections, Int(clamping: limit.rlim_max) - Self.otherDescriptors)
+        let services = configuration.services
+        let upstream =
+            configuration.apps.count
+            * (2 * services.apnsConnections.upperBound + services.fcmConnections.upperBound + 1)
+        mostConnections = min(
+            configuration.limits.connections, Int(clamping: limit.rlim_max) - Self.otherDescriptors - upstream)
         if mostConnections < configuration.limits.connections {
             logger.warning(
                 "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
@@ -284,13 +296,16 @@ public actor Node: IngressConnection.Host {
     }
 
     private func accept(_ stream: ByteStream) {
+        lastConnection += 1
         let connection = IngressConnection(
-            stream, rules: rules, readTimeout: .seconds(configuration.limits.readTimeout), host: self)
+            stream, number: lastConnection, rules: rules, readTimeout: .seconds(configuration.limits.readTimeout),
+            host: self)
         let isFull = connections.count >= mostConnections
         // Also one that is refused is kept until its last words are out; a second bound keeps those few.
         guard connections.count < mostConnections + Self.otherDescriptors / 2 else { return connection.close() }
         connections[ObjectIdentifier(connection)] = connection
         halfOpen += 1
+        if isFull { makeRoomForConnection() }
         if isFull {
             connection.sendAway(GoAway(code: .busy, retryAfter: 10_000, text: "too many connections"))
         } else {

@@ -124,8 +124,8 @@ final class Gatehouse {
     // MARK: Push services
 
     @discardableResult
-    func conclude(_ answer: Answer, _ outcome: Outcome = .delivered()) -> GoAway? {
-        answer.ticket.flatMap { admission.concluded($0, outcome, at: moment) }
+    func conclude(_ answer: Answer, _ outcome: Outcome = .delivered(), _ reach: Reach = .asked) -> GoAway? {
+        answer.ticket.flatMap { admission.concluded($0, outcome, reach, at: moment) }
     }
 
     /// Goes through both gates, and this comes of it.

@@ -58,12 +58,15 @@ import Testing
     @Test func `a proof of which anything is changed is wrong`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         let good = try proof(seeds, effort: 4096)
-        var changed = [good, good, good, good]
+        var changed = [good, good, good]
         changed[0].nonce &+= 1
         changed[1].effort += 1
         changed[2].effort = .max
-        changed[3].seedPrefix[3] ^= 1
         for proof in changed { #expect(seeds.judge(proof, for: digest, effort: 16, now: start) == .wrong) }
+        var stale = good
+        stale.seedPrefix[3] ^= 1
+        #expect(seeds.judge(stale, for: digest, effort: 16, now: start) == .stale)
+        #expect(seeds.judge(stale, for: digest, effort: 0, now: start) == .notAsked)
     }
 
     // MARK: Seeds
@@ -77,7 +80,7 @@ import Testing
         let last = MonotonicTime(nanoseconds: end.nanoseconds - 1)
         #expect(seeds.judge(old, for: digest, effort: 16, now: change) == .valid(16))
         #expect(seeds.judge(old, for: digest, effort: 16, now: last) == .valid(16))
-        #expect(seeds.judge(old, for: digest, effort: 16, now: end) == .wrong)
+        #expect(seeds.judge(old, for: digest, effort: 16, now: end) == .stale)
         #expect(try seeds.judge(proof(seeds), for: digest, effort: 16, now: end) == .valid(16))
     }
 
@@ -87,7 +90,7 @@ import Testing
         seeds.rotate(to: seed(2), now: start)
         #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .valid(16))
         seeds.rotate(to: seed(3), now: start)
-        #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .wrong)
+        #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .stale)
     }
 
     @Test func `two seeds that begin alike both count`() throws {
@@ -126,7 +129,7 @@ import Testing
         }
         // Nor much longer than that.
         let end = try #require(ends.max())
-        #expect(seeds.judge(proof, for: digest, effort: 16, now: end + .seconds(1)) == .wrong)
+        #expect(seeds.judge(proof, for: digest, effort: 16, now: end + .seconds(1)) == .stale)
     }
 
     @Test func `a clock that goes back announces no more than two lifetimes, and takes no seed away`() throws {

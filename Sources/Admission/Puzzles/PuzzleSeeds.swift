@@ -10,8 +10,10 @@ public enum ProofJudgement: Equatable, Sendable {
     case valid(UInt32)
     /// One is asked, and none was given (reason 203).
     case missing
-    /// It does not hold, or is for a seed that is not accepted any more (reason 204).
+    /// It does not hold (reason 204).
     case wrong
+    /// It is for a seed that is not accepted any more (reason 204).
+    case stale
     /// It claims less effort than is asked (reason 204).
     case tooSmall
 }
@@ -60,13 +62,10 @@ public struct PuzzleSeeds: Sendable {
     ) -> ProofJudgement {
         guard let proof else { return effort == 0 ? .notAsked : .missing }
         guard proof.effort >= effort else { return .tooSmall }
-        if holds(proof, for: digest, now: now) { return .valid(proof.effort) }
-        return effort == 0 ? .notAsked : .wrong
-    }
-
-    private func holds(_ proof: Proof, for digest: Digest256, now: MonotonicTime) -> Bool {
-        if present.holds(proof, for: digest) { return true }
-        guard let previous, now < previous.endsAt else { return false }
-        return previous.puzzle.holds(proof, for: digest)
+        let seeds = [present] + (previous.map { now < $0.endsAt ? [$0.puzzle] : [] } ?? [])
+        let meant = seeds.filter { $0.seed.starts(with: proof.seedPrefix) }
+        if meant.contains(where: { $0.holds(proof, for: digest) }) { return .valid(proof.effort) }
+        if effort == 0 { return .notAsked }
+        return meant.isEmpty ? .stale : .wrong
     }
 }

@@ -40,12 +40,20 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     private var unreadSince: MonotonicTime?
     /// Whom it comes from, once that is known.
     var circuit: CircuitID?
+    /// Its own among all of the node's.
+    let number: UInt64
+    /// Whether something that came here has rung a phone.
+    private(set) var hasServed = false
+    private let since = MonotonicTime.now
     private(set) var isGreeted = false
     /// Whether it was told of another puzzle than everybody.
     private(set) var isAskedForMore = false
 
-    init(_ stream: ByteStream, rules: IngressSession.Rules, readTimeout: Duration, host: any Host) {
+    init(
+        _ stream: ByteStream, number: UInt64, rules: IngressSession.Rules, readTimeout: Duration, host: any Host
+    ) {
         self.stream = stream
+        self.number = number
         self.readTimeout = readTimeout
         self.host = host
         session = IngressSession(rules: rules, now: .now)
@@ -144,7 +152,11 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         host.ended(self)
     }
 
+    /// Whether it may be let go of where there is no room for others: nothing of it is under way, and it is not quite new.
+    func isIdle(for time: Duration) -> Bool { session.isIdle && MonotonicTime.now - since >= time }
+
     func finished(_ request: UInt32, _ outcome: Outcome) {
+        if outcome.kind == .delivered { hasServed = true }
         perform { session, effects in session.finished(request, outcome, now: .now, &effects) }
     }
 
@@ -157,6 +169,9 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         if refusal.puzzle != nil { isAskedForMore = true }
         perform { session, effects in session.refused(request, refusal, now: .now, &effects) }
     }
+
+    /// Ends it as if it had been quiet for too long: what was taken is answered, and its sender may come again.
+    func letGo(_ text: String) { perform { session, effects in session.letGo(text, &effects) } }
 
     func sendAway(_ goAway: GoAway) { perform { session, effects in session.sendAway(goAway, &effects) } }
 

@@ -60,8 +60,8 @@ struct IngressSession {
     private var queued: Set<UInt32> = []
     /// Since when there has been no frame, or since when nothing is in flight: the later of both.
     private var quietSince: MonotonicTime
-    /// Submissions that came after GOAWAY was said.
-    private var late = 0
+    /// Submissions that came after GOAWAY was said, or for which there was no place.
+    private var excess = 0
     /// Since when a frame is on its way.
     private var frameSince: MonotonicTime?
     /// What is left for frames that bring nothing: PING, PONG, unknown ones, and submissions there is no place for.
@@ -117,7 +117,8 @@ struct IngressSession {
             }
             if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
-            effects.faults += 1
+            // An old sender is no hostile one.
+            if error.code != .version { effects.faults += 1 }
             end(with: GoAway(error), &effects)
         }
     }
@@ -154,6 +155,14 @@ struct IngressSession {
         } else {
             end(with: GoAway(code: .handshakeTimeout, text: "no HELLO came in time"), &effects)
         }
+    }
+
+    /// Whether nothing is under way that somebody waits for.
+    var isIdle: Bool { phase == .greeted && inFlight.count == queued.count }
+
+    /// The connection ends, though nothing is wrong with it.
+    mutating func letGo(_ text: String, _ effects: inout Effects) {
+        if phase == .greeted { leave(GoAway(code: .idle, text: text), &effects) }
     }
 
     /// The node shuts down.
@@ -200,7 +209,13 @@ struct IngressSession {
             phase = .greeted
             effects.isGreeted = true
             decoder.maximumLength = rules.maximumFrame
-            effects.output.append(welcome())
+            // As this connection is held to them, whatever was read anew meanwhile.
+            var welcome = welcome()
+            welcome.maximumFrame = UInt32(rules.maximumFrame)
+            welcome.maximumInFlight = UInt16(rules.maximumInFlight)
+            welcome.idleTimeout = UInt32(rules.idleTimeout.components.seconds)
+            welcome.routes = rules.routes
+            effects.output.append(welcome)
         case .submit(let fields): try submit(fields, now, &effects)
         case .ping(let opaque):
             try countControl(now)
@@ -222,6 +237,12 @@ struct IngressSession {
         control.take(rules.control, now: now)
     }
 
+    /// So many may have been on their way before the sender knew better.
+    private mutating func countExcess(_ now: MonotonicTime) throws(ProtocolError) {
+        excess += 1
+        if excess > rules.maximumInFlight { try countControl(now) }
+    }
+
     private mutating func submit(
         _ fields: SubmissionFields, _ now: MonotonicTime, _ effects: inout Effects
     ) throws(ProtocolError) {
@@ -233,13 +254,11 @@ struct IngressSession {
             throw ProtocolError(code: .protocolError, text: "a request number that is still in flight")
         }
         guard phase == .greeted else {
-            // So many may have been on their way when GOAWAY was said.
-            late += 1
-            if late > rules.maximumInFlight { try countControl(now) }
+            try countExcess(now)
             return answer(.retry(.shuttingDown, after: 1000, text: "GOAWAY has been said"))
         }
         guard inFlight.count < rules.maximumInFlight else {
-            try countControl(now)
+            try countExcess(now)
             return answer(
                 .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight"))
         }
@@ -250,6 +269,7 @@ struct IngressSession {
         do {
             effects.submissions.append((try fields.checked(format: app.format), app))
             inFlight.insert(request)
+            excess = 0
         } catch {
             effects.faults += 1
             answer(error.outcome)

@@ -99,7 +99,7 @@ private final class AdmissionLoad {
             guard
                 let ticket = try? admission.admit(submission, app: "bisq", on: circuit, at: now)
             else { continue }
-            _ = admission.concluded(ticket, .delivered(), at: now)
+            _ = admission.concluded(ticket, .delivered(), .asked, at: now)
             // What a store would take.
             if number.isMultiple(of: 100_000) {
                 while admission.takeChanges(atMost: 100_000) != nil {}

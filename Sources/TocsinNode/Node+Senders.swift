@@ -217,7 +217,7 @@ extension Node {
         if (puzzle.effort == 0) != (announced == 0) {
             logger.notice(
                 puzzle.effort == 0
-                    ? "no proof of work is asked any more" : "the node is crowded: senders are asked for proof of work",
+                    ? "no proof of work is asked of everybody any more" : "proof of work is asked of everybody",
                 metadata: ["effort": "\(puzzle.effort)"])
         }
         announced = puzzle.effort

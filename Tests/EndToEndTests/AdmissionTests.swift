@@ -175,7 +175,11 @@ import TocsinClient
         #expect(raw.count == 32)
         for file in ["standing.sqlite", "standing.sqlite-wal", "standing.key"] {
             let path = "\(stage.directory)/state/\(file)"
-            guard let data = FileManager.default.contents(atPath: path) else { continue }
+            guard let data = FileManager.default.contents(atPath: path) else {
+                // SQLite's log goes when the last connection is closed.
+                #expect(file == "standing.sqlite-wal", "\(file) is missing")
+                continue
+            }
             #expect(data.firstRange(of: token) == nil)
             #expect(data.firstRange(of: raw) == nil)
             #expect(data.firstRange(of: try key(3).publicKey) == nil)
@@ -274,6 +278,57 @@ import TocsinClient
             return
         }
         #expect(goAway.code == .busy)
+        await stage.letGo()
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `where there is no room for another connection, one goes that has been quiet`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "connections = 4")
+        let client = stage.client()
+        let phone = await phone(.iOS, on: stage)
+        #expect(try await outcome(phone, on: stage, by: client, "1").kind == .delivered)
+        var hello: [UInt8] = []
+        hello.append(Hello(agent: ""))
+        for _ in 0..<3 { try await stage.holdOpen(saying: hello) }
+        // Who has only just come is not sent away for another.
+        #expect(try goAwayCode(try await stage.raw(hello)) == .busy)
+        try await Task.sleep(for: .seconds(10))
+        #expect(try goAwayCode(try await stage.raw(hello)) == .busy)
+        let told = try messages(await stage.readFirstHeld())
+        guard case .goAway(let goAway)? = told.last else {
+            Issue.record("the oldest of the quiet ones was not let go of")
+            return
+        }
+        #expect(goAway.code == .idle)
+        #expect(try goAwayCode(try await stage.raw(hello, readingFor: .milliseconds(300))) == nil)
+        // The one that rings phones has kept its place.
+        #expect(try await outcome(phone, on: stage, by: client, "2").kind == .delivered)
+        await stage.letGo()
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `who was told of other apps or keys is let go when the configuration changes`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        var hello: [UInt8] = []
+        hello.append(Hello(agent: ""))
+        try await stage.holdOpen(saying: hello)
+        let client = stage.client()
+        let phone = await phone(.iOS, on: stage)
+        #expect(try await outcome(phone, on: stage, by: client, "1").kind == .delivered)
+        try await stage.reload(stage.configuration(endpoints, limits: "idle_timeout = 500"))
+        #expect(await stage.connectionCount == 2)
+        try await stage.reload(stage.configuration(endpoints, more: "[senders]\nmode = \"required\""))
+        let told = try messages(await stage.readFirstHeld())
+        guard case .goAway(let goAway)? = told.last else {
+            Issue.record("it was not let go of")
+            return
+        }
+        #expect(goAway.code == .idle)
+        #expect(try await outcome(phone, on: stage, by: client, "2", signedBy: try key(1)).kind == .delivered)
         await stage.letGo()
         await client.close()
         await stage.end()

@@ -156,7 +156,7 @@ func messages(_ bytes: [UInt8]) throws -> [Message] {
     return messages
 }
 
-private func goAwayCode(_ bytes: [UInt8]) throws -> GoAway.Code? {
+func goAwayCode(_ bytes: [UInt8]) throws -> GoAway.Code? {
     if case .goAway(let goAway)? = try messages(bytes).last { goAway.code } else { nil }
 }
 

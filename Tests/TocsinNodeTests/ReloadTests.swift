@@ -12,6 +12,7 @@ private let fixed: [(String, [String])] = [
     ("[spool]\nenabled = true", ["spool"]),
     ("[limits]\nreplay_window = 60", ["limits.replay_window"]),
     ("[limits]\nreplay_entries = 1000", ["limits.replay_entries"]),
+    ("[limits]\ndevice_tokens = 5000", ["limits.device_tokens"]),
     (
         "[node]\nstate = \"/elsewhere\"\nlog_format = \"json\"\n[limits]\nreplay_window = 60\nreplay_entries = 1000",
         ["node.state", "node.log_format", "limits.replay_window", "limits.replay_entries"]
@@ -32,6 +33,7 @@ private let fixed: [(String, [String])] = [
         #expect(merged.spool == old.spool)
         #expect(merged.limits.replayWindow == old.limits.replayWindow)
         #expect(merged.limits.replayEntries == old.limits.replayEntries)
+        #expect(merged.admission.deviceTokens == old.admission.deviceTokens)
         // And the next start takes it.
         #expect(merged.keysThatNeedARestart(comparedTo: new) == keys)
     }

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test func `efforts, device tokens, circuits and connections are shown as they are`() throws {
-        var metrics = NodeMetrics(factory: recorder)
+        let metrics = NodeMetrics(factory: recorder)
         metrics.show((all: 5, unproven: 7), known: (deviceTokens: 11, circuits: 13), connections: 17)
         metrics.show((all: 0, unproven: 3), known: (deviceTokens: 10, circuits: 12), connections: 16)
         #expect(try recorder.expectGauge("tocsin_puzzle_effort", [("asked_of", "all")]).lastValue == 0)

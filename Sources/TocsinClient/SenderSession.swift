@@ -140,6 +140,14 @@ struct SenderSession {
         return actions
     }
 
+    /// Whether all places on the connection are taken by what nobody here waits for any more, and something has none.
+    var isStuck: Bool {
+        guard connection == .open, let welcome, !queue.isEmpty, sent.count >= welcome.maximumInFlight else {
+            return false
+        }
+        return sent.allSatisfy { pending[$0] == nil }
+    }
+
     private mutating func send(_ request: UInt32, in output: inout [UInt8]) {
         var submission = pending[request]!.submission
         // The node would take a proof for a forgotten seed for a wrong one.

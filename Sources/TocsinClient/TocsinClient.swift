@@ -131,6 +131,7 @@ public actor TocsinClient {
     private func flush() {
         if wire == nil { connect() }
         for action in session.flush(now: .now) { perform(action) }
+        if wire != nil, session.isStuck { reconnect(because: "the node works on what was left to it") }
     }
 
     private func connect(after pause: (reason: String, delay: Duration)? = nil) {

@@ -16,6 +16,17 @@ import Testing
         #expect(text.contains("node alive at the end: yes"))
     }
 
+    @Test func `so are they through an onion service, where tor names the circuits`() async throws {
+        guard try await ChildProcess.output(of: "which", ["tor-gencert"]).isSuccess else {
+            print("SKIPPED: tor is not installed; no flood went through an onion service")
+            return
+        }
+        let options = ["--tor", "--seconds", "5", "--hostile", "12", "--honest", "3", "--check"]
+        let (isSuccess, text) = try await ChildProcess.output(of: Program.path, ["bench", "flood"] + options)
+        #expect(isSuccess, "\(text)")
+        #expect(text.contains("node alive at the end: yes"))
+    }
+
     // MARK: What is promised
 
     @Test func `each broken promise is named, and only those`() {

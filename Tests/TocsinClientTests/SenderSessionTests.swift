@@ -167,6 +167,21 @@ import Testing
         #expect(try sender.flush() == [3])
     }
 
+    @Test func `a connection that is full of what was left to the node is noticed`() throws {
+        var sender = Sender()
+        try sender.add(3)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 2) + resultFrame(3, .retry(.tooManyInFlight, after: 1)))
+        try sender.told(resultFrame(1, Outcome(.queued)) + resultFrame(2, Outcome(.queued)))
+        #expect(!sender.session.isStuck)
+        sender.session.remove(1)
+        #expect(!sender.session.isStuck)
+        sender.session.remove(2)
+        #expect(sender.session.isStuck)
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(!sender.session.isStuck)
+    }
+
     @Test func `a node that contradicts itself does no harm`() throws {
         var sender = Sender()
         try sender.add(1)

@@ -263,6 +263,32 @@ import TocsinClient
         await stage.end()
     }
 
+    // MARK: Replay
+
+    @Test func `no flood of envelopes makes the node forget an outcome before its time`() async throws {
+        let stage = Stage()
+        // Room for 1010 outcomes, and ten minutes to keep them.
+        try await stage.start(limits: "replay_entries = 1000\ntotal_in_flight = 10\nin_flight = 5")
+        let (honest, flood) = (stage.client(), stage.client())
+        let (phone, other) = (await phone(.iOS, on: stage), await phone(.iOS, on: stage))
+        let first = try stage.envelope(for: phone)
+        #expect(try await honest.submit(first, patience: .seconds(10)).kind == .delivered)
+        var busy: Outcome?
+        for index in 0..<1100 where busy == nil {
+            let outcome = try await outcome(other, on: stage, by: flood, "\(index)")
+            if outcome.reason == .nodeBusy { busy = outcome }
+        }
+        // It is the newcomer who is told to wait, and for how long: until the oldest has had its time.
+        #expect(try #require(busy).retryAfter > 500_000)
+        let rung = await stage.services.received.count
+        #expect(rung == 1010)
+        #expect(try await honest.submit(first, patience: .seconds(10)).kind == .delivered)
+        #expect(await stage.services.received.count == rung)
+        await honest.close()
+        await flood.close()
+        await stage.end()
+    }
+
     // MARK: Connections
 
     @Test func `who only holds the line open makes room for who says HELLO`() async throws {

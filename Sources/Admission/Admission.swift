@@ -258,15 +258,17 @@ public struct Admission {
         let now = moment.monotonic
         if ticket.isUnproven {
             circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) }
-            if reach != .asked { unproven.giveBack(settings.unproven, now: now) }
         }
-        // What no push service has seen costs nobody anything but its circuit.
-        if reach != .asked {
+        // What no push service has seen costs nobody anything but its circuit; but what is remembered for a while
+        // (PROTOCOL §3) is paid for, or it would fill the memory for nothing.
+        let isFree = reach != .asked && outcome.reason != .ttlRanOut
+        if isFree {
+            if ticket.isUnproven { unproven.giveBack(settings.unproven, now: now) }
             node.giveBack(settings.node, now: now)
             apps[ticket.app].allowance.giveBack(settings.app, now: now)
         }
         if reach == .noRoom { effort.count(isRefused: true, paid: ticket.paid) }
-        if reach != .asked || outcome.kind == .retry {
+        if isFree || outcome.kind == .retry {
             // It has not rung the phone, either.
             let rate = settings.device
             tokens.update(ticket.token) { $0.allowance.giveBack(rate, now: now) }

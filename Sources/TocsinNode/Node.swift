@@ -113,10 +113,10 @@ public actor Node: IngressConnection.Host {
             for key in new.keysThatNeedARestart(comparedTo: configuration) {
                 logger.warning("this setting changes when the node is started anew", metadata: ["key": "\(key)"])
             }
-            let served = (rules.apps.map(\.name), rules.routes, admission.settings.senders)
+            let served = (rules.apps.map(\.name), rules.apps.map(\.format), rules.routes, admission.settings.senders)
             let replaced = try rebuild(configuration.reloaded(from: new))
             // What was said in WELCOME is true no longer.
-            if served != (rules.apps.map(\.name), rules.routes, admission.settings.senders) {
+            if served != (rules.apps.map(\.name), rules.apps.map(\.format), rules.routes, admission.settings.senders) {
                 for connection in connections.values { connection.letGo("the node's configuration has changed") }
             }
             logger.notice("configuration read anew", metadata: ["routes_replaced": "\(replaced)"])

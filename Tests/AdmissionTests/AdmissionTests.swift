@@ -469,7 +469,7 @@ import Testing
     @Test func `what no push service has seen costs no limit anything but the circuit's`() throws {
         let outcomes: [Outcome] = [
             .retry(.providerUnreachable, after: 1), .retry(.nodeBusy, after: 1), .rejected(.ivReused),
-            .rejected(.platformNotConfigured), .retry(.shuttingDown, after: 1), .rejected(.ttlRanOut),
+            .rejected(.platformNotConfigured), .retry(.shuttingDown, after: 1),
         ]
         let one = Rate(burst: 1, perMinute: 1)
         for outcome in outcomes {
@@ -484,6 +484,11 @@ import Testing
             house.conclude(try house.submit(to: 1), outcome)
             #expect(try house.submit(to: 2).reason == .tooManyUnproven)
         }
+        // It keeps a place in the window of outcomes.
+        let house = Gatehouse { $0.unproven = one }
+        house.connect()
+        house.conclude(try house.submit(to: 1), .rejected(.ttlRanOut), .notAsked)
+        #expect(try house.submit(to: 2).reason == .tooManyUnproven)
     }
 
     @Test func `with the defaults the node's rate has work asked, though one app meets its own at the same time`()

@@ -6,7 +6,7 @@ import TNP
 /// What a connection of a sender comes to, frame by frame (PROTOCOL §1–§6): bytes, outcomes and time in, bytes and
 /// submissions out. No I/O and no clock.
 struct IngressSession {
-    /// What never changes while the node runs.
+    /// What does not change while the connection lasts.
     struct Rules: Sendable {
         var circuitIDs: Bool
         var maximumFrame: Int
@@ -162,7 +162,11 @@ struct IngressSession {
 
     /// The connection ends, though nothing is wrong with it.
     mutating func letGo(_ text: String, _ effects: inout Effects) {
-        if phase == .greeted { leave(GoAway(code: .idle, text: text), &effects) }
+        switch phase {
+        case .greeted: leave(GoAway(code: .idle, text: text), &effects)
+        case .proxyLine, .hello: end(with: GoAway(code: .idle, text: text), &effects)
+        case .leaving, .over: break
+        }
     }
 
     /// The node shuts down.

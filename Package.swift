@@ -121,7 +121,7 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "tocsin", "TocsinNode", "TocsinClient", "Simulator", "TNP", "EventLoop",
+                "tocsin", "TocsinNode", "TocsinClient", "Simulator", "Admission", "TNP", "EventLoop",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(

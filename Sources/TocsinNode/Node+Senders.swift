@@ -142,7 +142,7 @@ extension Node {
                 connection?.finished(request, outcome)
             }
             if dispatch.isResend(envelope, app: app, same) { return }
-            let ticket = try admission.admit(submission, app: app, on: circuit, at: .now)
+            let ticket = try admission.admit(submission, app: app, on: circuit, at: moment)
             // Wanted also when its sender is gone: it says what became of the device token.
             let own = Reply(acceptsQueued: submission.acceptQueued) { [weak self, weak connection] outcome, reach in
                 let connection = Loan(connection)
@@ -169,7 +169,7 @@ extension Node {
             connection?.finished(request, outcome)
             return
         }
-        let goAway = admission.concluded(ticket, outcome, reach, at: .now)
+        let goAway = admission.concluded(ticket, outcome, reach, at: moment)
         connection?.finished(request, admission.showingAllowance(outcome, of: ticket, at: .now))
         guard let goAway else { return }
         noteAbuse()
@@ -197,7 +197,7 @@ extension Node {
 
     /// A second has passed.
     func advanceAdmission() {
-        let isChanged = admission.tick(queue: dispatch.load, at: .now) { SecureRandom.bytes(Puzzle.seedLength) }
+        let isChanged = admission.tick(queue: dispatch.load, at: moment) { SecureRandom.bytes(Puzzle.seedLength) }
         if isChanged { announcePuzzle() }
         if admission.efforts.unproven != announcedToUnproven {
             announcedToUnproven = admission.efforts.unproven
@@ -234,10 +234,32 @@ extension Node {
             configuration.admission, hash: KeyedHash(key: store.key), seed: SecureRandom.bytes(Puzzle.seedLength),
             now: .now)
         announced = admission.puzzle(at: .now).effort
-        let now = Moment.now
-        try store.load { admission.restore($0, on: now) }
+        var isFirst = true
+        try store.load { row in
+            // The first was used last.
+            if isFirst { distrustClock(ifFarAfter: row.day) }
+            isFirst = false
+            admission.restore(row, on: moment)
+        }
         standing = store
     }
+
+    /// Days by which the clock may be ahead of the last use of any device token, as it is after a long rest.
+    private static let longestRest: Int64 = 30
+
+    /// A clock that was wrongly put far ahead would have everything look too old that is known, and the keys that are bound
+    /// to phones would be forgotten. So time goes on for admission from a little after the last use.
+    private func distrustClock(ifFarAfter day: UInt16) {
+        let ahead = UnixTime.now / 86_400 - Int64(day) - Self.longestRest
+        guard ahead > 0 else { return }
+        clockAhead = ahead * 86_400
+        logger.warning(
+            "no device token was used for a long time: is this machine's clock right? None is forgotten for it",
+            metadata: ["days": "\(ahead + Self.longestRest)"])
+    }
+
+    /// The present moment, as admission counts it.
+    var moment: Moment { Moment(monotonic: .now, unix: UnixTime.now - clockAhead) }
 
     private func saveStanding() {
         guard let standing, !isSavingStanding, let changes = admission.takeChanges(atMost: Self.rowsOfASave) else {
@@ -273,9 +295,4 @@ extension Node {
         await standing.close()
         self.standing = nil
     }
-}
-
-extension Moment {
-    /// The present moment.
-    static var now: Moment { Moment(monotonic: .now, unix: UnixTime.now) }
 }

@@ -35,6 +35,8 @@ public actor Node: IngressConnection.Host {
     var admission: Admission!
     var standing: StandingStore?
     var isSavingStanding = false
+    /// Seconds by which admission's days lie behind this machine's clock.
+    var clockAhead: Int64 = 0
     /// The effort that everybody was told, and the one that was asked for unproven device tokens at that time.
     var announced: UInt32 = 0
     var announcedToUnproven: UInt32 = 0
@@ -321,7 +323,7 @@ public actor Node: IngressConnection.Host {
         case .attempt(let route, let deviceToken, let verdict): log(route, deviceToken, verdict)
         case .serving, .finished: break
         case .recovered(let envelope, let app, let outcome):
-            admission.learned(outcome, of: envelope, app: app, at: .now)
+            admission.learned(outcome, of: envelope, app: app, at: moment)
         case .suspected(let circuit):
             // Its connections hear of it when they send again.
             if admission.suspected(circuit, at: .now) != nil { noteAbuse() }

@@ -1,3 +1,4 @@
+import Admission
 import Cryptography
 import EventLoop
 import Foundation
@@ -186,6 +187,34 @@ import TocsinClient
             let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
             #expect(mode == 0o600)
         }
+        await stage.end()
+    }
+
+    @Test func `a clock that was put years ahead does not make the node forget who may ring a phone`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        let client = stage.client()
+        #expect(try await outcome(phone, on: stage, by: client, "1", signedBy: try key(1)).kind == .delivered)
+        await client.close()
+        _ = await stage.stopNode()
+        // As if all that is known were of three years ago.
+        let store = try StandingStore.open(
+            at: "\(stage.directory)/state/standing.sqlite", keyFile: "\(stage.directory)/state/standing.key")
+        var rows: [StandingRow] = []
+        try store.load { rows.append($0) }
+        let old = rows.map { row in
+            var row = row
+            row.day -= 1000
+            return row
+        }
+        try await store.save(old, forgetting: [])
+        await store.close()
+        try await stage.startNode(stage.configuration(endpoints))
+        let second = stage.client()
+        #expect(try await outcome(phone, on: stage, by: second, "2", signedBy: try key(2)).reason == .notThisSenderKey)
+        #expect(try await outcome(phone, on: stage, by: second, "3", signedBy: try key(1)).kind == .delivered)
+        await second.close()
         await stage.end()
     }
 

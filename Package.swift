@@ -88,6 +88,7 @@ let package = Package(
             swiftSettings: ours
         ),
 
+        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: ours),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: ours),
         .testTarget(
             name: "EventLoopTests", dependencies: ["EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
@@ -101,13 +102,13 @@ let package = Package(
         .testTarget(
             name: "AdmissionTests",
             dependencies: [
-                "Admission", "TNP", "EventLoop", "Cryptography",
+                "Admission", "TestSupport", "TNP", "EventLoop", "Cryptography",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ], swiftSettings: ours),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "Delivery", "Admission", "Providers", "EventLoop", "TNP", "Cryptography",
+                "Delivery", "Admission", "TestSupport", "Providers", "EventLoop", "TNP", "Cryptography",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ], swiftSettings: ours),
         .testTarget(
@@ -125,7 +126,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
-            name: "TocsinClientTests", dependencies: ["TocsinClient", "TNP", "EventLoop", "Cryptography"],
+            name: "TocsinClientTests",
+            dependencies: ["TocsinClient", "TestSupport", "TNP", "EventLoop", "Cryptography"],
             swiftSettings: ours),
     ]
 )

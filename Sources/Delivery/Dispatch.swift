@@ -150,25 +150,29 @@ public actor Dispatch {
 
     // MARK: Taking
 
-    /// Whether the envelope is under way already, or has had its outcome a while ago: then nothing new comes of it, and
-    /// the reply is told that same outcome.
+    /// Whether the envelope is under way already, or has had its outcome a while ago: then nothing new comes of it.
     /// - Parameter app: the name of its profile.
-    public nonisolated func isResend(_ envelope: Envelope, app: String, _ reply: Reply) -> Bool {
-        assumeIsolated { $0.answersResend(envelope, app: app, reply) }
-    }
-
-    private func answersResend(_ envelope: Envelope, app: String, _ reply: Reply) -> Bool {
-        guard lanes[Route(app: app, magic: envelope.magic)] != nil, !isDraining else { return false }
-        if let parcel = parcels[envelope.digest] {
-            parcel.attach(reply)
-            return true
+    public nonisolated func knows(_ envelope: Envelope, app: String) -> Bool {
+        assumeIsolated { dispatch in
+            guard dispatch.lanes[Route(app: app, magic: envelope.magic)] != nil, !dispatch.isDraining else {
+                return false
+            }
+            return dispatch.parcels[envelope.digest] != nil
+                || dispatch.window.outcome(of: envelope, now: .now) != nil
         }
-        guard let outcome = window.outcome(of: envelope, now: .now) else { return false }
-        reply.tell(outcome)
-        return true
     }
 
-    /// Takes an envelope for an app that is no resend (``isResend(_:app:_:)``), or says why not. The reply is told one
+    /// Tells the outcome of an envelope that it ``knows(_:app:)``, now or when it is there.
+    public nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
+        assumeIsolated { dispatch in
+            if let parcel = dispatch.parcels[envelope.digest] { return parcel.attach(reply) }
+            // Its time may have run out in this very moment: then it is new.
+            reply.tell(
+                dispatch.window.outcome(of: envelope, now: .now) ?? .retry(.nodeBusy, after: Self.busyRetry))
+        }
+    }
+
+    /// Takes an envelope for an app that is no resend (``knows(_:app:)``), or says why not. The reply is told one
     /// final outcome.
     /// - Parameters:
     ///   - app: the name of its profile; the envelope's own may be empty.

@@ -63,10 +63,15 @@ public struct Puzzle: Equatable, Sendable {
 
     /// Whether `proof` holds for the envelope of `digest` under this seed. Says nothing of whether its effort is enough.
     public func holds(_ proof: Proof, for digest: Digest256) -> Bool {
-        proof.effort > 0 && proof.seedPrefix.elementsEqual(seed.prefix(Proof.seedPrefixLength))
+        proof.effort > 0 && isMeant(by: proof)
             && Puzzle.isSolved(
                 hash: Puzzle.hash(seed: seed, digest: digest, effort: proof.effort, nonce: proof.nonce),
                 effort: proof.effort)
+    }
+
+    /// Whether `proof` is for this seed, as far as the four bytes that it names say so.
+    public func isMeant(by proof: Proof) -> Bool {
+        proof.seedPrefix.elementsEqual(seed.prefix(Proof.seedPrefixLength))
     }
 
     /// Looks for a proof for the envelope of `digest`, at this puzzle's effort, with at most `tries` hashes from nonce

@@ -15,22 +15,28 @@ extension Node {
 
     /// Takes a new connection, of which nothing is known yet.
     func welcomeStranger(_ connection: IngressConnection) {
-        let name = (ObjectIdentifier(connection), connection.number)
-        elders.append(name)
-        if elders.count > 2 * connections.count + 64 { elders.removeAll { known($0) == nil } }
+        book.came(connection.number)
         if !configuration.listen.circuitIDs {
             let circuit = CircuitID.connection(connection.number)
             if let goAway = identified(connection, as: circuit) { return connection.sendAway(goAway) }
         }
-        strangers.append(name)
-        // Who says HELLO does so at once; who only holds the line open makes room.
-        while halfOpen > configuration.limits.halfOpen, let oldest = strangers.popFirst() {
-            guard let stranger = known(oldest), !stranger.isGreeted, !stranger.isOver else { continue }
-            stranger.sendAway(
-                GoAway(code: .busy, retryAfter: 10_000, text: "too many connections without HELLO"))
-            break
-        }
+        guard let oldest = book.strangerToGo(most: configuration.limits.halfOpen) else { return }
+        connections[oldest]?.sendAway(
+            GoAway(code: .busy, retryAfter: 10_000, text: "too many connections without HELLO"))
     }
+
+    /// There are too many connections: a quiet one is let go of. Its sender may come again; who holds connections open for
+    /// nothing does not keep others out.
+    func makeRoomForConnection() {
+        let spare = book.oneToSpare { number in
+            guard let connection = connections[number], connection.isIdle(for: Self.youngest) else { return .busy }
+            return connection.hasServed ? .served : .unused
+        }
+        if let spare { connections[spare]?.letGo("there are too many connections, and this one was quiet") }
+    }
+
+    /// Who has come lately may be about to send.
+    private static let youngest = Duration.seconds(10)
 
     private func identified(_ connection: IngressConnection, as circuit: CircuitID) -> GoAway? {
         if let goAway = admission.connected(circuit, at: .now) { return goAway }
@@ -44,65 +50,21 @@ extension Node {
     }
 
     nonisolated func greeted(_ connection: IngressConnection) {
-        assumeIsolated { node in
-            node.halfOpen -= 1
-            node.pruneStrangers()
-        }
+        let number = connection.number
+        assumeIsolated { $0.book.greeted(number) }
     }
-
-    /// Takes those off the list that have said HELLO or are gone.
-    private func pruneStrangers() {
-        while let first = strangers.first, known(first)?.isGreeted != false { strangers.removeFirst() }
-        // One who is silent at the front must not keep a crowd of the gone behind him.
-        if strangers.count > 2 * halfOpen + 64 { strangers.removeAll { known($0)?.isGreeted != false } }
-    }
-
-    /// The connection of that name, if it is still there: another may have its place in memory.
-    private func known(_ name: (connection: ObjectIdentifier, number: UInt64)) -> IngressConnection? {
-        connections[name.connection].flatMap { $0.number == name.number ? $0 : nil }
-    }
-
-    /// There are too many connections: of a few of the oldest, one of which nothing is under way is let go of, rather one
-    /// that has never rung a phone. Its sender may come again; who holds connections open for nothing does not keep others
-    /// out.
-    func makeRoomForConnection() {
-        var spare: IngressConnection?
-        for _ in 0..<min(Self.eldersLookedAt, elders.count) {
-            guard let name = elders.popFirst(), let elder = known(name) else { continue }
-            guard elder.isIdle(for: Self.youngest) else {
-                elders.append(name)
-                continue
-            }
-            if !elder.hasServed {
-                if let spare { elders.append((ObjectIdentifier(spare), spare.number)) }
-                spare = elder
-                break
-            }
-            if spare == nil { spare = elder } else { elders.append(name) }
-        }
-        spare?.letGo("there are too many connections, and this one was quiet")
-    }
-
-    private static let eldersLookedAt = 32
-    /// Who has come lately may be about to send.
-    private static let youngest = Duration.seconds(10)
 
     nonisolated func ended(_ connection: IngressConnection) {
-        let (identifier, circuit, isGreeted) = (
-            ObjectIdentifier(connection), connection.circuit, connection.isGreeted
-        )
+        let (number, circuit) = (connection.number, connection.circuit)
         assumeIsolated { node in
-            guard node.connections.removeValue(forKey: identifier) != nil else { return }
-            if !isGreeted {
-                node.halfOpen -= 1
-                node.pruneStrangers()
-            }
+            guard node.connections.removeValue(forKey: number) != nil else { return }
+            node.book.ended(number)
             if let circuit { node.admission.disconnected(circuit, at: .now) }
             if node.connections.isEmpty { node.wakeWaiting() }
         }
     }
 
-    nonisolated func welcome() -> Welcome {
+    nonisolated func welcome(under rules: IngressSession.Rules) -> Welcome {
         assumeIsolated { node in
             let puzzle = node.admission.puzzle(at: .now)
             var features: Welcome.Features = node.dispatch.canQueue ? .durableQueue : []
@@ -113,10 +75,10 @@ extension Node {
             case .required: features.formUnion([.senderKeys, .senderKeysRequired])
             }
             return Welcome(
-                features: features, maximumFrame: UInt32(node.configuration.limits.maximumFrame),
-                maximumInFlight: UInt16(node.configuration.limits.inFlight),
-                idleTimeout: UInt32(node.configuration.limits.idleTimeout),
-                serverTime: UInt64(max(UnixTime.now, 0)) * 1000, puzzle: puzzle, routes: node.rules.routes)
+                features: features, maximumFrame: UInt32(rules.maximumFrame),
+                maximumInFlight: UInt16(rules.maximumInFlight),
+                idleTimeout: UInt32(rules.idleTimeout.components.seconds),
+                serverTime: UInt64(max(UnixTime.now, 0)) * 1000, puzzle: puzzle, routes: rules.routes)
         }
     }
 
@@ -135,13 +97,16 @@ extension Node {
         guard let circuit = connection.circuit else { return }
         let (envelope, request) = (submission.envelope, submission.request)
         do throws(Refusal) {
-            try admission.enters(on: circuit, at: .now)
-            let same = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
-                connection?.isOver == false
-            } tell: { [weak connection] outcome, _ in
-                connection?.finished(request, outcome)
+            let moment = moment
+            try admission.enters(on: circuit, at: moment.monotonic)
+            if dispatch.knows(envelope, app: app) {
+                let reply = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
+                    connection?.isOver == false
+                } tell: { [weak connection] outcome, _ in
+                    connection?.finished(request, outcome)
+                }
+                return dispatch.repeatOutcome(of: envelope, to: reply)
             }
-            if dispatch.isResend(envelope, app: app, same) { return }
             let ticket = try admission.admit(submission, app: app, on: circuit, at: moment)
             // Wanted also when its sender is gone: it says what became of the device token.
             let own = Reply(acceptsQueued: submission.acceptQueued) { [weak self, weak connection] outcome, reach in

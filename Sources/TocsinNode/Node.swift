@@ -1,7 +1,6 @@
 import Admission
 import Cryptography
 import Delivery
-import DequeModule
 import EventLoop
 import Glibc
 import Logging
@@ -25,12 +24,9 @@ public actor Node: IngressConnection.Host {
     var metrics = NodeMetrics()
     private(set) var rules: IngressSession.Rules!
     private var listener: Listener?
-    var connections: [ObjectIdentifier: IngressConnection] = [:]
-    /// Those that had not said HELLO when they were put here, oldest first, and how many of all have not.
-    var strangers: Deque<(connection: ObjectIdentifier, number: UInt64)> = []
-    /// All connections, oldest first but for those that were spared, and some that are gone.
-    var elders: Deque<(connection: ObjectIdentifier, number: UInt64)> = []
-    var halfOpen = 0
+    /// By their numbers.
+    var connections: [UInt64: IngressConnection] = [:]
+    var book = ConnectionBook()
     var lastConnection: UInt64 = 0
     var admission: Admission!
     var standing: StandingStore?
@@ -305,8 +301,7 @@ public actor Node: IngressConnection.Host {
         let isFull = connections.count >= mostConnections
         // Also one that is refused is kept until its last words are out; a second bound keeps those few.
         guard connections.count < mostConnections + Self.otherDescriptors / 2 else { return connection.close() }
-        connections[ObjectIdentifier(connection)] = connection
-        halfOpen += 1
+        connections[connection.number] = connection
         if isFull { makeRoomForConnection() }
         if isFull {
             connection.sendAway(GoAway(code: .busy, retryAfter: 10_000, text: "too many connections"))

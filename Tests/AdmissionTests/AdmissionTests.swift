@@ -1,6 +1,7 @@
 import Cryptography
 import EventLoop
 import TNP
+import TestSupport
 import Testing
 
 @testable import Admission

@@ -3,6 +3,7 @@ import Cryptography
 import Foundation
 import GRDB
 import Glibc
+import TestSupport
 import Testing
 
 @Suite struct StandingStoreTests {

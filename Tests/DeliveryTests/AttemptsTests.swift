@@ -1,5 +1,6 @@
 import EventLoop
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery

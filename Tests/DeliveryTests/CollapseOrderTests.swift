@@ -1,4 +1,5 @@
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery

@@ -2,6 +2,7 @@ import Cryptography
 import EventLoop
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import TNP

@@ -1,6 +1,7 @@
 import Cryptography
 import EventLoop
 import Foundation
+import TestSupport
 import Testing
 
 @testable import TNP

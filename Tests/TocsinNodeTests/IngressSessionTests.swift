@@ -918,7 +918,7 @@ private struct Peer {
                 comesFrom: {
                     circuit = $0
                     return greeting
-                }, welcome: { Peer.welcome }, &effects)
+                }, welcome: { _ in Peer.welcome }, &effects)
             self.circuit = circuit
             try absorb(effects)
         }

@@ -62,10 +62,10 @@ public struct PuzzleSeeds: Sendable {
     ) -> ProofJudgement {
         guard let proof else { return effort == 0 ? .notAsked : .missing }
         guard proof.effort >= effort else { return .tooSmall }
-        let seeds = [present] + (previous.map { now < $0.endsAt ? [$0.puzzle] : [] } ?? [])
-        let meant = seeds.filter { $0.seed.starts(with: proof.seedPrefix) }
-        if meant.contains(where: { $0.holds(proof, for: digest) }) { return .valid(proof.effort) }
+        let older = previous.flatMap { now < $0.endsAt ? $0.puzzle : nil }
+        if present.holds(proof, for: digest) || older?.holds(proof, for: digest) == true { return .valid(proof.effort) }
         if effort == 0 { return .notAsked }
-        return meant.isEmpty ? .stale : .wrong
+        let isKnown = present.isMeant(by: proof) || older?.isMeant(by: proof) == true
+        return isKnown ? .wrong : .stale
     }
 }

@@ -37,6 +37,7 @@ final class TokenTable {
         // Zeros: as TokenRecord has it, an empty place.
         let memory = mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
         guard let memory, memory != MAP_FAILED else {
+            // Only addresses are asked for, and only at the start, where nothing has been taken yet.
             fatalError("no memory for \(capacity) device tokens: lower limits.device_tokens")
         }
         if bytes > Self.bytesForLargePages { madvise(memory, bytes, MADV_HUGEPAGE) }

@@ -9,7 +9,8 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         /// The connection is one of this circuit of tor's.
         /// - Returns: what it is sent away with.
         func comes(_ connection: IngressConnection, from circuit: UInt32) -> GoAway?
-        func welcome() -> Welcome
+        /// What WELCOME says to who is held to these rules.
+        func welcome(under rules: IngressSession.Rules) -> Welcome
         /// HELLO has come.
         func greeted(_ connection: IngressConnection)
         /// Delivers a submission; its outcome comes back by ``IngressConnection/finished(_:_:)``.
@@ -45,7 +46,6 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     /// Whether something that came here has rung a phone.
     private(set) var hasServed = false
     private let since = MonotonicTime.now
-    private(set) var isGreeted = false
     /// Whether it was told of another puzzle than everybody.
     private(set) var isAskedForMore = false
 
@@ -95,10 +95,7 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
                 stream.loop.atEndOfTurn(self)
             }
         }
-        if effects.isGreeted {
-            isGreeted = true
-            host.greeted(self)
-        }
+        if effects.isGreeted { host.greeted(self) }
         // After the output, as some have their outcome at once; which may be the last, too.
         for (submission, app) in effects.submissions where !isOver {
             host.deliver(submission, app: app.name, format: app.format, for: self)
@@ -140,7 +137,7 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         let now = MonotonicTime.now
         perform { session, effects in
             session.received(
-                bytes, now: now, comesFrom: { host.comes(self, from: $0) }, welcome: host.welcome, &effects)
+                bytes, now: now, comesFrom: { host.comes(self, from: $0) }, welcome: host.welcome(under:), &effects)
         }
     }
 

@@ -96,7 +96,8 @@ struct IngressSession {
     ///   - comesFrom: told tor's circuit, where tor passes it on; says what it is sent away with.
     ///   - welcome: what WELCOME is to say, asked for at HELLO.
     mutating func received(
-        _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil }, welcome: () -> Welcome,
+        _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil },
+        welcome: (Rules) -> Welcome,
         _ effects: inout Effects
     ) {
         guard phase != .over else { return }
@@ -201,7 +202,7 @@ struct IngressSession {
     }
 
     private mutating func handle(
-        _ frame: Frame, now: MonotonicTime, welcome: () -> Welcome, _ effects: inout Effects
+        _ frame: Frame, now: MonotonicTime, welcome: (Rules) -> Welcome, _ effects: inout Effects
     ) throws(ProtocolError) {
         if phase == .hello, frame.type != FrameType.hello.rawValue {
             throw ProtocolError(code: .protocolError, text: "a frame before HELLO")
@@ -213,13 +214,7 @@ struct IngressSession {
             phase = .greeted
             effects.isGreeted = true
             decoder.maximumLength = rules.maximumFrame
-            // As this connection is held to them, whatever was read anew meanwhile.
-            var welcome = welcome()
-            welcome.maximumFrame = UInt32(rules.maximumFrame)
-            welcome.maximumInFlight = UInt16(rules.maximumInFlight)
-            welcome.idleTimeout = UInt32(rules.idleTimeout.components.seconds)
-            welcome.routes = rules.routes
-            effects.output.append(welcome)
+            effects.output.append(welcome(rules))
         case .submit(let fields): try submit(fields, now, &effects)
         case .ping(let opaque):
             try countControl(now)

@@ -2,9 +2,11 @@
 
 SHELL := /bin/bash
 SWIFT ?= swift
-LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libsqlite3-dev pkg-config
+LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser-dev libsqlite3-dev \
+  libqrencode-dev libpng-dev pkg-config
 RUNTIME := tor
-INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks
+INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
+  zbar-tools openjdk-17-jdk-headless prometheus
 FUZZ_SECONDS ?= 60
 SOAK ?= 150000
 KILLS ?= 20

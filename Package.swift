@@ -30,6 +30,9 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
+        .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
+        .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
 
         .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
         .target(name: "EventLoop", dependencies: ["CLibevent", "COpenSSL"], swiftSettings: ours),
@@ -38,6 +41,11 @@ let package = Package(
             name: "HTTP2",
             dependencies: ["EventLoop", "CNGHTTP2", .product(name: "DequeModule", package: "swift-collections")],
             swiftSettings: ours),
+        .target(name: "HTTP1", dependencies: ["EventLoop", "Cryptography", "CHTTPParser"], swiftSettings: ours),
+        .target(
+            name: "Prometheus", dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")],
+            swiftSettings: ours),
+        .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(
             name: "Providers", dependencies: ["TNP", "HTTP2", "EventLoop", "Cryptography"], swiftSettings: ours),
         .target(
@@ -61,8 +69,8 @@ let package = Package(
         .target(
             name: "TocsinNode",
             dependencies: [
-                "TNP", "EventLoop", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography",
-                .product(name: "DequeModule", package: "swift-collections"),
+                "TNP", "EventLoop", "HTTP1", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography",
+                "Prometheus", .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "TOMLKit", package: "TOMLKit"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -81,7 +89,7 @@ let package = Package(
         .executableTarget(
             name: "tocsin",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "Admission",
+                "TocsinNode", "TocsinClient", "Simulator", "Admission", "QRCode",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
@@ -94,6 +102,13 @@ let package = Package(
             name: "EventLoopTests", dependencies: ["EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(
             name: "HTTP2Tests", dependencies: ["HTTP2", "EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
+        .testTarget(
+            name: "HTTP1Tests", dependencies: ["HTTP1", "EventLoop", "Simulator", "TestSupport"], swiftSettings: ours),
+        .testTarget(
+            name: "PrometheusTests",
+            dependencies: ["Prometheus", "TestSupport", .product(name: "CoreMetrics", package: "swift-metrics")],
+            swiftSettings: ours),
+        .testTarget(name: "QRCodeTests", dependencies: ["QRCode", "Simulator"], swiftSettings: ours),
         .testTarget(name: "TNPTests", dependencies: ["TNP", "Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(
             name: "ProvidersTests",

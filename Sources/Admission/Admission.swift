@@ -8,6 +8,13 @@ import TNP
 /// A submission passes two gates: ``enters(on:at:)``, and, where it is no resend of what the node knows already,
 /// ``admit(_:app:on:at:)``. What came of it is told by ``concluded(_:_:_:at:)``.
 public struct Admission {
+    /// Where a submission comes in.
+    public enum Door: Sendable {
+        case tnp
+        /// Whose senders are the desktops of today: they sign nothing and solve no puzzle.
+        case http
+    }
+
     /// Of a submission that was admitted: what ``Admission/concluded(_:_:_:at:)`` needs to know of it.
     public struct Ticket: Sendable, Redacted {
         let token: UInt64
@@ -18,6 +25,7 @@ public struct Admission {
         /// Whether no push service has accepted its device token yet.
         public let isUnproven: Bool
         public let circuit: CircuitID
+        let door: Door
         /// What its proof of work is worth, in expected hashes.
         public let paid: UInt32
     }
@@ -37,6 +45,9 @@ public struct Admission {
     private var node = Allowance()
     /// What is left for device tokens that no push service has accepted yet.
     private var unproven = Allowance()
+    /// What is left for the HTTP door, and there for device tokens that no push service has accepted yet.
+    private var http = Allowance()
+    private var httpUnproven = Allowance()
     private var seeds: PuzzleSeeds
     /// What everybody is asked for.
     private var effort: EffortControl
@@ -130,12 +141,14 @@ public struct Admission {
 
     /// The second gate, for what is new to the node. The proof of work comes before all else; what is refused for one rule
     /// uses up nothing of another.
-    /// - Parameter app: the name of the profile that it is for.
+    /// - Parameters:
+    ///   - app: the name of the profile that it is for.
+    ///   - door: where it has come in.
     public mutating func admit(
-        _ submission: Submission, app: String, on circuit: CircuitID, at moment: Moment
+        _ submission: Submission, app: String, on circuit: CircuitID, through door: Door = .tnp, at moment: Moment
     ) throws(Refusal) -> Ticket {
         let now = moment.monotonic
-        let paid = try worth(of: submission.proof, for: submission.envelope.digest, circuit, now)
+        let paid = door == .http ? 0 : try worth(of: submission.proof, for: submission.envelope.digest, circuit, now)
         let token = hash(of: submission.envelope, app: app)
         var record = tokens[token] ?? TokenRecord(token: token)
         let standing = settings.standing(of: record, on: moment.day)
@@ -152,13 +165,17 @@ public struct Admission {
             throw refusal
         }
         let isUnproven = standing != .proven
-        if isUnproven { try checkUnproven(submission, paid: paid, circuit, now) }
+        if isUnproven { try checkUnproven(submission, paid: paid, circuit, door, now) }
         let own = place(of: app)
         let appWait = apps[own].allowance.wait(settings.app, now: now)
         let nodeWait = node.wait(settings.node, now: now)
-        // An app over its own limit is nothing that all others should pay for.
-        if appWait == .zero || nodeWait > .zero { effort.count(isRefused: nodeWait > .zero, paid: paid) }
-        if max(appWait, nodeWait) > .zero { throw .retry(.nodeBusy, after: max(appWait, nodeWait)) }
+        let doorWait = door == .http ? http.wait(settings.http, now: now) : .zero
+        // An app over its own limit is nothing that all others should pay for; and those who cannot pay set no price.
+        if door == .tnp, appWait == .zero || nodeWait > .zero {
+            effort.count(isRefused: nodeWait > .zero, paid: paid)
+        }
+        let longestWait = max(appWait, nodeWait, doorWait)
+        if longestWait > .zero { throw .retry(.nodeBusy, after: longestWait) }
         // By far the dearest check, and so the last.
         if signer != 0, submission.signature?.isValid(for: submission.envelope.digest) != true {
             throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
@@ -166,13 +183,17 @@ public struct Admission {
 
         apps[own].allowance.take(settings.app, now: now)
         node.take(settings.node, now: now)
+        if door == .http { http.take(settings.http, now: now) }
         if isUnproven {
-            unproven.take(settings.unproven, now: now)
+            switch door {
+            case .tnp: unproven.take(settings.unproven, now: now)
+            case .http: httpUnproven.take(settings.httpUnproven, now: now)
+            }
             circuits.update(circuit) { $0.unproven += 1 }
         }
         use(record, moment)
         return Ticket(
-            token: token, app: own, signer: signer, isUnproven: isUnproven, circuit: circuit, paid: paid)
+            token: token, app: own, signer: signer, isUnproven: isUnproven, circuit: circuit, door: door, paid: paid)
     }
 
     /// What a proof is worth, in expected hashes.
@@ -227,9 +248,9 @@ public struct Admission {
     }
 
     private mutating func checkUnproven(
-        _ submission: Submission, paid: UInt32, _ circuit: CircuitID, _ now: MonotonicTime
+        _ submission: Submission, paid: UInt32, _ circuit: CircuitID, _ door: Door, _ now: MonotonicTime
     ) throws(Refusal) {
-        let asked = efforts.unproven
+        let asked = door == .http ? 0 : efforts.unproven
         if paid < asked {
             let reason: Reason = submission.proof == nil ? .proofNeeded : .proofWrong
             throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
@@ -243,8 +264,13 @@ public struct Admission {
         if isFull == true {
             throw .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens of one circuit")
         }
-        let wait = unproven.wait(settings.unproven, now: now)
-        unprovenEffort.count(isRefused: wait > .zero, paid: paid)
+        let wait: Duration
+        switch door {
+        case .tnp:
+            wait = unproven.wait(settings.unproven, now: now)
+            unprovenEffort.count(isRefused: wait > .zero, paid: paid)
+        case .http: wait = httpUnproven.wait(settings.httpUnproven, now: now)
+        }
         if wait > .zero { throw .retry(.tooManyUnproven, after: wait) }
     }
 
@@ -263,11 +289,16 @@ public struct Admission {
         // (PROTOCOL §3) is paid for, or it would fill the memory for nothing.
         let isFree = reach != .asked && outcome.reason != .ttlRanOut
         if isFree {
-            if ticket.isUnproven { unproven.giveBack(settings.unproven, now: now) }
+            switch ticket.door {
+            case .tnp: if ticket.isUnproven { unproven.giveBack(settings.unproven, now: now) }
+            case .http:
+                if ticket.isUnproven { httpUnproven.giveBack(settings.httpUnproven, now: now) }
+                http.giveBack(settings.http, now: now)
+            }
             node.giveBack(settings.node, now: now)
             apps[ticket.app].allowance.giveBack(settings.app, now: now)
         }
-        if reach == .noRoom { effort.count(isRefused: true, paid: ticket.paid) }
+        if reach == .noRoom, ticket.door == .tnp { effort.count(isRefused: true, paid: ticket.paid) }
         if isFree || outcome.kind == .retry {
             // It has not rung the phone, either.
             let rate = settings.device
@@ -300,7 +331,7 @@ public struct Admission {
     public mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: Moment) {
         let ticket = Ticket(
             token: hash(of: envelope, app: app), app: place(of: app), signer: 0, isUnproven: false, circuit: .phone(0),
-            paid: 0)
+            door: .tnp, paid: 0)
         _ = concluded(ticket, outcome, .asked, at: moment)
     }
 

@@ -22,6 +22,11 @@ public struct AdmissionSettings: Sendable, Equatable {
     public var node = Rate(burst: 3000, perMinute: 12_000)
     /// Submissions to device tokens that no push service has accepted yet, in all.
     public var unproven = Rate(burst: 300, perMinute: 120)
+    /// Submissions through the HTTP door, whose senders cannot be asked for proof of work; those of them to unproven device
+    /// tokens have a rate of their own, too. So neither who floods the one door nor who floods the other keeps out those
+    /// who come through the other.
+    public var http = Rate(burst: 1000, perMinute: 3000)
+    public var httpUnproven = Rate(burst: 100, perMinute: 60)
     /// What one circuit may do wrong: bad and dead device tokens, submissions and proofs that are wrong.
     public var abuse = Rate(burst: 20, perMinute: 2)
     /// Seconds for which a circuit that has done more is not listened to.

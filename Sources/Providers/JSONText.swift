@@ -1,6 +1,7 @@
-/// Texts of the configuration as they stand inside the quotes of a JSON string (RFC 8259 §7).
-enum JSONText {
-    static func escaped(_ text: String) -> [UInt8] {
+/// Texts as they stand inside the quotes of a JSON string (RFC 8259 §7).
+public enum JSONText {
+    /// The text, escaped.
+    public static func escaped(_ text: String) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text.utf8 {
             switch byte {

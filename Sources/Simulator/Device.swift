@@ -29,20 +29,6 @@ public struct Device: Sendable {
     }
 }
 
-/// A notification that Apple or Google have taken for a phone.
-public struct ReceivedNotification: Sendable {
-    public let platform: Device.Platform
-    public let deviceToken: String
-    /// The text under the key `encrypted`.
-    public let encrypted: String
-    /// What is shown before the app opens it; nil for data only.
-    public let alert: String?
-    public let hasSound: Bool
-    /// `apns-id`, or the name of Google's message.
-    public let id: String
-    public let collapseID: String?
-}
-
 /// The phones that Apple and Google know, and what has come for them; on the simulator's loop.
 final class DeviceRegistry {
     private var devices: [String: Device] = [:]

@@ -7,14 +7,14 @@ import TNP
 /// Apple's two environments and Google on loopback, with TLS from an authority of their own, and the credentials by
 /// which a node comes to them.
 public actor SimulatedServices {
-    /// What the stand-ins know of the app.
+    /// What the stand-ins know of the apps.
     public struct Options: Sendable {
-        /// Where the files for the node are written: `ca.pem`, `apns.p8`, `apns.p12` with `apns.p12.password`,
-        /// `service-account.json`. Made with mode 0700.
+        /// Where the files for the node are written: `ca.pem`, `apns.p8` for the apps of all phones, `apns.p12` with
+        /// `apns.p12.password` for Bisq's alone, and a ``PhoneApp/serviceAccountFile`` for each. Made with mode 0700.
         public var directory: String
-        /// The app's bundle id.
+        /// The bundle id of Bisq's app: at most 43 bytes, so that it has room in a certificate's name.
         public var topic: String
-        /// The app's project at Google.
+        /// The project of Bisq's app at Google.
         public var projectID: String
         /// Ports to listen on: production, development, Google; 0: any that is free.
         public var ports: (production: UInt16, development: UInt16, fcm: UInt16)
@@ -23,7 +23,7 @@ public actor SimulatedServices {
 
         /// - Parameters: as the properties of the same names.
         public init(
-            directory: String, topic: String = "bisqremote.joachimneumann.com", projectID: String = "bisqnotifications",
+            directory: String, topic: String = PhoneApp.bisq.topic, projectID: String = PhoneApp.bisq.projectID,
             ports: (production: UInt16, development: UInt16, fcm: UInt16) = (0, 0, 0),
             seed: UInt64 = UInt64.random(in: .min ... .max)
         ) {
@@ -33,6 +33,10 @@ public actor SimulatedServices {
             self.ports = ports
             self.seed = seed
         }
+
+        func topic(of app: PhoneApp) -> String { app == .bisq ? topic : app.topic }
+
+        func projectID(of app: PhoneApp) -> String { app == .bisq ? projectID : app.projectID }
     }
 
     /// Where the stand-ins listen.
@@ -52,7 +56,6 @@ public actor SimulatedServices {
     public static let teamID = "SIMTEAM001"
     /// Opens `apns.p12`.
     public static let certificatePassword = "simulated"
-    private static let certificateName = "Apple Push Services: simulated"
 
     private nonisolated let loop: EventLoop
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -89,6 +92,7 @@ public actor SimulatedServices {
         self.certificates = certificates
         let apnsKey = SigningKey.generate(.es256)
         let googleKey = SigningKey.generate(.rs256)
+        let certificateName = APNsJudge.certificateName(topic: options.topic)
         let clock = { [unowned self] in assumeIsolated { $0.now } }
         var seeds = SplitMix64(seed: options.seed)
 
@@ -101,16 +105,14 @@ public actor SimulatedServices {
         }
         func apple(_ platform: Device.Platform, port: UInt16) throws -> StandIn {
             let judge = APNsJudge(
-                platform: platform, topics: [options.topic],
+                platform: platform, topics: Set(PhoneApp.allCases.map(options.topic(of:))),
                 key: APNsJudge.Key(keyID: Self.keyID, teamID: Self.teamID, key: apnsKey.verifyingKey),
-                certificateName: Self.certificateName)
+                certificateName: certificateName)
             return try standIn(SimulatedAPNs(judge, registry: registry, now: clock), port: port, asksClients: true)
         }
-        let clientEmail = "node@\(options.projectID).iam.gserviceaccount.com"
         let google = SimulatedFCM(
-            FCMJudge(projectID: options.projectID),
-            account: SimulatedFCM.Account(clientEmail: clientEmail, key: googleKey.verifyingKey), registry: registry,
-            now: clock)
+            projectIDs: Set(PhoneApp.allCases.map(options.projectID(of:))), key: googleKey.verifyingKey,
+            registry: registry, now: clock)
         let production = try apple(.apnsProduction, port: options.ports.production)
         let development = try apple(.apnsDevelopment, port: options.ports.development)
         let fcm = try standIn(google, port: options.ports.fcm, asksClients: false)
@@ -123,23 +125,30 @@ public actor SimulatedServices {
 
         try write(authority.pem, to: "ca.pem")
         try write(apnsKey.pem, to: "apns.p8")
-        let certificate = authority.issue(subject: Self.certificateName, purpose: .client)
+        let certificate = authority.issue(subject: certificateName, purpose: .client)
         try write(PKCS12.pack(certificate, password: Self.certificatePassword), to: "apns.p12")
         try write(Array(Self.certificatePassword.utf8), to: "apns.p12.password")
-        let pem = String(decoding: googleKey.pem, as: UTF8.self).split(separator: "\n").joined(separator: "\\n") + "\\n"
-        try write(
-            Array(
-                """
-                {
-                  "type": "service_account",
-                  "project_id": "\(options.projectID)",
-                  "private_key": "\(pem)",
-                  "client_email": "\(clientEmail)",
-                  "token_uri": "\(google.tokenURI)"
-                }
-
-                """.utf8), to: "service-account.json")
+        for app in PhoneApp.allCases {
+            let account = serviceAccount(options.projectID(of: app), key: googleKey, tokenURI: google.tokenURI)
+            try write(account, to: app.serviceAccountFile)
+        }
         return Endpoints(production: productionAt, development: developmentAt, fcm: fcmAt)
+    }
+
+    /// The file by which Google lets a node in.
+    private func serviceAccount(_ projectID: String, key: SigningKey, tokenURI: String) -> [UInt8] {
+        let pem = String(decoding: key.pem, as: UTF8.self).split(separator: "\n").joined(separator: "\\n") + "\\n"
+        return Array(
+            """
+            {
+              "type": "service_account",
+              "project_id": "\(projectID)",
+              "private_key": "\(pem)",
+              "client_email": "\(SimulatedFCM.clientEmail(projectID: projectID))",
+              "token_uri": "\(tokenURI)"
+            }
+
+            """.utf8)
     }
 
     /// Ends the stand-ins; their files stay.
@@ -149,16 +158,15 @@ public actor SimulatedServices {
 
     // MARK: Phones
 
-    /// Makes a phone known to Apple or Google.
+    /// Makes a phone known to Apple or Google, for its app alone.
     public func register(_ phone: Phone) {
-        let platform: Device.Platform =
-            switch phone.pairing.magic {
-            case .iOS: .apnsProduction
-            case .iOSDev: .apnsDevelopment
-            case .android: .fcm
+        let (platform, app): (Device.Platform, String) =
+            switch phone.magic {
+            case .iOS: (.apnsProduction, options.topic(of: phone.app))
+            case .iOSDev: (.apnsDevelopment, options.topic(of: phone.app))
+            case .android: (.fcm, options.projectID(of: phone.app))
             }
-        registry[phone.pairing.deviceToken] = Device(
-            platform: platform, app: platform == .fcm ? options.projectID : options.topic)
+        registry[phone.deviceToken] = Device(platform: platform, app: app)
     }
 
     /// Makes a device known, or changes it.

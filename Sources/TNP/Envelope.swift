@@ -51,6 +51,12 @@ public struct Envelope: Sendable, Redacted {
     public let sound: Bool
     /// 1–64 bytes of UTF-8: a later notification with it replaces an earlier one.
     public let collapseID: Bytes?
+    /// Whether the sender wants the app to be woken for it (Apple's `content-available`); nil: it does not say. TNP has no
+    /// field for it, today's Bisq has.
+    public var contentAvailable: Bool?
+    /// Whether the sender wants the app's extension to open it before it is shown (Apple's `mutable-content`); nil: it
+    /// does not say.
+    public var mutableContent: Bool?
     /// The identity of the envelope (PROTOCOL §3).
     public let digest: Digest256
 

@@ -14,7 +14,7 @@ extension Node {
     public var connectionCount: Int { connections.count }
 
     /// Takes a new connection, of which nothing is known yet.
-    func welcomeStranger(_ connection: IngressConnection) {
+    func welcomeStranger(_ connection: any SenderConnection) {
         book.came(connection.number)
         if !configuration.listen.circuitIDs {
             let circuit = CircuitID.connection(connection.number)
@@ -38,23 +38,23 @@ extension Node {
     /// Who has come lately may be about to send.
     private static let youngest = Duration.seconds(10)
 
-    private func identified(_ connection: IngressConnection, as circuit: CircuitID) -> GoAway? {
+    private func identified(_ connection: any SenderConnection, as circuit: CircuitID) -> GoAway? {
         if let goAway = admission.connected(circuit, at: .now) { return goAway }
         connection.circuit = circuit
         return nil
     }
 
-    nonisolated func comes(_ connection: IngressConnection, from circuit: UInt32) -> GoAway? {
+    nonisolated func comes(_ connection: any SenderConnection, from circuit: UInt32) -> GoAway? {
         let connection = Loan(connection)
         return assumeIsolated { $0.identified(connection.value, as: .tor(circuit)) }
     }
 
-    nonisolated func greeted(_ connection: IngressConnection) {
+    nonisolated func greeted(_ connection: any SenderConnection) {
         let number = connection.number
         assumeIsolated { $0.book.greeted(number) }
     }
 
-    nonisolated func ended(_ connection: IngressConnection) {
+    nonisolated func ended(_ connection: any SenderConnection) {
         let (number, circuit) = (connection.number, connection.circuit)
         assumeIsolated { node in
             guard node.connections.removeValue(forKey: number) != nil else { return }
@@ -85,14 +85,14 @@ extension Node {
     // MARK: Submissions
 
     nonisolated func deliver(
-        _ submission: Submission, app: String, format: EnvelopeFormat, for connection: IngressConnection
+        _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection
     ) {
         let connection = Loan(connection)
         assumeIsolated { $0.take(submission, app: app, format: format, from: connection.value) }
     }
 
     private func take(
-        _ submission: Submission, app: String, format: EnvelopeFormat, from connection: IngressConnection
+        _ submission: Submission, app: String, format: EnvelopeFormat, from connection: any SenderConnection
     ) {
         guard let circuit = connection.circuit else { return }
         let (envelope, request) = (submission.envelope, submission.request)
@@ -107,7 +107,7 @@ extension Node {
                 }
                 return dispatch.repeatOutcome(of: envelope, to: reply)
             }
-            let ticket = try admission.admit(submission, app: app, on: circuit, at: moment)
+            let ticket = try admission.admit(submission, app: app, on: circuit, through: connection.door, at: moment)
             // Wanted also when its sender is gone: it says what became of the device token.
             let own = Reply(acceptsQueued: submission.acceptQueued) { [weak self, weak connection] outcome, reach in
                 let connection = Loan(connection)
@@ -128,7 +128,7 @@ extension Node {
     /// What was admitted has an outcome. It counts also where its sender is there no more.
     private func tell(
         _ outcome: Outcome, _ reach: Reach, of ticket: Admission.Ticket, _ request: UInt32,
-        on connection: IngressConnection?
+        on connection: (any SenderConnection)?
     ) {
         guard outcome.isFinal else {
             connection?.finished(request, outcome)
@@ -141,7 +141,7 @@ extension Node {
         connection?.sendAway(goAway)
     }
 
-    nonisolated func charge(_ connection: IngressConnection, faults: Int) {
+    nonisolated func charge(_ connection: any SenderConnection, faults: Int) {
         guard let circuit = connection.circuit else { return }
         let goAway = assumeIsolated { node in
             var goAway: GoAway?

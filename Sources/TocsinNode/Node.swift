@@ -3,13 +3,14 @@ import Cryptography
 import Delivery
 import EventLoop
 import Glibc
+import HTTP1
 import Logging
 import Providers
 import TNP
 
 /// The node: listens for senders, delivers what they submit, and stops without losing what it has taken. One that was
 /// started lives until it is stopped.
-public actor Node: IngressConnection.Host {
+public actor Node: IngressConnection.Host, HTTPSender.Host {
     private nonisolated let loop: EventLoop
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
@@ -23,9 +24,13 @@ public actor Node: IngressConnection.Host {
     private var certificates: [Assembly.Certificate] = []
     var metrics = NodeMetrics()
     private(set) var rules: IngressSession.Rules!
-    private var listener: Listener?
+    private var appFinder: HTTPDoor!
+    /// One for each door.
+    private var listeners: [Listener] = []
+    /// Where the desktops of today connect, while the node runs and serves them.
+    public private(set) var httpEndpoint: Endpoint?
     /// By their numbers.
-    var connections: [UInt64: IngressConnection] = [:]
+    var connections: [UInt64: any SenderConnection] = [:]
     var book = ConnectionBook()
     var lastConnection: UInt64 = 0
     var admission: Admission!
@@ -75,31 +80,38 @@ public actor Node: IngressConnection.Host {
         await dispatch.start(providers(of: parts))
         self.dispatch = dispatch
         adopt(assembly, parts)
-        rules = makeRules()
-        let listener = try Listener(configuration.listen.tnp, on: loop) { [unowned self] stream in
-            accepted(stream)
-        }
-        let endpoint = listener.endpoint
-        self.listener = listener
+        makeRules()
+        let listener = try listen(at: configuration.listen.tnp, .tnp)
+        let httpListener = try configuration.listen.http.map { try listen(at: $0, .http) }
+        listeners = [listener] + [httpListener].compactMap(\.self)
+        httpEndpoint = httpListener?.endpoint
         whileRunning = self
-        // An address that is in use must not end a process that has begun to deliver; and nobody is served before it is
-        // known what an earlier process has left.
-        listener.pause()
         do {
             if let spool { try await dispatch.use(spool) }
         } catch {
-            self.listener = nil
+            listeners = []
             await dispatch.close()
             whileRunning = nil
             throw error
         }
-        listener.resume()
+        for listener in listeners { listener.resume() }
         scheduleSecond()
         scheduleCredentialCheck()
         let routes = rules.routes.joined(separator: " ")
-        logger.notice(
-            "listening", metadata: ["tnp": "\(endpoint)", "routes": "\(routes)", "spool": "\(spool?.count ?? 0)"])
-        return endpoint
+        var metadata: Logger.Metadata = [
+            "tnp": "\(listener.endpoint)", "routes": "\(routes)", "spool": "\(spool?.count ?? 0)",
+        ]
+        metadata["http"] = httpEndpoint.map { "\($0)" }
+        logger.notice("listening", metadata: metadata)
+        return listener.endpoint
+    }
+
+    /// Opens a door, behind which nobody is served yet: an address that is in use must not end a process that has begun to
+    /// deliver, and first it must be known what an earlier process has left.
+    private func listen(at endpoint: Endpoint, _ door: Admission.Door) throws -> Listener {
+        let listener = try Listener(endpoint, on: loop) { [unowned self] stream in accepted(stream, at: door) }
+        listener.pause()
+        return listener
     }
 
     /// Reads the configuration and the credentials anew, without dropping a connection or an envelope. What is wrong is
@@ -143,7 +155,7 @@ public actor Node: IngressConnection.Host {
         admission.settings = new.admission
         announcePuzzle()
         adopt(assembly, parts)
-        rules = makeRules()
+        makeRules()
         return replaced
     }
 
@@ -166,9 +178,14 @@ public actor Node: IngressConnection.Host {
             onExpired: { [weak dispatch] rows in Task { await dispatch?.expired(rows) } })
     }
 
-    private func makeRules() -> IngressSession.Rules {
+    private func makeRules() {
+        if configuration.listen.http != nil, configuration.admission.senders == .required {
+            logger.warning(
+                "nothing is taken through the HTTP door: its senders sign nothing, and senders.mode is \"required\"")
+        }
+        appFinder = HTTPDoor(configuration.apps)
         let routes = parts.keys.map(\.description).sorted()
-        return IngressSession.Rules(
+        rules = IngressSession.Rules(
             circuitIDs: configuration.listen.circuitIDs, maximumFrame: configuration.limits.maximumFrame,
             maximumInFlight: configuration.limits.inFlight,
             handshakeTimeout: .seconds(configuration.limits.handshakeTimeout),
@@ -185,7 +202,7 @@ public actor Node: IngressConnection.Host {
         isStopping = true
         let underWay = await dispatch.inFlight
         logger.notice("stopping", metadata: ["in_flight": "\(underWay)"])
-        listener = nil
+        listeners = []
         secondTimer = nil
         credentialTimer = nil
         let timeout = Timer(on: loop) { [unowned self] in assumeIsolated { $0.wakeWaiting() } }
@@ -288,16 +305,14 @@ public actor Node: IngressConnection.Host {
 
     // MARK: Senders
 
-    private nonisolated func accepted(_ stream: ByteStream) {
+    private nonisolated func accepted(_ stream: ByteStream, at door: Admission.Door) {
         let stream = Loan(stream)
-        assumeIsolated { $0.accept(stream.value) }
+        assumeIsolated { $0.accept(stream.value, at: door) }
     }
 
-    private func accept(_ stream: ByteStream) {
+    private func accept(_ stream: ByteStream, at door: Admission.Door) {
         lastConnection += 1
-        let connection = IngressConnection(
-            stream, number: lastConnection, rules: rules, readTimeout: .seconds(configuration.limits.readTimeout),
-            host: self)
+        let connection = connection(stream, at: door)
         let isFull = connections.count >= mostConnections
         // Also one that is refused is kept until its last words are out; a second bound keeps those few.
         guard connections.count < mostConnections + Self.otherDescriptors / 2 else { return connection.close() }
@@ -309,6 +324,25 @@ public actor Node: IngressConnection.Host {
             welcomeStranger(connection)
         }
     }
+
+    private func connection(_ stream: ByteStream, at door: Admission.Door) -> any SenderConnection {
+        let limits = configuration.limits
+        switch door {
+        case .tnp:
+            return IngressConnection(
+                stream, number: lastConnection, rules: rules, readTimeout: .seconds(limits.readTimeout), host: self)
+        case .http:
+            let http = HTTPLimits(
+                requestTimeout: .seconds(limits.httpRequestTimeout), idleTimeout: .seconds(limits.idleTimeout),
+                firstTimeout: .seconds(limits.handshakeTimeout))
+            let rules = HTTPSender.Rules(
+                circuitIDs: configuration.listen.circuitIDs, http: http,
+                answerTimeout: .seconds(limits.httpAnswerTimeout))
+            return HTTPSender(stream, number: lastConnection, rules: rules, host: self)
+        }
+    }
+
+    nonisolated var door: HTTPDoor { assumeIsolated { $0.appFinder } }
 
     // MARK: Log
 

@@ -11,8 +11,8 @@ struct DemoCommand: AsyncParsableCommand {
         commandName: "demo", abstract: "Show the whole way of a notification on this machine.",
         discussion: """
             Starts a private Tor network, stand-ins for Apple and Google, and a node behind a real onion service; sends one
-            notification to each of three phones and shows what they open next to what the node saw. Ends everything it
-            started. Exit code 0: all three were opened.
+            notification to each of three phones, and one to a fourth as the Bisq 1 of today does, by HTTP to the onion's port
+            80; shows what they open next to what the node saw. Ends everything it started. Exit code 0: all were opened.
 
             EXAMPLES
               tocsin demo
@@ -47,16 +47,21 @@ private struct Demo: Sendable {
     let loop: EventLoop
     let isPublic: Bool
     private let start = MonotonicTime.now
-    private static let virtualPort: UInt16 = 80
+    private static let virtualPort: UInt16 = 7077
 
     init(loop: EventLoop, isPublic: Bool) {
         self.loop = loop
         self.isPublic = isPublic
     }
 
+    /// Where today's Bisq asks.
+    private static let httpPort: UInt16 = 80
+
     private struct Story: Sendable {
         let phone: Phone
         let notification: BisqNotification
+        /// Whether it is sent as Bisq 1 does today.
+        let isOfToday: Bool
     }
 
     private func step(_ text: String) {
@@ -74,12 +79,13 @@ private struct Demo: Sendable {
 
         let socket = "\(directory)/tnp.sock"
         let settings = SimulatedConfiguration(
-            endpoints: endpoints, tnp: "unix:\(socket)", circuitIDs: true, logLevel: "error")
+            endpoints: endpoints, tnp: "unix:\(socket)", http: "unix:\(directory)/http.sock", circuitIDs: true,
+            logLevel: "error")
         let configuration = try Configuration(text: settings.text, file: "\(directory)/tocsin.toml")
         let nodeLoop = EventLoop(name: "node")
         let node = Node(configuration, logger: configuration.makeLogger(), on: nodeLoop)
         _ = try await node.start()
-        step("the node listens where only tor reaches it: a unix socket")
+        step("the node listens where only tor reaches it: a unix socket for TNP, and one for the HTTP of today's Bisq")
 
         let privateTor = isPublic ? nil : try PrivateTorNetwork(on: loop)
         let publicTor = isPublic ? PublicTor(on: loop) : nil
@@ -88,7 +94,10 @@ private struct Demo: Sendable {
             await publicTor?.stop()
         }
         do {
-            let options = ["HiddenServiceExportCircuitID haproxy"]
+            let options = [
+                "HiddenServiceExportCircuitID haproxy",
+                "HiddenServicePort \(Self.httpPort) unix:\(directory)/http.sock",
+            ]
             let report: @Sendable (String) -> Void = { step("tor: \($0)") }
             let access: PrivateTorNetwork.Access
             if let privateTor {
@@ -117,33 +126,38 @@ private struct Demo: Sendable {
 
     private func tell(_ services: SimulatedServices, _ access: PrivateTorNetwork.Access) async throws -> Bool {
         let now = Int64(Date.now.timeIntervalSince1970 * 1000)
-        func story(_ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String)
-            -> Story
-        {
+        func story(
+            _ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String,
+            isOfToday: Bool = false
+        ) -> Story {
             Story(
                 phone: Phone.new(magic, model: model),
                 notification: BisqNotification(
-                    kind: kind, title: title, message: text, transactionID: "29384203", sentDate: now))
+                    kind: kind, title: title, message: text, transactionID: "29384203", sentDate: now),
+                isOfToday: isOfToday)
         }
         let stories = [
             story(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
             story(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
             story(.android, "Pixel 8", .dispute, "New dispute message", "You received a message for trade 29384203."),
+            story(
+                .android, "Galaxy S9", .offer, "Your offer was taken", "Your offer with ID 29384203 was taken",
+                isOfToday: true),
         ]
         var isComplete = true
         for story in stories {
             let pairing = story.phone.pairing
             await services.register(story.phone)
-            let label = SOCKS5.Credentials(user: "demo", password: pairing.magic.rawValue)
-            let client = TocsinClient(
-                TocsinClient.Options(node: access.onion, proxy: .socks5(access.socks, label)), on: loop)
+            let label = SOCKS5.Credentials(user: "demo", password: pairing.descriptor)
             let sent = MonotonicTime.now
             let envelope = try Sealer(pairing).seal(story.notification.json)
-            let outcome = try await client.submit(envelope, patience: .seconds(isPublic ? 180 : 30))
-            await client.close()
+            let proxy = Proxy.socks5(access.socks, label)
+            let (way, isTaken) =
+                story.isOfToday
+                ? try await ask(envelope, access.onion, proxy) : try await submit(envelope, access.onion, proxy)
             let took = Terminal.number((MonotonicTime.now - sent).milliseconds, digits: 0)
-            step("\(pairing.magic.rawValue): sealed, sent through the onion, \(outcome.kind) (\(took) ms)")
-            isComplete = isComplete && outcome.kind == .delivered
+            step("\(pairing.magic.rawValue): sealed, sent through the onion, \(way) (\(took) ms)")
+            isComplete = isComplete && isTaken
         }
         Terminal.print("")
         for story in stories {
@@ -152,9 +166,35 @@ private struct Demo: Sendable {
         }
         Terminal.print(
             isComplete
-                ? Terminal.green("All three notifications went through Tor, and only the phones could read them.")
-                : "NOT all three notifications were opened.")
+                ? Terminal.green("All notifications went through Tor, and only the phones could read them.")
+                : "NOT all notifications were opened.")
         return isComplete
+    }
+
+    private func submit(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
+        let client = TocsinClient(TocsinClient.Options(node: node, proxy: proxy), on: loop)
+        let outcome = try await client.submit(envelope, patience: .seconds(isPublic ? 180 : 30))
+        await client.close()
+        return ("\(outcome.kind)", outcome.kind == .delivered)
+    }
+
+    /// As Bisq 1 does.
+    private func ask(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
+        guard case .tcp(let host, _) = node else { return ("no onion address", false) }
+        let answer = try await LoopDomain(loop).run { domain in
+            let stream = try await domain.loop.dial(
+                .tcp(host: host, port: Self.httpPort), through: proxy, timeout: .seconds(isPublic ? 120 : 30))
+            let reader = StreamReader(stream)
+            stream.write(RelayRequest(envelope).bytes(host: host))
+            let timer = Timer(on: domain.loop) { stream.fail(.timedOut) }
+            timer.start(after: .seconds(60))
+            defer { timer.stop() }
+            return await reader.readToEnd()
+        }
+        // All that Bisq looks at: the status, and these seven bytes as the body.
+        let text = String(decoding: answer, as: UTF8.self)
+        let isTaken = text.hasPrefix("HTTP/1.1 200 ") && text.hasSuffix("\r\n\r\nsuccess")
+        return ("GET /relay, \(isTaken ? "success" : "refused")", isTaken)
     }
 
     private func show(_ story: Story, _ received: ReceivedNotification?) -> Bool {

@@ -3,15 +3,17 @@ import EventLoop
 import FoundationEssentials
 import Glibc
 import Simulator
+import Synchronization
 import TNP
 
 struct SimulateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "simulate", abstract: "Run stand-ins for Apple and Google on loopback, and three phones.",
+        commandName: "simulate", abstract: "Run stand-ins for Apple and Google on loopback, and five phones.",
         discussion: """
-            Writes credentials and a node's configuration into a directory, prints the phones' pairing tokens, and shows
-            what each phone opens, until SIGTERM or SIGINT. Faults are named by --fault, and while it runs by the same
-            lines on standard input.
+            Writes credentials and a node's configuration into a directory, prints what a sender needs to know of each
+            phone, and shows what each phone shows, until SIGTERM or SIGINT. Three phones have Bisq 1's app and pair;
+            two have Bisq Connect, which registers with its user's own Bisq 2 node instead. The person at each phone
+            taps on every alert. Faults are named by --fault, and while it runs by the same lines on standard input.
 
             FAULTS
             \(FaultLine.help)
@@ -53,24 +55,27 @@ struct SimulateCommand: AsyncParsableCommand {
         } catch {
             throw fail("\(error)", ExitStatus.failure)
         }
-        let configuration = SimulatedConfiguration(endpoints: endpoints, tnp: tnp)
+        let configuration = SimulatedConfiguration(endpoints: endpoints, tnp: tnp, more: Self.connectProfile)
         try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         let phones = [
             Phone.new(.iOS, model: "iPhone 15"), Phone.new(.iOSDev, model: "iPhone 12"),
-            Phone.new(.android, model: "Pixel 8"),
+            Phone.new(.android, model: "Pixel 8"), Phone.new(.iOS, model: "iPhone 16", app: .bisqConnect),
+            Phone.new(.android, model: "Galaxy S24", app: .bisqConnect),
         ]
         for phone in phones { await services.register(phone) }
+        let shelf = PhoneShelf(phones)
         await services.observe { received in
-            guard let phone = phones.first(where: { $0.pairing.deviceToken == received.deviceToken }) else { return }
-            switch Result(catching: { try phone.open(received.encrypted) }) {
-            case .success(let shown):
-                Terminal.print("\(phone.pairing.descriptor): [\(shown.type)] \(shown.title) – \(shown.message)")
-            case .failure(let failure): Terminal.print("\(phone.pairing.descriptor): cannot open it: \(failure)")
-            }
+            guard let (phone, reaction) = shelf.receive(received) else { return }
+            Terminal.print("\(phone.model): \(reaction)".printable)
         }
         Terminal.print("configuration of a node: \(directory)/tocsin.toml")
         Terminal.print("pairing tokens, as the phones' QR codes would say them:")
-        for phone in phones { Terminal.print("  \(phone.pairingToken)") }
+        for phone in phones where phone.app.pairs { Terminal.print("  \(phone.pairingToken)") }
+        Terminal.print("what Bisq Connect registers with: platform, device token, key")
+        for registration in phones.compactMap(\.registration) {
+            Terminal.print(
+                "  \(registration.platform.rawValue) \(registration.deviceToken) \(registration.symmetricKeyBase64)")
+        }
         let obeying = Task {
             for await line in inputLines() { Terminal.print(await Self.obey(line, services)) }
         }
@@ -78,6 +83,24 @@ struct SimulateCommand: AsyncParsableCommand {
         obeying.cancel()
         await services.stop()
     }
+
+    /// The node's profile of Bisq Connect, in TOML.
+    private static let connectProfile = """
+        [[app]]
+        name = "bisq-connect"
+        format = "sealed"
+
+        [app.apns]
+        topic = "\(PhoneApp.bisqConnect.topic)"
+        key_file = "apns.p8"
+        key_id = "\(SimulatedServices.keyID)"
+        team_id = "\(SimulatedServices.teamID)"
+        alert = "Bisq notification"
+
+        [app.fcm]
+        service_account_file = "\(PhoneApp.bisqConnect.serviceAccountFile)"
+        data_only = true
+        """
 
     /// Does what a line of standard input says.
     /// - Returns: what is said to it.
@@ -90,6 +113,25 @@ struct SimulateCommand: AsyncParsableCommand {
             return "done: \(words.joined(separator: " "))"
         } catch {
             return "nothing was changed: \(error)"
+        }
+    }
+}
+
+/// The phones on the table, by device token. Lock: notifications come on the stand-ins' loop.
+private final class PhoneShelf: Sendable {
+    private let states: Mutex<[String: PhoneState]>
+
+    init(_ phones: [Phone]) {
+        states = Mutex(Dictionary(uniqueKeysWithValues: phones.map { ($0.deviceToken, PhoneState($0)) }))
+    }
+
+    /// - Returns: the phone that got it and what it does; nil where it is none of these.
+    func receive(_ notification: ReceivedNotification) -> (Phone, Reaction)? {
+        states.withLock { states in
+            guard var state = states[notification.deviceToken] else { return nil }
+            let reaction = state.receive(notification)
+            states[notification.deviceToken] = state
+            return (state.phone, reaction)
         }
     }
 }

@@ -5,6 +5,8 @@ struct SimulatedConfiguration {
     let endpoints: SimulatedServices.Endpoints
     /// Where the node listens.
     let tnp: String
+    /// Where its HTTP door is, if it has one.
+    var http: String?
     var circuitIDs = false
     var logLevel = "info"
     /// More tables, in TOML.
@@ -32,6 +34,7 @@ struct SimulatedConfiguration {
 
         [listen]
         tnp = "\(tnp)"
+        \(http.map { "http = \"\($0)\"" } ?? "")
         circuit_ids = \(circuitIDs)
 
         [[app]]

@@ -9,8 +9,11 @@ struct Tocsin: AsyncParsableCommand {
             EXAMPLES
               tocsin demo                          everything on this machine, no account and no internet needed
               tocsin run --config tocsin.toml      the node
-              tocsin send - --node ADDRESS.onion:80 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
+              tocsin send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
             """,
         version: "0.1.0",
-        subcommands: [RunCommand.self, SendCommand.self, SimulateCommand.self, DemoCommand.self, BenchCommand.self])
+        subcommands: [
+            RunCommand.self, SendCommand.self, PairCommand.self, SimulateCommand.self, DemoCommand.self,
+            BenchCommand.self,
+        ])
 }

@@ -94,12 +94,13 @@ final class Gatehouse {
     /// Goes through both gates.
     func submit(
         _ envelope: Envelope, app: String = "app", on circuit: CircuitID = .tor(1), proof: Proof? = nil,
-        signature: SenderSignature? = nil
+        signature: SenderSignature? = nil, through door: Admission.Door = .tnp
     ) -> Answer {
         do throws(Refusal) {
             try admission.enters(on: circuit, at: now)
             let submission = Submission(request: 1, envelope: envelope, proof: proof, signature: signature)
-            return .admitted(try admission.admit(submission, app: app, on: circuit, at: moment))
+            return .admitted(
+                try admission.admit(submission, app: app, on: circuit, through: door, at: moment))
         } catch {
             return .refused(error)
         }
@@ -108,12 +109,12 @@ final class Gatehouse {
     /// Goes through both gates, with the signature of a key and the proof for a puzzle where they are named.
     func submit(
         to device: Int, app: String = "app", on circuit: CircuitID = .tor(1), by key: Ed25519.PrivateKey? = nil,
-        solving puzzle: Puzzle? = nil
+        solving puzzle: Puzzle? = nil, through door: Admission.Door = .tnp
     ) throws -> Answer {
         let envelope = try envelope(for: device)
         return submit(
             envelope, app: app, on: circuit, proof: puzzle?.solve(for: envelope.digest, tries: 1 << 24),
-            signature: key.map { SenderSignature(of: envelope.digest, by: $0) })
+            signature: key.map { SenderSignature(of: envelope.digest, by: $0) }, through: door)
     }
 
     /// How many of so many submissions are admitted.

@@ -30,6 +30,31 @@ import Testing
         expectSame(read.envelope, envelope)
     }
 
+    @Test(arguments: [nil, true, false] as [Bool?], [nil, true, false] as [Bool?])
+    func `what the sender wants beyond the protocol comes back`(_ contentAvailable: Bool?, _ mutableContent: Bool?)
+        throws
+    {
+        for format in EnvelopeFormat.allCases {
+            var envelope = try makeEnvelope(format: format)
+            envelope.contentAvailable = contentAvailable
+            envelope.mutableContent = mutableContent
+            let spooled = SpooledEnvelope(app: "", format: format, envelope: envelope, expires: 1)
+            let read = try #require(SpooledEnvelope(decoding: spooled.encoded))
+            #expect(read.envelope.contentAvailable == contentAvailable)
+            #expect(read.envelope.mutableContent == mutableContent)
+            #expect(read.format == format)
+        }
+    }
+
+    @Test func `a kind that no version has written is no envelope`() throws {
+        let encoded = try makeSpooled().encoded
+        for kind in [0b11, 0b1100, 0b110000, 0b1000000, 0b10000000] as [UInt8] {
+            var other = encoded
+            other[1] |= kind
+            #expect(SpooledEnvelope(decoding: other) == nil)
+        }
+    }
+
     @Test func `bytes that are cut short or of another version are no envelope`() throws {
         let encoded = try makeSpooled().encoded
         for length in encoded.indices { #expect(SpooledEnvelope(decoding: Array(encoded.prefix(length))) == nil) }

@@ -28,12 +28,14 @@ actor Stage {
     }
 
     nonisolated var socket: Endpoint { .unix(path: "\(directory)/tnp.sock") }
+    nonisolated var httpSocket: Endpoint { .unix(path: "\(directory)/http.sock") }
 
     /// The configuration of a node for the stand-ins.
     nonisolated func configuration(
         _ endpoints: SimulatedServices.Endpoints, circuitIDs: Bool = false,
         gates: String = SimulatedConfiguration.openGates, limits: String = "",
-        trust: String = "ca.pem", credential: String? = nil, alert: String = "New notification", more: String = ""
+        trust: String = "ca.pem", credential: String? = nil, alert: String = "New notification",
+        http: String = "unix:http.sock", more: String = ""
     ) -> String {
         let key = """
             key_file = "apns.p8"
@@ -45,6 +47,7 @@ actor Stage {
             log = "trace"
             [listen]
             tnp = "unix:tnp.sock"
+            http = "\(http)"
             circuit_ids = \(circuitIDs)
             \(gates)
             \(limits)
@@ -70,12 +73,13 @@ actor Stage {
     @discardableResult
     func start(
         circuitIDs: Bool = false, gates: String = SimulatedConfiguration.openGates, limits: String = "",
-        credential: String? = nil, more: String = ""
+        credential: String? = nil, http: String = "unix:http.sock", more: String = ""
     ) async throws -> SimulatedServices.Endpoints {
         let endpoints = try await services.start()
         try await startNode(
             configuration(
-                endpoints, circuitIDs: circuitIDs, gates: gates, limits: limits, credential: credential, more: more))
+                endpoints, circuitIDs: circuitIDs, gates: gates, limits: limits, credential: credential, http: http,
+                more: more))
         return endpoints
     }
 
@@ -88,6 +92,9 @@ actor Stage {
     }
 
     var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
+
+    /// Where the HTTP door is, also where the system chose its port.
+    var httpEndpoint: Endpoint? { get async { await node?.httpEndpoint } }
 
     func stopNode() async -> Bool { await node?.stop() ?? true }
 
@@ -135,8 +142,10 @@ actor Stage {
     }
 
     /// Connects to the node and exchanges bytes: what comes until the node closes, or nothing more for a while.
-    func raw(_ bytes: [UInt8], readingFor time: Duration = .seconds(10)) async throws -> [UInt8] {
-        let stream = try await loop.dial(socket, timeout: .seconds(5))
+    func raw(
+        _ bytes: [UInt8], to door: Endpoint? = nil, readingFor time: Duration = .seconds(10)
+    ) async throws -> [UInt8] {
+        let stream = try await loop.dial(door ?? socket, timeout: .seconds(5))
         let reader = StreamReader(stream)
         stream.write(bytes)
         let timer = Timer(on: loop) { stream.fail(.timedOut) }
@@ -144,6 +153,13 @@ actor Stage {
         let answer = await reader.readToEnd()
         timer.stop()
         return answer
+    }
+}
+
+extension Stage {
+    /// Says this to the HTTP door: what comes until it closes, or nothing more for a while.
+    func http(_ bytes: [UInt8], readingFor time: Duration = .seconds(10)) async throws -> [UInt8] {
+        try await raw(bytes, to: httpSocket, readingFor: time)
     }
 }
 

@@ -11,7 +11,7 @@ import Testing
     private let now: Int64 = 1_700_000_000
     private let deviceToken = String(repeating: "0f", count: 32)
     private let profile = APNsProfile(
-        topic: "org.example.app", format: .pipe, messageMagic: "BisqMessageiOS", alert: "New message")
+        topic: "org.example.app", format: .pipe, messageMagic: "BisqMessageiOS", alert: .text("New message"))
 
     private func request(_ envelope: Envelope, _ other: APNsProfile? = nil) throws -> Request {
         try APNsRequestBuilder(other ?? profile, authority: "127.0.0.1:2197").request(
@@ -130,8 +130,8 @@ import Testing
     func `sound and both flags of the profile stand in the payload only where they are set`(_ bits: Int) throws {
         let (sound, contentAvailable, mutableContent) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0)
         var other = profile
-        other.contentAvailable = contentAvailable
-        other.mutableContent = mutableContent
+        other.contentAvailable = contentAvailable ? .always : .never
+        other.mutableContent = mutableContent ? .always : .never
         let body = try request(makeEnvelope(to: deviceToken, sound: sound), other).body
         var aps: [String: JSONValue] = ["alert": .object(["body": .string("New message")])]
         if sound { aps["sound"] = .string("default") }
@@ -141,6 +141,35 @@ import Testing
         #expect(payload["aps"]?.object == aps)
         let keys = payload.object.map { $0.keys.sorted() }
         #expect(keys == ["aps", "encrypted"])
+    }
+
+    @Test(arguments: APNsProfile.FlagRule.allCases, [nil, true, false])
+    func `a flag is set as its rule says, and as the sender wants where the rule leaves it to him`(
+        _ rule: APNsProfile.FlagRule, _ wish: Bool?
+    ) throws {
+        var other = profile
+        other.contentAvailable = rule
+        other.mutableContent = rule
+        for isMutable in [false, true] {
+            var envelope = try makeEnvelope(to: deviceToken)
+            if isMutable { envelope.mutableContent = wish } else { envelope.contentAvailable = wish }
+            let aps = JSONValue(try request(envelope, other).body)?["aps"]?.object
+            let isSet = aps?[isMutable ? "mutable-content" : "content-available"] == .number(1)
+            switch rule {
+            case .always: #expect(isSet)
+            case .never: #expect(!isSet)
+            case .request: #expect(isSet == (wish ?? true))
+            }
+        }
+    }
+
+    @Test func `an alert may be a key of the app's own strings, and the sound one of its own`() throws {
+        var other = profile
+        other.alert = .localized(key: "new \"message\"")
+        other.sound = "bell.caf"
+        let aps = JSONValue(try request(makeEnvelope(to: deviceToken), other).body)?["aps"]
+        #expect(aps?["alert"]?.object == ["loc-key": .string("new \"message\"")])
+        #expect(aps?["sound"]?.string == "bell.caf")
     }
 
     @Test func `a sealed app's phone gets the Base64 of iv and ciphertext`() throws {
@@ -167,7 +196,7 @@ import Testing
     @Test(arguments: ["", "Say \"hello\" \\ bye", "two\nlines\tand\u{1}\u{1F}", "Nová zpráva 🚀", "</script>"])
     func `whatever the operator has the phone show comes out of the JSON as it went in`(_ alert: String) throws {
         var other = profile
-        other.alert = alert
+        other.alert = .text(alert)
         let body = try request(makeEnvelope(to: deviceToken), other).body
         #expect(JSONValue(body)?["aps"]?["alert"]?["body"]?.string == alert)
     }
@@ -175,12 +204,12 @@ import Testing
     @Test func `a payload of 4096 bytes passes and one of 4097 is refused`() throws {
         let envelope = try makeEnvelope(to: deviceToken, ciphertext: [UInt8](repeating: 0x41, count: 1024))
         var other = profile
-        other.alert = ""
+        other.alert = .text("")
         let shortest = try request(envelope, other).body.count
-        other.alert = String(repeating: "a", count: 4096 - shortest)
+        other.alert = .text(String(repeating: "a", count: 4096 - shortest))
         let longest = try request(envelope, other).body.count
         #expect(longest == 4096)
-        other.alert += "a"
+        other.alert = .text(String(repeating: "a", count: 4097 - shortest))
         let tooLong = other
         let rejection = #expect(throws: Rejection.self) { try request(envelope, tooLong) }
         #expect(rejection?.reason.rawValue == 105)

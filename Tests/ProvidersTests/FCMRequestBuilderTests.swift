@@ -74,6 +74,20 @@ import Testing
         #expect(found == wanted)
     }
 
+    @Test func `an app may have a sound of its own, which counts in the payload`() throws {
+        var other = dataOnly
+        other.notification = FCMProfile.Notification(title: "Bisq", body: "New message")
+        other.sound = "be\"ll"
+        let body = try request(makeEnvelope(to: deviceToken, magic: .android), other).body
+        let message = try #require(JSONValue(body)?["message"])
+        #expect(message["data"]?["sound"]?.string == "be\"ll")
+        #expect(message["android"]?["notification"]?["sound"]?.string == "be\"ll")
+        let ciphertext = [UInt8](repeating: 1, count: 3008)
+        let large = try makeEnvelope(to: deviceToken, magic: .android, ciphertext: ciphertext)
+        other.sound = String(repeating: "a", count: 4096)
+        #expect(throws: Rejection.self) { try request(large, other) }
+    }
+
     @Test func `a silent message says nothing of sound, with a notification or without`() throws {
         let notification = FCMProfile.Notification(title: "Bisq", body: "New message")
         let envelope = try makeEnvelope(to: deviceToken, magic: .android, sound: false)

@@ -486,7 +486,8 @@ actor ProviderStand {
     private static func apple(
         _ endpoint: Endpoint, _ context: TLSContext, key: SigningKey?, on loop: EventLoop
     ) -> APNsProvider {
-        let profile = APNsProfile(topic: topic, format: .pipe, messageMagic: "BisqMessageiOS", alert: "New message")
+        let profile = APNsProfile(
+            topic: topic, format: .pipe, messageMagic: "BisqMessageiOS", alert: .text("New message"))
         var token: APNsProviderToken?
         if let key {
             token = APNsProviderToken(key: key, keyID: SimulatedServices.keyID, teamID: SimulatedServices.teamID)

@@ -181,8 +181,8 @@ private let dates: [(Int64, String)] = [
 
     private func notification(_ id: String) -> ReceivedNotification {
         ReceivedNotification(
-            platform: .apnsProduction, deviceToken: "", encrypted: "", alert: nil, hasSound: false, id: id,
-            collapseID: nil)
+            platform: .apnsProduction, deviceToken: "", encrypted: "", banner: nil, hasSound: false,
+            isContentAvailable: false, isMutableContent: false, isUrgent: true, id: id, collapseID: nil)
     }
 }
 
@@ -585,6 +585,40 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
+    @Test func `a phone is reached under the topic of its own app, by one key for all apps`() async throws {
+        let stand = try await FaultStand.start(withCertificate: false)
+        let bearer = stand.bearer(issued: Int64(Date.now.timeIntervalSince1970))
+        for app in PhoneApp.allCases {
+            let phone = Phone.new(.iOS, model: "iPhone", app: app)
+            await stand.services.register(phone)
+            for topic in PhoneApp.allCases.map(\.topic) {
+                let answer = await stand.attempt(to: phone, topic: topic, authorization: bearer)
+                let body = String(decoding: try answer.get().body, as: UTF8.self)
+                #expect(body == (topic == app.topic ? "" : #"{"reason":"DeviceTokenNotForTopic"}"#))
+            }
+        }
+        #expect(await stand.services.received.count == PhoneApp.allCases.count)
+        let stranger = Phone.new(.iOS, model: "iPhone")
+        #expect(await stand.attempt(to: stranger, topic: PhoneApp.bisq.topic, authorization: bearer).status == 400)
+        await stand.stop()
+    }
+
+    @Test func `each app's project has a service account of its own`() async throws {
+        let directory = "/tmp/tocsin-faults-\(UUID().uuidString)"
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let services = SimulatedServices(
+            SimulatedServices.Options(directory: directory, projectID: "mine"), on: EventLoop(name: "faults"))
+        _ = try await services.start()
+        await services.stop()
+        for app in PhoneApp.allCases {
+            let file = try Data(contentsOf: URL(filePath: "\(directory)/\(app.serviceAccountFile)"))
+            let account = try #require(JSONValue(Array(file)))
+            let projectID = app == .bisq ? "mine" : app.projectID
+            #expect(account["project_id"] == .string(projectID))
+            #expect(account["client_email"] == .string("node@\(projectID).iam.gserviceaccount.com"))
+        }
+    }
+
     @Test func `a stand-in that does not run cannot be told anything`() async throws {
         let services = SimulatedServices(
             SimulatedServices.Options(directory: "/nonexistent"), on: EventLoop(name: "faults"))
@@ -672,6 +706,11 @@ private actor FaultStand {
         await send(request(authorization), by: apple, timeout: timeout)
     }
 
+    /// One notification for a phone under a topic.
+    func attempt(to phone: Phone, topic: String, authorization: String) async -> Answer {
+        await send(request(authorization, to: phone, topic: topic), by: apple, timeout: .seconds(10))
+    }
+
     /// So many at once, all begun in the same turn of the loop.
     func attempts(_ count: Int) async -> [Answer] {
         let tasks = (0..<count).map { _ in Task { await attempt() } }
@@ -728,9 +767,11 @@ private actor FaultStand {
         return headers
     }
 
-    private func request(_ authorization: String?) -> Request {
-        var headers = pseudoHeaders("/3/device/\(phone.pairing.deviceToken)")
-        headers.append("apns-topic", "bisqremote.joachimneumann.com")
+    private func request(_ authorization: String?, to other: Phone? = nil, topic: String = PhoneApp.bisq.topic)
+        -> Request
+    {
+        var headers = pseudoHeaders("/3/device/\((other ?? phone).deviceToken)")
+        headers.append("apns-topic", topic)
         headers.append("apns-push-type", "alert")
         headers.append("apns-id", UUID().uuidString.lowercased())
         if let authorization { headers.append("authorization", authorization) }

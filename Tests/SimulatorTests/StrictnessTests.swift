@@ -156,6 +156,51 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(answer(to: bare) == .refused(403, "MissingProviderToken"))
     }
 
+    @Test func `a key serves all apps of its team, a certificate only the one it names`() {
+        let other = "org.example.other"
+        #expect(answer(to: request(["apns-topic": other]), app: other) == .accepted)
+        let bare = request(["apns-topic": other, "authorization": nil])
+        #expect(answer(to: bare, clientName: certificateName, app: other) == .refused(400, "TopicDisallowed"))
+    }
+
+    // MARK: What the phone gets of it
+
+    /// A good request, and what is delivered of it.
+    private func delivered(_ body: String, _ changes: [String: String?] = [:]) throws -> ReceivedNotification {
+        let registry = DeviceRegistry()
+        registry[deviceToken] = Device(platform: .apnsProduction, app: topic)
+        let apple = SimulatedAPNs(makeJudge(), registry: registry) { now }
+        return try #require(apple.answer(request(changes, body: body), clientName: nil).delivered)
+    }
+
+    @Test(arguments: [
+        (#""Plain""#, nil, "Plain"), (#"{"body":"Body"}"#, nil, "Body"),
+        (#"{"loc-key":"notification"}"#, nil, "notification"),
+        (#"{"title":"Title","body":"Body"}"#, "Title", "Body"), (#"{"title":"Title"}"#, "Title", ""),
+    ])
+    func `an alert is a text, a body or a key that stands for one`(_ alert: String, _ title: String?, _ text: String)
+        throws
+    {
+        let received = try delivered("{\"aps\":{\"alert\":\(alert)},\"encrypted\":\"x\"}")
+        #expect(received.banner == ReceivedNotification.Banner(title: title, text: text))
+        #expect(received.alert == text)
+        #expect(received.encrypted == "x")
+    }
+
+    @Test func `sound, content-available, mutable-content and priority are told as they were sent`() throws {
+        let bare = try delivered(#"{"aps":{"alert":"a"}}"#)
+        #expect(!bare.hasSound && !bare.isContentAvailable && !bare.isMutableContent && bare.isUrgent)
+        #expect(bare.encrypted.isEmpty)
+        #expect(try delivered(#"{"aps":{"alert":"a","sound":"default"}}"#).hasSound)
+        #expect(try delivered(#"{"aps":{"alert":"a","content-available":1}}"#).isContentAvailable)
+        #expect(try delivered(#"{"aps":{"alert":"a","mutable-content":1}}"#).isMutableContent)
+        #expect(try !delivered(#"{"aps":{"alert":"a"}}"#, ["apns-priority": "5"]).isUrgent)
+        #expect(try delivered(#"{"aps":{"alert":"a"}}"#, ["apns-priority": nil]).isUrgent)
+        let silent = try delivered(
+            #"{"aps":{"content-available":1}}"#, ["apns-push-type": "background", "apns-priority": "5"])
+        #expect(silent.banner == nil)
+    }
+
     // MARK: What is sent
 
     @Test(arguments: [
@@ -309,6 +354,7 @@ let appleFieldFaults: [FieldFault] = [
         #expect(answer(message(android: #"{"sound":"default"}"#)) == .invalid("message.android"))
         #expect(answer(message(android: #"{"collapseKey":"k"}"#)) == .invalid("message.android"))
         #expect(answer(message(android: "7")) == .invalid("message.android"))
+        #expect(answer(message(android: #"{"notification":"x"}"#)) == .invalid("message.android.notification"))
     }
 
     @Test(arguments: [
@@ -371,185 +417,56 @@ let appleFieldFaults: [FieldFault] = [
         }
     }
 
+    @Test func `an access token opens its own account's project and no other`() throws {
+        let key = SigningKey.generate(.rs256)
+        let registry = DeviceRegistry()
+        registry[deviceToken] = Device(platform: .fcm, app: "second")
+        let google = SimulatedFCM(projectIDs: ["first", "second"], key: key.verifyingKey, registry: registry) { 1000 }
+        google.tokenURI = "https://localhost/token"
+        func posted(_ path: String, _ body: String, _ authorization: String? = nil) -> PushAnswer {
+            var headers = HeaderBlock()
+            headers.append(":method", "POST")
+            headers.append(":path", path)
+            if let authorization { headers.append("authorization", authorization) }
+            return google.answer(
+                ServerRequest(stream: 1, headers: headers, body: Array(body.utf8), isTooLarge: false), clientName: nil)
+        }
+        func asked(by issuer: String) -> Response {
+            let claims = """
+                {"iss":"\(issuer)","aud":"https://localhost/token","iat":1000,"exp":1600,\
+                "scope":"https://www.googleapis.com/auth/firebase.messaging"}
+                """
+            let signed = Base64.encodeURLSafe(#"{"alg":"RS256"}"#.utf8) + [0x2E] + Base64.encodeURLSafe(claims.utf8)
+            let assertion = String(
+                decoding: signed + [0x2E] + Base64.encodeURLSafe(key.sign(signed)), as: UTF8.self)
+            let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"
+            return posted("/token", grant).response
+        }
+        func bearer(_ project: String) throws -> String {
+            let response = asked(by: SimulatedFCM.clientEmail(projectID: project))
+            return "Bearer \(try #require(JSONValue(response.body)?["access_token"]?.string))"
+        }
+        let (first, second) = (try bearer("first"), try bearer("second"))
+        #expect(asked(by: SimulatedFCM.clientEmail(projectID: "third")).status == 400)
+        func send(_ project: String, _ authorization: String) -> PushAnswer {
+            posted("/v1/projects/\(project)/messages:send", message(), authorization)
+        }
+        #expect(send("second", second).response.status == 200)
+        #expect(send("second", second).delivered?.deviceToken == deviceToken)
+        let foreign = send("second", first)
+        #expect(foreign.response.status == 403)
+        #expect(JSONValue(foreign.response.body)?["error"]?["status"] == .string("PERMISSION_DENIED"))
+        #expect(foreign.delivered == nil)
+        // The token is good, but the phone's app is of the other project.
+        #expect(String(decoding: send("first", first).response.body, as: UTF8.self).contains("SENDER_ID_MISMATCH"))
+        #expect(send("third", first).response.status == 404)
+    }
+
     @Test func `a device may answer anything`() {
         let state = Device.State.answers(status: 429, reason: "QUOTA_EXCEEDED", retryAfter: 61)
         let found = answer(message(), device: Device(platform: .fcm, app: project, state: state))
         #expect(found.status == 429)
         #expect(found.errorCode == "QUOTA_EXCEEDED")
         #expect(found.retryAfter == 61)
-    }
-}
-
-/// What a phone opens, sealed here as a sender would.
-@Suite struct PhoneTests {
-    private static let key = "A4C595428CAA4C768F60AE7EBFF85852"
-    private static let iv = "293a4b5c6d7e4f90"
-    private let iPhone: Phone
-    private let pixel: Phone
-    private let clearText = """
-        {"sentDate":1533218519000,"txId":"29384203","title":"Stav obchodu","message":"Žluťoučký obchod je dokončen 🚀",\
-        "type":"TRADE","actionRequired":"","version":1}
-        """
-    private let shown = Phone.Shown(
-        title: "Stav obchodu", message: "Žluťoučký obchod je dokončen 🚀", type: "TRADE")
-
-    init() throws {
-        iPhone = try Phone(pairingToken: "iOS|iPhone|\(Self.key)|\(String(repeating: "0f", count: 32))")
-        pixel = try Phone(pairingToken: "android|Pixel|\(Self.key)|\(String(repeating: "x", count: 40))")
-    }
-
-    private func ciphertext(_ clearText: String, key: String = PhoneTests.key) throws -> [UInt8] {
-        var padded = Array(clearText.utf8)
-        while !padded.count.isMultiple(of: 16) { padded.append(UInt8(ascii: " ")) }
-        return try #require(AES256CBC.encrypt(padded, key: Array(key.utf8), iv: Array(Self.iv.utf8)))
-    }
-
-    private func piped(_ ciphertext: [UInt8], magic: String = "BisqMessageiOS", iv: String = PhoneTests.iv) -> String {
-        "\(magic)|\(iv)|\(String(decoding: Base64.encode(ciphertext), as: UTF8.self))"
-    }
-
-    private func sealed(_ clearText: String, key: String = PhoneTests.key) throws -> [UInt8] {
-        let nonce = [UInt8](repeating: 7, count: 12)
-        let rest = try #require(AES256GCM.seal(Array(clearText.utf8), key: Array(key.utf8), nonce: nonce))
-        return nonce + rest
-    }
-
-    private func base64(_ bytes: [UInt8]) -> String { String(decoding: Base64.encode(bytes), as: UTF8.self) }
-
-    // MARK: Magic, iv and ciphertext
-
-    @Test func `a phone opens what was sealed for it, in any script`() throws {
-        let bytes = try ciphertext(clearText)
-        let onIPhone = try iPhone.open(piped(bytes))
-        let onPixel = try pixel.open(piped(bytes, magic: "BisqMessageAndroid"))
-        #expect(onIPhone == shown)
-        #expect(onPixel == shown)
-    }
-
-    @Test func `a phone of either platform refuses what is meant for the other`() throws {
-        let bytes = try ciphertext(clearText)
-        for magic in ["BisqMessageAndroid", "bisqmessageios", "Bisq"] {
-            #expect(throws: Phone.Failure.wrongMagic) { try iPhone.open(piped(bytes, magic: magic)) }
-        }
-        #expect(throws: Phone.Failure.wrongMagic) { try pixel.open(piped(bytes)) }
-    }
-
-    @Test func `an iv has 16 characters`() throws {
-        let bytes = try ciphertext(clearText)
-        for iv in ["293a4b5c6d7e4f9", "293a4b5c6d7e4f901"] {
-            #expect(throws: Phone.Failure.wrongIVLength) { try iPhone.open(piped(bytes, iv: iv)) }
-        }
-    }
-
-    @Test func `there are three parts, none of them empty`() throws {
-        let text = try piped(ciphertext(clearText))
-        let iv = Self.iv
-        for wrong in [text + "|x", "BisqMessageiOS|\(iv)", "BisqMessageiOS|\(iv)|", "BisqMessageiOS||QUFB", "|", "||"] {
-            #expect(throws: Phone.Failure.notThreeParts) { try iPhone.open(wrong) }
-        }
-    }
-
-    @Test func `the ciphertext is Base64 of whole blocks`() throws {
-        let good = try ciphertext(clearText)
-        for text in ["***", "QUFB\n", "QUF", "-___"] {
-            #expect(throws: Phone.Failure.notBase64) { try iPhone.open("BisqMessageiOS|\(Self.iv)|\(text)") }
-        }
-        #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(piped(Array(good.dropLast()))) }
-    }
-
-    @Test func `a ciphertext that was altered, or sealed by another key, shows nothing`() throws {
-        let good = try ciphertext(clearText)
-        for index in [0, 16, good.count - 17] {
-            var altered = good
-            altered[index] ^= 1
-            let text = piped(altered)
-            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
-        }
-        let foreign = try ciphertext(clearText, key: "B4C595428CAA4C768F60AE7EBFF85852")
-        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(piped(foreign)) }
-    }
-
-    @Test(arguments: ["sentDate", "txId", "title", "message", "type", "actionRequired", "version"])
-    func `the app wants all seven keys`(_ missing: String) throws {
-        let renamed = clearText.replacing("\"\(missing)\":", with: "\"other\":")
-        #expect(renamed != clearText)
-        let text = try piped(ciphertext(renamed))
-        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
-    }
-
-    @Test func `the app wants its version and its types`() throws {
-        let cases = [
-            (#""version":1"#, #""version":0"#), (#""version":1"#, #""version":"1""#),
-            (#""sentDate":1533218519000"#, #""sentDate":"now""#), (#""title":"Stav obchodu""#, #""title":7"#),
-        ]
-        for (part, other) in cases {
-            let changed = clearText.replacing(part, with: other)
-            #expect(changed != clearText)
-            let text = try piped(ciphertext(changed))
-            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
-        }
-        for other in ["no JSON at all", "{}", "[]"] {
-            let text = try piped(ciphertext(other))
-            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
-        }
-    }
-
-    // MARK: Sealed
-
-    @Test func `a phone opens what was sealed by AES-GCM`() throws {
-        let whole = #"{"id":"7f3a","title":"Obchod","message":"Kupující zahájil platbu","category":"trade_update"}"#
-        let opened = try iPhone.open(base64(sealed(whole)))
-        #expect(opened == Phone.Shown(title: "Obchod", message: "Kupující zahájil platbu", type: "trade_update"))
-        let plain = try iPhone.open(base64(sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)))
-        #expect(plain == Phone.Shown(title: "t", message: "m", type: "general"))
-    }
-
-    @Test func `one altered bit of nonce, ciphertext or tag is noticed, and so is another key`() throws {
-        let good = try sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)
-        for index in [0, 11, 12, good.count - 17, good.count - 16, good.count - 1] {
-            var altered = good
-            altered[index] ^= 1
-            let text = base64(altered)
-            #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(text) }
-        }
-        let foreign = try sealed(#"{"id":"7f3a","title":"t","message":"m"}"#, key: String(repeating: "k", count: 32))
-        #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(base64(foreign)) }
-    }
-
-    @Test func `what is too short to have been sealed is not opened`() throws {
-        let good = try sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)
-        for count in [0, 1, 12, 27, 28] {
-            let text = base64(Array(good.prefix(count)))
-            #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(text) }
-        }
-        #expect(throws: Phone.Failure.notBase64) { try iPhone.open("not Base64") }
-    }
-
-    @Test(arguments: ["id", "title", "message"])
-    func `the sealed app wants these three keys`(_ missing: String) throws {
-        let whole = #"{"id":"7f3a","title":"t","message":"m"}"#
-        let text = try base64(sealed(whole.replacing("\"\(missing)\":", with: "\"other\":")))
-        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
-    }
-
-    // MARK: Pairing
-
-    @Test(arguments: Magic.allCases)
-    func `a new phone has a pairing token of its own that senders and the node take`(_ magic: Magic) throws {
-        let phone = Phone.new(magic, model: "Model 1")
-        let pairing = try PairingToken(phone.pairingToken)
-        #expect(pairing.magic == magic)
-        #expect(pairing.descriptor == "Model 1")
-        #expect(pairing.key.count == PairingToken.keyLength)
-        #expect(pairing.deviceToken == phone.pairing.deviceToken)
-        #expect(magic == .android || pairing.deviceToken.utf8.count == PairingToken.appleTokenLength)
-        #expect(magic != .android || pairing.deviceToken.contains(":APA91b"))
-        let envelope = try Envelope(
-            magic: magic, deviceToken: Array(pairing.deviceToken.utf8)[...], iv: Array(Self.iv.utf8)[...],
-            ciphertext: ciphertext(clearText)[...], format: .pipe)
-        #expect(Array(envelope.deviceToken) == Array(pairing.deviceToken.utf8))
-        let another = Phone.new(magic, model: "Model 1")
-        #expect(another.pairing.deviceToken != phone.pairing.deviceToken)
-        #expect(another.pairingToken.split(separator: "|")[2] != phone.pairingToken.split(separator: "|")[2])
     }
 }

@@ -1,3 +1,4 @@
+import Admission
 import EventLoop
 import TNP
 import Testing
@@ -38,19 +39,22 @@ import Testing
                 team_id = "TEAM123456"
                 message_magic = "BisqMessage1"
                 alert = "Bisq notification"
-                content_available = false
-                mutable_content = false
+                sound = "bell.caf"
+                content_available = "always"
+                mutable_content = "never"
                 [app.fcm]
                 service_account_file = "/keys/firebase.json"
                 message_magic = "BisqMessage2"
                 title = "Bisq"
                 body = "Notification"
+                sound = "bell"
 
                 [[app]]
                 name = "connect"
                 format = "sealed"
                 [app.apns]
                 topic = "bisq.mobile.client.BisqConnect"
+                alert_loc_key = "notification"
                 certificate_file = "/keys/push.p12"
                 certificate_password_file = "/keys/push.password"
                 [app.fcm]
@@ -102,15 +106,17 @@ import Testing
         #expect(apns.profile.topic == "bisqremote.joachimneumann.com")
         #expect(apns.profile.format == .pipe)
         #expect(apns.profile.messageMagic == "BisqMessage1")
-        #expect(apns.profile.alert == "Bisq notification")
-        #expect(!apns.profile.contentAvailable)
-        #expect(!apns.profile.mutableContent)
+        #expect(apns.profile.alert == .text("Bisq notification"))
+        #expect(apns.profile.sound == "bell.caf")
+        #expect(apns.profile.contentAvailable == .always)
+        #expect(apns.profile.mutableContent == .never)
         #expect(Credential(apns.credential) == .token("/keys/AuthKey.p8", "ABC123DEFG", "TEAM123456"))
         let fcm = try #require(bisq.fcm)
         #expect(fcm.serviceAccountFile == "/keys/firebase.json")
         #expect(fcm.profile.messageMagic == "BisqMessage2")
         #expect(fcm.profile.notification?.title == "Bisq")
         #expect(fcm.profile.notification?.body == "Notification")
+        #expect(fcm.profile.sound == "bell")
 
         let connect = configuration.apps[1]
         #expect(connect.name == "connect")
@@ -118,6 +124,7 @@ import Testing
         #expect(connect.path == "app[2]")
         let other = try #require(connect.apns)
         #expect(other.profile.format == .sealed)
+        #expect(other.profile.alert == .localized(key: "notification"))
         #expect(Credential(other.credential) == .certificate("/keys/push.p12", "/keys/push.password"))
         #expect(connect.fcm?.profile.format == .sealed)
         #expect(connect.fcm?.profile.notification?.title == nil)
@@ -151,15 +158,52 @@ import Testing
         #expect(fcm.profile.messageMagic == "BisqMessageAndroid")
         #expect(fcm.profile.notification?.title == "Notification")
         #expect(fcm.profile.notification?.body == "New notification")
+        #expect(fcm.profile.sound == "default")
+        #expect(configuration.listen.http == nil)
+        #expect(configuration.limits.httpRequestTimeout == 20)
+        #expect(configuration.limits.httpAnswerTimeout == 20)
+        #expect(configuration.admission.http == Rate(burst: 1000, perMinute: 3000))
+        #expect(configuration.admission.httpUnproven == Rate(burst: 100, perMinute: 60))
+    }
+
+    @Test func `the HTTP door is read`() throws {
+        let text = """
+            [listen]
+            http = "127.0.0.1:7080"
+            [limits]
+            http_request_timeout = 3
+            http_answer_timeout = 4
+            http_burst = 5
+            http_per_minute = 6
+            http_unproven_burst = 7
+            http_unproven_per_minute = 8
+            \(minimal)
+            """
+        let configuration = try Configuration(text: text, file: file)
+        #expect(configuration.listen.http == Endpoint.tcp(host: "127.0.0.1", port: 7080))
+        #expect(configuration.limits.httpRequestTimeout == 3)
+        #expect(configuration.limits.httpAnswerTimeout == 4)
+        #expect(configuration.admission.http == Rate(burst: 5, perMinute: 6))
+        #expect(configuration.admission.httpUnproven == Rate(burst: 7, perMinute: 8))
+        for (key, text) in [
+            ("listen.http", "[listen]\nhttp = \"0.0.0.0:80\""), ("listen.http", "[listen]\nhttp = \"127.0.0.1:7077\""),
+            ("limits.http_answer_timeout", "[limits]\nhttp_answer_timeout = 25"),
+        ] { #expect(problem(in: "\(text)\n\(minimal)")?.key == key) }
+    }
+
+    @Test func `an alert is words or a key, not both`() {
+        let error = problem(in: apple("\(key)\nalert = \"a\"\nalert_loc_key = \"b\""))
+        #expect(error?.key == "app[1].apns.alert_loc_key")
     }
 
     @Test func `what an app for Apple leaves out has its default`() throws {
         let configuration = try Configuration(text: apple(key), file: file)
         let apns = try #require(configuration.apps.first?.apns)
         #expect(apns.profile.messageMagic == "BisqMessageiOS")
-        #expect(apns.profile.alert == "New notification")
-        #expect(apns.profile.contentAvailable)
-        #expect(apns.profile.mutableContent)
+        #expect(apns.profile.alert == .text("New notification"))
+        #expect(apns.profile.sound == "default")
+        #expect(apns.profile.contentAvailable == .request)
+        #expect(apns.profile.mutableContent == .request)
         #expect(configuration.apps.first?.fcm?.serviceAccountFile == nil)
     }
 
@@ -347,7 +391,7 @@ import Testing
         #expect(near?.problem.contains("did you mean connections?") == true)
         let far = problem(in: "[listen]\nport = 5\n\(minimal)")
         #expect(far?.key == "listen.port")
-        #expect(far?.problem.contains("known here: allow_public, circuit_ids, tnp") == true)
+        #expect(far?.problem.contains("known here: allow_public, circuit_ids, http, tnp") == true)
     }
 
     // MARK: Values that are wrong
@@ -410,7 +454,10 @@ import Testing
             (key: "app[1].fcm", expected: "must be a table", text: "[[app]]\nname = \"x\"\nfcm = \"file\""),
             (key: "app[1].fcm.data_only", expected: "true or false", text: "\(minimal)data_only = \"no\"\n"),
             (key: "app[1].fcm.title", expected: "in quotes", text: "\(minimal)title = 1\n"),
-            (key: "app[1].apns.mutable_content", expected: "true or false", text: apple("\(key)\nmutable_content = 1")),
+            (
+                key: "app[1].apns.mutable_content", expected: "one of \"always\"",
+                text: apple("\(key)\nmutable_content = 1")
+            ),
         ]
         for (key, expected, text) in texts {
             let error = problem(in: text)

@@ -9,6 +9,7 @@ private let fixed: [(String, [String])] = [
     ("[node]\nlog_format = \"json\"", ["node.log_format"]),
     ("[listen]\ntnp = \"127.0.0.1:7178\"", ["listen"]),
     ("[listen]\ncircuit_ids = true", ["listen"]),
+    ("[listen]\nhttp = \"127.0.0.1:7080\"", ["listen"]),
     ("[spool]\nenabled = true", ["spool"]),
     ("[limits]\nreplay_window = 60", ["limits.replay_window"]),
     ("[limits]\nreplay_entries = 1000", ["limits.replay_entries"]),

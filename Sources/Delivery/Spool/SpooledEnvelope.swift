@@ -20,8 +20,9 @@ public struct SpooledEnvelope: Sendable, Redacted {
         self.expires = expires
     }
 
-    // version u8 ‖ format u8 ‖ expires i64 ‖ length u16 of app ‖ app ‖ SUBMIT. The envelope has one encoding in this
-    // program, the protocol's, and what is read back is held against the protocol's rules again.
+    // version u8 ‖ kind u8 ‖ expires i64 ‖ length u16 of app ‖ app ‖ SUBMIT. The envelope has one encoding in this
+    // program, the protocol's, and what is read back is held against the protocol's rules again. The kind is the format in
+    // its lowest two bits, then two bits for each wish that the protocol has no field for.
     private static let version: UInt8 = 1
     private static let headerLength = 12
 
@@ -31,7 +32,8 @@ public struct SpooledEnvelope: Sendable, Redacted {
         var output: [UInt8] = []
         output.reserveCapacity(256 + name.count + envelope.deviceToken.count + envelope.ciphertext.count)
         output.append(Self.version)
-        output.append(format.spoolTag)
+        output.append(
+            format.spoolTag | Self.tag(of: envelope.contentAvailable) << 2 | Self.tag(of: envelope.mutableContent) << 4)
         output.append(contentsOf: expires.networkBytes)
         output.append(contentsOf: UInt16(name.count).networkBytes)
         output.append(contentsOf: name)
@@ -42,16 +44,38 @@ public struct SpooledEnvelope: Sendable, Redacted {
     /// Reads what ``encoded`` wrote; nil where it is of another version or breaks a rule of PROTOCOL §3.
     init?(decoding bytes: [UInt8]) {
         guard bytes.count >= Self.headerLength, bytes[0] == Self.version,
-            let format = EnvelopeFormat.allCases.first(where: { $0.spoolTag == bytes[1] })
+            let format = EnvelopeFormat.allCases.first(where: { $0.spoolTag == bytes[1] & 3 }),
+            let contentAvailable = Self.wish(bytes[1] >> 2), let mutableContent = Self.wish(bytes[1] >> 4),
+            bytes[1] < 1 << 6
         else { return nil }
         let expires = Int64(networkBytes: bytes[2..<10])
         let start = Self.headerLength + Int(UInt16(networkBytes: bytes[10..<12]))
         guard expires > 0, bytes.count >= start,
             let app = String(validating: bytes[Self.headerLength..<start], as: UTF8.self),
             case .submit(let fields)? = Message(wholeFrame: bytes[start...]),
-            let submission = try? fields.checked(format: format)
+            var envelope = try? fields.checked(format: format).envelope
         else { return nil }
-        self.init(app: app, format: format, envelope: submission.envelope, expires: expires)
+        envelope.contentAvailable = contentAvailable
+        envelope.mutableContent = mutableContent
+        self.init(app: app, format: format, envelope: envelope, expires: expires)
+    }
+
+    private static func tag(of wish: Bool?) -> UInt8 {
+        switch wish {
+        case nil: 0
+        case false?: 1
+        case true?: 2
+        }
+    }
+
+    /// The wish of the lowest two bits; nil where it is none.
+    private static func wish(_ tag: UInt8) -> Bool?? {
+        switch tag & 3 {
+        case 0: .some(nil)
+        case 1: false
+        case 2: true
+        default: nil
+        }
     }
 }
 

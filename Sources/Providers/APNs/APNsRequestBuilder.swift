@@ -9,21 +9,46 @@ public struct APNsProfile: Sendable {
     /// What a `pipe` app's phone expects before the first `|`.
     public var messageMagic: String
     /// What the phone shows before the app has opened the envelope.
-    public var alert: String
+    public var alert: Alert
+    /// The name of the sound that it plays, of those in the app; `default` is the system's.
+    public var sound: String
     /// Whether the app is woken to fetch the envelope in the background.
-    public var contentAvailable: Bool
+    public var contentAvailable: FlagRule
     /// Whether the app's notification service extension may open the envelope before it is shown.
-    public var mutableContent: Bool
+    public var mutableContent: FlagRule
+
+    /// Words that the phone shows.
+    public enum Alert: Sendable, Equatable {
+        case text(String)
+        /// A key in the app's own table of strings (`loc-key`), so that it speaks the phone's language.
+        case localized(key: String)
+    }
+
+    /// When a flag is set.
+    public enum FlagRule: String, CaseIterable, Sendable {
+        case always, never
+        /// As the sender wants it; where it does not say, it is set.
+        case request
+
+        func isSet(_ wish: Bool?) -> Bool {
+            switch self {
+            case .always: true
+            case .never: false
+            case .request: wish ?? true
+            }
+        }
+    }
 
     /// - Parameters: as the properties of the same names.
     public init(
-        topic: String, format: EnvelopeFormat, messageMagic: String, alert: String, contentAvailable: Bool = true,
-        mutableContent: Bool = true
+        topic: String, format: EnvelopeFormat, messageMagic: String, alert: Alert, sound: String = "default",
+        contentAvailable: FlagRule = .request, mutableContent: FlagRule = .request
     ) {
         self.topic = topic
         self.format = format
         self.messageMagic = messageMagic
         self.alert = alert
+        self.sound = sound
         self.contentAvailable = contentAvailable
         self.mutableContent = mutableContent
     }
@@ -39,8 +64,10 @@ public struct APNsRequestBuilder: Sendable {
     private let messageMagic: [UInt8]
     private let pseudoHeaders: HeaderBlock
     private let fixedHeaders: HeaderBlock
-    private let payloadStart: [UInt8]
-    private let silentPayloadStart: [UInt8]
+    /// What stands before the envelope, by ``Flags``.
+    private let payloadStarts: [[UInt8]]
+    private let contentAvailable: APNsProfile.FlagRule
+    private let mutableContent: APNsProfile.FlagRule
     private static let payloadEnd = Array("\"}".utf8)
 
     /// - Parameter authority: host of the environment, with its port where that is not 443.
@@ -56,16 +83,38 @@ public struct APNsRequestBuilder: Sendable {
         fixed.append("apns-topic", profile.topic)
         fixed.append("apns-push-type", "alert")
         fixedHeaders = fixed
-        func start(sound: Bool) -> [UInt8] {
-            var output = Array("{\"aps\":{\"alert\":{\"body\":\"".utf8) + JSONText.escaped(profile.alert)
-            output += Array("\"}".utf8)
-            if sound { output += Array(",\"sound\":\"default\"".utf8) }
-            if profile.contentAvailable { output += Array(",\"content-available\":1".utf8) }
-            if profile.mutableContent { output += Array(",\"mutable-content\":1".utf8) }
-            return output + Array("},\"encrypted\":\"".utf8)
+        contentAvailable = profile.contentAvailable
+        mutableContent = profile.mutableContent
+        payloadStarts = (0..<Flags.combinations).map { Self.payloadStart(profile, Flags(rawValue: $0)) }
+    }
+
+    private struct Flags: OptionSet {
+        let rawValue: Int
+        static let sound = Flags(rawValue: 1)
+        static let contentAvailable = Flags(rawValue: 2)
+        static let mutableContent = Flags(rawValue: 4)
+        static let combinations = 8
+    }
+
+    private static func payloadStart(_ profile: APNsProfile, _ flags: Flags) -> [UInt8] {
+        var output = Array("{\"aps\":{\"alert\":{\"".utf8)
+        switch profile.alert {
+        case .text(let text): output += Array("body\":\"".utf8) + JSONText.escaped(text)
+        case .localized(let key): output += Array("loc-key\":\"".utf8) + JSONText.escaped(key)
         }
-        payloadStart = start(sound: true)
-        silentPayloadStart = start(sound: false)
+        output += Array("\"}".utf8)
+        if flags.contains(.sound) { output += Array(",\"sound\":\"".utf8) + JSONText.escaped(profile.sound) + [0x22] }
+        if flags.contains(.contentAvailable) { output += Array(",\"content-available\":1".utf8) }
+        if flags.contains(.mutableContent) { output += Array(",\"mutable-content\":1".utf8) }
+        return output + Array("},\"encrypted\":\"".utf8)
+    }
+
+    private func payloadStart(for envelope: Envelope) -> [UInt8] {
+        var flags: Flags = []
+        if envelope.sound { flags.insert(.sound) }
+        if contentAvailable.isSet(envelope.contentAvailable) { flags.insert(.contentAvailable) }
+        if mutableContent.isSet(envelope.mutableContent) { flags.insert(.mutableContent) }
+        return payloadStarts[flags.rawValue]
     }
 
     /// The request for an envelope.
@@ -77,8 +126,9 @@ public struct APNsRequestBuilder: Sendable {
         for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
     ) throws(Rejection) -> Request {
         var body: [UInt8] = []
-        body.reserveCapacity(payloadStart.count + messageMagic.count + envelope.ciphertext.count * 4 / 3 + 64)
-        body += envelope.sound ? payloadStart : silentPayloadStart
+        let start = payloadStart(for: envelope)
+        body.reserveCapacity(start.count + messageMagic.count + envelope.ciphertext.count * 4 / 3 + 64)
+        body += start
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &body)
         body += Self.payloadEnd
         guard body.count <= Self.largestPayload else {

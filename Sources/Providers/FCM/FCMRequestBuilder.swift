@@ -8,6 +8,9 @@ public struct FCMProfile: Sendable {
     public var messageMagic: String
     /// What Android shows before the app has opened the envelope; nil: data only, the app shows its own.
     public var notification: Notification?
+    /// The name of the sound that it plays, of those in the app; `default` is the system's. Where the app shows its own,
+    /// it is told this name.
+    public var sound: String
 
     /// A notification block.
     public struct Notification: Sendable {
@@ -22,10 +25,13 @@ public struct FCMProfile: Sendable {
     }
 
     /// - Parameters: as the properties of the same names.
-    public init(format: EnvelopeFormat, messageMagic: String, notification: Notification?) {
+    public init(
+        format: EnvelopeFormat, messageMagic: String, notification: Notification?, sound: String = "default"
+    ) {
         self.format = format
         self.messageMagic = messageMagic
         self.notification = notification
+        self.sound = sound
     }
 }
 
@@ -40,6 +46,9 @@ public struct FCMRequestBuilder: Sendable {
     private let fixedHeaders: HeaderBlock
     private let notification: [UInt8]
     private let silentNotification: [UInt8]
+    /// The end of the data, which says what the app plays; and its share of the payload in bytes.
+    private let soundKey: [UInt8]
+    private let soundPayload: Int
     private let fixedPayload: Int
 
     /// - Parameters:
@@ -55,11 +64,14 @@ public struct FCMRequestBuilder: Sendable {
         headers.append(":path", "/v1/projects/\(projectID)/messages:send")
         headers.append("content-type", "application/json")
         fixedHeaders = headers
+        let sound = String(decoding: JSONText.escaped(profile.sound), as: UTF8.self)
+        soundKey = Array("\",\"sound\":\"\(sound)\"}".utf8)
+        soundPayload = "sound".utf8.count + profile.sound.utf8.count
         if let block = profile.notification {
             let title = String(decoding: JSONText.escaped(block.title), as: UTF8.self)
             let body = String(decoding: JSONText.escaped(block.body), as: UTF8.self)
             silentNotification = Array(",\"notification\":{\"title\":\"\(title)\",\"body\":\"\(body)\"}".utf8)
-            notification = Array(",\"notification\":{\"sound\":\"default\"}".utf8)
+            notification = Array(",\"notification\":{\"sound\":\"\(sound)\"}".utf8)
             fixedPayload =
                 "encrypted".utf8.count + "title".utf8.count + block.title.utf8.count + "body".utf8.count
                 + block.body.utf8.count
@@ -83,12 +95,11 @@ public struct FCMRequestBuilder: Sendable {
         let start = body.count
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &body)
         // Without a notification block the app decides what it plays: it is told by a key of its own.
-        let soundKey = envelope.sound ? ("sound".utf8.count + "default".utf8.count) : 0
-        let payload = fixedPayload + body.count - start + soundKey
+        let payload = fixedPayload + body.count - start + (envelope.sound ? soundPayload : 0)
         guard payload <= Self.largestPayload else {
             throw Rejection(.tooLarge, "the payload would be \(payload) bytes; Google takes \(Self.largestPayload)")
         }
-        body += Array((envelope.sound ? "\",\"sound\":\"default\"}" : "\"}").utf8)
+        body += envelope.sound ? soundKey : Self.dataEnd
         body += silentNotification
         body += Array(",\"android\":{\"priority\":\"".utf8)
         body += Array((envelope.priority == .immediate ? "high" : "normal").utf8)
@@ -107,6 +118,8 @@ public struct FCMRequestBuilder: Sendable {
         headers.append("authorization", authorization)
         return Request(headers: headers, body: body)
     }
+
+    private static let dataEnd = Array("\"}".utf8)
 
     private static func appendEscaped(_ text: Bytes, to output: inout [UInt8]) {
         for byte in text {

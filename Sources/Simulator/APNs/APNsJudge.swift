@@ -26,7 +26,7 @@ struct APNsJudge {
     /// Bundle ids of the apps there are.
     let topics: Set<String>
     let key: Key
-    /// Common name of the certificate by which a provider may come instead.
+    /// Common name of the certificate by which a provider may come instead, for the topic alone that it ends in.
     let certificateName: String
     /// When each provider token that was seen was issued, newest last.
     private var lastIssued: Int64?
@@ -61,10 +61,13 @@ struct APNsJudge {
         guard !token.isEmpty else { return .refused(400, "MissingDeviceToken") }
         guard !headers.hasDuplicates else { return .refused(400, "DuplicateHeaders") }
         if let refusal = judgeProvider(headers, clientName: clientName, now: now) { return refusal }
-        if let refusal = judgeHeaders(headers) { return refusal }
+        if let refusal = judgeHeaders(headers, hasCertificate: clientName != nil) { return refusal }
         if let refusal = Self.judgePayload(request, pushType: headers["apns-push-type"] ?? "") { return refusal }
         return judgeDevice(device(token), token: token, topic: headers["apns-topic"] ?? "")
     }
+
+    /// The common name of an app's certificate.
+    static func certificateName(topic: String) -> String { "Apple Push Services: \(topic)" }
 
     static func deviceToken(inPath path: String) -> String? {
         path.hasPrefix("/3/device/") ? String(path.dropFirst("/3/device/".count)) : nil
@@ -93,10 +96,14 @@ struct APNsJudge {
         return nil
     }
 
-    private func judgeHeaders(_ headers: Headers) -> Answer? {
+    private func judgeHeaders(_ headers: Headers, hasCertificate: Bool) -> Answer? {
         guard let topic = headers["apns-topic"] else { return .refused(400, "MissingTopic") }
         guard topics.contains(topic) else {
             return .refused(400, topic.contains(".") ? "TopicDisallowed" : "BadTopic")
+        }
+        // A team's key serves all its apps, a certificate one.
+        if hasCertificate, certificateName != Self.certificateName(topic: topic) {
+            return .refused(400, "TopicDisallowed")
         }
         guard let pushType = headers["apns-push-type"], Self.pushTypes.contains(pushType) else {
             return .refused(400, "InvalidPushType")

@@ -56,9 +56,19 @@ final class SimulatedAPNs: PushService {
         return ReceivedNotification(
             platform: judge.platform,
             deviceToken: APNsJudge.deviceToken(inPath: request.headers.text(":path") ?? "") ?? "",
-            encrypted: payload?["encrypted"]?.string ?? "",
-            alert: aps?["alert"]?.string ?? aps?["alert"]?["body"]?.string, hasSound: aps?["sound"] != nil, id: id,
+            encrypted: payload?["encrypted"]?.string ?? "", banner: aps?["alert"].flatMap(Self.banner),
+            hasSound: aps?["sound"] != nil, isContentAvailable: aps?["content-available"]?.number == 1,
+            isMutableContent: aps?["mutable-content"]?.number == 1,
+            isUrgent: request.headers.text("apns-priority") ?? "10" == "10", id: id,
             collapseID: request.headers.text("apns-collapse-id"))
+    }
+
+    private static func banner(_ alert: JSONValue) -> ReceivedNotification.Banner? {
+        if let text = alert.string { return ReceivedNotification.Banner(text: text) }
+        guard let title = alert["title"]?.string ?? alert["title-loc-key"]?.string else {
+            return (alert["body"]?.string ?? alert["loc-key"]?.string).map { ReceivedNotification.Banner(text: $0) }
+        }
+        return ReceivedNotification.Banner(title: title, text: alert["body"]?.string ?? alert["loc-key"]?.string ?? "")
     }
 
     private static func newID() -> String {

@@ -13,33 +13,47 @@ struct FCMJudge {
         var retryAfter: Int?
 
         static let accepted = Answer(status: 200)
+        static let notFound = Answer(status: 404, code: "NOT_FOUND")
         static func invalid(_ field: String) -> Answer {
             Answer(status: 400, code: "INVALID_ARGUMENT", errorCode: "INVALID_ARGUMENT", field: field)
         }
     }
 
     let projectID: String
+    private static let pathStart = "/v1/projects/"
+    private static let pathEnd = "/messages:send"
     private static let largestPayload = 4096
     private static let longestTTL = 2_419_200
 
     /// - Parameters:
     ///   - isCurrent: whether an access token is one that was given out and has not ended.
+    ///   - mayUse: whether a current one was given out to an account of this project.
     ///   - device: who is registered under the message's token.
     func judge(
-        _ request: ServerRequest, isCurrent: (String) -> Bool, device: (String) -> Device?
+        _ request: ServerRequest, isCurrent: (String) -> Bool, mayUse: (String) -> Bool = { _ in true },
+        device: (String) -> Device?
     ) -> (answer: Answer, message: JSONValue?) {
         let headers = Headers(request.headers)
-        guard headers[":path"] == "/v1/projects/\(projectID)/messages:send", headers[":method"] == "POST" else {
-            return (Answer(status: 404, code: "NOT_FOUND"), nil)
+        guard headers[":path"] == Self.pathStart + projectID + Self.pathEnd, headers[":method"] == "POST" else {
+            return (.notFound, nil)
         }
         guard let authorization = headers["authorization"], authorization.hasPrefix("Bearer "),
             isCurrent(String(authorization.dropFirst(7)))
         else { return (Answer(status: 401, code: "UNAUTHENTICATED"), nil) }
+        guard mayUse(String(authorization.dropFirst(7))) else {
+            return (Answer(status: 403, code: "PERMISSION_DENIED"), nil)
+        }
         guard !request.isTooLarge, let body = JSONValue(request.body), let message = body["message"],
             body.object?.keys.allSatisfy({ ["message", "validate_only"].contains($0) }) == true
         else { return (.invalid("message"), nil) }
         if let field = Self.wrongField(of: message) { return (.invalid(field), nil) }
         return (judgeDevice(device(message["token"]?.string ?? "")), message)
+    }
+
+    /// Whose messages a request's path is for; nil where it is for none.
+    static func projectID(inPath path: String) -> String? {
+        guard path.hasPrefix(pathStart), path.hasSuffix(pathEnd) else { return nil }
+        return String(path.dropFirst(pathStart.count).dropLast(pathEnd.count))
     }
 
     /// The first field of a message that Google would call wrong.
@@ -66,6 +80,9 @@ struct FCMJudge {
         else { return "message.android" }
         if let priority = fields["priority"], !["high", "normal"].contains(priority.string ?? "") {
             return "message.android.priority"
+        }
+        if let notification = fields["notification"], notification.object == nil {
+            return "message.android.notification"
         }
         if let ttl = fields["ttl"] {
             guard let text = ttl.string, text.hasSuffix("s"), let seconds = Int(text.dropLast()),

@@ -4,18 +4,20 @@ import HTTP2
 
 /// Google's message endpoint and its token endpoint behind HTTP/2.
 final class SimulatedFCM: PushService {
-    /// The service account that is known.
-    struct Account {
-        let clientEmail: String
-        let key: VerifyingKey
+    /// An access token that was given out.
+    private struct Grant {
+        let projectID: String
+        /// Unix time in seconds.
+        let ends: Int64
     }
 
     static let tokenEndpointPath = "/token"
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-    private let judge: FCMJudge
-    private let account: Account
+    /// Each project has one service account; they share a key, because one takes long to make.
+    private let projectIDs: Set<String>
+    private let key: VerifyingKey
     private let registry: DeviceRegistry
     private let now: () -> Int64
     /// Where the token endpoint is, as its service account file says.
@@ -24,15 +26,18 @@ final class SimulatedFCM: PushService {
     var tokenLifetime: Int64 = 3600
     /// How many access tokens have been given out.
     private(set) var tokensIssued = 0
-    private var accessTokens: [String: Int64] = [:]
+    private var accessTokens: [String: Grant] = [:]
     private var messages = 0
 
-    init(_ judge: FCMJudge, account: Account, registry: DeviceRegistry, now: @escaping () -> Int64) {
-        self.judge = judge
-        self.account = account
+    init(projectIDs: Set<String>, key: VerifyingKey, registry: DeviceRegistry, now: @escaping () -> Int64) {
+        self.projectIDs = projectIDs
+        self.key = key
         self.registry = registry
         self.now = now
     }
+
+    /// The name of a project's service account.
+    static func clientEmail(projectID: String) -> String { "node@\(projectID).iam.gserviceaccount.com" }
 
     var tokenPath: String? { Self.tokenEndpointPath }
 
@@ -40,13 +45,17 @@ final class SimulatedFCM: PushService {
     var providerTokensSeen: Int { 0 }
 
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
-        if request.headers.text(":path") == Self.tokenEndpointPath { return PushAnswer(response: grant(request)) }
-        let (answer, message) = judge.judge(request, isCurrent: { accessTokens[$0].map { $0 > now() } ?? false }) {
-            registry[$0]
+        let path = request.headers.text(":path") ?? ""
+        if path == Self.tokenEndpointPath { return PushAnswer(response: grant(request)) }
+        guard let projectID = FCMJudge.projectID(inPath: path), projectIDs.contains(projectID) else {
+            return PushAnswer(response: Self.response(.notFound))
         }
+        let (answer, message) = FCMJudge(projectID: projectID).judge(
+            request, isCurrent: { accessTokens[$0].map { $0.ends > now() } ?? false },
+            mayUse: { accessTokens[$0]?.projectID == projectID }, device: { registry[$0] })
         guard answer == .accepted, let message else { return PushAnswer(response: Self.response(answer)) }
         messages += 1
-        let name = "projects/\(judge.projectID)/messages/0:\(messages)%simulated"
+        let name = "projects/\(projectID)/messages/0:\(messages)%simulated"
         let body = Array("{\n  \"name\": \"\(name)\"\n}\n".utf8)
         return PushAnswer(
             response: Response(status: 200, headers: Self.headers(of: answer), body: body),
@@ -94,11 +103,17 @@ final class SimulatedFCM: PushService {
     }
 
     private static func notification(_ message: JSONValue, name: String) -> ReceivedNotification {
-        ReceivedNotification(
+        let block = message["notification"]
+        let android = message["android"]
+        return ReceivedNotification(
             platform: .fcm, deviceToken: message["token"]?.string ?? "",
-            encrypted: message["data"]?["encrypted"]?.string ?? "", alert: message["notification"]?["body"]?.string,
-            hasSound: message["data"]?["sound"] != nil, id: name,
-            collapseID: message["android"]?["collapse_key"]?.string)
+            encrypted: message["data"]?["encrypted"]?.string ?? "",
+            banner: block.map {
+                ReceivedNotification.Banner(title: $0["title"]?.string, text: $0["body"]?.string ?? "")
+            },
+            hasSound: (block == nil ? message["data"]?["sound"] : android?["notification"]?["sound"]) != nil,
+            isContentAvailable: false, isMutableContent: false, isUrgent: android?["priority"]?.string == "high",
+            id: name, collapseID: android?["collapse_key"]?.string)
     }
 
     /// An access token for a good assertion (RFC 7523 §2.1), else the error of RFC 6749 §5.2.
@@ -108,14 +123,16 @@ final class SimulatedFCM: PushService {
         }
         let form = Self.form(request.body)
         guard form["grant_type"] == Self.grantType else { return refused("unsupported_grant_type") }
-        guard let assertion = form["assertion"].flatMap({ WebToken($0) }), assertion.isSigned(by: account.key),
-            assertion.claims["iss"]?.string == account.clientEmail, assertion.claims["aud"]?.string == tokenURI,
+        guard let assertion = form["assertion"].flatMap({ WebToken($0) }), assertion.isSigned(by: key),
+            let issuer = assertion.claims["iss"]?.string,
+            let projectID = projectIDs.first(where: { Self.clientEmail(projectID: $0) == issuer }),
+            assertion.claims["aud"]?.string == tokenURI,
             assertion.claims["scope"]?.string == Self.scope,
             let issued = assertion.claims["iat"]?.number, let ends = assertion.claims["exp"]?.number,
             ends - issued <= 3600, ends > Double(now()), issued <= Double(now() + 300)
         else { return refused("invalid_grant") }
         let token = "ya29.simulated-" + Hex.encode(SecureRandom.bytes(24))
-        accessTokens[token] = now() + tokenLifetime
+        accessTokens[token] = Grant(projectID: projectID, ends: now() + tokenLifetime)
         tokensIssued += 1
         return Response(
             status: 200,

@@ -18,6 +18,8 @@ public struct Configuration: Sendable {
     public struct Listen: Sendable, Equatable {
         /// Where senders connect; tor's side of the onion service.
         public var tnp: Endpoint
+        /// Where the desktops of today connect, who speak HTTP; nil: nowhere.
+        public var http: Endpoint?
         /// Whether tor writes a PROXY line with the circuit's id before each stream.
         public var circuitIDs: Bool
     }
@@ -56,6 +58,10 @@ public struct Configuration: Sendable {
         public var control: Rate
         /// The most attempts that are under way at one push service at a time.
         public var concurrency: Int
+        /// Seconds in which an HTTP request that has begun must be whole.
+        public var httpRequestTimeout: Int
+        /// Seconds in which it is answered.
+        public var httpAnswerTimeout: Int
     }
 
     /// The bounds of delivery.
@@ -139,14 +145,37 @@ public struct Configuration: Sendable {
 
     /// Checks the text of a configuration; relative paths are relative to the directory of `file`.
     /// - Throws: ``ConfigurationError``.
-    public init(text: String, file: String) throws {
+    public init(text: String, file: String) throws { try self.init(text: text, file: file, catalogue: nil) }
+
+    /// Every table and key that there is, in the order in which they are read.
+    public static var reference: [ConfigurationTable] {
+        let catalogue = KeyCatalogue()
+        // One app, as only that has the decoder ask for an app's keys.
+        let text = """
+            [[app]]
+            name = "x"
+            [app.apns]
+            topic = "x"
+            certificate_file = "x"
+            [app.fcm]
+            service_account_file = "x"
+            """
+        do {
+            _ = try Configuration(text: text, file: "tocsin.toml", catalogue: catalogue)
+        } catch {
+            preconditionFailure("the configuration that describes all keys is wrong: \(error)")
+        }
+        return catalogue.tables
+    }
+
+    private init(text: String, file: String, catalogue: KeyCatalogue?) throws {
         if let line = TableHeaders.nameless(in: text) {
             throw ConfigurationError(
                 file: "\(file):\(line)", problem: "a table's name must follow [, in letters, digits, - and _")
         }
         let root: TableReader
         do {
-            root = TableReader(try TOMLTable(string: text), file: file, path: "")
+            root = TableReader(try TOMLTable(string: text), file: file, path: "", catalogue: catalogue)
         } catch let error as TOMLParseError {
             throw ConfigurationError(
                 file: "\(file):\(error.source.begin.line):\(error.source.begin.column)", problem: error.description)
@@ -154,68 +183,135 @@ public struct Configuration: Sendable {
         self.file = file
         let paths = PathResolver(file: file)
 
-        let node = try root.table("node")
-        state = paths.absolute(try node.string("state", expected: "a directory") ?? "state")
-        logLevel = try node.choice("log", default: Logger.Level.info)
-        logFormat = try node.choice("log_format", default: LogFormat.text)
+        let node = try root.table("node", "The node itself.")
+        state = paths.absolute(
+            try node.string(
+                "state", expected: "a directory", default: "state",
+                "Made with mode 0700: Apple's provider tokens, the standing of device tokens, the spool"))
+        logLevel = try node.choice("log", default: Logger.Level.info, "How much is logged")
+        logFormat = try node.choice(
+            "log_format", default: LogFormat.text, "For people or for machines; to standard error")
         try node.finish()
 
-        let listen = try root.table("listen")
-        let isPublicAllowed = try listen.boolean("allow_public", default: false)
+        let listen = try root.table("listen", "Where tor connects.")
+        let isPublicAllowed = try listen.boolean(
+            "allow_public", default: false, "Addresses that others than this machine reach are not refused")
         self.listen = Listen(
             tnp: try Self.endpoint(
-                listen, "tnp", default: .tcp(host: "127.0.0.1", port: 7077), isPublicAllowed: isPublicAllowed,
-                paths: paths),
-            circuitIDs: try listen.boolean("circuit_ids", default: false))
+                listen, "tnp", isPublicAllowed: isPublicAllowed, paths: paths, default: "127.0.0.1:7077",
+                "For senders that speak TNP; or `unix:/run/tocsin/tnp.sock`")
+                ?? .tcp(host: "127.0.0.1", port: 7077),
+            http: try Self.endpoint(
+                listen, "http", isPublicAllowed: isPublicAllowed, paths: paths,
+                "For the desktops of today, usually `127.0.0.1:7080`: see bisq.md. Absent: no such door"),
+            circuitIDs: try listen.boolean(
+                "circuit_ids", default: false,
+                "True with tor's `HiddenServiceExportCircuitID haproxy`, and only then: limits by circuit"))
+        guard self.listen.http != self.listen.tnp || self.listen.tnp.isAnyPort else {
+            throw listen.problem("http", "is the address of listen.tnp; each needs its own")
+        }
         try listen.finish()
 
-        let limits = try root.table("limits")
+        let limits = try root.table(
+            "limits",
+            "What is bounded, and what happens there: see admission.md. A rate is a burst, then so many a minute.")
         self.limits = Limits(
-            connections: try limits.integer("connections", in: 1...100_000, default: 10_000),
-            inFlight: try limits.integer("in_flight", in: 1...10_000, default: 64),
-            totalInFlight: try limits.integer("total_in_flight", in: 1...1_000_000, default: 10_000),
-            maximumFrame: try limits.integer("max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength),
-            handshakeTimeout: try limits.integer("handshake_timeout", in: 1...600, default: 30),
-            idleTimeout: try limits.integer("idle_timeout", in: 1...86_400, default: 600),
-            shutdownTimeout: try limits.integer("shutdown_timeout", in: 1...600, default: 30),
-            attempts: try limits.integer("attempts", in: 1...100, default: 5),
-            patience: try limits.integer("patience", in: 0...600, default: 20),
-            replayWindow: try limits.integer("replay_window", in: 1...86_400, default: 600),
-            replayEntries: try limits.integer("replay_entries", in: 1000...10_000_000, default: 200_000),
-            halfOpen: try limits.integer("half_open", in: 1...100_000, default: 1000),
-            frameTimeout: try limits.integer("frame_timeout", in: 1...600, default: 30),
-            readTimeout: try limits.integer("read_timeout", in: 1...600, default: 60),
-            control: try limits.rate("control", default: Rate(burst: 60, perMinute: 60)),
-            concurrency: try limits.integer("concurrency", in: 1...100_000, default: 2000))
-        admission = try Self.admission(limits, puzzle: root.table("puzzle"), senders: root.table("senders"))
+            connections: try limits.integer("connections", in: 1...100_000, default: 10_000, "Senders at a time"),
+            inFlight: try limits.integer(
+                "in_flight", in: 1...10_000, default: 64, "Submissions without a result on one connection"),
+            totalInFlight: try limits.integer(
+                "total_in_flight", in: 1...1_000_000, default: 10_000,
+                "Envelopes without an outcome in the node's memory; of one app and platform alone, half"),
+            maximumFrame: try limits.integer(
+                "max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength, "Bytes of a frame of TNP"),
+            handshakeTimeout: try limits.integer("handshake_timeout", in: 1...600, default: 30, "Seconds for HELLO"),
+            idleTimeout: try limits.integer(
+                "idle_timeout", in: 1...86_400, default: 600, "Seconds with nothing sent and nothing in flight"),
+            shutdownTimeout: try limits.integer(
+                "shutdown_timeout", in: 1...600, default: 30, "Seconds to answer what was taken, at the end"),
+            attempts: try limits.integer(
+                "attempts", in: 1...100, default: 5, "For an envelope that is not in the spool"),
+            patience: try limits.integer(
+                "patience", in: 0...600, default: 20,
+                "Seconds that such an envelope is tried before its sender is told RETRY"),
+            replayWindow: try limits.integer(
+                "replay_window", in: 1...86_400, default: 600,
+                "Seconds in which an envelope sent again gets its outcome again, and rings nobody"),
+            replayEntries: try limits.integer(
+                "replay_entries", in: 1000...10_000_000, default: 200_000,
+                "Outcomes remembered for that; when they are too many, new envelopes wait"),
+            halfOpen: try limits.integer(
+                "half_open", in: 1...100_000, default: 1000, "Connections that have not said HELLO"),
+            frameTimeout: try limits.integer(
+                "frame_timeout", in: 1...600, default: 30, "Seconds for a frame that has begun"),
+            readTimeout: try limits.integer(
+                "read_timeout", in: 1...600, default: 60, "Seconds that a sender may leave its results unread"),
+            control: try limits.rate(
+                "control", default: Rate(burst: 60, perMinute: 60),
+                "PINGs and other frames that bring nothing, of one connection"),
+            concurrency: try limits.integer(
+                "concurrency", in: 1...100_000, default: 2000, "Attempts under way at one push service, at most"),
+            httpRequestTimeout: try limits.integer(
+                "http_request_timeout", in: 1...24, default: 20, "Seconds for an HTTP request that has begun"),
+            httpAnswerTimeout: try limits.integer(
+                "http_answer_timeout", in: 1...24, default: 20, "Seconds in which it is answered"))
+        admission = try Self.admission(limits, of: root)
         try limits.finish()
 
-        let spool = try root.table("spool")
-        let keyFile = try spool.string("key_file", expected: "a file").map(paths.absolute) ?? "\(state)/spool.key"
-        let maximumBytes = try spool.integer("max_bytes", in: 65_536...(1 << 40), default: 256 << 20)
-        let maximumEnvelopes = try spool.integer("max_envelopes", in: 1...10_000_000, default: 200_000)
-        if try spool.boolean("enabled", default: false) {
+        let spool = try root.table(
+            "spool", "What senders allow to be stored waits on disk, sealed: see delivery.md.")
+        let isSpooling = try spool.boolean("enabled", default: false, "Whether anything is stored")
+        let keyFile =
+            try spool.string(
+                "key_file", expected: "a file",
+                "The key that seals it, made with the spool; default: `spool.key` in `node.state`. May lie on other storage"
+            ).map(paths.absolute) ?? "\(state)/spool.key"
+        let maximumBytes = try spool.integer("max_bytes", in: 65_536...(1 << 40), default: 256 << 20, "Bytes on disk")
+        let maximumEnvelopes = try spool.integer(
+            "max_envelopes", in: 1...10_000_000, default: 200_000,
+            "Envelopes on disk; each takes some hundred bytes of memory as well")
+        if isSpooling {
             self.spool = Spool(
                 file: "\(state)/spool.sqlite", keyFile: keyFile, maximumBytes: maximumBytes,
                 maximumEnvelopes: maximumEnvelopes)
         }
         try spool.finish()
 
-        let apns = try root.table("apns")
-        let fcm = try root.table("fcm")
+        apps = []
+        let appTables = try root.tables(
+            "app",
+            "An app: 1 to \(Self.mostApps) of them, of which the first is the default; each has `[app.apns]`, `[app.fcm]` or both."
+        )
+        for table in appTables {
+            let app = try Self.app(table, paths: paths)
+            guard !apps.contains(where: { $0.name == app.name }) else {
+                throw table.problem("name", "there is another app of the name \(app.name)")
+            }
+            apps.append(app)
+        }
+
+        let apns = try root.table("apns", "Apple, for all apps.")
+        let fcm = try root.table("fcm", "Google, for all apps.")
+        let trust = "Authorities trusted beside the system's, in PEM form; for a stand-in"
         services = PushServices(
-            production: try Self.url(apns, "production", default: "https://api.push.apple.com"),
-            development: try Self.url(apns, "development", default: "https://api.development.push.apple.com"),
-            apnsTrustFile: try apns.string("trust_file").map(paths.absolute),
+            production: try Self.url(
+                apns, "production", default: "https://api.push.apple.com", "For phones of the magic `iOS`"),
+            development: try Self.url(
+                apns, "development", default: "https://api.development.push.apple.com", "For phones of `iOSDev`"),
+            apnsTrustFile: try apns.string("trust_file", expected: "a file", trust).map(paths.absolute),
             apnsConnections: try Self.connections(apns),
-            fcm: try Self.url(fcm, "endpoint", default: "https://fcm.googleapis.com"),
-            fcmTrustFile: try fcm.string("trust_file").map(paths.absolute),
+            fcm: try Self.url(fcm, "endpoint", default: "https://fcm.googleapis.com", "For phones of `android`"),
+            fcmTrustFile: try fcm.string("trust_file", expected: "a file", trust).map(paths.absolute),
             fcmConnections: try Self.connections(fcm))
         try apns.finish()
         try fcm.finish()
 
-        let outbound = try root.table("outbound")
-        outboundProxy = try outbound.string("proxy").map { text in
+        let outbound = try root.table("outbound", "The way to Apple and Google.")
+        let proxy = try outbound.string(
+            "proxy", expected: "an address",
+            "`socks5://127.0.0.1:9050` (tor), or `http://127.0.0.1:3128` (HTTP CONNECT); names are resolved there. Absent: they are reached directly"
+        )
+        outboundProxy = try proxy.map { text in
             // tor gives these credentials circuits of their own (IsolateSOCKSAuth); other proxies may not want any.
             let label = SOCKS5.Credentials(user: "tocsin", password: "outbound", isRequired: false)
             guard let proxy = Proxy(url: text, credentials: label) else {
@@ -226,14 +322,6 @@ public struct Configuration: Sendable {
         }
         try outbound.finish()
 
-        apps = []
-        for table in try root.tables("app") {
-            let app = try Self.app(table, paths: paths)
-            guard !apps.contains(where: { $0.name == app.name }) else {
-                throw table.problem("name", "there is another app of the name \(app.name)")
-            }
-            apps.append(app)
-        }
         try root.finish()
         guard apps.count <= Self.mostApps else {
             throw ConfigurationError(file: file, key: "app", problem: "there are more than \(Self.mostApps) apps")
@@ -244,70 +332,105 @@ public struct Configuration: Sendable {
         }
     }
 
-    private static func admission(
-        _ limits: TableReader, puzzle: TableReader, senders: TableReader
-    ) throws -> AdmissionSettings {
+    private static func admission(_ limits: TableReader, of root: TableReader) throws -> AdmissionSettings {
         var settings = AdmissionSettings()
-        settings.device = try limits.rate("device", default: settings.device)
-        settings.circuit = try limits.rate("circuit", default: settings.circuit)
-        settings.app = try limits.rate("app", default: settings.app)
-        settings.node = try limits.rate("node", default: settings.node)
-        settings.unproven = try limits.rate("unproven", default: settings.unproven)
-        settings.abuse = try limits.rate("abuse", default: settings.abuse)
-        settings.abuseBlock = try limits.integer("abuse_block", in: 1...86_400, default: settings.abuseBlock)
-        settings.circuits = try limits.integer("circuits", in: 1000...10_000_000, default: settings.circuits)
+        settings.device = try limits.rate("device", default: settings.device, "Submissions to one device token")
+        settings.circuit = try limits.rate(
+            "circuit", default: settings.circuit, "Submissions of one circuit, or connection")
+        settings.app = try limits.rate("app", default: settings.app, "Submissions for one app")
+        settings.node = try limits.rate("node", default: settings.node, "Submissions in all")
+        settings.unproven = try limits.rate(
+            "unproven", default: settings.unproven,
+            "Submissions to device tokens that no push service has accepted yet, in all")
+        settings.http = try limits.rate("http", default: settings.http, "Submissions through the HTTP door")
+        settings.httpUnproven = try limits.rate(
+            "http_unproven", default: settings.httpUnproven, "Those of them to device tokens not accepted yet")
+        settings.abuse = try limits.rate("abuse", default: settings.abuse, "What one circuit may do wrong")
+        settings.abuseBlock = try limits.integer(
+            "abuse_block", in: 1...86_400, default: settings.abuseBlock,
+            "Seconds for which it is then not listened to")
+        settings.circuits = try limits.integer(
+            "circuits", in: 1000...10_000_000, default: settings.circuits, "Circuits known at a time")
         settings.connectionsPerCircuit = try limits.integer(
-            "connections_per_circuit", in: 1...10_000, default: settings.connectionsPerCircuit)
+            "connections_per_circuit", in: 1...10_000, default: settings.connectionsPerCircuit,
+            "Connections of one circuit")
         settings.deviceTokens = try limits.integer(
-            "device_tokens", in: 1000...100_000_000, default: settings.deviceTokens)
-        settings.provenDays = try limits.integer("proven_days", in: 1...3650, default: settings.provenDays)
-        settings.deadDays = try limits.integer("dead_days", in: 1...3650, default: settings.deadDays)
+            "device_tokens", in: 1000...100_000_000, default: settings.deviceTokens, "Device tokens known at a time")
+        settings.provenDays = try limits.integer(
+            "proven_days", in: 1...3650, default: settings.provenDays,
+            "Days without use, then a device token has to be accepted anew")
+        settings.deadDays = try limits.integer(
+            "dead_days", in: 1...3650, default: settings.deadDays, "Days, then a dead device token is asked about again"
+        )
 
+        let puzzle = try root.table("puzzle", "Proof of work, which senders of TNP are asked for.")
         let efforts = 1...Int(UInt32.max)
-        let mode = try puzzle.choice("mode", default: settings.puzzle.mode)
-        let least = try puzzle.integer("effort", in: efforts, default: Int(settings.puzzle.least))
-        let most = try puzzle.integer("max_effort", in: efforts, default: max(least, Int(settings.puzzle.most)))
+        let mode = try puzzle.choice("mode", default: settings.puzzle.mode, "`adaptive`: when the node is crowded")
+        let least = try puzzle.integer(
+            "effort", in: efforts, default: Int(settings.puzzle.least),
+            "Hashes: the least that is asked, and that counts; the default is about 7 ms of a desktop")
+        let most = try puzzle.integer(
+            "max_effort", in: efforts, default: max(least, Int(settings.puzzle.most)),
+            "Hashes: the most; about 7 s. Not less than `effort`")
         guard least <= most else { throw puzzle.problem("max_effort", "must not be less than puzzle.effort") }
         settings.puzzle = EffortControl.Settings(mode: mode, least: UInt32(least), most: UInt32(most))
         try puzzle.finish()
 
-        settings.senders = try senders.choice("mode", default: settings.senders)
-        settings.senderForgetDays = try senders.integer("forget_days", in: 1...3650, default: settings.senderForgetDays)
+        let senders = try root.table("senders", "Keys by which senders sign.")
+        settings.senders = try senders.choice(
+            "mode", default: settings.senders, "`optional`: the first that rings a phone is the only one that does")
+        settings.senderForgetDays = try senders.integer(
+            "forget_days", in: 1...3650, default: settings.senderForgetDays,
+            "Days without use, then a device token is no longer bound")
         try senders.finish()
         return settings
     }
 
     private static func app(_ table: TableReader, paths: PathResolver) throws -> App {
-        let name = try table.needed("name", expected: "the app's name, e.g. \"bisq\"")
+        let name = try table.needed(
+            "name", expected: "the app's name, e.g. \"bisq\"", "At most 64 ASCII characters without spaces and slashes")
         guard name.utf8.count <= 64, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }) else {
             throw table.problem("name", "must be at most 64 ASCII characters without spaces and slashes")
         }
-        let format = try table.choice("format", default: EnvelopeFormat.pipe)
+        let format = try table.choice(
+            "format", default: EnvelopeFormat.pipe,
+            "What its phones open: `magic|iv|Base64` (AES-CBC), or Base64 of iv and ciphertext (AES-GCM)")
         var app = App(name: name, format: format, path: "")
         app.path = String(table.name(of: "").dropLast())
-        let apns = try table.table("apns")
+        let apns = try table.table(
+            "apns", "The app's iPhones. A key (`.p8`) or a certificate (`.p12`) shows Apple who the node is.")
         if apns.exists {
             app.apns = (
                 APNsProfile(
                     topic: try topic(apns), format: format,
                     messageMagic: try messageMagic(apns, default: "BisqMessageiOS"),
-                    alert: try apns.string("alert") ?? "New notification",
-                    contentAvailable: try apns.boolean("content_available", default: true),
-                    mutableContent: try apns.boolean("mutable_content", default: true)),
+                    alert: try alert(apns), sound: try sound(apns),
+                    contentAvailable: try apns.choice(
+                        "content_available", default: .request,
+                        "Whether the app is woken; `request`: as the sender wants, and yes where it does not say"),
+                    mutableContent: try apns.choice(
+                        "mutable_content", default: .request,
+                        "Whether the app's extension opens it before it is shown; `request` as above")),
                 try credential(apns, paths: paths)
             )
             try apns.finish()
         }
-        let fcm = try table.table("fcm")
+        let fcm = try table.table("fcm", "The app's Android phones.")
         if fcm.exists {
-            let isDataOnly = try fcm.boolean("data_only", default: false)
-            let title = try fcm.string("title") ?? "Notification"
-            let body = try fcm.string("body") ?? "New notification"
+            let file = try fcm.needed(
+                "service_account_file", expected: "the JSON file that Firebase gives", "Mode 600")
+            let magic = try messageMagic(fcm, default: "BisqMessageAndroid")
+            let isDataOnly = try fcm.boolean(
+                "data_only", default: false, "No notification block: the app shows its own")
+            let title = try fcm.string(
+                "title", default: "Notification", "What Android shows before the app has opened the envelope")
+            let body = try fcm.string("body", default: "New notification", "The same, below the title")
             app.fcm = (
                 FCMProfile(
-                    format: format, messageMagic: try messageMagic(fcm, default: "BisqMessageAndroid"),
-                    notification: isDataOnly ? nil : FCMProfile.Notification(title: title, body: body)),
-                paths.absolute(try fcm.needed("service_account_file", expected: "the JSON file that Firebase gives"))
+                    format: format, messageMagic: magic,
+                    notification: isDataOnly ? nil : FCMProfile.Notification(title: title, body: body),
+                    sound: try sound(fcm)),
+                paths.absolute(file)
             )
             try fcm.finish()
         }
@@ -318,8 +441,22 @@ public struct Configuration: Sendable {
         return app
     }
 
+    private static func alert(_ table: TableReader) throws -> APNsProfile.Alert {
+        let standard = "New notification"
+        let text = try table.string(
+            "alert", "What the phone shows before the app has opened the envelope; default: \(standard)")
+        let key = try table.string("alert_loc_key", "Instead of `alert`: a key of the app's own table of strings")
+        guard let key else { return .text(text ?? standard) }
+        guard text == nil else { throw table.problem("alert_loc_key", "give alert or alert_loc_key, not both") }
+        return .localized(key: key)
+    }
+
+    private static func sound(_ table: TableReader) throws -> String {
+        try table.string("sound", default: "default", "Of those in the app, where a notification is not silent")
+    }
+
     private static func topic(_ table: TableReader) throws -> String {
-        let topic = try table.needed("topic", expected: "the app's bundle id")
+        let topic = try table.needed("topic", expected: "the app's bundle id", "Letters, digits, dots, hyphens")
         guard topic.utf8.allSatisfy({ isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") })
         else {
             throw table.problem("topic", "must be the app's bundle id: letters, digits, dots and hyphens")
@@ -328,7 +465,8 @@ public struct Configuration: Sendable {
     }
 
     private static func messageMagic(_ table: TableReader, default standard: String) throws -> String {
-        let magic = try table.string("message_magic") ?? standard
+        let magic = try table.string(
+            "message_magic", default: standard, "What the phones of a `pipe` app read before the first `|`")
         guard magic.utf8.count <= 64, magic.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
             throw table.problem("message_magic", "must be at most 64 ASCII letters and digits")
         }
@@ -345,11 +483,15 @@ public struct Configuration: Sendable {
     }
 
     private static func credential(_ table: TableReader, paths: PathResolver) throws -> APNsCredential {
-        let keyFile = try table.string("key_file")
-        let keyID = try table.string("key_id")
-        let teamID = try table.string("team_id")
-        let certificate = try table.string("certificate_file")
-        let password = try table.string("certificate_password_file")
+        let keyFile = try table.string(
+            "key_file", expected: "a file", "The key from Apple, `.p8`; with `key_id` and `team_id`. Mode 600")
+        let keyID = try table.string("key_id", "Its 10 letters and digits")
+        let teamID = try table.string("team_id", "The team's 10 letters and digits")
+        let certificate = try table.string(
+            "certificate_file", expected: "a file",
+            "Instead of the three: the certificate with its key, `.p12`. Mode 600")
+        let password = try table.string(
+            "certificate_password_file", expected: "a file", "Where it has a password. Mode 600")
         switch (keyFile, certificate) {
         case (let keyFile?, nil):
             guard password == nil else {
@@ -378,9 +520,15 @@ public struct Configuration: Sendable {
     }
 
     private static func endpoint(
-        _ table: TableReader, _ key: String, default standard: Endpoint, isPublicAllowed: Bool, paths: PathResolver
-    ) throws -> Endpoint {
-        guard let text = try table.string(key, expected: "an address like \"127.0.0.1:7077\"") else { return standard }
+        _ table: TableReader, _ key: String, isPublicAllowed: Bool, paths: PathResolver,
+        default standard: String? = nil, _ help: String
+    ) throws -> Endpoint? {
+        let expected = "an address like \"127.0.0.1:7077\""
+        let text =
+            if let standard { try table.string(key, expected: expected, default: standard, help) as String? } else {
+                try table.string(key, expected: expected, help)
+            }
+        guard let text else { return nil }
         guard var endpoint = Endpoint(text) else {
             throw table.problem(key, "must be an address like \"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"")
         }
@@ -400,16 +548,26 @@ public struct Configuration: Sendable {
     }
 
     private static func connections(_ table: TableReader) throws -> ClosedRange<Int> {
-        let minimum = try table.integer("connections", in: 1...100, default: 1)
-        return minimum...(try table.integer("max_connections", in: minimum...100, default: max(minimum, 8)))
+        let minimum = try table.integer(
+            "connections", in: 1...100, default: 1, "For each app and environment, opened as soon as there is work")
+        let maximum = try table.integer(
+            "max_connections", in: minimum...100, default: max(minimum, 8), "Grown to when streams run out")
+        return minimum...maximum
     }
 
-    private static func url(_ table: TableReader, _ key: String, default standard: String) throws -> ServiceURL {
-        guard let url = ServiceURL(try table.string(key) ?? standard) else {
+    private static func url(_ table: TableReader, _ key: String, default standard: String, _ help: String) throws
+        -> ServiceURL
+    {
+        guard let url = ServiceURL(try table.string(key, expected: "an address", default: standard, help)) else {
             throw table.problem(key, "must be like \"\(standard)\"")
         }
         return url
     }
+}
+
+extension Endpoint {
+    /// Whether the system is to choose the port.
+    fileprivate var isAnyPort: Bool { if case .tcp(_, 0) = self { true } else { false } }
 }
 
 /// `https://host[:port][/path]`

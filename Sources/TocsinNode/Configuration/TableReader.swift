@@ -2,17 +2,19 @@ import Admission
 import TOMLKit
 
 /// Reads one table of the configuration key by key and then insists that nothing is left: every key is known, every
-/// value of the right type and in its range.
+/// value of the right type and in its range. What it is asked for, it also describes: ``KeyCatalogue``.
 final class TableReader {
     private let table: TOMLTable?
     private let file: String
     private let path: String
+    private let catalogue: KeyCatalogue?
     private var known: Set<String> = []
 
-    init(_ table: TOMLTable?, file: String, path: String) {
+    init(_ table: TOMLTable?, file: String, path: String, catalogue: KeyCatalogue? = nil) {
         self.table = table
         self.file = file
         self.path = path
+        self.catalogue = catalogue
     }
 
     /// Whether the table is there at all.
@@ -30,26 +32,54 @@ final class TableReader {
         return table[key]
     }
 
-    func string(_ key: String, expected: String = "a text") throws -> String? {
+    /// The path without the places in arrays: `app.apns` for `app[1].apns`.
+    private var plainPath: String {
+        path.split(separator: ".").map { $0.prefix { $0 != "[" } }.joined(separator: ".")
+    }
+
+    private func describe(
+        _ key: String, _ type: String, standard: String? = nil, range: ClosedRange<Int>? = nil,
+        isRequired: Bool = false, _ help: String
+    ) {
+        catalogue?.add(
+            ConfigurationKey(
+                table: plainPath, name: key, type: type, standard: standard, range: range, isRequired: isRequired,
+                help: help))
+    }
+
+    private func text(_ key: String, expected: String) throws -> String? {
         guard let value = value(key) else { return nil }
         guard let text = value.string else { throw problem(key, "must be \(expected), in quotes") }
         return text
     }
 
-    func needed(_ key: String, expected: String) throws -> String {
-        guard let text = try string(key, expected: expected), !text.isEmpty else {
+    func string(_ key: String, expected: String = "a text", _ help: String) throws -> String? {
+        describe(key, expected, help)
+        return try text(key, expected: expected)
+    }
+
+    func string(_ key: String, expected: String = "a text", default standard: String, _ help: String) throws -> String {
+        describe(key, expected, standard: "\"\(standard)\"", help)
+        return try text(key, expected: expected) ?? standard
+    }
+
+    func needed(_ key: String, expected: String, _ help: String) throws -> String {
+        describe(key, expected, isRequired: true, help)
+        guard let text = try text(key, expected: expected), !text.isEmpty else {
             throw problem(key, "is missing: it must be \(expected)")
         }
         return text
     }
 
-    func boolean(_ key: String, default standard: Bool) throws -> Bool {
+    func boolean(_ key: String, default standard: Bool, _ help: String) throws -> Bool {
+        describe(key, "true or false", standard: "\(standard)", help)
         guard let value = value(key) else { return standard }
         guard let flag = value.bool else { throw problem(key, "must be true or false, without quotes") }
         return flag
     }
 
-    func integer(_ key: String, in range: ClosedRange<Int>, default standard: Int) throws -> Int {
+    func integer(_ key: String, in range: ClosedRange<Int>, default standard: Int, _ help: String) throws -> Int {
+        describe(key, "whole number", standard: "\(standard)", range: range, help)
         guard let value = value(key) else { return standard }
         let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
         guard let number = value.int else { throw problem(key, expected) }
@@ -58,33 +88,38 @@ final class TableReader {
     }
 
     /// `NAME_burst` and `NAME_per_minute`.
-    func rate(_ name: String, default standard: Rate) throws -> Rate {
+    func rate(_ name: String, default standard: Rate, _ help: String) throws -> Rate {
         Rate(
-            burst: try integer("\(name)_burst", in: Rate.bursts, default: standard.burst),
-            perMinute: try integer("\(name)_per_minute", in: Rate.ratesPerMinute, default: standard.perMinute))
+            burst: try integer("\(name)_burst", in: Rate.bursts, default: standard.burst, "\(help): at once"),
+            perMinute: try integer(
+                "\(name)_per_minute", in: Rate.ratesPerMinute, default: standard.perMinute, "then so many a minute"))
     }
 
     func choice<Choice: RawRepresentable & CaseIterable>(
-        _ key: String, default standard: Choice
+        _ key: String, default standard: Choice, _ help: String
     ) throws -> Choice where Choice.RawValue == String {
-        let expected = "one of " + Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
-        guard let text = try string(key, expected: expected) else { return standard }
-        guard let choice = Choice(rawValue: text) else { throw problem(key, "must be \(expected)") }
+        let choices = Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+        describe(key, choices, standard: "\"\(standard.rawValue)\"", help)
+        guard let text = try text(key, expected: "one of \(choices)") else { return standard }
+        guard let choice = Choice(rawValue: text) else { throw problem(key, "must be one of \(choices)") }
         return choice
     }
 
-    func table(_ key: String) throws -> TableReader {
-        guard let value = value(key) else { return TableReader(nil, file: file, path: name(of: key)) }
-        guard let table = value.table else { throw problem(key, "must be a table: [\(name(of: key))]") }
-        return TableReader(table, file: file, path: name(of: key))
+    func table(_ key: String, _ help: String) throws -> TableReader {
+        let (path, value) = (name(of: key), value(key))
+        let reader = TableReader(value?.table, file: file, path: path, catalogue: catalogue)
+        catalogue?.add(ConfigurationTable(name: reader.plainPath, help: help))
+        guard value == nil || reader.exists else { throw problem(key, "must be a table: [\(path)]") }
+        return reader
     }
 
-    func tables(_ key: String) throws -> [TableReader] {
+    func tables(_ key: String, _ help: String) throws -> [TableReader] {
+        catalogue?.add(ConfigurationTable(name: "[\(name(of: key))]", help: help))
         guard let value = value(key) else { return [] }
         guard let array = value.array else { throw problem(key, "must be given as [[\(name(of: key))]]") }
         return try array.enumerated().map { index, entry in
             guard let table = entry.table else { throw problem(key, "must be given as [[\(name(of: key))]]") }
-            return TableReader(table, file: file, path: "\(name(of: key))[\(index + 1)]")
+            return TableReader(table, file: file, path: "\(name(of: key))[\(index + 1)]", catalogue: catalogue)
         }
     }
 

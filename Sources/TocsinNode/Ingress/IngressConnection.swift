@@ -2,23 +2,11 @@ import Admission
 import EventLoop
 import TNP
 
-/// One sender's connection: performs what its ``IngressSession`` decides.
-final class IngressConnection: ByteStreamHandler, TurnEndHandler {
-    /// What the connection needs of the node.
-    protocol Host: AnyObject {
-        /// The connection is one of this circuit of tor's.
-        /// - Returns: what it is sent away with.
-        func comes(_ connection: IngressConnection, from circuit: UInt32) -> GoAway?
+/// One connection of a sender that speaks TNP: performs what its ``IngressSession`` decides.
+final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandler {
+    protocol Host: SenderHost {
         /// What WELCOME says to who is held to these rules.
         func welcome(under rules: IngressSession.Rules) -> Welcome
-        /// HELLO has come.
-        func greeted(_ connection: IngressConnection)
-        /// Delivers a submission; its outcome comes back by ``IngressConnection/finished(_:_:)``.
-        func deliver(
-            _ submission: Submission, app: String, format: EnvelopeFormat, for connection: IngressConnection)
-        /// So many of its submissions break the rules.
-        func charge(_ connection: IngressConnection, faults: Int)
-        func ended(_ connection: IngressConnection)
     }
 
     /// Who is told to wait is not read from for that long, or for this.
@@ -32,21 +20,17 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
     private var session: IngressSession
     private var output: [UInt8] = []
     private var flushScheduled = false
-    /// Whether nothing more can be said here.
     private(set) var isOver = false
     private var timer: Timer?
     private var rest: Timer?
     /// How long results may lie unread, and since when too many do.
     private let readTimeout: Duration
     private var unreadSince: MonotonicTime?
-    /// Whom it comes from, once that is known.
-    var circuit: CircuitID?
-    /// Its own among all of the node's.
     let number: UInt64
-    /// Whether something that came here has rung a phone.
+    let door = Admission.Door.tnp
+    var circuit: CircuitID?
     private(set) var hasServed = false
     private let since = MonotonicTime.now
-    /// Whether it was told of another puzzle than everybody.
     private(set) var isAskedForMore = false
 
     init(
@@ -149,7 +133,6 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         host.ended(self)
     }
 
-    /// Whether it may be let go of where there is no room for others: nothing of it is under way, and it is not quite new.
     func isIdle(for time: Duration) -> Bool { session.isIdle && MonotonicTime.now - since >= time }
 
     func finished(_ request: UInt32, _ outcome: Outcome) {
@@ -167,12 +150,10 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         perform { session, effects in session.refused(request, refusal, now: .now, &effects) }
     }
 
-    /// Ends it as if it had been quiet for too long: what was taken is answered, and its sender may come again.
     func letGo(_ text: String) { perform { session, effects in session.letGo(text, &effects) } }
 
     func sendAway(_ goAway: GoAway) { perform { session, effects in session.sendAway(goAway, &effects) } }
 
-    /// Reads nothing for a while: who sends too fast waits in tor's own queues instead of being refused again and again.
     func rest(for duration: Duration) {
         guard !isOver, rest == nil else { return }
         stream.pauseReading()
@@ -188,7 +169,6 @@ final class IngressConnection: ByteStreamHandler, TurnEndHandler {
         perform { session, effects in session.shutDown(retryAfter: retryAfter, &effects) }
     }
 
-    /// Ends the connection at once.
     func close() {
         isOver = true
         timer = nil

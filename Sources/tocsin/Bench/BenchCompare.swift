@@ -1,5 +1,6 @@
 import ArgumentParser
 import Cryptography
+import EventLoop
 import FoundationEssentials
 import Glibc
 
@@ -40,7 +41,7 @@ struct BenchCompare: AsyncParsableCommand {
 /// The processes that are measured, and what came of it.
 private final class Comparison {
     enum Row: Int, CaseIterable {
-        case h2load, client, nghttpx, node
+        case h2load, client, nghttpx, node, nginx, door
 
         var title: String {
             switch self {
@@ -48,6 +49,8 @@ private final class Comparison {
             case .client: "(b) our HTTP/2 client → sink"
             case .nghttpx: "(c) h2load → nghttpx → sink"
             case .node: "(d) TNP load → node → sink"
+            case .nginx: "(e) h2load, HTTP/1.1 → nginx"
+            case .door: "(f) h2load, HTTP/1.1 → node → sink"
             }
         }
     }
@@ -61,6 +64,11 @@ private final class Comparison {
     private let proxyPort: UInt16
     private let node: Spawned
     private let nodePort: UInt16
+    private let doorPort: UInt16
+    private let nginx: Spawned
+    private let nginxPort: UInt16
+    /// Distinct for each request of row (f), and so for (e).
+    private var source = EnvelopeSource([.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: 288)
     private var results: [Row: [Measurement]] = [:]
 
     init(directory: String, requests: Int) throws {
@@ -71,6 +79,7 @@ private final class Comparison {
         sink = try Spawned([program, "bench", "sink", "--authority", "\(directory)/ca.pem"], directory: directory)
         sinkPort = try Self.port(of: sink)
         (proxyPort, nodePort) = (try Self.freePort(), try Self.freePort())
+        (doorPort, nginxPort) = (try Self.freePort(), try Self.freePort())
         proxy = try Spawned(
             [
                 "nghttpx", "--workers=1", "--frontend=127.0.0.1,\(proxyPort);no-tls",
@@ -84,6 +93,7 @@ private final class Comparison {
             log = "error"
             [listen]
             tnp = "127.0.0.1:\(nodePort)"
+            http = "127.0.0.1:\(doorPort)"
             \(SimulatedConfiguration.openGates)
             in_flight = 1000
             total_in_flight = 100000
@@ -102,12 +112,16 @@ private final class Comparison {
             """
         try Data(configuration.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         node = try Spawned([program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory)
+        try Data(Self.nginxConfiguration(directory, port: nginxPort).utf8).write(
+            to: URL(filePath: "\(directory)/nginx.conf"))
+        nginx = try Spawned(
+            ["/usr/sbin/nginx", "-p", directory, "-e", "stderr", "-c", "\(directory)/nginx.conf"], directory: directory)
         usleep(500_000)
     }
 
     /// Ends them all, by their pids.
     func end() {
-        for process in [node, proxy, sink] { process.end() }
+        for process in [node, proxy, sink, nginx] { process.end() }
     }
 
     func measure(_ row: Row) throws {
@@ -129,6 +143,8 @@ private final class Comparison {
                 "bench", "load", "--node", "127.0.0.1:\(nodePort)", "--envelopes", "\(requests)", "--pid",
                 "\(node.pid)",
             ])
+        case .nginx: measurement = try relay(to: nginxPort, underTest: nginx.pid)
+        case .door: measurement = try relay(to: doorPort, underTest: node.pid)
         }
         results[row, default: []].append(measurement)
     }
@@ -168,14 +184,53 @@ private final class Comparison {
             common + ["-n", "\(requests / 4)", "--log-file=\(log)"] + arguments, directory: directory
         ).wait()
         var latencies = Latencies()
+        try record(log, in: &latencies)
+        (measurement.p50, measurement.p99) = (latencies.p50, latencies.p99)
+        return measurement
+    }
+
+    /// Requests as Bisq 1 sends them, no two of them the same, on several connections; each of them is an h2load of its
+    /// own, as all connections of one send the same list.
+    private func relay(to port: UInt16, underTest pid: pid_t) throws -> Measurement {
+        let connections = 16
+        let each = max(1, min(requests, 32_000) / connections)
+        for connection in 0..<connections {
+            let list = (0..<each).map { _ in
+                "http://127.0.0.1:\(port)\(RelayRequest(source.next(.iOS)).target)"
+            }
+            try Data(list.joined(separator: "\n").utf8).write(to: URL(filePath: "\(directory)/requests-\(connection)"))
+        }
+        let before = ProcessFigures(of: pid)
+        let start = MonotonicTime.now
+        let loads = try (0..<connections).map { connection in
+            let log = "\(directory)/latencies-\(connection)"
+            unlink(log)
+            return try Spawned(
+                [
+                    "h2load", "--h1", "-t1", "-c1", "-n", "\(each)", "-i", "\(directory)/requests-\(connection)",
+                    "--log-file=\(log)",
+                ], directory: directory)
+        }
+        let outputs = loads.map { $0.wait().output }
+        let seconds = (MonotonicTime.now - start).milliseconds / 1000
+        guard outputs.allSatisfy({ $0.contains("status codes: \(each) 2xx") }) else {
+            throw fail("h2load failed:\n\(outputs.joined())", ExitStatus.failure)
+        }
+        let after = ProcessFigures(of: pid)
+        var latencies = Latencies()
+        for connection in 0..<connections { try record("\(directory)/latencies-\(connection)", in: &latencies) }
+        return Measurement(
+            requests: each * connections, seconds: seconds, cpuSeconds: after.cpuSeconds - before.cpuSeconds,
+            peakKilobytes: after.peakKilobytes, p50: latencies.p50, p99: latencies.p99)
+    }
+
+    private func record(_ log: String, in latencies: inout Latencies) throws {
         let text = FileManager.default.contents(atPath: log).map { String(decoding: $0, as: UTF8.self) } ?? ""
         for line in text.split(separator: "\n") {
             if let value = line.split(separator: "\t").last.flatMap({ UInt64($0) }) {
                 latencies.record(microseconds: value)
             }
         }
-        (measurement.p50, measurement.p99) = (latencies.p50, latencies.p99)
-        return measurement
     }
 
     // MARK: Table
@@ -210,10 +265,40 @@ private final class Comparison {
         )
         lines.append("rate of (b) / rate of (a):                 \(Terminal.number(rate * 100, digits: 0)) %")
         lines.append("CPU an envelope of (d) / a request of (c): \(Terminal.number(cpu, digits: 2))")
+        let door = median(.door, \.cpuPer100000)
+        lines.append(
+            "CPU a request of (f) / a request of (e):   "
+                + Terminal.number(door / median(.nginx, \.cpuPer100000), digits: 2))
+        lines.append(
+            "CPU a request of (f) / an envelope of (d): "
+                + Terminal.number(door / median(.node, \.cpuPer100000), digits: 2))
         return lines.joined(separator: "\n")
     }
 
     // MARK: Set-up
+
+    /// One process, so that its figures are all of it.
+    private static func nginxConfiguration(_ directory: String, port: UInt16) -> String {
+        """
+        daemon off;
+        master_process off;
+        pid \(directory)/nginx.pid;
+        events {}
+        http {
+            access_log off;
+            client_body_temp_path \(directory);
+            proxy_temp_path \(directory);
+            fastcgi_temp_path \(directory);
+            uwsgi_temp_path \(directory);
+            scgi_temp_path \(directory);
+            keepalive_requests 10000000;
+            server {
+                listen 127.0.0.1:\(port);
+                location / { return 200 success; }
+            }
+        }
+        """
+    }
 
     private static func port(of sink: Spawned) throws -> String {
         for _ in 0..<100 {

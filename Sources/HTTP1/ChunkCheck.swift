@@ -1,0 +1,35 @@
+/// What surrounds the data of chunks: the lines with their sizes, and the trailers.
+struct ChunkCheck {
+    /// The longest line with a chunk's size and its extensions, the end of the chunk before included.
+    static let longestSizeLine = 256
+
+    private enum Part { case endOfData, sizeLine, trailers }
+    private var part = Part.sizeLine
+    private var lines = LineCheck()
+    private var sizeLine = 0
+    private var trailersLeft: Int
+
+    /// - Parameter trailers: how many bytes the trailers may have, with the empty line at their end.
+    init(trailers: Int) { trailersLeft = trailers }
+
+    /// Data of a chunk went by: what comes next is more of it, or the end of its line.
+    mutating func dataPassed() {
+        part = .endOfData
+        sizeLine = 0
+        lines.mustEnd()
+    }
+
+    /// Takes the next byte that is no data.
+    mutating func take(_ byte: UInt8) throws(HTTPFault) {
+        let step = lines.take(byte)
+        if step == .broken { throw .malformed }
+        guard part != .trailers else {
+            trailersLeft -= 1
+            if trailersLeft < 0 { throw .headTooLarge }
+            return
+        }
+        sizeLine += 1
+        if sizeLine > Self.longestSizeLine { throw .malformed }
+        if step != .goesOn { part = part == .endOfData ? .sizeLine : .trailers }
+    }
+}

@@ -1,0 +1,38 @@
+/// How lines may look: visible bytes, spaces and tabs, ended by CR LF and by nothing else; none is continued on the
+/// next.
+///
+/// The parser is not as strict. As Debian builds it, it takes any byte for the LF that ends a head, or for the CR LF
+/// after a chunk.
+struct LineCheck {
+    enum Step { case goesOn, endOfLine, emptyLine, broken }
+
+    private enum State { case lineStart, line, lineEnding, emptyLineEnding, mustEnd }
+    private var state = State.lineStart
+
+    /// The next byte has to begin an end of line.
+    mutating func mustEnd() { state = .mustEnd }
+
+    /// Whether a CR has come and its LF has not.
+    var isEnding: Bool { state == .lineEnding || state == .emptyLineEnding }
+
+    /// Takes the next byte.
+    mutating func take(_ byte: UInt8) -> Step {
+        switch (state, byte) {
+        case (.lineEnding, UInt8(ascii: "\n")):
+            state = .lineStart
+            return .endOfLine
+        case (.emptyLineEnding, UInt8(ascii: "\n")):
+            state = .lineStart
+            return .emptyLine
+        case (.lineEnding, _), (.emptyLineEnding, _): return .broken
+        case (.lineStart, UInt8(ascii: "\r")): state = .emptyLineEnding
+        case (.line, UInt8(ascii: "\r")), (.mustEnd, UInt8(ascii: "\r")): state = .lineEnding
+        case (.mustEnd, _), (.lineStart, UInt8(ascii: " ")), (.lineStart, UInt8(ascii: "\t")): return .broken
+        case (_, UInt8(ascii: "\t")): break
+        case (_, 0..<0x20), (_, 0x7F): return .broken
+        case (.lineStart, _): state = .line
+        case (.line, _): break
+        }
+        return .goesOn
+    }
+}

@@ -1,0 +1,142 @@
+import CHTTPParser
+
+/// Makes one request of bytes: looks at every line of the head first, as ``LineCheck`` says, then gives it to the
+/// parser. Buffers nothing but the parts of the request.
+struct RequestDecoder {
+    /// Empty lines before a request that are passed over: some send one after a body (RFC 9112, 2.2).
+    static let mostEmptyLines = 4
+
+    /// How HTTP/2's preface begins, and no method does.
+    private static let preface = Array("PRI".utf8)
+
+    /// `HTTP/`
+    private static let protocolName: UInt64 = 0x48_5454_502F
+
+    private enum Phase { case start, requestLine, fields, body }
+
+    private let limits: HTTPLimits
+    private var phase = Phase.start
+    private var parser = http_parser()
+    private var parts: RequestParts
+    private var lines = LineCheck()
+    private var emptyLines = 0
+    /// Bytes of the head so far, and how many of the first of them are those of HTTP/2's preface.
+    private var headCount = 0
+    private var prefaceCount = 0
+    /// The last eight bytes of the request line, without its end.
+    private var lineTail: UInt64 = 0
+    private var chunks: ChunkCheck?
+
+    init(limits: HTTPLimits) {
+        self.limits = limits
+        parts = RequestParts(limits: limits)
+        http_parser_init(&parser, HTTP_REQUEST)
+    }
+
+    /// Whether a request has begun and is not whole.
+    var isBegun: Bool { phase != .start && !parts.isWhole }
+
+    /// The request, once it is whole, and whether the connection may be kept after it.
+    var whole: (request: HTTPRequest, keepsAlive: Bool)? {
+        parts.isWhole ? (parts.request, parts.keepsAlive) : nil
+    }
+
+    /// Takes bytes up to the end of the request.
+    /// - Returns: how many were taken: all of them, unless the request is whole.
+    mutating func append(_ bytes: RawSpan) throws(HTTPFault) -> Int {
+        try bytes.withUnsafeBytes { (bytes) throws(HTTPFault) -> Int in
+            var taken = 0
+            if phase == .start { taken = try skipEmptyLines(bytes) }
+            if phase == .requestLine || phase == .fields {
+                taken += try takeHead(UnsafeRawBufferPointer(rebasing: bytes[taken...]))
+            }
+            if phase == .body, !parts.isWhole, taken < bytes.count {
+                taken += try feed(UnsafeRawBufferPointer(rebasing: bytes[taken...]))
+            }
+            return taken
+        }
+    }
+
+    /// Whether its sender waits to be told to go on: true once, where the head has come and nothing of the body has.
+    mutating func takeContinue() -> Bool {
+        phase == .body && parts.takeContinue()
+    }
+
+    private mutating func skipEmptyLines(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
+        for (taken, byte) in bytes.enumerated() {
+            if (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte), !lines.isEnding {
+                phase = .requestLine
+                return taken
+            }
+            guard byte == UInt8(ascii: "\r") || lines.isEnding, emptyLines < Self.mostEmptyLines else {
+                throw .notHTTP(firstByte: byte)
+            }
+            switch lines.take(byte) {
+            case .goesOn: break
+            case .emptyLine: emptyLines += 1
+            case .endOfLine, .broken: throw .malformed
+            }
+        }
+        return bytes.count
+    }
+
+    private mutating func takeHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
+        var fed = 0
+        for (index, byte) in bytes.enumerated() {
+            let step = lines.take(byte)
+            let fault = headFault(at: byte, step)
+            guard fault != nil || step != .goesOn || index == bytes.count - 1 else { continue }
+            // What came before the fault may be wrong in another way, and is told first.
+            let end = fault == nil || fault == .headTooLarge ? index + 1 : index
+            try feedHead(UnsafeRawBufferPointer(rebasing: bytes[fed..<end]))
+            fed = end
+            if let fault { throw fault }
+            if step == .endOfLine, phase == .requestLine {
+                guard parser.http_major == 1 else { throw .version }
+                // As Debian builds it, the parser takes any letters there.
+                guard lineTail >> 24 == Self.protocolName else { throw .malformed }
+                phase = .fields
+            } else if step == .emptyLine {
+                guard parts.hasHead else { throw .malformed }
+                phase = .body
+                if parts.isChunked { chunks = ChunkCheck(trailers: limits.head - headCount) }
+                return fed
+            }
+        }
+        return fed
+    }
+
+    private mutating func headFault(at byte: UInt8, _ step: LineCheck.Step) -> HTTPFault? {
+        if step == .broken { return .malformed }
+        if headCount == prefaceCount, prefaceCount < 3, byte == Self.preface[prefaceCount] { prefaceCount += 1 }
+        headCount += 1
+        if phase == .requestLine, step == .goesOn, !lines.isEnding { lineTail = lineTail << 8 | UInt64(byte) }
+        if headCount == 3, prefaceCount == 3 { return .version }
+        return headCount >= limits.head && step != .emptyLine ? .headTooLarge : nil
+    }
+
+    private mutating func feedHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) {
+        guard !bytes.isEmpty else { return }
+        guard try feed(bytes) == bytes.count else { throw .malformed }
+    }
+
+    // MARK: The parser
+
+    /// Gives bytes (not none: that would mean the end of the stream) to the parser.
+    /// - Returns: how many it took.
+    private mutating func feed(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
+        // Moved, not copied: the arrays grow in place.
+        var call = ParserCall(parts: parts, chunks: chunks)
+        parts = RequestParts(limits: limits)
+        let taken = call.execute(&parser, bytes)
+        (parts, chunks) = (call.parts, call.chunks)
+        if let fault = call.chunkFault ?? parts.fault { throw fault }
+        switch chttp_errno(&parser) {
+        case HPE_OK, HPE_PAUSED: return taken
+        case HPE_INVALID_VERSION: throw .version
+        case HPE_HEADER_OVERFLOW: throw .headTooLarge
+        case HPE_INVALID_TRANSFER_ENCODING: throw .transferCoding
+        default: throw .malformed
+        }
+    }
+}

@@ -1,0 +1,47 @@
+import CoreMetrics
+import Synchronization
+
+/// A figure that only grows.
+final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
+    let place: Place
+    private let drops: Drops
+    /// Apart, so that counting by one stays exact and is one instruction.
+    private let whole = Atomic<UInt64>(0)
+    private let fractional = Atomic<Double>(0)
+
+    init(_ place: Place, drops: Drops) {
+        self.place = place
+        self.drops = drops
+    }
+
+    var reading: Reading? {
+        .number(Double(whole.load(ordering: .relaxed)) + fractional.load(ordering: .relaxed))
+    }
+
+    func increment(by amount: Int64) {
+        guard amount >= 0 else { return drops.count(.value) }
+        whole.wrappingAdd(UInt64(amount), ordering: .relaxed)
+    }
+
+    func increment(by amount: Double) {
+        guard amount >= 0, amount.isFinite else { return drops.count(.value) }
+        fractional.add(amount)
+    }
+
+    func reset() {
+        whole.store(0, ordering: .relaxed)
+        fractional.store(0, ordering: .relaxed)
+    }
+}
+
+extension Atomic<Double> {
+    func add(_ amount: Double) {
+        var seen = load(ordering: .relaxed)
+        while true {
+            // By bit pattern: NaN is equal to itself here, and this ends.
+            let (done, original) = weakCompareExchange(expected: seen, desired: seen + amount, ordering: .relaxed)
+            if done { return }
+            seen = original
+        }
+    }
+}

@@ -1,0 +1,75 @@
+/// Writes the text exposition format 0.0.4.
+struct ExpositionText {
+    private(set) var bytes: [UInt8] = []
+
+    mutating func header(of family: MetricFamily) {
+        add("# HELP ", family.name, " ")
+        addEscaped(family.help, quotes: false)
+        let kind =
+            switch family.kind {
+            case .counter: " counter\n"
+            case .gauge: " gauge\n"
+            case .histogram: " histogram\n"
+            }
+        add("\n# TYPE ", family.name, kind)
+    }
+
+    /// One series, in as many lines as it takes.
+    mutating func series(of family: MetricFamily, values: [String], _ reading: Reading) {
+        switch reading {
+        case .number(let value): sample(of: family, "", values, Self.number(value))
+        case .histogram(let histogram):
+            var cumulative: UInt64 = 0
+            for (bucket, count) in histogram.counts.enumerated() {
+                cumulative += count
+                let bound = bucket < histogram.bounds.count ? histogram.bounds[bucket] : .infinity
+                sample(of: family, "_bucket", values, upTo: Self.number(bound), cumulative.description)
+            }
+            sample(of: family, "_sum", values, Self.number(histogram.sum))
+            sample(of: family, "_count", values, cumulative.description)
+        }
+    }
+
+    private mutating func sample(
+        of family: MetricFamily, _ suffix: String, _ values: [String], upTo bound: String? = nil, _ number: String
+    ) {
+        add(family.name, suffix)
+        var separator = "{"
+        for (label, value) in zip(family.labels, values) {
+            add(separator, label, "=\"")
+            addEscaped(value, quotes: true)
+            separator = "\","
+        }
+        if let bound {
+            add(separator, "le=\"", bound)
+            separator = "\","
+        }
+        add(separator == "{" ? " " : "\"} ", number, "\n")
+    }
+
+    private mutating func add(_ one: String, _ two: String, _ three: String = "") {
+        bytes.append(contentsOf: one.utf8)
+        bytes.append(contentsOf: two.utf8)
+        bytes.append(contentsOf: three.utf8)
+    }
+
+    /// A line feed would end the line, and a quote the value.
+    private mutating func addEscaped(_ text: String, quotes: Bool) {
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "\\"): add("\\", "\\")
+            case UInt8(ascii: "\n"): add("\\", "n")
+            case UInt8(ascii: "\"") where quotes: add("\\", "\"")
+            default: bytes.append(byte)
+            }
+        }
+    }
+
+    /// The shortest text that is read as the same number; whole numbers without a fraction.
+    static func number(_ value: Double) -> String {
+        guard value.isFinite else { return value.isNaN ? "NaN" : value > 0 ? "+Inf" : "-Inf" }
+        // Up to here each whole number is a Double.
+        guard value.magnitude < 0x1p53, let whole = Int64(exactly: value) else { return value.description }
+        return whole.description
+    }
+}

@@ -1,0 +1,24 @@
+import CoreMetrics
+import Synchronization
+
+/// A figure that goes up and down.
+final class GaugeSeries: Series, MeterHandler, RecorderHandler {
+    let place: Place
+    private let value = Atomic<Double>(0)
+
+    init(_ place: Place) { self.place = place }
+
+    var reading: Reading? { .number(value.load(ordering: .relaxed)) }
+
+    func set(_ value: Int64) { set(Double(value)) }
+
+    func set(_ value: Double) { self.value.store(value, ordering: .relaxed) }
+
+    func increment(by amount: Double) { value.add(amount) }
+
+    func decrement(by amount: Double) { value.add(-amount) }
+
+    func record(_ value: Int64) { set(value) }
+
+    func record(_ value: Double) { set(value) }
+}

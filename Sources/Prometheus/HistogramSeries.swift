@@ -1,0 +1,34 @@
+import CoreMetrics
+import Synchronization
+
+/// A distribution. What a `Timer` records is kept in seconds.
+final class HistogramSeries: Series, TimerHandler, RecorderHandler {
+    let place: Place
+    private let drops: Drops
+    private let bounds: [Double]
+    /// One lock for all of it: a scrape never sees an observation in a bucket and not yet in the sum.
+    private let state: Mutex<HistogramSnapshot>
+
+    init(_ place: Place, buckets: [Double], drops: Drops) {
+        self.place = place
+        self.drops = drops
+        bounds = buckets
+        state = Mutex(HistogramSnapshot(bounds: buckets))
+    }
+
+    var reading: Reading? { .histogram(state.withLock { $0 }) }
+
+    func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1_000_000_000) }
+
+    /// All durations are in seconds here.
+    func preferDisplayUnit(_ unit: TimeUnit) {}
+
+    func record(_ value: Int64) { record(Double(value)) }
+
+    func record(_ value: Double) {
+        // NaN would be in the sum for ever, and a negative one would make the sum go back.
+        guard value >= 0, value.isFinite else { return drops.count(.value) }
+        let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
+        state.withLock { $0.record(value, bucket: bucket) }
+    }
+}

@@ -1,0 +1,64 @@
+import Glibc
+
+/// Figures of this process under the names that all Prometheus clients use, read from `/proc/self` when they are looked
+/// at. What cannot be read there is left out.
+public enum ProcessCollector {
+    /// For the catalogue.
+    public static let families = [
+        MetricFamily(
+            "process_cpu_seconds_total", .counter, help: "Total user and system CPU time spent in seconds."),
+        MetricFamily("process_resident_memory_bytes", .gauge, help: "Resident memory size in bytes."),
+        MetricFamily("process_open_fds", .gauge, help: "Number of open file descriptors."),
+        MetricFamily("process_max_fds", .gauge, help: "Maximum number of open file descriptors."),
+        MetricFamily(
+            "process_start_time_seconds", .gauge, help: "Start time of the process since unix epoch in seconds."),
+    ]
+
+    /// Begins to collect.
+    /// - Parameter registry: its catalogue has ``families``.
+    public static func collect(in registry: PrometheusRegistry) {
+        let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
+        let pageSize = Double(sysconf(Int32(_SC_PAGESIZE)))
+        registry.collect("process_cpu_seconds_total") { statistics.map { Double($0.cpuTicks) / ticksPerSecond } }
+        registry.collect("process_resident_memory_bytes") { statistics.map { Double($0.residentPages) * pageSize } }
+        registry.collect("process_open_fds") { openFiles.map { Double($0) } }
+        registry.collect("process_max_fds") { fileLimit }
+        // Once: whoever sets the clock does not start the process again.
+        let start = statistics.map {
+            seconds(of: CLOCK_REALTIME) - seconds(of: CLOCK_BOOTTIME) + Double($0.startTicks) / ticksPerSecond
+        }
+        registry.collect("process_start_time_seconds") { start }
+    }
+
+    private static var statistics: ProcessStatistics? {
+        let file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        // 52 numbers and a name of 64 bytes at most: it comes in one piece.
+        let text = [UInt8](unsafeUninitializedCapacity: 2048) { buffer, count in
+            count = max(0, read(file, buffer.baseAddress, buffer.count))
+        }
+        return ProcessStatistics(text)
+    }
+
+    private static var openFiles: Int? {
+        guard let directory = opendir("/proc/self/fd") else { return nil }
+        defer { closedir(directory) }
+        var entries = 0
+        while readdir(directory) != nil { entries += 1 }
+        // Without ".", ".." and the directory that is open for this.
+        return entries - 3
+    }
+
+    private static var fileLimit: Double? {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return nil }
+        return limit.rlim_cur == rlim_t.max ? .infinity : Double(limit.rlim_cur)
+    }
+
+    private static func seconds(of clock: clockid_t) -> Double {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1_000_000_000
+    }
+}

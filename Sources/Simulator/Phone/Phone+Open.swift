@@ -1,0 +1,166 @@
+import Cryptography
+import FoundationEssentials
+import TNP
+
+extension Phone {
+    /// What the app shows once it has opened an envelope.
+    public struct Shown: Sendable, Equatable {
+        public let title: String
+        public let message: String
+        public let type: String
+    }
+
+    /// Why the app cannot open an envelope.
+    public enum Failure: Error, Equatable, Sendable {
+        /// Not `magic|iv|ciphertext`.
+        case notThreeParts
+        /// Meant for another app, or for the other system.
+        case wrongMagic
+        case wrongIVLength
+        case notBase64
+        /// No room for a nonce and anything after it.
+        case tooShort
+        /// Another key, altered, or not whole blocks.
+        case cannotDecrypt
+        /// The clear text is not the JSON that the app reads.
+        case notItsJSON
+        /// The app was erased.
+        case noKey
+    }
+
+    /// A clear text as the app has read it.
+    struct Message: Hashable, Sendable {
+        var id: String?
+        var type: String
+        var title: String
+        var message: String
+        var actionRequired: String?
+        var txId: String?
+        var sentDate: Double?
+        var version: Int?
+
+        var shown: Shown { Shown(title: title, message: message, type: type) }
+    }
+
+    /// Opens what stands under the key `encrypted`, as the app does: a `pipe` app `magic|iv|ciphertext`, a `sealed` one
+    /// Base64 of `iv ‖ ciphertext`. Neither takes the other's.
+    public func open(_ encrypted: String) throws(Failure) -> Shown { try read(encrypted).shown }
+
+    func read(_ encrypted: String) throws(Failure) -> Message {
+        switch app.format {
+        case .pipe: try readPipe(encrypted)
+        case .sealed: try readSealed(encrypted)
+        }
+    }
+
+    private var keyBytes: [UInt8] { key.withBytes { span in span.withUnsafeBytes { Array($0) } } }
+
+    // MARK: Bisq 1 and Haveno
+
+    private func readPipe(_ text: String) throws(Failure) -> Message {
+        let parts = Self.parts(text, magic)
+        guard parts.count == 3 else { throw .notThreeParts }
+        guard let messageMagic = app.messageMagic(magic), parts[0] == messageMagic else { throw .wrongMagic }
+        guard parts[1].count == 16 else { throw .wrongIVLength }
+        // The apps skip characters that are foreign to Base64. None is ever there unless a node has altered the text,
+        // and then that shall be seen.
+        guard let ciphertext = Base64.decode(Array(parts[2].utf8)) else { throw .notBase64 }
+        guard let clearText = AES256CBC.decrypt(ciphertext, key: keyBytes, iv: Array(parts[1].utf8)) else {
+            throw .cannotDecrypt
+        }
+        let message = magic == .android ? Self.androidMessage(clearText) : Self.iOSMessage(clearText)
+        guard let message else { throw .notItsJSON }
+        return message
+    }
+
+    /// iOS forgets empty parts wherever they are, Android those at the end.
+    private static func parts(_ text: String, _ magic: Magic) -> [Substring] {
+        guard magic == .android else { return text.split(separator: "|") }
+        var parts = text.split(separator: "|", omittingEmptySubsequences: false)
+        while parts.last?.isEmpty == true { parts.removeLast() }
+        return parts
+    }
+
+    /// iOS wants all seven keys with a value, and does not mind others.
+    private static func iOSMessage(_ clearText: [UInt8]) -> Message? {
+        struct Raw: Decodable {
+            let version: Int
+            let type: String
+            let title: String
+            let message: String
+            let actionRequired: String
+            let txId: String
+            let sentDate: Double
+        }
+        guard let raw = decode(Raw.self, clearText), raw.version >= 1 else { return nil }
+        return Message(
+            type: raw.type, title: raw.title, message: raw.message, actionRequired: raw.actionRequired,
+            txId: raw.txId, sentDate: raw.sentDate, version: raw.version)
+    }
+
+    /// Android needs none of its ten keys, and refuses any other.
+    private static func androidMessage(_ clearText: [UInt8]) -> Message? {
+        struct Raw: Decodable {
+            let uid: Int?
+            let version: Int?
+            let type: String?
+            let title: String?
+            let message: String?
+            let actionRequired: String?
+            let txId: String?
+            let receivedDate: Int64?
+            let sentDate: Int64?
+            let read: Bool?
+        }
+        let known: Set = [
+            "uid", "version", "type", "title", "message", "actionRequired", "txId", "receivedDate", "sentDate", "read",
+        ]
+        guard let keys = JSONValue(clearText)?.object?.keys, keys.allSatisfy(known.contains),
+            let raw = decode(Raw.self, clearText)
+        else { return nil }
+        return Message(
+            type: raw.type ?? "", title: raw.title ?? "", message: raw.message ?? "",
+            actionRequired: raw.actionRequired, txId: raw.txId, sentDate: raw.sentDate.map(Double.init),
+            version: raw.version)
+    }
+
+    // MARK: Bisq Connect and apps of one's own
+
+    private static let nonceLength = 12
+
+    private func readSealed(_ text: String) throws(Failure) -> Message {
+        guard let bytes = Base64.decode(Array(text.utf8)) else { throw .notBase64 }
+        guard bytes.count > Self.nonceLength else { throw .tooShort }
+        let nonce = Array(bytes.prefix(Self.nonceLength))
+        guard let clearText = AES256GCM.open(Array(bytes.dropFirst(Self.nonceLength)), key: keyBytes, nonce: nonce)
+        else { throw .cannotDecrypt }
+        struct Raw: Decodable {
+            let id: String
+            let title: String
+            let message: String
+            let category: String?
+        }
+        guard let raw = Self.decode(Raw.self, clearText) else { throw .notItsJSON }
+        return Message(id: raw.id, type: raw.category ?? "general", title: raw.title, message: raw.message)
+    }
+
+    private static func decode<Value: Decodable>(_ type: Value.Type, _ clearText: [UInt8]) -> Value? {
+        guard String(validating: clearText, as: UTF8.self) != nil else { return nil }
+        return try? JSONDecoder().decode(type, from: Data(clearText))
+    }
+}
+
+extension Phone.Failure: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .notThreeParts: "it does not have three parts with | between them"
+        case .wrongMagic: "its magic is that of another app or system"
+        case .wrongIVLength: "its iv does not have 16 characters"
+        case .notBase64: "its ciphertext is not Base64"
+        case .tooShort: "it is too short"
+        case .cannotDecrypt: "it was sealed with another key, altered, or is not whole blocks"
+        case .notItsJSON: "what is in it is not the JSON that the app reads"
+        case .noKey: "the app was erased and has no key; pair it again"
+        }
+    }
+}

@@ -1,0 +1,129 @@
+import Cryptography
+import TNP
+
+/// Each app's own rules, in the order in which it looks.
+extension PairingReview {
+    private static let desktopKeyLength = 32
+
+    static func tocsin(_ text: String) -> Verdict {
+        do throws(PairingToken.FormatError) {
+            let sealer = Sealer(try PairingToken(text))
+            do {
+                // An envelope has its own rules for the device token.
+                _ = try sealer.seal([UInt8](repeating: UInt8(ascii: " "), count: 16))
+            } catch {
+                return Verdict(app: .tocsin, takesIt: false, remark: error.text)
+            }
+            return Verdict(app: .tocsin, takesIt: true, remark: nil)
+        } catch {
+            return Verdict(app: .tocsin, takesIt: false, remark: error.description)
+        }
+    }
+
+    static func bisqDesktop(_ pieces: PairingPieces) -> Verdict {
+        func refuses(_ why: String) -> Verdict { Verdict(app: .bisqDesktop, takesIt: false, remark: why) }
+        if let why = wrongShape(pieces) { return refuses(why) }
+        let (descriptor, key, token) = (pieces.java[1], pieces.java[2], pieces.java[3])
+        guard let magic = Magic(rawValue: pieces.java[0]) else {
+            return refuses("the magic is none of iOS, iOSDev and android, in just these letters")
+        }
+        switch magic {
+        case .iOS, .iOSDev:
+            guard token.javaLength == 64 else { return refuses(wrongLength(token, "64")) }
+        case .android:
+            guard token.javaLength >= 32 else { return refuses(wrongLength(token, "at least 32")) }
+        }
+        guard !stopsDesktop(descriptor) else {
+            return refuses(
+                "it stops with an error where only iPhone or iPad stands for the model, without a second word")
+        }
+        return Verdict(app: .bisqDesktop, takesIt: true, remark: consequence(magic, key: key, token: token))
+    }
+
+    static func bisqAndroid(_ pieces: PairingPieces) -> Verdict {
+        func refuses(_ why: String) -> Verdict { Verdict(app: .bisqAndroid, takesIt: false, remark: why) }
+        if let why = wrongShape(pieces) { return refuses(why) }
+        let (key, token) = (pieces.java[2], pieces.java[3])
+        guard token.javaLength >= 32 else { return refuses(wrongLength(token, "at least 32")) }
+        guard pieces.java[0] == Magic.android.rawValue else { return refuses("the magic is not android") }
+        return Verdict(app: .bisqAndroid, takesIt: true, remark: consequence(.android, key: key, token: token))
+    }
+
+    static func bisqremote(_ pieces: PairingPieces) -> Verdict {
+        func refuses(_ why: String) -> Verdict { Verdict(app: .bisqremote, takesIt: false, remark: why) }
+        if let why = wrongShape(pieces) { return refuses(why) }
+        let (key, token) = (pieces.java[2], pieces.java[3])
+        guard let magic = Magic(anyCase: pieces.java[0]) else {
+            return refuses("the magic is none of iOS, iOSDev and android")
+        }
+        let length = magic == .android ? 142 : 64
+        guard token.javaLength == length else { return refuses(wrongLength(token, "exactly \(length)")) }
+        return Verdict(app: .bisqremote, takesIt: true, remark: consequence(magic, key: key, token: token))
+    }
+
+    static func bisqConnect(_ pieces: PairingPieces) -> Verdict {
+        var words = "Bisq 2 reads no pairing tokens: its app registers by itself"
+        if pieces.java.count == 4 {
+            let (key, token) = (pieces.java[2], pieces.java[3])
+            let isApple = Magic(anyCase: pieces.java[0]).map { $0 != .android } ?? token.isHexadecimal
+            let tokenFits =
+                isApple ? token.javaLength == 64 && token.isHexadecimal : (100...300).contains(token.javaLength)
+            words += "; there, the device token would " + (tokenFits ? "do" : "not do")
+            switch Base64.decode(Array(key.utf8))?.count {
+            case 32: words += ", and so would the key"
+            case let count?: words += ", and the key must be Base64 of 32 bytes, this is of \(count)"
+            case nil: words += ", and the key must be Base64 of 32 bytes, this is not Base64"
+            }
+        }
+        return Verdict(app: .bisqConnect, takesIt: false, remark: words)
+    }
+
+    /// What all that split as Java does look at.
+    private static func wrongShape(_ pieces: PairingPieces) -> String? {
+        let count = pieces.java.count
+        guard count == 4 else { return "it finds \(count == 1 ? "1 part" : "\(count) parts") instead of four" }
+        let length = pieces.java[2].javaLength
+        guard length == desktopKeyLength else {
+            return "the key has \(length) characters instead of \(desktopKeyLength)"
+        }
+        return nil
+    }
+
+    private static func wrongLength(_ token: String, _ right: String) -> String {
+        "the device token has \(token.javaLength) characters, it wants \(right)"
+    }
+
+    /// The desktop takes the model's second word without looking whether there is one.
+    private static func stopsDesktop(_ descriptor: String) -> Bool {
+        var words = descriptor.unicodeScalars.split(separator: " ", omittingEmptySubsequences: false)
+        while words.last?.isEmpty == true { words.removeLast() }
+        switch words.first.map({ String($0) }) {
+        case "iPhone": return words.count < 2 || words[1].isEmpty
+        case "iPad": return words.count < 2
+        default: return false
+        }
+    }
+
+    /// What becomes of a pairing that should not have been taken.
+    private static func consequence(_ magic: Magic, key: String, token: String) -> String? {
+        let service = magic == .android ? "Google" : "Apple"
+        if key.utf8.count != desktopKeyLength { return "but cannot encrypt with a key of \(key.utf8.count) bytes" }
+        if token.holdsWhiteSpace {
+            return "but with the white space in the device token, \(service) will not know the phone"
+        }
+        if magic != .android, !token.isHexadecimal {
+            return "but the device token is not hexadecimal: Apple will not know the phone"
+        }
+        return nil
+    }
+}
+
+extension Magic {
+    /// Reads it in large and small letters.
+    init?(anyCase text: String) {
+        guard let magic = Magic.allCases.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
+            return nil
+        }
+        self = magic
+    }
+}

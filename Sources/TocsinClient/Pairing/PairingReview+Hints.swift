@@ -1,0 +1,155 @@
+import Cryptography
+import TNP
+
+/// What people do to a pairing token on its way from the phone's screen to here.
+extension PairingReview {
+    static func hints(_ text: String) -> [String] {
+        let bare = bare(text)
+        guard !bare.isEmpty else {
+            return ["there is nothing to read: a pairing token is what the phone's app shows as a QR code"]
+        }
+        var hints = around(text)
+        if isTwice(bare) {
+            hints.append("it stands there twice: leave one of them out")
+            return hints
+        }
+        let pieces = PairingPieces(bare).all
+        let bars = foreignBars(bare, pieces)
+        // Where the bars are others, the parts are others too.
+        guard bars.isEmpty else { return hints + bars }
+        hints += pieces.count == 1 ? somethingElse(bare) : missing(pieces) + inside(pieces)
+        return hints
+    }
+
+    private static let quotes: Set<Character> = ["\"", "'", "`", "“", "”", "„", "‘", "’", "«", "»"]
+
+    private static func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.properties.generalCategory == .format
+    }
+
+    /// The text without what surrounds it and what nobody sees.
+    private static func bare(_ text: String) -> String {
+        let visible = String(String.UnicodeScalarView(text.unicodeScalars.filter { !isInvisible($0) }))
+        func isWrapping(_ character: Character) -> Bool { character.isWhitespace || quotes.contains(character) }
+        let tail = visible.drop(while: isWrapping)
+        return String(tail.prefix(upTo: tail.lastIndex { !isWrapping($0) }.map(tail.index(after:)) ?? tail.startIndex))
+    }
+
+    private static func around(_ text: String) -> [String] {
+        var hints: [String] = []
+        let ends = [text.first, text.last].compactMap { $0 }
+        if text.contains(where: \.isNewline) {
+            hints.append("there is a line end in it: Tocsin leaves it out, other apps do not")
+        }
+        if ends.contains(where: { $0.isWhitespace && !$0.isNewline }) {
+            hints.append("there is a space before or after it: take it away")
+        }
+        if ends.contains(where: quotes.contains) {
+            hints.append("there are quotation marks around it: take them away")
+        }
+        if text.unicodeScalars.contains(where: isInvisible) {
+            hints.append("there are invisible characters in it: scan the QR code, or type what is around them anew")
+        }
+        return hints
+    }
+
+    private static func isTwice(_ text: String) -> Bool {
+        let scalars = Array(text.unicodeScalars)
+        // Nothing, a space, a line end or two between them.
+        for gap in 0...2 where (scalars.count - gap).isMultiple(of: 2) {
+            let half = (scalars.count - gap) / 2
+            guard half > PairingToken.keyLength, scalars[..<half].contains("|") else { continue }
+            if scalars[..<half] == scalars[(half + gap)...],
+                scalars[half..<half + gap].allSatisfy(\.properties.isWhitespace)
+            {
+                return true
+            }
+        }
+        return false
+    }
+
+    private static let bars: Set<Unicode.Scalar> = ["│", "┃", "¦", "｜", "￨", "ǀ", "∣", "❘", "︱", "║", "‖"]
+
+    private static func foreignBars(_ text: String, _ pieces: [String]) -> [String] {
+        if pieces.dropLast().contains(where: { $0.hasSuffix("\\") }) {
+            return ["there is a \\ before a bar: take it away"]
+        }
+        guard pieces.count < 4 else { return [] }
+        if let bar = text.unicodeScalars.first(where: bars.contains) {
+            return ["\(bar) stands where | should: type it anew"]
+        }
+        if text.lowercased().contains("%7c") { return ["%7C stands where | should: it was taken from a link"] }
+        return []
+    }
+
+    /// What else it may be where there is no bar.
+    private static func somethingElse(_ text: String) -> [String] {
+        let goOn = "a pairing token is magic|descriptor|key|device token, as the phone's QR code says it"
+        if text.lowercased().contains(".onion") {
+            return ["this is the address of an onion service: a node's belongs after --node; \(goOn)"]
+        }
+        if text.isHexadecimal, text.utf8.count == PairingToken.appleTokenLength {
+            return ["this looks like the device token of an iPhone alone; \(goOn)"]
+        }
+        if text.utf8.count >= 100, !text.holdsWhiteSpace {
+            return ["this looks like the device token of an Android phone alone; \(goOn)"]
+        }
+        if text.isOfBase64, text.utf8.count == PairingToken.keyLength {
+            return ["this looks like the key alone; \(goOn)"]
+        }
+        return [goOn]
+    }
+
+    private static func looksLikeKey(_ text: String) -> Bool {
+        (PairingToken.keyLength - 1...PairingToken.keyLength + 1).contains(text.utf8.count) && text.isOfBase64
+    }
+
+    private static func missing(_ pieces: [String]) -> [String] {
+        if pieces[0].hasSuffix("MessageiOS") || pieces[0].hasSuffix("MessageAndroid") {
+            return ["this is a sealed message to a phone, not a pairing token"]
+        }
+        guard pieces.count < 4 else { return [] }
+        guard pieces.count == 3, looksLikeKey(pieces[1]) else {
+            return ["parts are missing at the end: it was cut off, copy all of it"]
+        }
+        return Magic(anyCase: pieces[0]) == nil
+            ? ["the first part seems to be missing: iOS, iOSDev or android, and a bar"]
+            : ["the second part seems to be missing: it may be empty, but both of its bars must be there"]
+    }
+
+    /// Slips in parts that are there.
+    private static func inside(_ pieces: [String]) -> [String] {
+        var hints: [String] = []
+        let magic = Magic(anyCase: pieces[0])
+        if let magic, magic.rawValue != pieces[0] {
+            hints.append("the magic is written \(magic.rawValue), with just these large and small letters")
+        }
+        guard pieces.count >= 4 else { return hints }
+        let (key, token) = (pieces[2], pieces[3])
+        switch key.utf8.count - PairingToken.keyLength {
+        case -1: hints.append("one character of the key is missing: copy it again, or scan the QR code")
+        case 1: hints.append("there is one character too many in the key: copy it again, or scan the QR code")
+        case 0 where !key.isOfBase64:
+            hints.append("the key holds characters that no phone puts there: letters, digits, + and / are all it uses")
+        default: break
+        }
+        let looksApple = token.utf8.count == PairingToken.appleTokenLength && token.isHexadecimal
+        if magic == .android, looksApple {
+            hints.append("the device token looks like Apple's: should the magic be iOS?")
+        }
+        if let magic, magic != .android, !looksApple {
+            if token.contains(":") {
+                hints.append("the device token looks like Google's: should the magic be android?")
+            }
+            if token.utf8.count == 2 * PairingToken.appleTokenLength, token.isHexadecimal {
+                hints.append(
+                    "the device token is twice as long as it should be: it stands there twice, or in hexadecimal")
+            }
+        }
+        if looksLikeKey(token), key.isHexadecimal || key.contains(":"), key.utf8.count >= PairingToken.appleTokenLength
+        {
+            hints.append("key and device token stand in each other's place")
+        }
+        return hints
+    }
+}

@@ -1,0 +1,39 @@
+import FoundationEssentials
+import TNP
+
+/// The body of `POST /v1/apns/device/…` and `/v1/fcm/device/…`: `{"encrypted": "…", "isUrgent": true,
+/// "isMutableContent": false}`, the two flags false where they are absent.
+enum DevicePush {
+    private struct Body: Decodable {
+        let encrypted: String
+        let isUrgent: Bool?
+        let isMutableContent: Bool?
+    }
+
+    /// - Throws: `Rejection` with a sentence that names what is wrong.
+    static func read(_ deviceToken: Bytes, _ magic: Magic, body: [UInt8]) throws(Rejection) -> DoorRequest {
+        guard let deviceToken = PercentEncoding.decode(deviceToken) else {
+            throw Rejection(.malformed, "the path has a % that is not followed by two hexadecimal digits")
+        }
+        let push: Body
+        do {
+            push = try JSONDecoder().decode(Body.self, from: Data(body))
+        } catch {
+            throw Rejection(.malformed, problem(error, body))
+        }
+        return DoorRequest(
+            magic: magic, deviceToken: deviceToken, text: Array(push.encrypted.utf8),
+            priority: push.isUrgent == true ? .immediate : .considerate, mutableContent: push.isMutableContent ?? false)
+    }
+
+    /// The decoder's own words could hold a piece of the body.
+    private static func problem(_ error: any Error, _ body: [UInt8]) -> String {
+        switch error {
+        case _ where body.isEmpty: "there is no body: it must be a JSON object with the key encrypted"
+        case DecodingError.keyNotFound, DecodingError.valueNotFound: "the key encrypted is missing in the body"
+        case DecodingError.typeMismatch:
+            "the body must be a JSON object: encrypted a text, isUrgent and isMutableContent true or false"
+        default: "the body is not JSON"
+        }
+    }
+}

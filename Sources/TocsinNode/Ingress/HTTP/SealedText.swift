@@ -1,0 +1,38 @@
+import Cryptography
+import TNP
+
+/// What a desktop of today has the phone get, taken apart: `magic|iv|Base64 of the ciphertext`, or the Base64 of
+/// `iv ‖ ciphertext` without a magic. Put together again (`Envelope.appendDeliveredJSON`) it is the same byte for byte.
+struct SealedText: Redacted {
+    /// Nil: of a `sealed` app.
+    let magic: Bytes?
+    let iv: Bytes
+    let ciphertext: Bytes
+
+    /// Of an iv of AES-GCM.
+    private static let nonceLength = 12
+
+    /// - Throws: `Rejection` where it is neither of the two; their lengths are checked with the envelope's.
+    init(_ text: [UInt8]) throws(Rejection) {
+        let parts = text.split(separator: UInt8(ascii: "|"), omittingEmptySubsequences: false)
+        switch parts.count {
+        case 1:
+            guard let bytes = Base64.decode(text), bytes.count > Self.nonceLength else {
+                throw Rejection(
+                    .malformed, "the encrypted text is neither magic|iv|Base64 nor the Base64 of iv and ciphertext")
+            }
+            magic = nil
+            iv = bytes[..<Self.nonceLength]
+            ciphertext = bytes[Self.nonceLength...]
+        case 3:
+            guard let bytes = Base64.decode(parts[2]) else {
+                throw Rejection(.malformed, "the third part of the encrypted text is not standard Base64")
+            }
+            magic = parts[0]
+            iv = parts[1]
+            ciphertext = bytes[...]
+        default:
+            throw Rejection(.malformed, "the encrypted text has \(parts.count) parts instead of 3: magic|iv|Base64")
+        }
+    }
+}

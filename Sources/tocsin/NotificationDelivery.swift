@@ -1,0 +1,89 @@
+import ArgumentParser
+import Cryptography
+import EventLoop
+import FoundationEssentials
+import Glibc
+import TNP
+import TocsinClient
+
+/// Seals one notification for a phone, delivers it through a node and says what came of it.
+struct NotificationDelivery {
+    let pairing: PairingToken
+    let options: DeliveryOptions
+
+    /// Returns when the notification is delivered, or queued where that is enough.
+    /// - Throws: the exit code of everything else, whose reason has been said.
+    func deliver(_ notification: BisqNotification, sound: Bool) async throws {
+        guard let endpoint = Endpoint(options.node) else {
+            throw fail("--node must be like ADDRESS.onion:7077, not \(options.node)", ExitStatus.usage)
+        }
+        guard let proxy = Endpoint(options.tor) else {
+            throw fail("--tor must be like 127.0.0.1:9050, not \(options.tor)", ExitStatus.usage)
+        }
+        let envelope: Envelope
+        do {
+            envelope = try Sealer(pairing).seal(notification.json, app: options.app, ttl: options.ttl, sound: sound)
+        } catch {
+            throw fail("\(error)", ExitStatus.rejected)
+        }
+        let key = options.noKey ? nil : try senderKey()
+        // A label of its own for each call keeps it on a circuit of its own.
+        let label = SOCKS5.Credentials(
+            user: "tocsin-send", password: "\(getpid())-\(UInt64.random(in: 0...UInt64.max))")
+        let clientOptions = TocsinClient.Options(
+            node: endpoint, proxy: options.direct ? nil : .socks5(proxy, label),
+            workLimit: .seconds(options.maxWork))
+        let through = options.direct ? "" : " through tor"
+        let loop = EventLoop(name: "send")
+        let client = TocsinClient(clientOptions, on: loop) { progress in
+            switch progress {
+            case .dialling: Terminal.progress("reaching the node\(through) …")
+            case .connected: Terminal.progress("node reached; handing the notification over …")
+            case .welcomed: Terminal.progress("waiting for the push service …")
+            case .queued: Terminal.progress("stored by the node; waiting for the push service …")
+            case .working: Terminal.progress("the node asks for proof of work: computing …")
+            case .retrying(let reason, let after):
+                Terminal.progress(
+                    "\(reason.printable); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
+            }
+        }
+        let outcome: Outcome
+        do {
+            outcome = try await client.submit(
+                envelope, patience: .seconds(options.timeout), acceptQueued: options.queue,
+                returnsWhenQueued: options.queue, signedBy: key)
+        } catch ClientError.refused(let goAway) {
+            Terminal.endProgress()
+            throw fail(
+                "\(ClientError.refused(goAway))", goAway.retryAfter > 0 ? ExitStatus.tryLater : ExitStatus.rejected)
+        } catch {
+            Terminal.endProgress()
+            throw fail("\(error)", ExitStatus.unreachable)
+        }
+        await client.close()
+        Terminal.endProgress()
+        try report(outcome)
+    }
+
+    private func senderKey() throws -> Ed25519.PrivateKey {
+        do throws(SenderKeyError) {
+            guard let directory = options.keys ?? SenderKeys.defaultDirectory(ProcessInfo.processInfo.environment)
+            else { throw .noDirectory }
+            return try SenderKeys(directory: directory).key(for: pairing.deviceToken)
+        } catch {
+            throw fail("\(error)", ExitStatus.configuration)
+        }
+    }
+
+    private func report(_ outcome: Outcome) throws {
+        let words = OutcomeWords(outcome)
+        if let allowance = words.allowance { Terminal.error("tocsin: \(allowance)") }
+        switch outcome.kind {
+        case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \($0.printable)" } ?? ""))
+        case .queued: Terminal.print("queued")
+        case .rejected: throw fail("rejected: \(words.why)", ExitStatus.rejected)
+        case .retry: throw fail("try again \(words.when): \(words.why)", ExitStatus.tryLater)
+        case .gone: throw fail("gone: \(words.why). Forget this pairing", ExitStatus.gone)
+        }
+    }
+}

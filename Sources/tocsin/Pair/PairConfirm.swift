@@ -1,0 +1,26 @@
+import ArgumentParser
+import TocsinClient
+
+struct PairConfirm: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "confirm", abstract: "Tell a phone that it is paired.",
+        discussion: """
+            Sends SETUP_CONFIRMATION, with a sound: the app then leaves its QR code and shows notifications.
+
+            EXIT CODES
+              as those of tocsin send
+
+            EXAMPLES
+              tocsin pair confirm - --node ADDRESS.onion:7077 < pairing
+              tocsin pair confirm 'iOS|iPhone 15|KEY|TOKEN' --node 127.0.0.1:7077 --direct
+            """)
+
+    @OptionGroup var phone: PairingArgument
+    @OptionGroup var delivery: DeliveryOptions
+
+    func run() async throws {
+        let notification = BisqNotification(
+            kind: .setupConfirmation, title: "", message: "", sentDate: .unixMillisecondsNow)
+        try await NotificationDelivery(pairing: phone.read(), options: delivery).deliver(notification, sound: true)
+    }
+}

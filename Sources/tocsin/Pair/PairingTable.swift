@@ -1,0 +1,37 @@
+import TocsinClient
+
+/// What is said of a pairing token: its parts, each app's verdict, and hints.
+struct PairingTable {
+    let lines: [String]
+
+    init(_ review: PairingReview) {
+        var lines: [String] = []
+        if !review.parts.isEmpty {
+            let header = ["part", "what it is", ""]
+            lines += Self.table([header] + review.parts.map { [$0.name, $0.content, $0.fault ?? "ok"] }) + [""]
+            lines += Self.table(
+                review.verdicts.map { verdict in
+                    let words = verdict.takesIt ? "would take it" : "would refuse it"
+                    let separator = verdict.takesIt ? ", " : ": "
+                    return [verdict.app.rawValue, words + (verdict.remark.map { separator + $0 } ?? "")]
+                })
+        }
+        if !review.hints.isEmpty {
+            lines += (lines.isEmpty ? [] : [""]) + review.hints.map { "hint: \($0)" }
+        }
+        self.lines = lines
+    }
+
+    /// Rows with the columns below each other.
+    private static func table(_ rows: [[String]]) -> [String] {
+        let columns = rows.first?.count ?? 0
+        let widths = (0..<columns).map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return rows.map { row in
+            let cells = row.enumerated().map { column, cell in
+                column == columns - 1 ? cell : Terminal.padded(cell, widths[column] + 2)
+            }
+            let line = cells.joined()
+            return String(line.prefix(upTo: line.lastIndex { $0 != " " }.map(line.index(after:)) ?? line.startIndex))
+        }
+    }
+}

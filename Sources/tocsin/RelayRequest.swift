@@ -1,0 +1,26 @@
+import Cryptography
+import TNP
+
+/// `GET /relay` as Bisq 1 writes it, for what shows or measures the HTTP door as a desktop of today would use it.
+struct RelayRequest {
+    /// Path and query.
+    let target: String
+
+    /// - Parameter envelope: of a `pipe` app.
+    init(_ envelope: Envelope) {
+        let isAndroid = envelope.magic == .android
+        var text: [UInt8] = []
+        envelope.appendDeliveredJSON(
+            format: .pipe, messageMagic: Array((isAndroid ? "BisqMessageAndroid" : "BisqMessageiOS").utf8), to: &text)
+        target =
+            "/relay?isAndroid=\(isAndroid)&isProduction=\(envelope.magic == .iOS)&isContentAvailable=\(!isAndroid)"
+            + "&snd=\(envelope.sound)&token=\(Hex.encode(envelope.deviceToken))&msg=\(Hex.encode(text))"
+    }
+
+    /// The whole request, after which the connection ends.
+    /// - Parameter host: of the relay.
+    func bytes(host: String) -> [UInt8] {
+        Array(
+            "GET \(target) HTTP/1.1\r\nUser-Agent: bisq/1.9.17\r\nHost: \(host)\r\nConnection: close\r\n\r\n".utf8)
+    }
+}

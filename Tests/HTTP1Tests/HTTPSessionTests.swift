@@ -1,0 +1,556 @@
+import EventLoop
+import TestSupport
+import Testing
+
+@testable import HTTP1
+
+private let host = "Host: h\r\n"
+
+/// Streams of requests that are fine, and what is to be read in them.
+private let fine: [(stream: String, requests: [Seen])] = [
+    ("GET / HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("GET", "/")]),
+    (
+        "GET //relay?a=b&c=%20d HTTP/1.1\r\nHost:h\r\nACCEPT: \t text/plain \t\r\nEmpty:\r\nX-a:  b  c\r\n\r\n",
+        [
+            Seen(
+                "GET", "//relay?a=b&c=%20d",
+                headers: ["host: h", "accept: text/plain", "empty: ", "x-a: b  c"])
+        ]
+    ),
+    (
+        "POST /v1 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
+        [Seen("POST", "/v1", headers: ["host: h", "content-length: 5"], body: "hello")]
+    ),
+    (
+        "POST /v1 HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n",
+        [Seen("POST", "/v1", headers: ["host: h", "content-length: 0"]), Seen("GET", "/2")]
+    ),
+    (
+        "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n"
+            + "5\r\nhel\r\n\r\nA;name=\"v\"\r\n0123456789\r\n000\r\nTrailer: dropped\r\nContent-Length: 7\r\n\r\n"
+            + "GET /after HTTP/1.1\r\nHost: h\r\n\r\n",
+        [
+            Seen(
+                "POST", "/c", headers: ["host: h", "transfer-encoding: Chunked"], body: "hel\r\n0123456789"),
+            Seen("GET", "/after"),
+        ]
+    ),
+    (
+        "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n"
+            + "HEAD /3 HTTP/1.1\r\nHost: h\r\n\r\n",
+        [Seen("GET", "/1"), Seen("GET", "/2"), Seen("HEAD", "/3")]
+    ),
+    ("\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("GET", "/")]),
+    ("GET /old HTTP/1.0\r\n\r\n", [Seen("GET", "/old", 0, headers: [])]),
+    (
+        "GET /1 HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\nGET /2 HTTP/1.0\r\n\r\n",
+        [Seen("GET", "/1", 0, headers: ["connection: Keep-Alive"]), Seen("GET", "/2", 0, headers: [])]
+    ),
+    ("GET /new HTTP/1.7\r\nHost: h\r\n\r\n", [Seen("GET", "/new")]),
+    ("GET http://h:80/path?q=1 HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("GET", "/path?q=1")]),
+    ("GET http://h HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("GET", "/")]),
+    ("GET http://h?q HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("GET", "/?q")]),
+    ("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("OPTIONS", "*")]),
+    ("M-SEARCH /m HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("M-SEARCH", "/m")]),
+    ("CONNECT h:443 HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("CONNECT", "h:443")]),
+    (
+        "GET /u HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\nGET /not HTTP/1.1\r\nHost: h\r\n\r\n",
+        [Seen("GET", "/u", headers: ["host: h", "connection: upgrade", "upgrade: h2c"])]
+    ),
+    (
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\nGET /not HTTP/1.1\r\nHost: h\r\n\r\n",
+        [Seen("GET", "/", headers: ["host: h", "connection: close"])]
+    ),
+    (
+        "GET / HTTP/1.1\r\nHost: h\r\nX: \u{e4}\u{20ac}\r\n\r\n",
+        [Seen("GET", "/", headers: ["host: h", "x: \u{e4}\u{20ac}"])]
+    ),
+]
+
+/// Streams that are at fault, and how.
+private let wrong: [(stream: String, fault: HTTPFault)] = [
+    // What is no HTTP/1.
+    ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}", .notHTTP(firstByte: 0x16)),
+    ("\u{0}\u{0}\u{0}\u{40}\u{1}", .notHTTP(firstByte: 0)),
+    ("get / HTTP/1.1\r\n", .notHTTP(firstByte: UInt8(ascii: "g"))),
+    (" GET / HTTP/1.1\r\n", .notHTTP(firstByte: UInt8(ascii: " "))),
+    ("\nGET / HTTP/1.1\r\n", .notHTTP(firstByte: UInt8(ascii: "\n"))),
+    ("\r\n\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\n", .notHTTP(firstByte: UInt8(ascii: "\r"))),
+    ("\rGET / HTTP/1.1\r\n", .malformed),
+    ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", .version),
+    ("GET / HTTP/2.0\r\n", .version),
+    ("GET / HTTP/0.9\r\n", .version),
+    ("GET /\r\n", .version),
+    ("GET / HTTP/1.11\r\n", .version),
+    ("GET / HTTP/11\r\n", .version),
+    // The request line.
+    ("BREW / HTTP/1.1\r\n", .malformed),
+    ("PROXY TCP6 ::1 ::1 1 2\r\n", .malformed),
+    ("GET\t/ HTTP/1.1\r\n", .malformed),
+    ("GET / HTTQ/1.1\r\n", .malformed),
+    ("GET / http/1.1\r\n", .malformed),
+    ("SOURCE / ICE/1.0\r\n", .malformed),
+    ("GET relative HTTP/1.1\r\n\(host)\r\n", .malformed),
+    ("GET /a\tb HTTP/1.1\r\n\(host)\r\n", .malformed),
+    ("GET /a#b HTTP/1.1\r\n\(host)\r\n", .malformed),
+    ("GET /a\u{0}b HTTP/1.1\r\n\(host)\r\n", .malformed),
+    ("GET /a\u{7F}b HTTP/1.1\r\n\(host)\r\n", .malformed),
+    ("GET /a\u{e4} HTTP/1.1\r\n\(host)\r\n", .malformed),
+    ("GET / HTTP/1.1\n\(host)\r\n", .malformed),
+    ("GET / HTTP/1.1\r\r\n\(host)\r\n", .malformed),
+    // Fields.
+    ("GET / HTTP/1.1\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)\(host)\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)No colon\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host): no name\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Space : before\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Spa ce: within\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)N\u{e4}me: v\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Na\u{0}me: v\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Name: v\u{0}\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Name: v\u{7F}\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Name: v\rw\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Name: v\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Name: v\r\n folded\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)Name: v\r\n\tfolded\r\n\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n Folded: first\r\n\(host)\r\n", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)\rX", .malformed),
+    ("GET / HTTP/1.1\r\n\(host)\n", .malformed),
+    // Where the body ends.
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 1\r\nContent-Length: 1\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 1, 1\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: +1\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: -1\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 0x1\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 1 1\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length:\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 99999999999999999999\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 18446744073709551617\r\n\r\na", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n", .malformed),
+    ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", .malformed),
+    ("POST / HTTP/1.1\r\n\(host)Transfer-Encoding: gzip\r\n\r\n", .transferCoding),
+    ("POST / HTTP/1.1\r\n\(host)Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", .transferCoding),
+    ("POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n", .transferCoding),
+    (
+        "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        .transferCoding
+    ),
+    ("POST / HTTP/1.1\r\n\(host)Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", .transferCoding),
+    ("POST / HTTP/1.1\r\n\(host)Expect: 200-maybe\r\nContent-Length: 1\r\n\r\na", .expectation),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 16385\r\n\r\n", .bodyTooLarge),
+    ("POST / HTTP/1.1\r\n\(host)Content-Length: 16385\r\nExpect: 100-continue\r\n\r\n", .bodyTooLarge),
+]
+
+/// Chunks that are at fault, and how.
+private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
+    ("-1\r\na", .malformed), ("+1\r\na", .malformed), ("\r\n", .malformed), ("g\r\n", .malformed),
+    ("0x1\r\na\r\n", .malformed), (" 1\r\na\r\n", .malformed), (";\r\n", .malformed),
+    ("11111111111111111\r\n", .malformed), ("00000000000000000000000011111111111111111\r\n", .malformed),
+    ("FFFFFFFFFFFFFFF\r\na", .bodyTooLarge), ("4001\r\n", .bodyTooLarge),
+    ("1\na\r\n", .malformed), ("1\r\na\n0\r\n\r\n", .malformed), ("1\r\naXX0\r\n\r\n", .malformed),
+    ("1\r\nab\r\n0\r\n\r\n", .malformed), ("1\r\na\rX0\r\n\r\n", .malformed), ("1\rXa\r\n0\r\n\r\n", .malformed),
+    ("1;a\u{0}\r\na\r\n", .malformed), ("0\r\n\rX", .malformed), ("0\r\nT: v\n\r\n", .malformed),
+    ("0\r\nT: v\r\n folded\r\n\r\n", .malformed), ("0\r\nT\r\n\r\n", .malformed), ("0\r\nT: \u{0}\r\n\r\n", .malformed),
+    ("1;" + String(repeating: "x", count: 300) + "\r\na", .malformed),
+    ("0\r\nT: " + String(repeating: "v", count: 16384) + "\r\n\r\n", .headTooLarge),
+]
+
+@Suite struct HTTPSessionTests {
+    // MARK: What is read
+
+    @Test(arguments: fine.indices) func `requests are read however they are cut`(_ index: Int) {
+        let (stream, requests) = fine[index]
+        for size in [Int.max, 1, 2, 3, 7, 16] {
+            let client = Client(sending: stream, inPiecesOf: size)
+            #expect(client.seen == requests, "in pieces of \(size)")
+            #expect(client.fault == nil)
+        }
+    }
+
+    @Test(arguments: 0..<200) func `requests are read wherever they are cut`(_ seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        let (stream, requests) = fine[random.below(fine.count)]
+        var client = Client()
+        var rest = Array(stream.utf8)
+        while !rest.isEmpty {
+            let size = 1 + random.below(min(rest.count, 40))
+            client.send(Array(rest.prefix(size)))
+            rest.removeFirst(size)
+        }
+        #expect(client.seen == requests)
+        #expect(client.fault == nil)
+    }
+
+    @Test(arguments: wrong.indices) func `what is wrong is named, however it is cut`(_ index: Int) {
+        let (stream, fault) = wrong[index]
+        for size in [Int.max, 1, 3] {
+            let client = Client(sending: stream, inPiecesOf: size)
+            #expect(client.fault == fault, "in pieces of \(size)")
+            #expect(client.ends && client.seen.isEmpty && client.output.isEmpty)
+            #expect(client.session.deadline == nil)
+        }
+    }
+
+    @Test(arguments: wrongChunks.indices) func `chunks that are wrong bring nothing`(_ index: Int) {
+        let (chunks, fault) = wrongChunks[index]
+        let head = "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n"
+        for size in [Int.max, 1, 3] {
+            let client = Client(sending: head + chunks, inPiecesOf: size)
+            #expect(client.fault == fault, "in pieces of \(size)")
+            #expect(client.ends && client.seen.isEmpty)
+        }
+    }
+
+    @Test func `after a fault nothing is read`() {
+        var client = Client(sending: "GET / HTTP/1.1\n")
+        #expect(client.ends)
+        client.send("GET / HTTP/1.1\r\n\(host)\r\n")
+        client.respond(HTTPResponse(status: 200))
+        client.timeReached(1000)
+        #expect(client.seen.isEmpty && client.output.isEmpty)
+    }
+
+    @Test func `a fault behind a request does not take its answer away`() {
+        let client = Client(sending: "GET / HTTP/1.1\r\n\(host)\r\nGET / HTTP/1.1\n")
+        #expect(client.seen.count == 1 && client.output.hasSuffix("ok"))
+        #expect(client.fault == .malformed && client.ends)
+    }
+
+    @Test func `a copy of a session goes its own way`() {
+        var one = Client()
+        one.send("POST / HTTP/1.1\r\n\(host)Content-Length: 2\r\n\r\na")
+        var other = one
+        one.send("b")
+        other.send("c")
+        #expect(one.seen.map(\.body) == ["ab"] && other.seen.map(\.body) == ["ac"])
+    }
+
+    @Test func `a request prints nothing of itself`() {
+        let request = HTTPRequest(method: "GET", target: Array("/secret".utf8), headers: [("a", "secret")])
+        var dumped = ""
+        dump(request, to: &dumped)
+        #expect("\(request)" == "<redacted>" && !dumped.contains("secret"))
+        #expect(request.header("a") == "secret" && request.header("b") == nil)
+    }
+
+    // MARK: Limits
+
+    private func fault(_ limits: HTTPLimits, _ stream: String) -> [HTTPFault?] {
+        [Int.max, 1].map { size in
+            let client = Client(limits, sending: stream, inPiecesOf: size)
+            #expect((client.fault == nil) == (client.seen.count == 1))
+            return client.fault
+        }
+    }
+
+    @Test func `a target may be as long as the limit and no longer`() {
+        func line(_ length: Int) -> String {
+            "GET /\(String(repeating: "a", count: length - 1)) HTTP/1.1\r\n\(host)\r\n"
+        }
+        let limits = HTTPLimits(target: 50, head: 500)
+        #expect(fault(limits, line(49)) == [nil, nil])
+        #expect(fault(limits, line(50)) == [nil, nil])
+        #expect(fault(limits, line(51)) == [.targetTooLong, .targetTooLong])
+        #expect(fault(HTTPLimits(), line(8192)) == [nil, nil])
+        #expect(fault(HTTPLimits(), line(8193)) == [.targetTooLong, .targetTooLong])
+    }
+
+    @Test func `a head may be as long as the limit and no longer, its empty line included`() {
+        func head(_ length: Int) -> String {
+            let rest = "GET / HTTP/1.1\r\n\(host)X: \r\n\r\n"
+            return "GET / HTTP/1.1\r\n\(host)X: \(String(repeating: "v", count: length - rest.utf8.count))\r\n\r\n"
+        }
+        for limit in [100, 16384] {
+            let limits = HTTPLimits(head: limit)
+            #expect(fault(limits, head(limit - 1)) == [nil, nil])
+            #expect(fault(limits, head(limit)) == [nil, nil])
+            #expect(fault(limits, head(limit + 1)) == [.headTooLarge, .headTooLarge])
+        }
+    }
+
+    @Test func `as many fields may come as the limit and no more`() {
+        func head(_ fields: Int) -> String {
+            "GET / HTTP/1.1\r\n\(host)" + String(repeating: "X: v\r\n", count: fields - 1) + "\r\n"
+        }
+        #expect(fault(HTTPLimits(), head(99)) == [nil, nil])
+        #expect(fault(HTTPLimits(), head(100)) == [nil, nil])
+        #expect(fault(HTTPLimits(), head(101)) == [.headTooLarge, .headTooLarge])
+        #expect(fault(HTTPLimits(head: 80_000), head(10_000)) == [.headTooLarge, .headTooLarge])
+    }
+
+    @Test func `a body may be as long as the limit and no longer, in one piece and in chunks`() {
+        func plain(_ length: Int) -> String {
+            "POST / HTTP/1.1\r\n\(host)Content-Length: \(length)\r\n\r\n" + String(repeating: "b", count: length)
+        }
+        func chunked(_ lengths: Int...) -> String {
+            "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n"
+                + lengths.map { "\(String($0, radix: 16))\r\n\(String(repeating: "b", count: $0))\r\n" }.joined()
+                + "0\r\n\r\n"
+        }
+        let limits = HTTPLimits(body: 100)
+        for accepted in [plain(99), plain(100), chunked(100), chunked(50, 50), chunked(99), chunked()] {
+            #expect(fault(limits, accepted) == [nil, nil])
+        }
+        for refused in [plain(101), chunked(101), chunked(50, 51), chunked(50, 50, 1)] {
+            #expect(fault(limits, refused) == [.bodyTooLarge, .bodyTooLarge])
+        }
+    }
+
+    @Test func `trailers count toward the head's limit`() {
+        func stream(_ trailer: Int) -> String {
+            "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+                + "T: \(String(repeating: "t", count: trailer))\r\n\r\n"
+        }
+        let head = "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n".utf8.count
+        let room = 200 - head - "T: \r\n\r\n".utf8.count
+        #expect(fault(HTTPLimits(head: 200), stream(room)) == [nil, nil])
+        #expect(fault(HTTPLimits(head: 200), stream(room + 1)) == [.headTooLarge, .headTooLarge])
+    }
+
+    @Test(arguments: [
+        ("", "A", HTTPFault.malformed), ("GET ", " ", .headTooLarge), ("GET /", "a", .targetTooLong),
+        ("GET / HTTP/1.1\r\n", "a", .headTooLarge), ("GET / HTTP/1.1\r\nX:", " ", .headTooLarge),
+        ("GET / HTTP/1.1\r\nX: ", "v", .headTooLarge), ("GET / HTTP/1.1\r\n", "X: v\r\n", .headTooLarge),
+        ("", "\r\n", .notHTTP(firstByte: 13)),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", "0", .malformed),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1;", "x", .malformed),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n", .bodyTooLarge),
+        ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "T: t\r\n", .headTooLarge),
+    ])
+    func `what never ends is ended at its limit`(_ start: String, _ piece: String, _ fault: HTTPFault) {
+        var client = Client(sending: start)
+        var sent = start.utf8.count
+        while !client.ends, sent < 200_000 {
+            client.send(piece)
+            sent += piece.utf8.count
+        }
+        #expect(client.fault == fault)
+        // Chunks of one byte cost six each.
+        #expect(sent <= 16384 * 6 + 200)
+    }
+
+    // MARK: Answers
+
+    private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+    @Test func `an answer has its length and nothing that tells of us`() {
+        var client = Client()
+        client.answer = nil
+        client.send(get)
+        #expect(client.session.isAnswering && client.output.isEmpty)
+        client.respond(
+            HTTPResponse(status: 200, headers: [("Content-Type", "text/plain")], body: Array("success".utf8)))
+        #expect(client.output == "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 7\r\n\r\nsuccess")
+        #expect(!client.ends && client.session.isIdle)
+    }
+
+    @Test func `an empty body has a length, too, but where none is allowed`() {
+        func text(_ status: Int) -> String {
+            String(decoding: HTTPResponse(status: status, body: [1]).encoded(keepsAlive: false), as: UTF8.self)
+        }
+        let empty = HTTPResponse(status: 404).encoded(keepsAlive: true)
+        #expect(String(decoding: empty, as: UTF8.self) == "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        #expect(text(204) == "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        #expect(text(304) == "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n")
+        #expect(text(299) == "HTTP/1.1 299 \r\nContent-Length: 1\r\nConnection: close\r\n\r\n\u{1}")
+    }
+
+    @Test func `no line break in a value begins a field`() {
+        let bytes = HTTPResponse(status: 200, headers: [("A", "b\r\nX: d")]).encoded(keepsAlive: true)
+        #expect(!String(decoding: bytes, as: UTF8.self).contains("\nX"))
+    }
+
+    @Test func `HEAD gets the length and no body`() {
+        let client = Client(sending: "HEAD / HTTP/1.1\r\n\(host)\r\n" + get)
+        #expect(
+            client.output
+                == "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    }
+
+    @Test(
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: h\r\n\r\n", nil),
+            ("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "close"),
+            ("GET / HTTP/1.1\r\nHost: h\r\nConnection: x, Close\r\n\r\n", "close"),
+            ("GET / HTTP/1.1\r\nHost: h\r\nConnection: close, keep-alive\r\n\r\n", "close"),
+            ("GET / HTTP/1.0\r\n\r\n", "close"), ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "keep-alive"),
+            ("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", "close"),
+            ("CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", "close"),
+            ("GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n", "close"),
+            (
+                "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nConnection: close\r\n\r\n",
+                nil
+            ),
+        ] as [(String, String?)])
+    func `a connection stays or goes as its client wishes`(_ request: String, _ connection: String?) {
+        let client = Client(sending: request)
+        #expect(client.ends == (connection == "close"))
+        let expected = connection.map { "Connection: \($0)\r\n" } ?? ""
+        #expect(client.output == "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\(expected)\r\nok")
+        #expect(client.fault == nil)
+    }
+
+    @Test func `an answer that nobody waits for does nothing`() {
+        var client = Client()
+        client.respond(HTTPResponse(status: 200))
+        client.send("GET / HT")
+        client.respond(HTTPResponse(status: 200))
+        #expect(client.output.isEmpty && !client.ends)
+        client.send("TP/1.1\r\n\(host)\r\n")
+        #expect(client.seen.count == 1)
+    }
+
+    // MARK: Pipelines
+
+    @Test func `what is sent at once is handed out one by one`() {
+        var client = Client()
+        client.answer = nil
+        client.send((1...3).map { "GET /\($0) HTTP/1.1\r\n\(host)\r\n" }.joined())
+        for count in 1...3 {
+            #expect(client.seen.map(\.target) == (1...count).map { "/\($0)" })
+            #expect(client.session.isAnswering)
+            client.respond(HTTPResponse(status: 200 + count))
+        }
+        #expect(client.session.isIdle && client.seen.count == 3)
+        #expect(
+            client.output.split(separator: "\r\n").filter { $0.hasPrefix("HTTP") }.map { $0.dropFirst(9).prefix(3) }
+                == ["201", "202", "203"])
+    }
+
+    @Test func `so much may wait behind a request and no more`() {
+        for (excess, fault) in [(0, nil), (1, HTTPFault.malformed)] as [(Int, HTTPFault?)] {
+            for size in [Int.max, 1000] {
+                var client = Client()
+                client.answer = nil
+                client.send(get)
+                client.send([UInt8](repeating: 65, count: HTTPSession.mostWaiting + excess), inPiecesOf: size)
+                #expect(client.fault == fault && client.ends == (fault != nil))
+            }
+        }
+    }
+
+    @Test func `what waits makes room as it is read`() {
+        var client = Client()
+        client.answer = nil
+        client.send(get)
+        for _ in 0..<100 {
+            client.send(String(repeating: get, count: 40))
+            for _ in 0..<40 { client.respond(HTTPResponse(status: 200)) }
+        }
+        #expect(client.seen.count == 4001 && client.fault == nil)
+    }
+
+    // MARK: Expect: 100-continue
+
+    private let waits = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n"
+
+    @Test(arguments: [Int.max, 1]) func `who waits to send a body is told to go on, once`(_ size: Int) {
+        var client = Client()
+        client.send(waits, inPiecesOf: size)
+        #expect(client.output == "HTTP/1.1 100 Continue\r\n\r\n")
+        client.output = ""
+        client.send("ab", inPiecesOf: 1)
+        #expect(client.seen.map(\.body) == ["ab"] && client.output.hasPrefix("HTTP/1.1 200 OK"))
+    }
+
+    @Test func `who does not wait is not told`() {
+        #expect(Client(sending: waits + "a").output.isEmpty)
+        #expect(Client(sending: waits + "ab").output.hasPrefix("HTTP/1.1 200 OK"))
+        let old = "POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+        #expect(Client(sending: old).output.isEmpty && Client(sending: old + "ab").seen.count == 1)
+        let none = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n"
+        #expect(Client(sending: none).output.hasPrefix("HTTP/1.1 200 OK"))
+    }
+
+    @Test func `who waits behind another request is told when its turn comes`() {
+        var client = Client()
+        client.answer = nil
+        client.send(get + waits)
+        #expect(client.output.isEmpty)
+        client.respond(HTTPResponse(status: 200))
+        #expect(client.output.hasSuffix("\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"))
+    }
+
+    // MARK: Time
+
+    private var limits: HTTPLimits {
+        HTTPLimits(requestTimeout: .seconds(20), idleTimeout: .seconds(60), firstTimeout: .seconds(30))
+    }
+
+    @Test func `who asks nothing is left without a word`() {
+        for empty in ["", "\r\n"] {
+            var client = Client(limits, sending: empty)
+            #expect(client.session.deadline == .seconds(30))
+            client.timeReached(29.9)
+            #expect(!client.ends)
+            client.timeReached(30)
+            #expect(client.ends && client.fault == nil && client.output.isEmpty && client.session.deadline == nil)
+        }
+    }
+
+    @Test func `a request has to be whole in time, however it trickles`() {
+        var client = Client(limits)
+        client.now = .seconds(10)
+        for byte in get.utf8.dropLast() {
+            client.send([byte])
+            client.now = .seconds(25)
+            #expect(client.session.deadline == .seconds(30) && !client.session.isIdle)
+        }
+        client.timeReached(30)
+        #expect(client.fault == .timeout && client.ends && client.seen.isEmpty)
+    }
+
+    @Test func `a body has to be whole in time, too`() {
+        var client = Client(limits, sending: waits)
+        client.timeReached(20)
+        #expect(client.fault == .timeout)
+    }
+
+    @Test func `a connection may be quiet between requests for a while`() {
+        var client = Client(limits)
+        client.now = .seconds(5)
+        client.send(get)
+        #expect(client.session.deadline == .seconds(65))
+        client.timeReached(64)
+        client.send("G")
+        #expect(client.session.deadline == .seconds(84))
+        client.send(String(get.dropFirst()))
+        #expect(client.session.deadline == .seconds(124) && client.seen.count == 2)
+        client.timeReached(124)
+        #expect(client.ends && client.fault == nil)
+    }
+
+    @Test func `while a request is being answered no time runs, and then anew for what waits behind it`() {
+        var client = Client(limits)
+        client.answer = nil
+        client.send(get + "GET")
+        #expect(client.session.deadline == nil)
+        client.timeReached(1000)
+        #expect(!client.ends)
+        client.respond(HTTPResponse(status: 200))
+        #expect(client.session.deadline == .seconds(1020))
+    }
+
+    // MARK: The end
+
+    @Test func `a quiet connection is left at once, a begun request, too`() {
+        for sent in ["", get, get + "GET"] {
+            var client = Client(sending: sent)
+            client.leave()
+            #expect(client.ends && client.fault == nil)
+        }
+    }
+
+    @Test func `the request under way is answered before its connection is left`() {
+        var client = Client()
+        client.answer = nil
+        client.send(get + get)
+        client.leave()
+        #expect(!client.ends)
+        client.send(get)
+        client.respond(HTTPResponse(status: 200))
+        #expect(client.ends && client.seen.count == 1)
+        #expect(client.output == "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    }
+}

@@ -1,0 +1,74 @@
+import Foundation
+import Testing
+
+@testable import Prometheus
+
+@Suite struct ProcessCollectorTests {
+    private let registry = PrometheusRegistry(ProcessCollector.families + [BuildInfo.family])
+
+    init() { ProcessCollector.collect(in: registry) }
+
+    private func figure(_ name: String) throws -> Double { try #require(registry.value(name), "\(name)") }
+
+    // MARK: /proc/self/stat
+
+    /// Fields 3 to 24, each its number times a hundred.
+    private let numbers = (4...24).map { "\($0 * 100)" }.joined(separator: " ")
+
+    @Test(arguments: ["tocsin", "a b", "x) R 1 2 3 (y", ")", "", "é\n"])
+    func `a process may be called what it likes`(name: String) throws {
+        let text = "17 (\(name)) S \(numbers) 99\n"
+        let statistics = try #require(ProcessStatistics(text.utf8))
+        #expect(statistics.cpuTicks == 1400 + 1500)
+        #expect(statistics.startTicks == 2200)
+        #expect(statistics.residentPages == 2400)
+    }
+
+    @Test(arguments: ["", "17", "17 (a", "17 (a)", "17 (a) S 1 2 3", "17 (a) S \(String(repeating: "x ", count: 30))"])
+    func `what has another form is nothing`(text: String) {
+        #expect(ProcessStatistics(text.utf8) == nil)
+    }
+
+    // MARK: This process
+
+    private func cpuTime() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1_000_000_000
+    }
+
+    @Test func `each figure is there, and is what the system says by another way`() throws {
+        // In ticks of a hundredth of a second, and what runs at the moment may be a little behind.
+        let before = cpuTime()
+        let cpu = try figure("process_cpu_seconds_total")
+        #expect((before - 0.5...cpuTime() + 0.5).contains(cpu))
+        // Other tests take and give memory meanwhile.
+        let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
+        let resident = try #require(Double(pages[1])) * Double(sysconf(Int32(_SC_PAGESIZE)))
+        #expect(resident > 0)
+        #expect((resident / 2...resident * 2).contains(try figure("process_resident_memory_bytes")))
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        #expect(try figure("process_max_fds") == (limit.rlim_cur == .max ? .infinity : Double(limit.rlim_cur)))
+        let start = try figure("process_start_time_seconds")
+        #expect(start > 1.7e9)
+        #expect(start <= Double(time(nil)) + 1)
+    }
+
+    @Test func `each open descriptor is counted, and not the one that counts`() throws {
+        func open() -> Double { Double((Int32(0)..<65_536).count { fcntl($0, F_GETFD) >= 0 }) }
+        // Other tests open and close some meanwhile: a moment in which none does is waited for.
+        let agrees = try (0..<200).contains { _ in
+            let before = open()
+            let figure = try figure("process_open_fds")
+            return before == figure && figure == open()
+        }
+        #expect(agrees)
+    }
+
+    @Test func `the version that runs is a label`() {
+        BuildInfo.show("1.2.3", in: registry)
+        let text = String(decoding: registry.expose(), as: UTF8.self)
+        #expect(text.contains("\ntocsin_build_info{version=\"1.2.3\"} 1\n"))
+    }
+}

@@ -1,0 +1,69 @@
+import CoreMetrics
+import Foundation
+import Testing
+
+@testable import Prometheus
+
+/// Prometheus' own opinion of what is written: `promtool check metrics` parses it, and looks for bad names.
+@Suite struct PromtoolTests {
+    private static let promtool = "/usr/bin/promtool"
+
+    /// What promtool says, and whether it is content. Nil, with a word about it, where there is no promtool.
+    private func check(_ text: [UInt8]) throws -> (isGood: Bool, words: String)? {
+        guard FileManager.default.isExecutableFile(atPath: Self.promtool) else {
+            print(
+                "SKIPPED: promtool is not installed; no metrics were checked by it (Debian's package prometheus has it)"
+            )
+            return nil
+        }
+        let file = FileManager.default.temporaryDirectory.appending(path: "tocsin-metrics-\(UUID().uuidString)")
+        try Data(text).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = URL(filePath: Self.promtool)
+        process.arguments = ["check", "metrics"]
+        process.standardInput = try FileHandle(forReadingFrom: file)
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let words = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return (process.terminationStatus == 0, String(decoding: words, as: UTF8.self))
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `promtool has nothing to say about what is written`() throws {
+        let registry = PrometheusRegistry(
+            ProcessCollector.families + [
+                BuildInfo.family,
+                MetricFamily(
+                    "tocsin_sent_total", .counter, help: "A \\ \"and\"\nB.", labels: ["app"], maximumSeries: 9),
+                MetricFamily(
+                    "tocsin_temperature_celsius", .gauge, help: "Any number.", labels: ["at"], maximumSeries: 9),
+                MetricFamily(
+                    "tocsin_wait_seconds", .histogram(buckets: [1e-05, 0.005, 0.1, 1, 30]), help: "Waiting.",
+                    labels: ["stage", "app"], maximumSeries: 9),
+                MetricFamily("tocsin_never_total", .counter, help: "Has no series."),
+            ])
+        ProcessCollector.collect(in: registry)
+        BuildInfo.show("1.0.0-beta+4 \"x\"", in: registry)
+        for app in ["", "a", "\\", "\"", "\n", "{}", "🔔", "é"] {
+            Counter(label: "tocsin_sent_total", dimensions: [("app", app)], factory: registry).increment()
+            let timer = Timer(
+                label: "tocsin_wait_seconds", dimensions: [("app", app), ("stage", "queue")], factory: registry)
+            for exponent in 0..<18 { timer.recordNanoseconds(Int64(repeatElement(10, count: exponent).reduce(1, *))) }
+        }
+        for number: Double in [0, -1, 0.1, 1e300, .leastNonzeroMagnitude, .infinity, -.infinity, .nan] {
+            Gauge(label: "tocsin_temperature_celsius", dimensions: [("at", "\(number)")], factory: registry)
+                .record(number)
+        }
+        let text = registry.expose()
+        guard let verdict = try check(text) else { return }
+        #expect(verdict.isGood, "\(verdict.words)")
+        #expect(verdict.words.isEmpty)
+        // It would say something.
+        let twice = try #require(try check(text + text))
+        #expect(!twice.isGood)
+    }
+}

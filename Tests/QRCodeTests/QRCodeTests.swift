@@ -1,0 +1,123 @@
+import Foundation
+import QRCode
+import Simulator
+import Testing
+
+@Suite struct QRCodeTests {
+    /// A text as long as this, of what pairing tokens are made of.
+    private func text(_ length: Int) -> String {
+        let letters = Array("android|Google Pixel 8|aB3+/xYz:APA91b_-")
+        return String((0..<length).map { letters[($0 * 7 + $0 / letters.count) % letters.count] })
+    }
+
+    /// What an independent reader makes of a picture; nil where there is none on this machine.
+    private func read(_ png: [UInt8]) async throws -> String? {
+        guard try await ChildProcess.output(of: "which", ["zbarimg"]).isSuccess else {
+            print("SKIPPED: zbarimg is not installed; no picture was read back")
+            return nil
+        }
+        let file = URL.temporaryDirectory.appending(path: "tocsin-qr-\(UUID().uuidString.prefix(8)).png").path()
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try Data(png).write(to: URL(filePath: file))
+        // Its complaints about a machine without D-Bus go to standard error.
+        let command = "exec zbarimg --quiet --raw --oneshot -Sdisable -Sqrcode.enable \"$0\" 2>/dev/null"
+        return try await ChildProcess.output(of: "sh", ["-c", command, file]).text
+    }
+
+    @Test(arguments: [1, 17, 115, 134, 230, 512, 1000])
+    func `an independent reader reads the picture's text`(_ length: Int) async throws {
+        let text = text(length)
+        guard let read = try await read(try QRCode(text).png(scale: 4)) else { return }
+        #expect(read == text)
+    }
+
+    @Test func `text of any script is read back, at the smallest useful scale too`() async throws {
+        let text = "android|Žluťoučký kůň 日本|aximqjxdRhe4HSxyh28m/FiIPlv8HEgV|token"
+        guard let read = try await read(try QRCode(text).png(scale: 2, border: 4)) else { return }
+        #expect(read == text)
+    }
+
+    @Test func `a code is as large as its text needs, and no text is too long but one of 2954 bytes`() throws {
+        #expect(try QRCode("a").size == 21)
+        // The capacities of versions 6 and 40 at the lowest error correction, bytes.
+        #expect(try QRCode(text(134)).size == 41)
+        #expect(try QRCode(text(135)).size == 45)
+        #expect(try QRCode(text(QRCode.longestText)).size == 177)
+        #expect(throws: QRCodeError.tooLong(bytes: 2954)) { try QRCode(text(QRCode.longestText + 1)) }
+        #expect(throws: QRCodeError.tooLong(bytes: 2954)) { try QRCode(String(repeating: "é", count: 1477)) }
+        #expect(throws: QRCodeError.empty) { try QRCode("") }
+    }
+
+    @Test func `a code has its three finders and is light all around`() throws {
+        let code = try QRCode(text(100))
+        for (left, top) in [(0, 0), (code.size - 7, 0), (0, code.size - 7)] {
+            for y in 0..<7 {
+                for x in 0..<7 {
+                    let ring = max(abs(x - 3), abs(y - 3))
+                    #expect(code[left + x, top + y] == (ring != 2))
+                }
+            }
+        }
+        for outside in [-1, code.size, .min, .max] {
+            #expect(!code[outside, 0])
+            #expect(!code[0, outside])
+        }
+    }
+
+    /// The modules that lines of half blocks show, row by row.
+    private func modules(_ lines: [String]) -> [[Bool]] {
+        lines.flatMap { line in
+            [line.map { "█▀".contains($0) }, line.map { "█▄".contains($0) }]
+        }
+    }
+
+    @Test(arguments: [10, 115, 230]) func `terminal lines show each module once, with two light ones around`(
+        _ length: Int
+    ) throws {
+        let code = try QRCode(text(length))
+        let lines = code.terminalLines(isColoured: false)
+        #expect(lines.allSatisfy { $0.allSatisfy { "█▀▄ ".contains($0) } && $0.count == code.terminalWidth })
+        let rows = modules(lines)
+        // The side is odd, so the last line has a row more.
+        #expect(rows.count == code.size + 5)
+        for (y, row) in rows.enumerated() {
+            for (x, isDark) in row.enumerated() { #expect(isDark == code[x - 2, y - 2]) }
+        }
+    }
+
+    @Test func `in colour each line sets black on white and takes it back`() throws {
+        let code = try QRCode("black on white")
+        let plain = code.terminalLines(isColoured: false)
+        #expect(code.terminalLines(isColoured: true) == plain.map { "\u{1B}[38;5;16;48;5;231m\($0)\u{1B}[0m" })
+    }
+
+    @Test func `the code of an iPhone's pairing token fits into a terminal of 80 columns and 24 lines`() throws {
+        let code = try QRCode("iOS|iPhone 15 Pro Max|\(text(32))|\(text(64))")
+        #expect(code.terminalLines(isColoured: true).count < 24)
+        #expect(code.terminalWidth <= 80)
+    }
+
+    @Test func `a picture too large is refused, however large`() throws {
+        let code = try QRCode("a")
+        #expect(throws: QRCodeError.tooLarge(pixels: 4118)) { try code.png(scale: 142) }
+        #expect(try code.png(scale: 141).starts(with: [0x89, 0x50, 0x4E, 0x47]))
+        #expect(throws: QRCodeError.self) { try code.png(scale: .max, border: .max) }
+        #expect(throws: QRCodeError.self) { try code.png(scale: 1, border: .max) }
+    }
+
+    @Test func `the SVG's path covers the dark modules and no others`() throws {
+        let code = try QRCode(text(60))
+        let svg = code.svg(border: 3)
+        #expect(svg.contains("viewBox=\"0 0 \(code.size + 6) \(code.size + 6)\""))
+        let path = try #require(svg.wholeMatch(of: /.*<path d="([^"]*)"\/><\/svg>/)?.1)
+        var dark: Set<[Int]> = []
+        for run in path.matches(of: /M(\d+) (\d+)h(\d+)v1H(\d+)z/) {
+            let (x, y, length) = (Int(run.1)!, Int(run.2)!, Int(run.3)!)
+            #expect(run.1 == run.4)
+            for offset in 0..<length { #expect(dark.insert([x - 3 + offset, y - 3]).inserted) }
+        }
+        for y in 0..<code.size {
+            for x in 0..<code.size { #expect(dark.contains([x, y]) == code[x, y]) }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+import Cryptography
+import TNP
+import TestSupport
+import Testing
+
+@testable import TocsinClient
+
+@Suite struct PairingReviewTests {
+    private static let key = "aximqjxdRhe4HSxyh28m/FiIPlv8HEgV"
+    private static let apple = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
+    /// 163 characters, as Google's are today.
+    private static let google = google(163)
+
+    private static func google(_ length: Int) -> String {
+        let letters = Array("bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD_7-")
+        let rest = (0..<length - 29).map { letters[$0 % letters.count] }
+        return "cutUn7ZaTra9q3ayZG5vCQ:APA91b" + String(rest)
+    }
+
+    private static let phone = "iOS|iPhone 15|\(key)|\(apple)"
+    private static let android = "android|Google Pixel 8|\(key)|\(google)"
+
+    /// The apps that would take it.
+    private func takers(_ text: String) -> Set<PairingReview.App> {
+        Set(PairingReview(text).verdicts.filter(\.takesIt).map(\.app))
+    }
+
+    private func remark(_ app: PairingReview.App, _ text: String) -> String {
+        PairingReview(text).verdicts.first { $0.app == app }?.remark ?? ""
+    }
+
+    private func hints(_ text: String) -> String { PairingReview(text).hints.joined(separator: "\n") }
+
+    /// All that is said, in lines.
+    private func words(_ review: PairingReview) -> String {
+        (review.parts.flatMap { [$0.name, $0.content, $0.fault ?? ""] } + review.hints
+            + review.verdicts.map { $0.remark ?? "" }).joined(separator: "\n")
+    }
+
+    @Test func `a token of an iPhone is right in all parts, and each app reads it but those of Android and Bisq 2`() {
+        for text in [Self.phone, Self.phone.replacing("iOS|", with: "iOSDev|")] {
+            let review = PairingReview(text)
+            #expect(review.parts.map(\.name) == ["magic", "descriptor", "key", "device token"])
+            #expect(review.parts.map(\.fault) == [nil, nil, nil, nil])
+            #expect(review.parts.dropFirst().map(\.content) == ["iPhone 15", "32 characters", "64 characters"])
+            #expect(review.hints.isEmpty)
+            #expect(takers(text) == [.tocsin, .bisqDesktop, .bisqremote])
+            #expect(review.isTakenByTocsin)
+            #expect(remark(.bisqAndroid, text) == "the magic is not android")
+        }
+    }
+
+    @Test func `a token of Android is taken by all but the tool, which wants exactly 142 characters, and Bisq 2`() {
+        #expect(takers(Self.android) == [.tocsin, .bisqDesktop, .bisqAndroid])
+        #expect(remark(.bisqremote, Self.android).contains("has 163 characters, it wants exactly 142"))
+        let old = "android|Pixel|\(Self.key)|\(Self.google(142))"
+        #expect(takers(old) == [.tocsin, .bisqDesktop, .bisqAndroid, .bisqremote])
+        for length in [141, 143] {
+            #expect(!takers("android|Pixel|\(Self.key)|\(Self.google(length))").contains(.bisqremote))
+        }
+    }
+
+    @Test func `Bisq 2 is said to register, and what it would want there`() {
+        let words = remark(.bisqConnect, Self.phone)
+        #expect(words.contains("reads no pairing tokens"))
+        #expect(words.contains("the device token would do"))
+        #expect(words.contains("must be Base64 of 32 bytes, this is of 24"))
+        let long = Self.android.replacing(
+            Self.key, with: String(decoding: Base64.encode([UInt8](1...32)), as: UTF8.self))
+        // With such a key it is none of Bisq 1's, but the values would do.
+        #expect(takers(long).isEmpty)
+        #expect(remark(.bisqConnect, long).hasSuffix("the device token would do, and so would the key"))
+        for (token, does) in [(99, false), (100, true), (300, true), (301, false)] {
+            let text = "android|Pixel|\(Self.key)|\(Self.google(token))"
+            #expect(remark(.bisqConnect, text).contains("would do") == does)
+        }
+        #expect(remark(.bisqConnect, "nothing") == "Bisq 2 reads no pairing tokens: its app registers by itself")
+    }
+
+    @Test func `bars at the end are nothing to Java and too many for Tocsin`() {
+        #expect(takers(Self.phone + "||") == [.bisqDesktop, .bisqremote])
+        #expect(takers(Self.phone + "|x").isEmpty)
+        let more = PairingReview(Self.phone + "|x").parts.last
+        #expect(more?.name == "more" && more?.content == "1 part" && more?.fault != nil)
+        #expect(takers("iOS|iPhone 15|\(Self.key)|").isEmpty)
+        #expect(remark(.bisqDesktop, "iOS|iPhone 15|\(Self.key)|").contains("3 parts"))
+        #expect(remark(.bisqDesktop, "|||").contains("0 parts"))
+        #expect(takers("iOS||\(Self.key)|\(Self.apple)") == [.tocsin, .bisqDesktop, .bisqremote])
+    }
+
+    @Test func `a device token that is not hexadecimal is taken by the desktop, and said not to ring`() {
+        let text = "iOS|iPhone 15|\(Self.key)|\(String(repeating: "z", count: 64))"
+        #expect(takers(text) == [.bisqDesktop, .bisqremote])
+        #expect(remark(.bisqDesktop, text).contains("not hexadecimal"))
+        #expect(PairingReview(text).parts[3].fault == "Apple's has hexadecimal digits only")
+    }
+
+    @Test func `the lengths of the parts are each app's`() {
+        func android(_ length: Int) -> String { "android|Pixel|\(Self.key)|\(String(repeating: "a", count: length))" }
+        #expect(takers(android(31)).isEmpty)
+        #expect(takers(android(32)) == [.tocsin, .bisqDesktop, .bisqAndroid])
+        #expect(takers(android(512)) == [.tocsin, .bisqDesktop, .bisqAndroid])
+        // More than the protocol carries.
+        #expect(takers(android(513)) == [.bisqDesktop, .bisqAndroid])
+        #expect(remark(.tocsin, android(513)).contains("1 to 512 bytes"))
+        for text in ["iOS|iPhone 15|\(Self.key)|\(Self.apple.dropLast())", "iOS|iPhone 15|\(Self.key)|\(Self.apple)0"] {
+            #expect(takers(text).isEmpty)
+            #expect(remark(.bisqDesktop, text).contains("it wants 64"))
+        }
+        for text in ["iOS|iPhone 15|\(Self.key.dropLast())|\(Self.apple)", "iOS|iPhone 15|\(Self.key)0|\(Self.apple)"] {
+            #expect(takers(text).isEmpty)
+        }
+    }
+
+    @Test func `a key of 32 characters that are more bytes is taken by the desktop, which then cannot encrypt`() {
+        let text = "android|Pixel|é\(Self.key.dropFirst())|\(Self.google)"
+        #expect(takers(text) == [.bisqDesktop, .bisqAndroid])
+        #expect(remark(.bisqDesktop, text).contains("cannot encrypt with a key of 33 bytes"))
+        #expect(PairingReview(text).parts[2].content == "32 characters, 33 bytes")
+    }
+
+    @Test(arguments: [
+        ("iPhone", true), ("iPhone ", true), ("iPhone  15", true), ("iPad", true), ("iPad  Pro", false),
+        ("iPhone 15", false), ("iPhone14,5", false), ("", false), (" ", false), (" iPhone", false),
+    ])
+    func `a model of one word that stops the desktop is told`(_ model: String, _ stops: Bool) {
+        let text = "iOS|\(model)|\(Self.key)|\(Self.apple)"
+        #expect(takers(text).contains(.bisqDesktop) != stops)
+        #expect(takers(text).contains(.tocsin))
+        #expect(remark(.bisqDesktop, text).contains("second word") == stops)
+    }
+
+    @Test func `Tocsin is said to take just what it takes`() throws {
+        var random = SplitMix64(seed: 5)
+        let magics = ["iOS", "iOSDev", "android", "ios", "", "x"]
+        let bits: [Unicode.Scalar] = ["a", "0", "|", " ", "\u{301}", "é", "\n", "\u{0}", "😀"]
+        var taken = 0
+        for _ in 0..<3000 {
+            let tokens = [
+                Self.apple, Self.google, Self.apple.uppercased(), String(Self.apple.dropFirst(random.below(3))),
+            ]
+            var text = [
+                magics[random.below(random.below(2) == 0 ? 3 : 6)], "iPhone 15",
+                String(Self.key.dropFirst(random.below(8) / 7)), tokens[random.below(4)],
+            ].joined(separator: "|")
+            if random.below(2) == 0 {
+                var scalars = Array(text.unicodeScalars)
+                scalars.insert(bits[random.below(bits.count)], at: random.below(scalars.count + 1))
+                text = String(String.UnicodeScalarView(scalars))
+            }
+            let oneLine = text.split(whereSeparator: \.isNewline).joined()
+            let envelope = try? Sealer(PairingToken(oneLine)).seal([UInt8](repeating: 32, count: 16))
+            let review = PairingReview(text)
+            #expect(review.isTakenByTocsin == (envelope != nil), "\(text.debugDescription)")
+            taken += envelope == nil ? 0 : 1
+            // What Tocsin takes has no fault, and what has one is refused.
+            if review.isTakenByTocsin { #expect(review.parts.allSatisfy { $0.fault == nil }) }
+        }
+        #expect((300..<2700).contains(taken))
+    }
+
+    @Test(arguments: [
+        ("", "nothing to read"), ("   ", "nothing to read"), (" \(phone)", "space before or after"),
+        ("\(phone) ", "space before or after"), ("\"\(phone)\"", "quotation marks"), ("„\(phone)“", "quotation marks"),
+        ("\(phone)\n", "line end"), (phone.replacing("161", with: "161\r\n"), "line end"),
+        ("\u{FEFF}\(phone)", "invisible"), (phone.replacing("|", with: "│"), "│ stands where |"),
+        (phone.replacing("|", with: "¦"), "¦ stands where |"), (phone.replacing("|", with: "｜"), "｜ stands where |"),
+        (" " + phone.replacing("|", with: "│"), "│ stands where |"),
+        (phone.replacing("|", with: "\\|"), "\\ before a bar"),
+        (phone.replacing("|", with: "%7C"), "from a link"), ("iOS|iPhone 15|\(key)", "cut off"),
+        ("iOS|iPhone 15", "cut off"),
+        ("iOS|\(key)|\(apple)", "second part"), ("iPhone 15|\(key)|\(apple)", "first part"),
+        (phone.replacing(key, with: key.dropLast()), "one character of the key is missing"),
+        (phone.replacing(key, with: key + "x"), "one character too many"),
+        (phone.replacing(key, with: key.replacing("/", with: "!")), "no phone puts there"),
+        (phone.replacing("iOS", with: "ios"), "written iOS"),
+        (phone.replacing("iOS", with: "IOSDEV"), "written iOSDev"),
+        (android.replacing("android", with: "Android"), "written android"), (phone + phone, "twice"),
+        ("\(phone)\n\(phone)\n", "twice"), ("\(android) \(android)", "twice"),
+        ("iOS|iPhone 15|\(key)|\(apple)\(apple)", "twice"), ("ab\(key.lowercased()).onion:80", "after --node"),
+        (apple, "iPhone alone"), (google, "Android phone alone"), (key, "key alone"), ("hello", "magic|descriptor"),
+        ("BisqMessageiOS|1234567890123456|AAAA", "sealed message"), ("android|x|\(key)|\(apple)", "looks like Apple's"),
+        ("iOS|x|\(key)|\(google)", "looks like Google's"), ("iOS|x|\(apple)|\(key)", "each other's place"),
+    ])
+    func `a slip gets its hint`(_ text: String, _ hint: String) {
+        #expect(hints(text).contains(hint))
+    }
+
+    @Test func `the tool takes a magic in any letters, and no other app does`() {
+        #expect(takers(Self.phone.replacing("iOS", with: "ios")) == [.bisqremote])
+    }
+
+    @Test func `a line end inside is left out by Tocsin alone`() {
+        #expect(takers(Self.phone + "\n") == [.tocsin])
+        #expect(takers(Self.android + "\n") == [.tocsin, .bisqDesktop, .bisqAndroid])
+        #expect(remark(.bisqDesktop, Self.android + "\n").contains("white space"))
+    }
+
+    @Test func `nothing that is said holds a piece of key or device token`() {
+        var random = SplitMix64(seed: 11)
+        let secrets = [Self.key, Self.apple, Self.google]
+        var texts = [Self.phone, Self.android] + secrets
+        for _ in 0..<2000 {
+            // Parts in any order and number, cut and wrapped.
+            let parts = (0..<1 + random.below(6)).map { _ in
+                let part = ["iOS", "android", "iPhone 15", Self.key, Self.apple, Self.google][random.below(6)]
+                return String(part.dropLast(random.below(8) == 0 ? 1 : 0))
+            }
+            let bars = ["|", "│", " ", "\n", "\\|", "||"]
+            texts.append(parts.joined(separator: bars[random.below(random.below(2) == 0 ? 1 : 6)]))
+        }
+        for text in texts {
+            let words = words(PairingReview(text))
+            for secret in secrets {
+                for start in stride(from: 0, to: secret.count - 12, by: 6) {
+                    #expect(!words.contains(secret.dropFirst(start).prefix(12)))
+                }
+            }
+        }
+    }
+
+    @Test func `a descriptor is shown without what could write over a terminal, and not where it may be a key`() {
+        func content(_ descriptor: String) -> String {
+            PairingReview("iOS|\(descriptor)|\(Self.key)|\(Self.apple)").parts[1].content
+        }
+        #expect(content("Pixel\u{1B}[2K\u{202E} 8\r") == "Pixel[2K 8")
+        #expect(content("Žluťoučký 8") == "Žluťoučký 8")
+        #expect(content("") == "empty")
+        #expect(content(Self.key) == "32 characters")
+        #expect(content(String(repeating: "a b ", count: 17)) == "68 characters")
+        #expect(content("sdk_gphone64_x86_64") == "sdk_gphone64_x86_64")
+    }
+
+    @Test func `a text of any length is looked at in bounds`() {
+        let long = PairingReview(String(repeating: "|", count: PairingReview.longestText + 1))
+        #expect(long.parts.isEmpty && long.verdicts.isEmpty && !long.isTakenByTocsin)
+        #expect(long.hints.first?.contains("4097") == true)
+        let full = PairingReview(String(repeating: "|", count: PairingReview.longestText))
+        #expect(full.parts.count == 5)
+        #expect(full.parts.last?.content == "4093 parts")
+    }
+}

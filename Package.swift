@@ -132,7 +132,7 @@ let package = Package(
             name: "TocsinNodeTests",
             dependencies: [
                 "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "TNP", "EventLoop", "Cryptography",
-                .product(name: "MetricsTestKit", package: "swift-metrics"),
+                "Prometheus",
             ], swiftSettings: ours),
         .testTarget(
             name: "EndToEndTests",

@@ -9,7 +9,7 @@ import TNP
 /// ``admit(_:app:on:at:)``. What came of it is told by ``concluded(_:_:_:at:)``.
 public struct Admission {
     /// Where a submission comes in.
-    public enum Door: Sendable {
+    public enum Door: String, Sendable {
         case tnp
         /// Whose senders are the desktops of today: they sign nothing and solve no puzzle.
         case http
@@ -25,7 +25,7 @@ public struct Admission {
         /// Whether no push service has accepted its device token yet.
         public let isUnproven: Bool
         public let circuit: CircuitID
-        let door: Door
+        public let door: Door
         /// What its proof of work is worth, in expected hashes.
         public let paid: UInt32
     }
@@ -551,8 +551,25 @@ extension Admission {
     /// Bytes that the table of so many circuits takes at most.
     public static func mostBytes(circuits: Int) -> Int { Circuits.mostBytes(capacity: circuits) }
 
+    /// How many are known of what.
+    public struct Known: Sendable, Equatable {
+        /// Device tokens that a push service has accepted.
+        public var proven: Int
+        /// Device tokens of which nothing is known.
+        public var unknown: Int
+        /// Device tokens that are gone.
+        public var dead: Int
+        public var circuits: Int
+
+        public var deviceTokens: Int { proven + unknown + dead }
+    }
+
     /// How many device tokens, and how many circuits, are known.
-    public var known: (deviceTokens: Int, circuits: Int) { (tokens.count, circuits.count) }
+    public var known: Known {
+        Known(
+            proven: tokens.count(of: .proven), unknown: tokens.count(of: .unknown), dead: tokens.count(of: .dead),
+            circuits: circuits.count)
+    }
 }
 
 extension StandingRow {

@@ -63,6 +63,9 @@ public struct FairQueue<Element> {
         return take(slot)
     }
 
+    /// When the first of those that wait expires; nil: none does.
+    public mutating func nextExpiry() -> Int64? { order.nextExpiry() }
+
     /// Everything leaves the queue, in the order in which it came.
     public mutating func removeAll() -> [Element] {
         let all = order.slotsByArrival.compactMap { elements[$0] }
@@ -180,6 +183,14 @@ private struct FairOrder: Sendable {
                 remove(first.entry)
                 return first.entry
             }
+        }
+        return nil
+    }
+
+    mutating func nextExpiry() -> Int64? {
+        while let first = expiries.min {
+            if entries[first.entry].number == first.number { return first.at }
+            expiries.removeMin()
         }
         return nil
     }

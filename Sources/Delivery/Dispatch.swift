@@ -339,10 +339,12 @@ public actor Dispatch {
             return .held(back: reason, for: after, "breaker-open")
         }
         let verdict = await lane.provider.attempt(envelope, expiry: parcel.expiry)
-        observer(.attempt(lane.route, deviceToken: envelope.deviceToken, verdict))
+        let end = MonotonicTime.now
+        observer(
+            .attempt(
+                lane.route, deviceToken: envelope.deviceToken, verdict, waited: start - clock, took: end - start))
         if verdict.ruling.lane != .none { parcel.reach = .asked }
         let effect = note(verdict, of: parcel, envelope, at: lane, wasProbe: admission == .probe)
-        let end = MonotonicTime.now
         switch effect {
         case .none: lane.window.gaveUp()
         case .works: lane.window.ended(latency: end - start, isOverload: false, now: end)
@@ -512,6 +514,14 @@ public actor Dispatch {
     }
 
     private static var second: Int64 { Int64(MonotonicTime.now.nanoseconds / 1_000_000_000) }
+
+    /// By when the first of those who wait has to go: an envelope that may be kept for less than the node's patience
+    /// counts as having come earlier than it did.
+    func longestWait(at lane: Lane) -> Duration {
+        guard let expiry = lane.queue.nextExpiry() else { return .zero }
+        let patience = max(1, limits.retry.patience.components.seconds)
+        return .seconds(max(0, patience - (expiry - Self.second)))
+    }
 
     /// Sends one away for a newcomer, where that is just.
     private func makeRoom(at lane: Lane, for origin: Origin) -> Bool {

@@ -43,39 +43,42 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     public static let shuttingDown = Reason(rawValue: 400)
     public static let internalError = Reason(rawValue: 401)
 
-    /// Every reason that this version knows, with its words for a person.
-    public static let known: [(reason: Reason, text: String)] = [
-        (.none, "nothing to say"),
-        (.malformed, "the submission is malformed"),
-        (.unknownMagic, "the magic is none of iOS, iOSDev and android"),
-        (.deviceTokenFormat, "the device token does not have the form of one"),
-        (.iv, "the iv does not have the form that the app needs"),
-        (.ciphertextLength, "the ciphertext's length is not one that the app's phones open"),
-        (.tooLarge, "the notification would be larger than the provider takes"),
-        (.unsupportedField, "the submission has a field that this node does not know"),
-        (.unknownApp, "this node serves no app of that name"),
-        (.optionOutOfRange, "an option is out of its range"),
-        (.deviceTokenOverRate, "too many notifications to this device"),
-        (.connectionOverRate, "too many submissions on this connection or circuit"),
-        (.nodeBusy, "the node is busy"),
-        (.proofNeeded, "a proof of work is needed"),
-        (.proofWrong, "the proof of work is wrong, too small or for an old seed"),
-        (.senderKeyNeeded, "this phone is rung by signed submissions only"),
-        (.notThisSenderKey, "another sender key rings this phone"),
-        (.ivReused, "the iv was used before with another ciphertext"),
-        (.tooManyUnproven, "too many submissions to devices that this node has never reached"),
-        (.tooManyInFlight, "too many submissions in flight on this connection"),
-        (.platformNotConfigured, "this node does not serve this platform for this app"),
-        (.providerUnreachable, "the push service cannot be reached"),
-        (.providerThrottles, "the push service asks to slow down"),
-        (.badDeviceToken, "the push service does not know this device token"),
-        (.unregistered, "the app is no longer installed on this device"),
-        (.credentialsRefused, "the push service refuses the node's credentials or topic"),
-        (.payloadRefused, "the push service refuses the notification"),
-        (.ttlRanOut, "its time ran out before it could be delivered"),
-        (.shuttingDown, "the node is shutting down"),
-        (.internalError, "the node has an internal error"),
+    /// Every reason that this version knows, with its name for machines and its words for a person.
+    public static let known: [(reason: Reason, name: String, text: String)] = [
+        (.none, "none", "nothing to say"),
+        (.malformed, "malformed", "the submission is malformed"),
+        (.unknownMagic, "unknown_magic", "the magic is none of iOS, iOSDev and android"),
+        (.deviceTokenFormat, "device_token_format", "the device token does not have the form of one"),
+        (.iv, "iv", "the iv does not have the form that the app needs"),
+        (.ciphertextLength, "ciphertext_length", "the ciphertext's length is not one that the app's phones open"),
+        (.tooLarge, "too_large", "the notification would be larger than the provider takes"),
+        (.unsupportedField, "unsupported_field", "the submission has a field that this node does not know"),
+        (.unknownApp, "unknown_app", "this node serves no app of that name"),
+        (.optionOutOfRange, "option_out_of_range", "an option is out of its range"),
+        (.deviceTokenOverRate, "device_token_over_rate", "too many notifications to this device"),
+        (.connectionOverRate, "connection_over_rate", "too many submissions on this connection or circuit"),
+        (.nodeBusy, "node_busy", "the node is busy"),
+        (.proofNeeded, "proof_needed", "a proof of work is needed"),
+        (.proofWrong, "proof_wrong", "the proof of work is wrong, too small or for an old seed"),
+        (.senderKeyNeeded, "sender_key_needed", "this phone is rung by signed submissions only"),
+        (.notThisSenderKey, "not_this_sender_key", "another sender key rings this phone"),
+        (.ivReused, "iv_reused", "the iv was used before with another ciphertext"),
+        (.tooManyUnproven, "too_many_unproven", "too many submissions to devices that this node has never reached"),
+        (.tooManyInFlight, "too_many_in_flight", "too many submissions in flight on this connection"),
+        (.platformNotConfigured, "platform_not_configured", "this node does not serve this platform for this app"),
+        (.providerUnreachable, "provider_unreachable", "the push service cannot be reached"),
+        (.providerThrottles, "provider_throttles", "the push service asks to slow down"),
+        (.badDeviceToken, "bad_device_token", "the push service does not know this device token"),
+        (.unregistered, "unregistered", "the app is no longer installed on this device"),
+        (.credentialsRefused, "credentials_refused", "the push service refuses the node's credentials or topic"),
+        (.payloadRefused, "payload_refused", "the push service refuses the notification"),
+        (.ttlRanOut, "ttl_ran_out", "its time ran out before it could be delivered"),
+        (.shuttingDown, "shutting_down", "the node is shutting down"),
+        (.internalError, "internal_error", "the node has an internal error"),
     ]
+
+    /// For metrics, e.g. "device_token_over_rate".
+    public var name: String { Reason.known.first { $0.reason == self }?.name ?? "reason_\(rawValue)" }
 
     public var description: String {
         Reason.known.first { $0.reason == self }?.text ?? "reason \(rawValue)"

@@ -13,6 +13,11 @@ extension Node {
     /// Connections of senders at this moment, those among them that are about to end.
     public var connectionCount: Int { connections.count }
 
+    var connectionsByDoor: (tnp: Int, http: Int) {
+        let http = connections.values.count { $0.door == .http }
+        return (connections.count - http, http)
+    }
+
     /// Takes a new connection, of which nothing is known yet.
     func welcomeStranger(_ connection: any SenderConnection) {
         book.came(connection.number)
@@ -96,6 +101,9 @@ extension Node {
     ) {
         guard let circuit = connection.circuit else { return }
         let (envelope, request) = (submission.envelope, submission.request)
+        let route = Route(app: app, magic: envelope.magic)
+        let start = MonotonicTime.now
+        metrics.record(start - connection.lastRead, in: .ingress)
         do throws(Refusal) {
             let moment = moment
             try admission.enters(on: circuit, at: moment.monotonic)
@@ -111,12 +119,15 @@ extension Node {
             // Wanted also when its sender is gone: it says what became of the device token.
             let own = Reply(acceptsQueued: submission.acceptQueued) { [weak self, weak connection] outcome, reach in
                 let connection = Loan(connection)
-                self?.assumeIsolated { $0.tell(outcome, reach, of: ticket, request, on: connection.value) }
+                self?.assumeIsolated { $0.tell(outcome, reach, of: ticket, route, request, on: connection.value) }
             }
+            metrics.record(.now - start, in: .admission)
             let origin = Origin(circuit: circuit, effort: ticket.paid, isProven: !ticket.isUnproven)
             dispatch.submit(envelope, app: app, format: format, from: origin, own)
         } catch {
-            metrics.refused(error)
+            metrics.record(.now - start, in: .admission)
+            metrics.refused(error, at: connection.door.rawValue)
+            if let outcome = error.outcome { metrics.answered(outcome, of: route, at: connection.door.rawValue) }
             connection.refused(request, error)
             if error.outcome?.reason == .connectionOverRate {
                 connection.rest(for: .milliseconds(Int64(error.outcome?.retryAfter ?? 0)))
@@ -127,19 +138,22 @@ extension Node {
 
     /// What was admitted has an outcome. It counts also where its sender is there no more.
     private func tell(
-        _ outcome: Outcome, _ reach: Reach, of ticket: Admission.Ticket, _ request: UInt32,
+        _ outcome: Outcome, _ reach: Reach, of ticket: Admission.Ticket, _ route: Route, _ request: UInt32,
         on connection: (any SenderConnection)?
     ) {
         guard outcome.isFinal else {
             connection?.finished(request, outcome)
             return
         }
+        metrics.answered(outcome, of: route, at: ticket.door.rawValue)
         let goAway = admission.concluded(ticket, outcome, reach, at: moment)
         connection?.finished(request, admission.showingAllowance(outcome, of: ticket, at: .now))
         guard let goAway else { return }
         noteAbuse()
         connection?.sendAway(goAway)
     }
+
+    nonisolated func responded(_ status: Int) { assumeIsolated { $0.metrics.responded(status) } }
 
     nonisolated func charge(_ connection: any SenderConnection, faults: Int) {
         guard let circuit = connection.circuit else { return }
@@ -172,7 +186,9 @@ extension Node {
                 for connection in connections.values where connection.isAskedForMore { connection.announce(puzzle) }
             }
         }
-        metrics.show(admission.efforts, known: admission.known, connections: connections.count)
+        metrics.show(admission.efforts, known: admission.known)
+        metrics.show(connections: connectionsByDoor)
+        metrics.show(dispatch.figures)
         saveStanding()
     }
 

@@ -5,6 +5,7 @@ import EventLoop
 import Glibc
 import HTTP1
 import Logging
+import Prometheus
 import Providers
 import TNP
 
@@ -22,7 +23,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     private var watch = CredentialWatch()
     private var expiryWarnings = ExpiryWarnings()
     private var certificates: [Assembly.Certificate] = []
-    var metrics = NodeMetrics()
+    /// Every figure of the node, as Prometheus reads them.
+    nonisolated let registry = PrometheusRegistry(NodeMetrics.catalogue)
+    var metrics: NodeMetrics
     private(set) var rules: IngressSession.Rules!
     private var appFinder: HTTPDoor!
     /// One for each door.
@@ -59,6 +62,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         self.configuration = configuration
         self.logger = logger
         self.loop = loop
+        metrics = NodeMetrics(factory: registry)
+        ProcessCollector.collect(in: registry)
+        BuildInfo.show(Version.current, in: registry)
     }
 
     // MARK: Life cycle
@@ -164,6 +170,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     }
 
     private func adopt(_ assembly: Assembly, _ parts: [Route: Assembly.Part]) {
+        for route in self.parts.keys where parts[route] == nil { metrics.forget(route) }
         self.parts = parts
         tokens = assembly.tokens
         certificates = assembly.certificates
@@ -349,7 +356,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     private func observe(_ event: DispatchEvent) {
         metrics.count(event)
         switch event {
-        case .attempt(let route, let deviceToken, let verdict): log(route, deviceToken, verdict)
+        case .attempt(let route, let deviceToken, let verdict, _, _): log(route, deviceToken, verdict)
         case .serving, .finished: break
         case .recovered(let envelope, let app, let outcome):
             admission.learned(outcome, of: envelope, app: app, at: moment)

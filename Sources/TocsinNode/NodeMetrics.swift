@@ -1,107 +1,320 @@
 import Admission
 import Delivery
 import Metrics
+import Prometheus
 import Providers
 import TNP
 
-/// What the node counts (swift-metrics): nothing that names a phone or a sender, and no label that a sender can invent.
+/// What the node counts: nothing that names a phone or a sender, and no label that a sender can invent.
 struct NodeMetrics {
-    /// Counters are made once: they are bounded by the routes and the rows of the outcome tables.
-    private struct RouteCounters {
-        var attempts: [String: Counter] = [:]
-        var outcomes: [Outcome.Kind: Counter] = [:]
+    /// Everything that there is: names, labels, and how many series there may be.
+    static let catalogue: [MetricFamily] =
+        [
+            MetricFamily(
+                "tocsin_envelopes_total", .counter,
+                help: "What senders were told of their notifications; door spool: taken by an earlier process.",
+                labels: ["door", "app", "magic", "outcome"], maximumSeries: Self.mostOfRoutes * 15),
+            MetricFamily(
+                "tocsin_provider_results_total", .counter, help: "Answers of push services to attempts.",
+                labels: ["app", "provider", "environment", "reason"], maximumSeries: Self.mostOfRoutes * 40),
+            MetricFamily(
+                "tocsin_refusals_total", .counter, help: "Submissions that were not let in, by the limit or rule.",
+                labels: ["door", "reason"], maximumSeries: 100),
+            MetricFamily(
+                "tocsin_abuse_blocks_total", .counter, help: "Circuits that were sent away for what they did wrong."),
+            MetricFamily(
+                "tocsin_http_responses_total", .counter, help: "Answers of the HTTP door.", labels: ["status"],
+                maximumSeries: 30),
+            MetricFamily(
+                "tocsin_stage_duration_seconds", .histogram(buckets: Self.durations),
+                help: "Time that a notification spends in a stage.", labels: ["stage"], maximumSeries: 4),
+            MetricFamily(
+                "tocsin_provider_duration_seconds", .histogram(buckets: Self.durations),
+                help: "Time until a push service has answered.", labels: ["provider", "environment"],
+                maximumSeries: 3),
+            MetricFamily(
+                "tocsin_connections", .gauge, help: "Connections of senders.", labels: ["door"], maximumSeries: 2),
+            MetricFamily("tocsin_circuits", .gauge, help: "Circuits that are known."),
+            MetricFamily("tocsin_in_flight", .gauge, help: "Notifications in memory without an outcome."),
+            MetricFamily(
+                "tocsin_queue_depth", .gauge, help: "Notifications that wait for their turn at a push service.",
+                labels: ["app", "magic"], maximumSeries: Self.mostOfRoutes),
+            MetricFamily(
+                "tocsin_queue_oldest_seconds", .gauge, help: "How long the one that waits longest has waited.",
+                labels: ["app", "magic"], maximumSeries: Self.mostOfRoutes),
+            MetricFamily("tocsin_spool_envelopes", .gauge, help: "Notifications on disk."),
+            MetricFamily("tocsin_spool_bytes", .gauge, help: "What they take there."),
+            MetricFamily("tocsin_spool_refusals_total", .counter, help: "Notifications that the spool did not take."),
+            MetricFamily("tocsin_spool_unreadable", .gauge, help: "Rows of the spool that could not be read."),
+            MetricFamily(
+                "tocsin_breaker_state", .gauge,
+                help:
+                    "1 for the state of a push service's breaker: closed works, open is left alone, halfOpen is tried.",
+                labels: ["app", "magic", "state"], maximumSeries: Self.mostOfRoutes * 3),
+            MetricFamily(
+                "tocsin_refusal_wave", .gauge,
+                help: "1 while so many device tokens are refused that environment or topic must be wrong.",
+                labels: ["app", "magic"], maximumSeries: Self.mostOfRoutes),
+            MetricFamily(
+                "tocsin_puzzle_effort", .gauge, help: "Expected hashes that senders are asked for; 0: nothing.",
+                labels: ["asked_of"], maximumSeries: 2),
+            MetricFamily(
+                "tocsin_device_tokens", .gauge, help: "Device tokens that are known.", labels: ["standing"],
+                maximumSeries: 3),
+            MetricFamily(
+                "tocsin_apns_token_age_seconds", .gauge, help: "Age of the provider token shown to Apple.",
+                labels: ["app"], maximumSeries: Self.mostApps),
+            MetricFamily(
+                "tocsin_credential_expiry_timestamp_seconds", .gauge, help: "When a credential ends.",
+                labels: ["app", "kind"], maximumSeries: Self.mostApps * 2),
+            MetricFamily("tocsin_tor_bootstrap_ratio", .gauge, help: "How far the node's own tor has come, 0 to 1."),
+            MetricFamily(
+                "tocsin_tor_descriptor_published", .gauge, help: "1 while the onion can be found under its address."),
+            MetricFamily(
+                "tocsin_tor_restarts_total", .counter, help: "How often the node's own tor had to be restarted."),
+            BuildInfo.family,
+        ] + ProcessCollector.families
+
+    private static let mostApps = 85
+    private static let mostOfRoutes = 3 * mostApps
+    /// From a decision in memory to the longest wait for an answer.
+    private static let durations = [
+        0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60,
+    ]
+
+    /// A stage of an envelope's way.
+    enum Stage: String, CaseIterable {
+        /// From the bytes to a submission.
+        case ingress
+        /// From there to a decision.
+        case admission
+        /// Until its turn at the push service.
+        case queue
+        /// Until that has answered.
+        case provider
     }
 
+    private struct RouteHandles {
+        var results: [String: Counter] = [:]
+        var breaker: [Breaker.State: Gauge] = [:]
+        var wave: Gauge?
+        var depth: Gauge?
+        var oldest: Gauge?
+    }
+
+    private struct EnvelopeKey: Hashable {
+        let door: String
+        let route: Route
+        let kind: Outcome.Kind
+    }
+
+    private struct RefusalKey: Hashable {
+        let door: String
+        let reason: Reason
+    }
+
+    // Handles are made once: making one costs more than counting.
     private let factory: any MetricsFactory
-    private var counters: [Route: RouteCounters] = [:]
-    private let spoolRefusals: Counter
-    private let spoolUnreadable: Gauge
-    /// By reason: bounded by those that admission gives.
-    private var refusals: [UInt16: Counter] = [:]
+    private var routes: [Route: RouteHandles] = [:]
+    private var envelopes: [EnvelopeKey: Counter] = [:]
+    private var refusals: [RefusalKey: Counter] = [:]
+    private var responses: [Int: Counter] = [:]
+    private let stages: [Stage: Timer]
+    private let providers: [String: Timer]
     private let abuse: Counter
-    private let effort: (all: Gauge, unproven: Gauge)
-    private let deviceTokens: Gauge
-    private let circuits: Gauge
-    private let connections: Gauge
+    private let spoolRefusals: Counter
+    private let gauges: [String: Gauge]
 
     /// - Parameter factory: where the figures go.
-    init(factory: any MetricsFactory = MetricsSystem.factory) {
+    init(factory: any MetricsFactory) {
         self.factory = factory
+        stages = Dictionary(
+            uniqueKeysWithValues: Stage.allCases.map { stage in
+                let labels = [("stage", stage.rawValue)]
+                return (
+                    stage, Timer(label: "tocsin_stage_duration_seconds", dimensions: labels, factory: factory)
+                )
+            })
+        providers = Dictionary(
+            uniqueKeysWithValues: Magic.allCases.map { magic in
+                (
+                    magic.rawValue,
+                    Timer(
+                        label: "tocsin_provider_duration_seconds", dimensions: Self.provider(of: magic),
+                        factory: factory)
+                )
+            })
+        abuse = Counter(label: "tocsin_abuse_blocks_total", factory: factory)
         spoolRefusals = Counter(label: "tocsin_spool_refusals_total", factory: factory)
-        spoolUnreadable = Gauge(label: "tocsin_spool_unreadable", factory: factory)
-        abuse = Counter(label: "tocsin_abuse_total", factory: factory)
-        effort = (
-            Gauge(label: "tocsin_puzzle_effort", dimensions: [("asked_of", "all")], factory: factory),
-            Gauge(label: "tocsin_puzzle_effort", dimensions: [("asked_of", "unproven")], factory: factory)
-        )
-        deviceTokens = Gauge(label: "tocsin_device_tokens", factory: factory)
-        circuits = Gauge(label: "tocsin_circuits", factory: factory)
-        connections = Gauge(label: "tocsin_connections", factory: factory)
+        func gauge(_ name: String, _ labels: [(String, String)] = []) -> (String, Gauge) {
+            (name + (labels.first?.1 ?? ""), Gauge(label: name, dimensions: labels, factory: factory))
+        }
+        gauges = Dictionary(
+            uniqueKeysWithValues: [
+                gauge("tocsin_connections", [("door", "tnp")]), gauge("tocsin_connections", [("door", "http")]),
+                gauge("tocsin_circuits"), gauge("tocsin_in_flight"), gauge("tocsin_spool_envelopes"),
+                gauge("tocsin_spool_bytes"), gauge("tocsin_spool_unreadable"),
+                gauge("tocsin_puzzle_effort", [("asked_of", "all")]),
+                gauge("tocsin_puzzle_effort", [("asked_of", "unproven")]),
+                gauge("tocsin_device_tokens", [("standing", "proven")]),
+                gauge("tocsin_device_tokens", [("standing", "unknown")]),
+                gauge("tocsin_device_tokens", [("standing", "dead")]),
+            ])
     }
 
-    /// Counts what has happened.
+    // MARK: Counting
+
+    /// Counts what has happened in delivery.
     mutating func count(_ event: DispatchEvent) {
         switch event {
         case .serving(let route): show(.closed, of: route)
-        case .attempt(let route, _, let verdict):
-            if let counter = counters[route]?.attempts[verdict.answer] { return counter.increment() }
-            let counter = Counter(
-                label: "tocsin_attempts_total", dimensions: Self.labels(route) + [("answer", verdict.answer)],
-                factory: factory)
-            counters[route, default: RouteCounters()].attempts[verdict.answer] = counter
-            counter.increment()
-        case .finished(let route, let outcome):
-            if let counter = counters[route]?.outcomes[outcome.kind] { return counter.increment() }
-            let counter = Counter(
-                label: "tocsin_envelopes_total", dimensions: Self.labels(route) + [("outcome", outcome.kind.name)],
-                factory: factory)
-            counters[route, default: RouteCounters()].outcomes[outcome.kind] = counter
-            counter.increment()
-        case .recovered, .suspected: break
+        case .attempt(let route, _, let verdict, let waited, let took):
+            result(route, verdict.answer).increment()
+            record(waited, in: .queue)
+            record(took, in: .provider)
+            providers[route.magic.rawValue]?.recordNanoseconds(took.wholeNanoseconds)
+        case .recovered(let envelope, let app, let outcome):
+            answered(outcome, of: Route(app: app, magic: envelope.magic), at: "spool")
+        case .finished, .suspected: break
         case .breaker(let route, let state, _): show(state, of: route)
         case .wave(let route, let isActive):
-            Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route), factory: factory)
-                .record(isActive ? 1 : 0)
+            let gauge =
+                routes[route]?.wave
+                ?? Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route), factory: factory)
+            routes[route, default: RouteHandles()].wave = gauge
+            gauge.record(isActive ? 1 : 0)
         case .spoolRefused: spoolRefusals.increment()
-        case .spoolUnreadable(let count): spoolUnreadable.record(count)
+        case .spoolUnreadable(let count): gauges["tocsin_spool_unreadable"]?.record(count)
         }
     }
 
+    private mutating func result(_ route: Route, _ answer: String) -> Counter {
+        if let counter = routes[route]?.results[answer] { return counter }
+        let labels = [("app", route.app)] + Self.provider(of: route.magic) + [("reason", answer)]
+        let counter = Counter(label: "tocsin_provider_results_total", dimensions: labels, factory: factory)
+        routes[route, default: RouteHandles()].results[answer] = counter
+        return counter
+    }
+
+    /// Counts what a sender was told at the end.
+    /// - Parameter door: `tnp`, `http`, or `spool` where nobody waited for it any more.
+    mutating func answered(_ outcome: Outcome, of route: Route, at door: String) {
+        let key = EnvelopeKey(door: door, route: route, kind: outcome.kind)
+        let counter =
+            envelopes[key]
+            ?? Counter(
+                label: "tocsin_envelopes_total",
+                dimensions: [("door", door)] + Self.labels(route) + [("outcome", outcome.kind.name)], factory: factory)
+        envelopes[key] = counter
+        counter.increment()
+    }
+
     /// Counts a submission that was not admitted.
-    mutating func refused(_ refusal: Refusal) {
-        guard let reason = refusal.outcome?.reason.rawValue else { return }
-        if let counter = refusals[reason] { return counter.increment() }
-        let counter = Counter(
-            label: "tocsin_refusals_total", dimensions: [("reason", "\(reason)")], factory: factory)
-        refusals[reason] = counter
+    mutating func refused(_ refusal: Refusal, at door: String) {
+        guard let reason = refusal.outcome?.reason else { return }
+        let key = RefusalKey(door: door, reason: reason)
+        let counter =
+            refusals[key]
+            ?? Counter(
+                label: "tocsin_refusals_total", dimensions: [("door", door), ("reason", reason.name)], factory: factory)
+        refusals[key] = counter
+        counter.increment()
+    }
+
+    /// Counts an answer of the HTTP door.
+    mutating func responded(_ status: Int) {
+        let counter =
+            responses[status]
+            ?? Counter(
+                label: "tocsin_http_responses_total", dimensions: [("status", "\(status)")], factory: factory)
+        responses[status] = counter
         counter.increment()
     }
 
     /// Counts a circuit that is not listened to for a while.
     func countAbuse() { abuse.increment() }
 
+    func record(_ duration: Duration, in stage: Stage) {
+        stages[stage]?.recordNanoseconds(duration.wholeNanoseconds)
+    }
+
+    // MARK: Showing
+
     /// How admission stands.
-    func show(
-        _ efforts: (all: UInt32, unproven: UInt32), known: (deviceTokens: Int, circuits: Int), connections: Int
-    ) {
-        effort.all.record(Int64(efforts.all))
-        effort.unproven.record(Int64(efforts.unproven))
-        deviceTokens.record(Int64(known.deviceTokens))
-        circuits.record(Int64(known.circuits))
-        self.connections.record(Int64(connections))
+    func show(_ efforts: (all: UInt32, unproven: UInt32), known: Admission.Known) {
+        gauges["tocsin_puzzle_effortall"]?.record(Int64(efforts.all))
+        gauges["tocsin_puzzle_effortunproven"]?.record(Int64(efforts.unproven))
+        gauges["tocsin_device_tokensproven"]?.record(Int64(known.proven))
+        gauges["tocsin_device_tokensunknown"]?.record(Int64(known.unknown))
+        gauges["tocsin_device_tokensdead"]?.record(Int64(known.dead))
+        gauges["tocsin_circuits"]?.record(Int64(known.circuits))
+    }
+
+    func show(connections: (tnp: Int, http: Int)) {
+        gauges["tocsin_connectionstnp"]?.record(connections.tnp)
+        gauges["tocsin_connectionshttp"]?.record(connections.http)
+    }
+
+    /// How delivery stands.
+    mutating func show(_ figures: DispatchFigures) {
+        gauges["tocsin_in_flight"]?.record(figures.inFlight)
+        gauges["tocsin_spool_envelopes"]?.record(figures.stored?.envelopes ?? 0)
+        gauges["tocsin_spool_bytes"]?.record(figures.stored?.bytes ?? 0)
+        for lane in figures.lanes {
+            let labels = Self.labels(lane.route)
+            var handles = routes[lane.route] ?? RouteHandles()
+            let depth =
+                handles.depth ?? Gauge(label: "tocsin_queue_depth", dimensions: labels, factory: factory)
+            let oldest =
+                handles.oldest ?? Gauge(label: "tocsin_queue_oldest_seconds", dimensions: labels, factory: factory)
+            (handles.depth, handles.oldest) = (depth, oldest)
+            routes[lane.route] = handles
+            depth.record(lane.waiting)
+            oldest.record(lane.oldest.wholeNanoseconds / 1_000_000_000)
+        }
     }
 
     /// One of the three is 1.
-    private func show(_ state: Breaker.State, of route: Route) {
+    private mutating func show(_ state: Breaker.State, of route: Route) {
         for each in Breaker.State.allCases {
-            Gauge(
-                label: "tocsin_breaker_state", dimensions: Self.labels(route) + [("state", each.rawValue)],
-                factory: factory
-            ).record(each == state ? 1 : 0)
+            let gauge =
+                routes[route]?.breaker[each]
+                ?? Gauge(
+                    label: "tocsin_breaker_state", dimensions: Self.labels(route) + [("state", each.rawValue)],
+                    factory: factory)
+            routes[route, default: RouteHandles()].breaker[each] = gauge
+            gauge.record(each == state ? 1 : 0)
+        }
+    }
+
+    /// A route is served no longer: its figures go, that others may come.
+    mutating func forget(_ route: Route) {
+        guard let handles = routes.removeValue(forKey: route) else { return }
+        for counter in handles.results.values { counter.destroy() }
+        for gauge in Array(handles.breaker.values) + [handles.wave, handles.depth, handles.oldest].compactMap(\.self) {
+            gauge.destroy()
+        }
+        for (key, counter) in envelopes where key.route == route {
+            envelopes[key] = nil
+            counter.destroy()
         }
     }
 
     private static func labels(_ route: Route) -> [(String, String)] {
         [("app", route.app), ("magic", route.magic.rawValue)]
+    }
+
+    private static func provider(of magic: Magic) -> [(String, String)] {
+        [
+            ("provider", magic == .android ? "fcm" : "apns"),
+            ("environment", magic == .iOSDev ? "development" : "production"),
+        ]
+    }
+}
+
+extension Duration {
+    fileprivate var wholeNanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return min(max(seconds, 0), 9_000_000_000) * 1_000_000_000 + attoseconds / 1_000_000_000
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import TocsinNode
 
 @main
 struct Tocsin: AsyncParsableCommand {
@@ -11,7 +12,7 @@ struct Tocsin: AsyncParsableCommand {
               tocsin run --config tocsin.toml      the node
               tocsin send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
             """,
-        version: "0.1.0",
+        version: Version.current,
         subcommands: [
             RunCommand.self, SendCommand.self, PairCommand.self, SimulateCommand.self, DemoCommand.self,
             BenchCommand.self,

@@ -4,6 +4,20 @@ import Testing
 @testable import Admission
 
 @Suite struct FairQueueTests {
+    @Test func `what expires first is known, also when what would have expired before is gone`() {
+        var queue = FairQueue<Int>(quantum: 1)
+        #expect(queue.nextExpiry() == nil)
+        for (element, expiry) in [(1, 50), (2, 40), (3, 60), (4, Int64.max)] {
+            queue.append(element, flow: 1, band: 0, cost: 1, expiresAt: expiry)
+        }
+        #expect(queue.nextExpiry() == 40)
+        #expect(queue.popFirst() == 1)
+        #expect(queue.popFirst() == 2)
+        #expect(queue.nextExpiry() == 60)
+        #expect(queue.popFirst() == 3)
+        #expect(queue.nextExpiry() == nil)
+    }
+
     /// Pops until nothing is left.
     private func drain<Element>(_ queue: inout FairQueue<Element>) -> [Element] {
         var all: [Element] = []

@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func `what the provider has said for good is repeated, and nothing else`() {
-        for (reason, text) in Reason.known {
+        for (reason, _, text) in Reason.known {
             // 300 is this node's own word.
             let isOfProvider = (301...399).contains(reason.rawValue)
             #expect(ReplayWindow.isRepeated(.rejected(reason)) == isOfProvider, "\(text)")

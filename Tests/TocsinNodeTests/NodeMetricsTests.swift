@@ -1,5 +1,6 @@
+import Cryptography
 import Delivery
-import MetricsTestKit
+import Prometheus
 import Providers
 import TNP
 import Testing
@@ -8,57 +9,130 @@ import Testing
 @testable import TocsinNode
 
 @Suite struct NodeMetricsTests {
-    private let recorder = TestMetrics()
+    private let registry = PrometheusRegistry(NodeMetrics.catalogue)
     private let route = Route(app: "bisq", magic: .iOS)
-    private let labels = [("app", "bisq"), ("magic", "iOS")]
+    private let labels = ["app": "bisq", "magic": "iOS"]
 
-    private func state(_ state: Breaker.State) throws -> Double? {
-        try recorder.expectGauge("tocsin_breaker_state", labels + [("state", state.rawValue)]).lastValue
+    private func state(_ state: Breaker.State) -> Double? {
+        registry.value("tocsin_breaker_state", labels: labels.merging(["state": state.rawValue]) { $1 })
     }
 
-    @Test func `one of a breaker's three states is 1, from the first moment on`() throws {
-        var metrics = NodeMetrics(factory: recorder)
+    private func attempt(_ route: Route, _ answer: String = "accepted") -> DispatchEvent {
+        let verdict = Verdict(.delivered(id: "x"), ruling: .delivered, answer: answer)
+        return .attempt(
+            route, deviceToken: [1, 2, 3], verdict, waited: .milliseconds(2), took: .milliseconds(300))
+    }
+
+    /// Nothing that was counted so far was dropped.
+    private func expectAllKept() {
+        #expect(registry.sum("tocsin_metrics_dropped_total") == 0)
+    }
+
+    @Test func `one of a breaker's three states is 1, from the first moment on`() {
+        var metrics = NodeMetrics(factory: registry)
         metrics.count(.serving(route))
-        #expect(try state(.closed) == 1)
-        #expect(try state(.open) == 0)
+        #expect(state(.closed) == 1)
+        #expect(state(.open) == 0)
         metrics.count(.breaker(route, .open, answer: "BadTopic"))
-        #expect(try state(.closed) == 0)
-        #expect(try state(.open) == 1)
-        #expect(try state(.halfOpen) == 0)
+        #expect(state(.closed) == 0)
+        #expect(state(.open) == 1)
+        #expect(state(.halfOpen) == 0)
+        expectAllKept()
     }
 
-    @Test func `refusals are counted by their reason, and circuits that are sent away`() throws {
-        var metrics = NodeMetrics(factory: recorder)
-        for _ in 0..<2 { metrics.refused(Refusal(.retry(.deviceTokenOverRate, after: 1))) }
-        metrics.refused(Refusal(.gone(since: nil)))
-        metrics.refused(Refusal(nil, goAway: GoAway(code: .abuse)))
+    @Test func `refusals are counted by door and rule, and circuits that are sent away`() {
+        var metrics = NodeMetrics(factory: registry)
+        for _ in 0..<2 { metrics.refused(Refusal(.retry(.deviceTokenOverRate, after: 1)), at: "tnp") }
+        metrics.refused(Refusal(.gone(since: nil)), at: "http")
+        metrics.refused(Refusal(nil, goAway: GoAway(code: .abuse)), at: "tnp")
         metrics.countAbuse()
-        let overRate = try recorder.expectCounter("tocsin_refusals_total", [("reason", "200")])
-        #expect(overRate.totalValue == 2)
-        let gone = try recorder.expectCounter("tocsin_refusals_total", [("reason", "304")])
-        #expect(gone.totalValue == 1)
-        #expect(try recorder.expectCounter("tocsin_abuse_total").totalValue == 1)
+        let name = "tocsin_refusals_total"
+        #expect(registry.value(name, labels: ["door": "tnp", "reason": "device_token_over_rate"]) == 2)
+        #expect(registry.value(name, labels: ["door": "http", "reason": "unregistered"]) == 1)
+        #expect(registry.sum(name) == 3)
+        #expect(registry.value("tocsin_abuse_blocks_total") == 1)
+        expectAllKept()
     }
 
-    @Test func `efforts, device tokens, circuits and connections are shown as they are`() throws {
-        let metrics = NodeMetrics(factory: recorder)
-        metrics.show((all: 5, unproven: 7), known: (deviceTokens: 11, circuits: 13), connections: 17)
-        metrics.show((all: 0, unproven: 3), known: (deviceTokens: 10, circuits: 12), connections: 16)
-        #expect(try recorder.expectGauge("tocsin_puzzle_effort", [("asked_of", "all")]).lastValue == 0)
-        #expect(try recorder.expectGauge("tocsin_puzzle_effort", [("asked_of", "unproven")]).lastValue == 3)
-        #expect(try recorder.expectGauge("tocsin_device_tokens").lastValue == 10)
-        #expect(try recorder.expectGauge("tocsin_circuits").lastValue == 12)
-        #expect(try recorder.expectGauge("tocsin_connections").lastValue == 16)
+    @Test func `each reason has a name of its own, of letters and underscores`() {
+        let names = Reason.known.map(\.name)
+        #expect(Set(names).count == names.count)
+        for name in names {
+            #expect(!name.isEmpty && name.utf8.allSatisfy { $0 == 0x5F || (0x61...0x7A).contains($0) })
+        }
+        #expect(Reason(rawValue: 999).name == "reason_999")
     }
 
-    @Test func `attempts are counted by the provider's word, envelopes by their outcome`() throws {
-        var metrics = NodeMetrics(factory: recorder)
-        let verdict = Verdict(.delivered(id: "x"), ruling: .delivered, answer: "accepted")
-        for _ in 0..<3 { metrics.count(.attempt(route, deviceToken: [1, 2, 3], verdict)) }
-        metrics.count(.finished(route, verdict.outcome))
-        let attempts = try recorder.expectCounter("tocsin_attempts_total", labels + [("answer", "accepted")])
-        #expect(attempts.totalValue == 3)
-        let envelopes = try recorder.expectCounter("tocsin_envelopes_total", labels + [("outcome", "delivered")])
-        #expect(envelopes.totalValue == 1)
+    @Test func `efforts, device tokens, circuits and connections are shown as they are`() {
+        let metrics = NodeMetrics(factory: registry)
+        let known = Admission.Known(proven: 5, unknown: 4, dead: 2, circuits: 13)
+        metrics.show((all: 5, unproven: 7), known: known)
+        metrics.show((all: 0, unproven: 3), known: Admission.Known(proven: 6, unknown: 3, dead: 1, circuits: 12))
+        metrics.show(connections: (tnp: 16, http: 2))
+        #expect(registry.value("tocsin_puzzle_effort", labels: ["asked_of": "all"]) == 0)
+        #expect(registry.value("tocsin_puzzle_effort", labels: ["asked_of": "unproven"]) == 3)
+        for (standing, count) in [("proven", 6.0), ("unknown", 3), ("dead", 1)] {
+            #expect(registry.value("tocsin_device_tokens", labels: ["standing": standing]) == count)
+        }
+        #expect(registry.value("tocsin_circuits") == 12)
+        #expect(registry.value("tocsin_connections", labels: ["door": "tnp"]) == 16)
+        #expect(registry.value("tocsin_connections", labels: ["door": "http"]) == 2)
+        expectAllKept()
+    }
+
+    @Test func `attempts are counted by the push service's word, with their durations`() {
+        var metrics = NodeMetrics(factory: registry)
+        for _ in 0..<3 { metrics.count(attempt(route)) }
+        metrics.count(attempt(Route(app: "bisq", magic: .android), "UNREGISTERED"))
+        metrics.count(attempt(Route(app: "bisq", magic: .iOSDev), "BadDeviceToken"))
+        let name = "tocsin_provider_results_total"
+        for (provider, environment, reason, count) in [
+            ("apns", "production", "accepted", 3.0), ("apns", "development", "BadDeviceToken", 1),
+            ("fcm", "production", "UNREGISTERED", 1),
+        ] {
+            let labels = ["app": "bisq", "provider": provider, "environment": environment, "reason": reason]
+            #expect(registry.value(name, labels: labels) == count)
+        }
+        let queue = registry.histogram("tocsin_stage_duration_seconds", where: ["stage": "queue"])
+        #expect(queue?.count == 5)
+        #expect(queue.map { abs($0.sum - 0.01) < 0.0001 } == true)
+        let apple = registry.histogram("tocsin_provider_duration_seconds", where: ["provider": "apns"])
+        #expect(apple?.count == 4)
+        expectAllKept()
+    }
+
+    @Test func `envelopes are counted by door and outcome, also those of an earlier process`() throws {
+        var metrics = NodeMetrics(factory: registry)
+        for kind in Outcome.Kind.allCases { metrics.answered(Outcome(kind), of: route, at: "http") }
+        let envelope = try Envelope(
+            magic: .iOS, deviceToken: Array("0a".utf8)[...], iv: Array("0123456789abcdef".utf8)[...],
+            ciphertext: [UInt8](repeating: 1, count: 16)[...], format: .pipe)
+        metrics.count(.recovered(envelope, app: "bisq", .delivered()))
+        let name = "tocsin_envelopes_total"
+        #expect(registry.sum(name, where: ["door": "http"]) == 5)
+        #expect(
+            registry.value(name, labels: labels.merging(["door": "spool", "outcome": "delivered"]) { $1 }) == 1)
+        expectAllKept()
+    }
+
+    @Test func `what is no longer served makes room for others`() {
+        var metrics = NodeMetrics(factory: registry)
+        for number in 0..<1000 {
+            let route = Route(app: "app\(number)", magic: .android)
+            metrics.count(.serving(route))
+            metrics.count(attempt(route))
+            metrics.count(.wave(route, isActive: true))
+            metrics.answered(.delivered(), of: route, at: "tnp")
+            metrics.forget(route)
+        }
+        expectAllKept()
+        #expect(registry.sum("tocsin_envelopes_total") == 0)
+    }
+
+    @Test func `the answers of the HTTP door are counted by status`() {
+        var metrics = NodeMetrics(factory: registry)
+        for status in [200, 200, 400, 503] { metrics.responded(status) }
+        #expect(registry.value("tocsin_http_responses_total", labels: ["status": "200"]) == 2)
+        expectAllKept()
     }
 }

@@ -24,6 +24,8 @@ final class TokenTable {
     private var hands: [Int]
     private var swept = 0
     private(set) var count = 0
+    /// How many of them have which standing; by its raw value.
+    private var standings = [0, 0, 0]
 
     /// - Parameter capacity: records that it holds at least before any has to go.
     init(capacity: Int) {
@@ -95,8 +97,20 @@ final class TokenTable {
     func update(_ token: UInt64, _ change: (inout TokenRecord) -> Void) -> Bool {
         let place = place(of: token)
         guard places[place].token == token, token != 0 else { return false }
+        let before = places[place].standing
         change(&places[place])
+        recount(before, places[place].standing)
         return true
+    }
+
+    /// How many records have this standing.
+    func count(of standing: TokenRecord.Standing) -> Int { standings[Int(standing.rawValue)] }
+
+    @inline(__always)
+    private func recount(_ before: TokenRecord.Standing, _ after: TokenRecord.Standing) {
+        guard before != after else { return }
+        standings[Int(before.rawValue)] -= 1
+        standings[Int(after.rawValue)] += 1
     }
 
     /// Puts a record in, in the place of the one that its token has.
@@ -115,6 +129,7 @@ final class TokenTable {
         places[place(of: record.token)] = record
         counts[part] += 1
         count += 1
+        standings[Int(record.standing.rawValue)] += 1
         return gone
     }
 
@@ -122,6 +137,7 @@ final class TokenTable {
     func remove(_ token: UInt64) {
         let found = place(of: token)
         guard places[found].token == token, token != 0 else { return }
+        standings[Int(places[found].standing.rawValue)] -= 1
         let part = part(of: token)
         let first = part * placesOfAPart
         // Those behind it that could stand nearer to their homes move up, so that no search ends too early.
@@ -169,8 +185,10 @@ final class TokenTable {
                 continue
             }
             budget -= 1
-            let token = places[swept].token
-            if token != 0, isOver(&places[swept]) {
+            let (token, before) = (places[swept].token, places[swept].standing)
+            let isOver = token != 0 && isOver(&places[swept])
+            if token != 0 { recount(before, places[swept].standing) }
+            if isOver {
                 // Another may have moved up into its place.
                 remove(token)
             } else {

@@ -31,6 +31,7 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
     var circuit: CircuitID?
     private(set) var hasServed = false
     private let since = MonotonicTime.now
+    private(set) var lastRead = MonotonicTime.now
     private(set) var isAskedForMore = false
 
     init(
@@ -119,6 +120,7 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
     func stream(_ stream: ByteStream, received bytes: RawSpan) {
         guard !isOver else { return }
         let now = MonotonicTime.now
+        lastRead = now
         perform { session, effects in
             session.received(
                 bytes, now: now, comesFrom: { host.comes(self, from: $0) }, welcome: host.welcome(under:), &effects)

@@ -1,4 +1,5 @@
 import Admission
+import EventLoop
 import TNP
 
 /// One sender's connection, through whichever door it has come.
@@ -8,6 +9,8 @@ protocol SenderConnection: AnyObject {
     var door: Admission.Door { get }
     /// Whom it comes from, once that is known.
     var circuit: CircuitID? { get set }
+    /// When its last bytes came.
+    var lastRead: MonotonicTime { get }
     /// Whether nothing more can be said here.
     var isOver: Bool { get }
     /// Whether something that came here has rung a phone.

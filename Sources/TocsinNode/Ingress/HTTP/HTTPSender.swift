@@ -9,6 +9,8 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     protocol Host: SenderHost {
         /// Finds the app of a request.
         var door: HTTPDoor { get }
+        /// A request has its answer, of this status.
+        func responded(_ status: Int)
     }
 
     /// What does not change while the connection lasts.
@@ -24,11 +26,12 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     private var connection: HTTPConnection!
     private unowned let host: any Host
     private let rules: Rules
-    private var underWay: (number: UInt32, dialect: DoorRequest.Dialect, isStored: Bool)?
+    private var underWay: (number: UInt32, dialect: DoorRequest.Dialect, deadline: MonotonicTime, isStored: Bool)?
     private var requests: UInt32 = 0
     private var timer: Timer!
     private var proxyLine = ProxyLineDecoder()
     private let since = MonotonicTime.now
+    private(set) var lastRead = MonotonicTime.now
 
     let number: UInt64
     let door = Admission.Door.http
@@ -62,24 +65,25 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     // MARK: Requests
 
     func handle(_ request: HTTPRequest, on connection: HTTPConnection) {
+        lastRead = .now
         host.greeted(self)
         let route: DoorRoute
         do throws(DoorRoute.Stray) {
             route = try DoorRoute(request)
         } catch {
-            connection.respond(Self.answer(to: error))
+            respond(Self.answer(to: error))
             return host.charge(self, faults: 1)
         }
         do throws(Rejection) {
             let (envelope, app) = try host.door.envelope(of: try route.door())
             requests &+= 1
-            underWay = (requests, route.dialect, isStored: false)
+            underWay = (requests, route.dialect, .now + rules.answerTimeout, isStored: false)
             timer.start(after: rules.answerTimeout)
             host.deliver(
                 Submission(request: requests, envelope: envelope, acceptQueued: true), app: app.name,
                 format: app.format, for: self)
         } catch {
-            connection.respond(DoorAnswer.response(to: route.dialect, error.outcome))
+            respond(DoorAnswer.response(to: route.dialect, error.outcome))
             host.charge(self, faults: 1)
         }
     }
@@ -97,6 +101,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     func farewell(for fault: HTTPFault, on connection: HTTPConnection) -> [UInt8] {
         isOver = true
+        host.responded(fault.status)
         if fault != .timeout { host.charge(self, faults: 1) }
         guard case .notHTTP(0) = fault else {
             return DoorAnswer.fault(fault.status, fault.text).encoded(keepsAlive: false)
@@ -119,10 +124,10 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     func finished(_ request: UInt32, _ outcome: Outcome) {
         if outcome.kind == .delivered { hasServed = true }
-        guard request == underWay?.number else { return }
+        guard let underWay, request == underWay.number else { return }
         guard outcome.isFinal else {
-            underWay?.isStored = true
-            return timer.start(after: Self.storedPatience)
+            self.underWay?.isStored = true
+            return timer.start(after: max(.zero, min(Self.storedPatience, underWay.deadline - .now)))
         }
         answer(outcome)
     }
@@ -139,7 +144,12 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         guard let dialect = underWay?.dialect else { return }
         underWay = nil
         timer.stop()
-        connection.respond(DoorAnswer.response(to: dialect, outcome))
+        respond(DoorAnswer.response(to: dialect, outcome))
+    }
+
+    private func respond(_ response: HTTPResponse) {
+        host.responded(response.status)
+        connection.respond(response)
     }
 
     func refused(_ request: UInt32, _ refusal: Refusal) {
@@ -169,7 +179,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         underWay = nil
         timer.stop()
         connection.leave()
-        connection.respond(farewell)
+        respond(farewell)
     }
 
     func close() {

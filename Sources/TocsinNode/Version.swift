@@ -1,0 +1,5 @@
+/// Which Tocsin this is.
+public enum Version {
+    /// By semantic versioning; the package and the manual take it from here.
+    public static let current = "0.1.0"
+}

@@ -11,7 +11,7 @@ let package = Package(
     name: "tocsin",
     products: [
         .library(name: "TNP", targets: ["TNP"]),
-        .library(name: "TocsinClient", targets: ["TocsinClient", "EventLoop"]),
+        .library(name: "TocsinClient", targets: ["TocsinClient", "EventLoop", "Tor"]),
         .executable(name: "tocsin", targets: ["tocsin"]),
     ],
     dependencies: [
@@ -67,10 +67,16 @@ let package = Package(
             ],
             swiftSettings: ours),
         .target(
+            name: "Tor",
+            dependencies: [
+                "EventLoop", "Cryptography", .product(name: "Subprocess", package: "swift-subprocess"),
+            ],
+            swiftSettings: ours),
+        .target(
             name: "TocsinNode",
             dependencies: [
                 "TNP", "EventLoop", "HTTP1", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography",
-                "Prometheus", .product(name: "DequeModule", package: "swift-collections"),
+                "Prometheus", "Tor", .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "TOMLKit", package: "TOMLKit"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -79,17 +85,12 @@ let package = Package(
         ),
         .target(name: "TocsinClient", dependencies: ["TNP", "EventLoop", "Cryptography"], swiftSettings: ours),
         .target(
-            name: "Simulator",
-            dependencies: [
-                "EventLoop", "HTTP2", "TNP", "Cryptography",
-                .product(name: "Subprocess", package: "swift-subprocess"),
-            ],
-            swiftSettings: ours
+            name: "Simulator", dependencies: ["EventLoop", "HTTP2", "TNP", "Tor", "Cryptography"], swiftSettings: ours
         ),
         .executableTarget(
             name: "tocsin",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "Admission", "QRCode",
+                "TocsinNode", "TocsinClient", "Simulator", "Admission", "QRCode", "Tor",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
@@ -129,6 +130,9 @@ let package = Package(
         .testTarget(
             name: "SimulatorTests", dependencies: ["Simulator", "HTTP2", "TNP", "Cryptography"], swiftSettings: ours),
         .testTarget(
+            name: "TorTests", dependencies: ["Tor", "TestSupport", "Simulator", "EventLoop", "Cryptography"],
+            swiftSettings: ours),
+        .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
                 "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "TNP", "EventLoop", "Cryptography",
@@ -137,7 +141,7 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "tocsin", "TocsinNode", "TocsinClient", "Simulator", "Admission", "TNP", "EventLoop",
+                "tocsin", "TocsinNode", "TocsinClient", "Simulator", "Admission", "Tor", "TNP", "EventLoop",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(

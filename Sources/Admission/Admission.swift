@@ -145,7 +145,7 @@ public struct Admission {
     ///   - app: the name of the profile that it is for.
     ///   - door: where it has come in.
     public mutating func admit(
-        _ submission: Submission, app: String, on circuit: CircuitID, through door: Door = .tnp, at moment: Moment
+        _ submission: Submission, app: String, on circuit: CircuitID, through door: Door, at moment: Moment
     ) throws(Refusal) -> Ticket {
         let now = moment.monotonic
         let paid = door == .http ? 0 : try worth(of: submission.proof, for: submission.envelope.digest, circuit, now)
@@ -153,7 +153,8 @@ public struct Admission {
         var record = tokens[token] ?? TokenRecord(token: token)
         let standing = settings.standing(of: record, on: moment.day)
         if standing == .dead {
-            throw Refusal(.gone(since: record.since), goAway: charge(circuit, at: now))
+            // A desktop of today does not know what to make of it, and has phones that live: it is not sent away.
+            throw Refusal(.gone(since: record.since), goAway: door == .http ? nil : charge(circuit, at: now))
         }
         let bound = settings.sender(of: record, on: moment.day)
         let signer = try signer(of: submission, to: token, boundTo: bound, circuit, now)

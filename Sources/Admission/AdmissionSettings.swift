@@ -26,7 +26,7 @@ public struct AdmissionSettings: Sendable, Equatable {
     /// tokens have a rate of their own, too. So neither who floods the one door nor who floods the other keeps out those
     /// who come through the other.
     public var http = Rate(burst: 1000, perMinute: 3000)
-    public var httpUnproven = Rate(burst: 100, perMinute: 60)
+    public var httpUnproven = Rate(burst: 300, perMinute: 120)
     /// What one circuit may do wrong: bad and dead device tokens, submissions and proofs that are wrong.
     public var abuse = Rate(burst: 20, perMinute: 2)
     /// Seconds for which a circuit that has done more is not listened to.

@@ -2,8 +2,8 @@ import Glibc
 
 /// Why a private file cannot be used: what, where, and what to do.
 public enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Another process holds the lock of the file.
-    case inUse(file: String)
+    /// Another process holds the lock of the file; its number, where it is known.
+    case inUse(file: String, pid: Int32?)
     /// There is no such key file.
     case missing(file: String)
     /// Not only its owner may read the key file.
@@ -15,8 +15,8 @@ public enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertibl
 
     public var description: String {
         switch self {
-        case .inUse(let file):
-            "\(file) is in use by another process; end that one first"
+        case .inUse(let file, let pid):
+            "\(file) is in use by \(pid.map { "process \($0)" } ?? "another process"); end that one first"
         case .missing(let file):
             "there is no key \(file); restore it"
         case .readableByOthers(let file):

@@ -75,7 +75,22 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         perform { session, effects in session.respond(response, now: now, &effects) }
     }
 
-    /// Takes no further request: ends at once, or after the answer to the request under way.
+    /// Answers the request under way by a stream: this head, what its body holds already, then what ``send(_:)`` brings,
+    /// until the connection ends. Does nothing where there is no request any more.
+    public func stream(_ head: HTTPResponse) {
+        guard next == nil else { return }
+        perform { session, effects in session.stream(head, &effects) }
+    }
+
+    /// Sends the next piece of a stream. A client that has ``HTTPSession/mostUnread`` bytes of it unread is let go
+    /// instead, as is one for which nothing could be sent for the idle timeout.
+    public func send(_ bytes: [UInt8]) {
+        let unsent = output.count + stream.unsent
+        perform { session, effects in session.send(bytes, unsent: unsent, &effects) }
+    }
+
+    /// Takes no further request: ends at once, or after the answer to the request under way. Ends a
+    /// stream.
     public func leave() { perform { session, effects in session.leave(&effects) } }
 
     /// Says last words and ends; an answer that is due is not waited for.

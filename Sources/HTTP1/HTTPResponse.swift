@@ -28,7 +28,8 @@ public struct HTTPResponse: Sendable {
         return output
     }
 
-    func encode(into output: inout [UInt8], connection: StaticString?, isHead: Bool) {
+    /// - Parameter hasLength: false where the body goes on after what is here, until the connection ends.
+    func encode(into output: inout [UInt8], connection: StaticString?, isHead: Bool, hasLength: Bool = true) {
         func field(_ name: String, _ value: String) {
             output.appendText(name)
             output += [UInt8(ascii: ":"), UInt8(ascii: " ")]
@@ -41,7 +42,7 @@ public struct HTTPResponse: Sendable {
         for (name, value) in headers { field(name, value) }
         // RFC 9110, 8.6 and 15.4.5: none in 204, and in 304 it would speak of another answer.
         let hasBody = status != 204 && status != 304
-        if hasBody { field("Content-Length", "\(body.count)") }
+        if hasBody, hasLength { field("Content-Length", "\(body.count)") }
         if let connection { field("Connection", "\(connection)") }
         output += Self.lineEnd
         if hasBody, !isHead { output += body }

@@ -23,11 +23,15 @@ public struct HTTPSession {
 
     /// How many bytes may come while a request is being answered: as many as one read brings, as whoever reads pauses.
     public static let mostWaiting = 64 * 1024
+    /// Who has so many bytes of a stream unread, as far as this side knows, is let go.
+    public static let mostUnread = 64 * 1024
 
     private enum Phase {
         /// Waits for a request, or for the rest of one.
         case reading
         case answering
+        /// The answer goes on until the connection ends.
+        case streaming
         case over
     }
 
@@ -62,7 +66,7 @@ public struct HTTPSession {
     public var deadline: MonotonicTime? { phase == .reading ? requestDeadline ?? idleDeadline : nil }
 
     /// Whether no request is under way and none has begun.
-    public var isIdle: Bool { phase != .answering && !decoder.isBegun }
+    public var isIdle: Bool { phase != .answering && phase != .streaming && !decoder.isBegun }
 
     /// Whether a request was handed out and waits for its answer: nothing is to be read meanwhile.
     public var isAnswering: Bool { phase == .answering }
@@ -73,6 +77,8 @@ public struct HTTPSession {
     public mutating func received(_ bytes: RawSpan, now: MonotonicTime, _ effects: inout Effects) {
         switch phase {
         case .over: break
+        // Nothing can be asked any more, and nothing without end is to be read from somebody.
+        case .streaming: end(&effects)
         case .reading: keep(bytes, from: read(bytes, now: now, &effects), &effects)
         case .answering: keep(bytes, from: 0, &effects)
         }
@@ -95,6 +101,25 @@ public struct HTTPSession {
         if waitingStart == held.count { (waiting, waitingStart) = ([], 0) }
     }
 
+    /// The request under way is answered by a stream: this head, and what its body holds already. What follows is brought
+    /// by ``send(_:unsent:_:)``, and the end of the connection ends it. Does nothing where there is no request.
+    public mutating func stream(_ head: HTTPResponse, _ effects: inout Effects) {
+        guard phase == .answering else { return }
+        head.encode(into: &effects.output, connection: "close", isHead: asked.isHead, hasLength: false)
+        guard !asked.isHead, !isLeaving else { return end(&effects) }
+        phase = .streaming
+        (waiting, waitingStart) = ([], 0)
+    }
+
+    /// The next piece of a stream. Does nothing where there is none.
+    /// - Parameter unsent: bytes of earlier pieces that the network has not taken; from ``mostUnread`` on the connection
+    ///   ends instead.
+    public mutating func send(_ bytes: [UInt8], unsent: Int, _ effects: inout Effects) {
+        guard phase == .streaming else { return }
+        if unsent >= Self.mostUnread { return end(&effects) }
+        effects.output += bytes
+    }
+
     /// Time has passed.
     public mutating func timeReached(_ now: MonotonicTime, _ effects: inout Effects) {
         guard let deadline, now >= deadline else { return }
@@ -103,10 +128,11 @@ public struct HTTPSession {
         end(&effects)
     }
 
-    /// No further request is taken: the connection ends at once, or after the answer to the request under way.
+    /// No further request is taken: the connection ends at once, or after the answer to the request under way. A stream
+    /// ends.
     public mutating func leave(_ effects: inout Effects) {
         isLeaving = true
-        if phase == .reading { end(&effects) }
+        if phase == .reading || phase == .streaming { end(&effects) }
     }
 
     // MARK: Bytes

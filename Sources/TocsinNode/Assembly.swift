@@ -17,6 +17,7 @@ struct Assembly {
 
     /// A certificate by which the node comes to Apple, and its last moment as Unix time in seconds.
     struct Certificate {
+        let app: String
         let file: String
         let notAfter: Int64
     }
@@ -27,6 +28,7 @@ struct Assembly {
     let configuration: Configuration
     let loop: EventLoop
     private(set) var tokens: Tokens
+    private(set) var tokensByApp: [String: APNsProviderToken] = [:]
     /// The files that were read, in the version of the moment before.
     private(set) var versions: [String: FileVersion?] = [:]
     private(set) var certificates: [Certificate] = []
@@ -68,6 +70,7 @@ struct Assembly {
         ingredients.add(
             "\(profile) \(url) \(services.apnsConnections) \(String(describing: configuration.outboundProxy))")
         let (token, identity) = try apnsCredential(credential, of: app, &ingredients)
+        tokensByApp[app.name] = token
         let context = try tls(
             trustFile: services.apnsTrustFile, key: "apns.trust_file", &ingredients, identity: identity,
             identityKey: "\(app.path).apns.certificate_file")
@@ -123,7 +126,7 @@ struct Assembly {
             ingredients.add(password)
             let certified = try PKCS12.open(packed, password: SecretBytes(moving: &password))
             // One that has ended is warned of, and refused by Apple: the other apps go on.
-            certificates.append(Certificate(file: file, notAfter: certified.notAfter))
+            certificates.append(Certificate(app: app.name, file: file, notAfter: certified.notAfter))
             let privateKey = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
             return TLSContext.Identity(certificates: certified.certificates, privateKey: privateKey)
         } catch let error as PKCS12Error {

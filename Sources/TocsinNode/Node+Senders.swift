@@ -27,7 +27,7 @@ extension Node {
         }
         guard let oldest = book.strangerToGo(most: configuration.limits.halfOpen) else { return }
         connections[oldest]?.sendAway(
-            GoAway(code: .busy, retryAfter: 10_000, text: "too many connections without HELLO"))
+            GoAway(code: .busy, retryAfter: 10_000, text: "too many connections that have not said anything"))
     }
 
     /// There are too many connections: a quiet one is let go of. Its sender may come again; who holds connections open for
@@ -103,7 +103,7 @@ extension Node {
         let (envelope, request) = (submission.envelope, submission.request)
         let route = Route(app: app, magic: envelope.magic)
         let start = MonotonicTime.now
-        metrics.record(start - connection.lastRead, in: .ingress)
+        figures.record(start - connection.lastRead, in: .ingress)
         do throws(Refusal) {
             let moment = moment
             try admission.enters(on: circuit, at: moment.monotonic)
@@ -121,13 +121,16 @@ extension Node {
                 let connection = Loan(connection)
                 self?.assumeIsolated { $0.tell(outcome, reach, of: ticket, route, request, on: connection.value) }
             }
-            metrics.record(.now - start, in: .admission)
+            figures.record(.now - start, in: .admission)
             let origin = Origin(circuit: circuit, effort: ticket.paid, isProven: !ticket.isUnproven)
             dispatch.submit(envelope, app: app, format: format, from: origin, own)
         } catch {
-            metrics.record(.now - start, in: .admission)
-            metrics.refused(error, at: connection.door.rawValue)
-            if let outcome = error.outcome { metrics.answered(outcome, of: route, at: connection.door.rawValue) }
+            figures.record(.now - start, in: .admission)
+            figures.refused(error, at: connection.door.rawValue)
+            if let outcome = error.outcome {
+                figures.answered(outcome, of: route, at: connection.door.rawValue)
+                history.count(outcome.kind, at: UnixTime.now)
+            }
             connection.refused(request, error)
             if error.outcome?.reason == .connectionOverRate {
                 connection.rest(for: .milliseconds(Int64(error.outcome?.retryAfter ?? 0)))
@@ -145,7 +148,8 @@ extension Node {
             connection?.finished(request, outcome)
             return
         }
-        metrics.answered(outcome, of: route, at: ticket.door.rawValue)
+        figures.answered(outcome, of: route, at: ticket.door.rawValue)
+        history.count(outcome.kind, at: UnixTime.now)
         let goAway = admission.concluded(ticket, outcome, reach, at: moment)
         connection?.finished(request, admission.showingAllowance(outcome, of: ticket, at: .now))
         guard let goAway else { return }
@@ -153,7 +157,7 @@ extension Node {
         connection?.sendAway(goAway)
     }
 
-    nonisolated func responded(_ status: Int) { assumeIsolated { $0.metrics.responded(status) } }
+    nonisolated func responded(_ status: Int) { assumeIsolated { $0.figures.responded(status) } }
 
     nonisolated func charge(_ connection: any SenderConnection, faults: Int) {
         guard let circuit = connection.circuit else { return }
@@ -167,7 +171,7 @@ extension Node {
     }
 
     func noteAbuse() {
-        metrics.countAbuse()
+        figures.countAbuse()
         guard throttle.allows("abuse", at: .now) else { return }
         logger.info("a circuit has sent too much that is wrong, and is not listened to for a while")
     }
@@ -186,9 +190,7 @@ extension Node {
                 for connection in connections.values where connection.isAskedForMore { connection.announce(puzzle) }
             }
         }
-        metrics.show(admission.efforts, known: admission.known)
-        metrics.show(connections: connectionsByDoor)
-        metrics.show(dispatch.figures)
+        figures.show(admission.efforts, known: admission.known)
         saveStanding()
     }
 

@@ -8,11 +8,12 @@ import Logging
 import Prometheus
 import Providers
 import TNP
+import Tor
 
 /// The node: listens for senders, delivers what they submit, and stops without losing what it has taken. One that was
 /// started lives until it is stopped.
 public actor Node: IngressConnection.Host, HTTPSender.Host {
-    private nonisolated let loop: EventLoop
+    nonisolated let loop: EventLoop
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private(set) var configuration: Configuration
@@ -20,12 +21,29 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     private(set) var dispatch: Dispatch!
     private var parts: [Route: Assembly.Part] = [:]
     private var tokens: Assembly.Tokens = [:]
+    /// By app, for their ages.
+    private(set) var providerTokens: [String: APNsProviderToken] = [:]
     private var watch = CredentialWatch()
     private var expiryWarnings = ExpiryWarnings()
-    private var certificates: [Assembly.Certificate] = []
+    private(set) var certificates: [Assembly.Certificate] = []
     /// Every figure of the node, as Prometheus reads them.
     nonisolated let registry = PrometheusRegistry(NodeMetrics.catalogue)
-    var metrics: NodeMetrics
+    var figures: NodeMetrics
+    var history = History()
+    var recent = RecentFigures()
+    /// Warnings and what is worse, for the dashboard.
+    nonisolated let alarms = AlarmLog()
+    var admin: AdminServer?
+    /// Where the admin port is, while the node runs and has one.
+    public internal(set) var adminEndpoint: Endpoint?
+    var tor: ManagedTor?
+    /// Nil: the node runs no tor.
+    var torStatus: TorStatus?
+    /// Told when its own onion can be reached.
+    let whenReachable: (@Sendable (OnionAddress) -> Void)?
+    nonisolated let started = MonotonicTime.now
+    /// Held while the node runs: two of them at one state directory would undo each other's work.
+    private var lock: FileLock?
     private(set) var rules: IngressSession.Rules!
     private var appFinder: HTTPDoor!
     /// One for each door.
@@ -57,12 +75,19 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     static let otherDescriptors = 128
 
     /// A node that does not run yet.
-    /// - Parameter loop: all of it runs there.
-    public init(_ configuration: Configuration, logger: Logger, on loop: EventLoop) {
+    /// - Parameters:
+    ///   - loop: all of it runs there.
+    ///   - whenReachable: told each time its own tor has published the onion anew.
+    public init(
+        _ configuration: Configuration, logger: Logger, on loop: EventLoop,
+        whenReachable: (@Sendable (OnionAddress) -> Void)? = nil
+    ) {
         self.configuration = configuration
         self.logger = logger
+        self.logger.handler = AlarmLogHandler(logger.handler, noting: alarms)
         self.loop = loop
-        metrics = NodeMetrics(factory: registry)
+        self.whenReachable = whenReachable
+        figures = NodeMetrics(factory: registry)
         ProcessCollector.collect(in: registry)
         BuildInfo.show(Version.current, in: registry)
     }
@@ -74,6 +99,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// - Throws: ``ConfigurationError``, `StandingStoreError`, `SpoolError` or `ListenError`.
     public func start() async throws -> Endpoint {
         try makeStateDirectory()
+        lock = try lockStateDirectory()
         raiseDescriptorLimit()
         var assembly = Assembly(configuration, on: loop)
         let parts = try assembly.parts()
@@ -91,11 +117,13 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         let httpListener = try configuration.listen.http.map { try listen(at: $0, .http) }
         listeners = [listener] + [httpListener].compactMap(\.self)
         httpEndpoint = httpListener?.endpoint
+        try openAdminPort()
         whileRunning = self
         do {
             if let spool { try await dispatch.use(spool) }
         } catch {
             listeners = []
+            admin?.close()
             await dispatch.close()
             whileRunning = nil
             throw error
@@ -108,7 +136,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
             "tnp": "\(listener.endpoint)", "routes": "\(routes)", "spool": "\(spool?.count ?? 0)",
         ]
         metadata["http"] = httpEndpoint.map { "\($0)" }
+        metadata["admin"] = adminEndpoint.map { "\($0)" }
         logger.notice("listening", metadata: metadata)
+        await startTor(for: listener.endpoint)
         return listener.endpoint
     }
 
@@ -125,7 +155,8 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     public func reload() {
         guard whileRunning != nil, !isStopping else { return }
         do {
-            let new = try Configuration(file: configuration.file)
+            var new = try Configuration(file: configuration.file)
+            if let managed = configuration.tor.managed { new.decideTor(managed) }
             for key in new.keysThatNeedARestart(comparedTo: configuration) {
                 logger.warning("this setting changes when the node is started anew", metadata: ["key": "\(key)"])
             }
@@ -170,9 +201,10 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     }
 
     private func adopt(_ assembly: Assembly, _ parts: [Route: Assembly.Part]) {
-        for route in self.parts.keys where parts[route] == nil { metrics.forget(route) }
+        for route in self.parts.keys where parts[route] == nil { figures.forget(route) }
         self.parts = parts
         tokens = assembly.tokens
+        providerTokens = assembly.tokensByApp
         certificates = assembly.certificates
         watch = CredentialWatch(assembly.versions)
         warnOfExpiry()
@@ -191,6 +223,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
                 "nothing is taken through the HTTP door: its senders sign nothing, and senders.mode is \"required\"")
         }
         appFinder = HTTPDoor(configuration.apps)
+        if configuration.listen.http != nil {
+            for problem in appFinder.unreachable { logger.warning("\(problem)") }
+        }
         let routes = parts.keys.map(\.description).sorted()
         rules = IngressSession.Rules(
             circuitIDs: configuration.listen.circuitIDs, maximumFrame: configuration.limits.maximumFrame,
@@ -223,6 +258,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         connections = [:]
         await dispatch.close()
         await closeStanding()
+        await tor?.stop()
+        admin?.close()
+        lock = nil
         whileRunning = nil
         logger.notice("stopped", metadata: ["all_answered": "\(isComplete)"])
         return isComplete
@@ -232,6 +270,14 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         let waiting = whenIdle
         whenIdle = []
         for continuation in waiting { continuation.resume() }
+    }
+
+    private func lockStateDirectory() throws -> FileLock {
+        do {
+            return try FileLock(at: "\(configuration.state)/lock", for: configuration.state)
+        } catch {
+            throw ConfigurationError(file: configuration.file, key: "node.state", problem: "\(error)")
+        }
     }
 
     private func makeStateDirectory() throws {
@@ -271,6 +317,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         guard !isStopping else { return }
         dispatch.endWaits()
         advanceAdmission()
+        advanceFigures()
         scheduleSecond()
     }
 
@@ -298,6 +345,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
 
     private func warnOfExpiry() {
         for certificate in certificates {
+            figures.show(expiry: certificate.notAfter, of: certificate.app, kind: "APNs certificate")
             let due = expiryWarnings.due(for: certificate.file, end: certificate.notAfter, now: UnixTime.now)
             guard let due else { continue }
             let days = max(0, (certificate.notAfter - UnixTime.now) / 86_400)
@@ -340,21 +388,26 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
                 stream, number: lastConnection, rules: rules, readTimeout: .seconds(limits.readTimeout), host: self)
         case .http:
             let http = HTTPLimits(
-                requestTimeout: .seconds(limits.httpRequestTimeout), idleTimeout: .seconds(limits.idleTimeout),
+                target: Self.longestTarget, requestTimeout: .seconds(limits.httpRequestTimeout),
+                idleTimeout: .seconds(limits.idleTimeout),
                 firstTimeout: .seconds(limits.handshakeTimeout))
             let rules = HTTPSender.Rules(
                 circuitIDs: configuration.listen.circuitIDs, http: http,
-                answerTimeout: .seconds(limits.httpAnswerTimeout))
+                answerTimeout: .seconds(limits.httpAnswerTimeout),
+                lastAnswerTimeout: .seconds(limits.shutdownTimeout) * 3 / 4)
             return HTTPSender(stream, number: lastConnection, rules: rules, host: self)
         }
     }
+
+    /// Hexadecimal of the largest notification, and what stands beside it.
+    private static let longestTarget = 10_240
 
     nonisolated var door: HTTPDoor { assumeIsolated { $0.appFinder } }
 
     // MARK: Log
 
     private func observe(_ event: DispatchEvent) {
-        metrics.count(event)
+        figures.count(event)
         switch event {
         case .attempt(let route, let deviceToken, let verdict, _, _): log(route, deviceToken, verdict)
         case .serving, .finished: break

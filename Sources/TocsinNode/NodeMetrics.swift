@@ -4,6 +4,7 @@ import Metrics
 import Prometheus
 import Providers
 import TNP
+import Tor
 
 /// What the node counts: nothing that names a phone or a sender, and no label that a sender can invent.
 struct NodeMetrics {
@@ -102,6 +103,19 @@ struct NodeMetrics {
         var oldest: Gauge?
     }
 
+    /// Made when there is a tor to speak of: a node without one has none that fails.
+    private struct TorHandles {
+        let bootstrap: Gauge
+        let published: Gauge
+        let restarts: Counter
+
+        init(factory: any MetricsFactory) {
+            bootstrap = Gauge(label: "tocsin_tor_bootstrap_ratio", factory: factory)
+            published = Gauge(label: "tocsin_tor_descriptor_published", factory: factory)
+            restarts = Counter(label: "tocsin_tor_restarts_total", factory: factory)
+        }
+    }
+
     private struct EnvelopeKey: Hashable {
         let door: String
         let route: Route
@@ -123,6 +137,9 @@ struct NodeMetrics {
     private let providers: [String: Timer]
     private let abuse: Counter
     private let spoolRefusals: Counter
+    private var torHandles: TorHandles?
+    private var countedRestarts = 0
+    private var tokenAges: [String: Gauge] = [:]
     private let gauges: [String: Gauge]
 
     /// - Parameter factory: where the figures go.
@@ -250,6 +267,34 @@ struct NodeMetrics {
         gauges["tocsin_circuits"]?.record(Int64(known.circuits))
     }
 
+    /// How the node's own tor stands.
+    mutating func show(_ status: TorStatus) {
+        let tor = torHandles ?? TorHandles(factory: factory)
+        torHandles = tor
+        tor.bootstrap.record(Double(status.bootstrap) / 100)
+        tor.published.record(status.isReachable ? 1 : 0)
+        tor.restarts.increment(by: max(0, status.restarts - countedRestarts))
+        countedRestarts = max(countedRestarts, status.restarts)
+    }
+
+    /// How old the token is that Apple is shown for an app; nil: there is none yet.
+    mutating func show(ageOfToken age: Int64?, of app: String) {
+        guard let age else { return }
+        let gauge =
+            tokenAges[app]
+            ?? Gauge(label: "tocsin_apns_token_age_seconds", dimensions: [("app", app)], factory: factory)
+        tokenAges[app] = gauge
+        gauge.record(age)
+    }
+
+    /// When a credential ends, as Unix time in seconds.
+    func show(expiry: Int64, of app: String, kind: String) {
+        Gauge(
+            label: "tocsin_credential_expiry_timestamp_seconds", dimensions: [("app", app), ("kind", kind)],
+            factory: factory
+        ).record(expiry)
+    }
+
     func show(connections: (tnp: Int, http: Int)) {
         gauges["tocsin_connectionstnp"]?.record(connections.tnp)
         gauges["tocsin_connectionshttp"]?.record(connections.http)
@@ -304,7 +349,7 @@ struct NodeMetrics {
         [("app", route.app), ("magic", route.magic.rawValue)]
     }
 
-    private static func provider(of magic: Magic) -> [(String, String)] {
+    static func provider(of magic: Magic) -> [(String, String)] {
         [
             ("provider", magic == .android ? "fcm" : "apns"),
             ("environment", magic == .iOSDev ? "development" : "production"),

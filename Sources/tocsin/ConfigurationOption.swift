@@ -1,4 +1,5 @@
 import ArgumentParser
+import FoundationEssentials
 import Glibc
 import TocsinNode
 
@@ -17,7 +18,9 @@ struct ConfigurationOption: ParsableArguments {
                     + " Name one with --config FILE", ExitStatus.configuration)
         }
         do {
-            return try Configuration(file: file)
+            var configuration = try Configuration(file: file)
+            configuration.decideTor(path: ProcessInfo.processInfo.environment["PATH"])
+            return configuration
         } catch {
             throw fail("\(error)", ExitStatus.configuration)
         }

@@ -33,7 +33,12 @@ struct DeliveryOptions: ParsableArguments {
     @Flag(help: "Do not sign: a phone that is bound to a sender key is not rung.")
     var noKey = false
 
+    @OptionGroup var onionKey: OnionKeyOption
+
     func validate() throws {
+        guard !direct || onionKey.onionKey == nil else {
+            throw ValidationError("--onion-key is for an onion, which --direct does not reach")
+        }
         guard maxWork >= 0 else { throw ValidationError("--max-work must not be negative") }
         guard keys?.isEmpty != true else { throw ValidationError("--keys must name a directory") }
     }

@@ -47,20 +47,29 @@ struct NotificationDelivery {
                     "\(reason.printable); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
             }
         }
+        let loan = try options.onionKey.loan(for: endpoint, on: loop)
         let outcome: Outcome
+        do {
+            try await loan?.take()
+        } catch {
+            throw fail("tor was not lent the onion's key: \(error)", ExitStatus.unreachable)
+        }
         do {
             outcome = try await client.submit(
                 envelope, patience: .seconds(options.timeout), acceptQueued: options.queue,
                 returnsWhenQueued: options.queue, signedBy: key)
         } catch ClientError.refused(let goAway) {
             Terminal.endProgress()
+            await loan?.giveBack()
             throw fail(
                 "\(ClientError.refused(goAway))", goAway.retryAfter > 0 ? ExitStatus.tryLater : ExitStatus.rejected)
         } catch {
             Terminal.endProgress()
+            await loan?.giveBack()
             throw fail("\(error)", ExitStatus.unreachable)
         }
         await client.close()
+        await loan?.giveBack()
         Terminal.endProgress()
         try report(outcome)
     }

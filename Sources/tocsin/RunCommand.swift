@@ -2,13 +2,15 @@ import Admission
 import ArgumentParser
 import Delivery
 import EventLoop
+import QRCode
 import TocsinNode
+import Tor
 
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Run the node.",
         discussion: """
-            Listens for senders, behind tor, until SIGTERM or SIGINT; then takes no new work, answers what it has taken
+            Listens for senders, behind tor, which it runs itself where it is installed and no other is named, until SIGTERM or SIGINT; then takes no new work, answers what it has taken
             and ends. SIGHUP has it read its configuration and credentials anew, without dropping a connection; a
             credential file that changes is read anew within seconds by itself.
 
@@ -23,7 +25,7 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.load()
         let loop = EventLoop(name: "node")
-        let node = Node(configuration, logger: configuration.makeLogger(), on: loop)
+        let node = Node(configuration, logger: configuration.makeLogger(), on: loop) { Self.show($0) }
         let stop = StopSignal(on: loop)
         await stop.arm { Task { await node.reload() } }
         do {
@@ -39,5 +41,14 @@ struct RunCommand: AsyncParsableCommand {
         }
         await stop.wait()
         _ = await node.stop()
+    }
+
+    /// The onion's address, for people and their cameras.
+    private static func show(_ address: OnionAddress) {
+        guard Terminal.isOutputATerminal else { return }
+        Terminal.print("\(Terminal.bold("\(address)"))")
+        if let code = try? QRCode("\(address)") {
+            Terminal.print(code.terminalLines(isColoured: true).joined(separator: "\n"))
+        }
     }
 }

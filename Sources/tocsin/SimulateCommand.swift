@@ -36,6 +36,9 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "Where its HTTP door shall be, for the desktops of today.")
     var http = "127.0.0.1:7080"
 
+    @Option(help: "Where its dashboard shall be.")
+    var admin = "127.0.0.1:7079"
+
     @Option(help: "First of three ports in a row for the stand-ins; 0: any that are free.")
     var port: UInt16 = 0
 
@@ -59,7 +62,7 @@ struct SimulateCommand: AsyncParsableCommand {
             throw fail("\(error)", ExitStatus.failure)
         }
         let configuration = SimulatedConfiguration(
-            endpoints: endpoints, tnp: tnp, http: http, more: Self.connectProfile)
+            endpoints: endpoints, tnp: tnp, http: http, admin: admin, more: Self.connectProfile)
         try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         let phones = [
             Phone.new(.iOS, model: "iPhone 15"), Phone.new(.iOSDev, model: "iPhone 12"),

@@ -7,6 +7,8 @@ struct SimulatedConfiguration {
     let tnp: String
     /// Where its HTTP door is, if it has one.
     var http: String?
+    /// Where its admin port is, if it has one.
+    var admin: String?
     var circuitIDs = false
     var logLevel = "info"
     /// More tables, in TOML.
@@ -35,7 +37,11 @@ struct SimulatedConfiguration {
         [listen]
         tnp = "\(tnp)"
         \(http.map { "http = \"\($0)\"" } ?? "")
+        \(admin.map { "admin = \"\($0)\"" } ?? "")
         circuit_ids = \(circuitIDs)
+
+        [tor]
+        managed = false
 
         [[app]]
         name = "bisq"

@@ -14,7 +14,7 @@ struct Tocsin: AsyncParsableCommand {
             """,
         version: Version.current,
         subcommands: [
-            RunCommand.self, SendCommand.self, PairCommand.self, SimulateCommand.self, DemoCommand.self,
-            BenchCommand.self,
+            RunCommand.self, OnionCommand.self, KeysCommand.self, SendCommand.self, PairCommand.self,
+            SimulateCommand.self, DemoCommand.self, BenchCommand.self,
         ])
 }

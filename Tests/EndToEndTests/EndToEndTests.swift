@@ -5,6 +5,7 @@ import Simulator
 import TNP
 import Testing
 import TocsinClient
+import Tor
 
 @testable import TocsinNode
 @testable import tocsin
@@ -83,15 +84,20 @@ actor Stage {
         return endpoints
     }
 
-    func startNode(_ text: String) async throws {
+    func startNode(_ text: String, whenReachable: (@Sendable (OnionAddress) -> Void)? = nil) async throws {
         let file = "\(directory)/tocsin.toml"
         try Data(text.utf8).write(to: URL(filePath: file))
-        let node = Node(try Configuration(text: text, file: file), logger: log.logger, on: nodeLoop)
+        var configuration = try Configuration(text: text, file: file)
+        // None but where it is asked for.
+        configuration.decideTor(path: "")
+        let node = Node(configuration, logger: log.logger, on: nodeLoop, whenReachable: whenReachable)
         _ = try await node.start()
         self.node = node
     }
 
     var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
+
+    var torStatus: TorStatus? { get async { await node?.torStatus } }
 
     /// Where the HTTP door is, also where the system chose its port.
     var httpEndpoint: Endpoint? { get async { await node?.httpEndpoint } }
@@ -143,9 +149,10 @@ actor Stage {
 
     /// Connects to the node and exchanges bytes: what comes until the node closes, or nothing more for a while.
     func raw(
-        _ bytes: [UInt8], to door: Endpoint? = nil, readingFor time: Duration = .seconds(10)
+        _ bytes: [UInt8], to door: Endpoint? = nil, through proxy: Proxy? = nil,
+        readingFor time: Duration = .seconds(10)
     ) async throws -> [UInt8] {
-        let stream = try await loop.dial(door ?? socket, timeout: .seconds(5))
+        let stream = try await loop.dial(door ?? socket, through: proxy, timeout: proxy == nil ? .seconds(5) : time)
         let reader = StreamReader(stream)
         stream.write(bytes)
         let timer = Timer(on: loop) { stream.fail(.timedOut) }
@@ -486,7 +493,7 @@ private let hello: [UInt8] = {
             return
         }
         let stage = Stage()
-        try await stage.start(circuitIDs: true)
+        let endpoints = try await stage.start(circuitIDs: true)
         let network = try PrivateTorNetwork(on: stage.loop)
         let access = try await network.start(
             target: stage.socket, virtualPort: 80, serviceOptions: ["HiddenServiceExportCircuitID haproxy"])
@@ -512,7 +519,62 @@ private let hello: [UInt8] = {
         }
         #expect(error.map { "\($0)".contains("the proxy says") } == true, "\(String(describing: error))")
         await stranger.close()
+        _ = await stage.stopNode()
+        try await runsItsOwnTor(stage, endpoints, network, access)
         await network.stop()
         await stage.end()
+    }
+
+    /// The same node with a tor of its own, in the same network.
+    private func runsItsOwnTor(
+        _ stage: Stage, _ endpoints: SimulatedServices.Endpoints, _ network: PrivateTorNetwork,
+        _ access: PrivateTorNetwork.Access
+    ) async throws {
+        // tor as it is installed, but for the network that it goes into.
+        let lines = await network.memberLines.map { line in
+            let (key, value) = (line.prefix { $0 != " " }, line.drop { $0 != " " }.dropFirst())
+            return "--\(key) '\(value)'"
+        }
+        let program = "\(stage.directory)/tor-of-this-network"
+        let script = """
+            #!/bin/sh
+            case "$1" in --version|--list-modules) exec tor "$@";; esac
+            exec tor "$@" \(lines.joined(separator: " "))
+            """
+        try Data(script.utf8).write(to: URL(filePath: program))
+        try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: program)
+        let more = """
+            [tor]
+            managed = true
+            binary = "\(program)"
+            """
+        await stage.services.moveClock(by: 1500)
+        let reachable = AsyncStream.makeStream(of: OnionAddress.self)
+        try await stage.startNode(stage.configuration(endpoints, more: more)) { reachable.continuation.yield($0) }
+        var addresses = reachable.stream.makeAsyncIterator()
+        let giveUp = Task {
+            try await Task.sleep(for: .seconds(120))
+            reachable.continuation.finish()
+        }
+        let address = try #require(await addresses.next())
+        giveUp.cancel()
+        #expect(try OnionKeys.present(in: "\(stage.directory)/state/tor/onion")?.address == address)
+        let pid = try #require(await stage.torStatus?.pid)
+        let phone = await stage.phone(.iOS)
+        let client = stage.client(
+            TocsinClient.Options(
+                node: .tcp(host: "\(address)", port: 7077), proxy: .socks5(access.socks, nil)))
+        let outcome = try await client.submit(stage.envelope(for: phone), patience: .seconds(60))
+        #expect(outcome.kind == .delivered)
+        await client.close()
+        // And as Bisq 1 asks it.
+        let request = RelayRequest(try stage.envelope(for: phone, title: "today")).bytes(host: "\(address)")
+        let answer = try await stage.raw(
+            request, to: .tcp(host: "\(address)", port: 80), through: .socks5(access.socks, nil),
+            readingFor: .seconds(60))
+        #expect(String(decoding: answer, as: UTF8.self).hasSuffix("\r\n\r\nsuccess"))
+        #expect(stage.log.count(of: "the onion can be reached") == 1)
+        #expect(await stage.stopNode())
+        #expect(kill(pid, 0) != 0)
     }
 }

@@ -163,7 +163,7 @@ import Testing
         #expect(configuration.limits.httpRequestTimeout == 20)
         #expect(configuration.limits.httpAnswerTimeout == 20)
         #expect(configuration.admission.http == Rate(burst: 1000, perMinute: 3000))
-        #expect(configuration.admission.httpUnproven == Rate(burst: 100, perMinute: 60))
+        #expect(configuration.admission.httpUnproven == Rate(burst: 300, perMinute: 120))
     }
 
     @Test func `the HTTP door is read`() throws {
@@ -391,7 +391,7 @@ import Testing
         #expect(near?.problem.contains("did you mean connections?") == true)
         let far = problem(in: "[listen]\nport = 5\n\(minimal)")
         #expect(far?.key == "listen.port")
-        #expect(far?.problem.contains("known here: allow_public, circuit_ids, http, tnp") == true)
+        #expect(far?.problem.contains("known here: admin, allow_public, circuit_ids, http, tnp") == true)
     }
 
     // MARK: Values that are wrong

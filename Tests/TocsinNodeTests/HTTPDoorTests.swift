@@ -39,7 +39,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         #expect(door.deviceToken == Array(appleToken.utf8))
         #expect(door.text == Array(pipe("BisqMessageiOS").utf8))
         #expect(door.sound && door.priority == .immediate)
-        #expect(door.contentAvailable == true && door.mutableContent == nil)
+        #expect(door.contentAvailable == true && door.mutableContent == false)
     }
 
     @Test func `the order of the parameters does not matter, and others are not looked at`() throws {
@@ -68,7 +68,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     @Test func `what is absent has the meaning that today's relays give it`() throws {
         let bare = bisq.filter { ["token", "msg"].contains($0.0) }
         let door = try DoorRoute(relay(bare)).door()
-        #expect(door.magic == .iOS && door.sound && door.contentAvailable == nil && door.mutableContent == nil)
+        #expect(door.magic == .iOS && door.sound && door.contentAvailable == nil && door.mutableContent == false)
     }
 
     @Test(

@@ -72,7 +72,7 @@ public enum StandingStoreError: Error, Equatable, Sendable, CustomStringConverti
 
     private init(_ error: PrivateFileError, store: String) {
         switch error {
-        case .inUse(let file): self = .inUse(file: file)
+        case .inUse(let file, _): self = .inUse(file: file)
         case .missing(let file): self = .keyMissing(file: file, store: store)
         case .readableByOthers(let file): self = .keyReadableByOthers(file: file)
         case .length(let file, let bytes): self = .keyLength(file: file, bytes: bytes)

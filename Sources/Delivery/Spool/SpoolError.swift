@@ -66,7 +66,7 @@ public enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
 
     private init(_ error: PrivateFileError, spool: String) {
         switch error {
-        case .inUse(let file): self = .inUse(file: file)
+        case .inUse(let file, _): self = .inUse(file: file)
         case .missing(let file): self = .keyMissing(file: file, spool: spool)
         case .readableByOthers(let file): self = .keyReadableByOthers(file: file)
         case .length(let file, let bytes): self = .keyLength(file: file, bytes: bytes)

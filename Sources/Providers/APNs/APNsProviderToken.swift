@@ -58,6 +58,9 @@ public final class APNsProviderToken {
         return make(now: now, clock: clock)
     }
 
+    /// How old the present token is, in seconds; nil: there is none yet.
+    public func age(at clock: MonotonicTime) -> Int64? { issued?.age(at: clock) }
+
     /// Apple says that this token's time is over: makes a new one, unless that would be the second in 20 minutes.
     /// - Returns: whether there is now another token than the refused one.
     public func renew(refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {

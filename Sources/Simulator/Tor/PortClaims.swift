@@ -1,4 +1,5 @@
 import Glibc
+import Tor
 
 /// Free ports of loopback, below the range from which the kernel lends its own. Each is claimed by an abstract unix
 /// socket of its name, which the kernel frees when the process ends however it ends: two networks at once never choose

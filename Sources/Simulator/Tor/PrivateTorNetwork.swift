@@ -1,6 +1,7 @@
 import EventLoop
 import FoundationEssentials
 import Glibc
+import Tor
 
 /// A Tor network of our own on loopback, with one onion service and one client: seven tor processes that know of nothing
 /// outside. It takes about ten seconds to come up; it leaves nothing behind.
@@ -56,6 +57,12 @@ public actor PrivateTorNetwork {
             throw error
         }
     }
+
+    /// Lines of torrc by which another tor takes part in the network, once that is up.
+    public var memberLines: [String] { TorNode.isolatedLines + [authorityLine] }
+
+    /// The control port of the network's client.
+    public nonisolated var clientControl: Endpoint { .unix(path: "\(directory)/client/ctl") }
 
     /// Ends the network's processes, by their pids, and removes its directory.
     public func stop() async {

@@ -1,6 +1,7 @@
 import EventLoop
 import FoundationEssentials
 import Glibc
+import Tor
 
 /// The machine's own tor on everyone's network, in a process and a directory of ours: one onion service that lives as
 /// long as we do, and a client to reach it. Needs the internet and takes its time.

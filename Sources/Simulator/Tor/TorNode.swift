@@ -1,5 +1,6 @@
 import EventLoop
 import FoundationEssentials
+import Tor
 
 /// One tor process of ours: its directory, its configuration, its control connection.
 final class TorNode {
@@ -24,13 +25,16 @@ final class TorNode {
             "CookieAuthentication 1", "__OwningControllerProcess \(ProcessInfo.processInfo.processIdentifier)",
             "ShutdownWaitLength 0", "AvoidDiskWrites 1",
         ]
-        let isolated = [
-            "TestingTorNetwork 1", "Nickname \(name)", "SafeLogging 0", "PathsNeededToBuildCircuits 0.67",
-            // With five relays the longer paths of vanguards use one link twice, and each time costs 40 ms.
-            "VanguardsLiteEnabled 0",
-        ]
-        commonLines = network == .isolated ? always + isolated : always
+        commonLines =
+            network == .isolated ? always + Self.isolatedLines + ["Nickname \(name)", "SafeLogging 0"] : always
     }
+
+    /// What every tor of a private network has in its configuration.
+    static let isolatedLines = [
+        "TestingTorNetwork 1", "PathsNeededToBuildCircuits 0.67",
+        // With five relays the longer paths of vanguards use one link twice, and each time costs 40 ms.
+        "VanguardsLiteEnabled 0",
+    ]
 
     /// Gives a relay the past of one that moved 1 MB/s. Fresh relays claim nothing; as soon as one of them has measured
     /// anything at all, every path wants that one, and no circuit is ever finished.

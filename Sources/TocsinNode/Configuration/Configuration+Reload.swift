@@ -5,6 +5,7 @@ extension Configuration {
         merged.state = state
         merged.logFormat = logFormat
         merged.listen = listen
+        merged.tor = tor
         merged.spool = spool
         merged.limits.replayWindow = limits.replayWindow
         merged.limits.replayEntries = limits.replayEntries
@@ -18,6 +19,7 @@ extension Configuration {
         if state != old.state { keys.append("node.state") }
         if logFormat != old.logFormat { keys.append("node.log_format") }
         if listen != old.listen { keys.append("listen") }
+        if tor != old.tor { keys.append("tor") }
         if spool != old.spool { keys.append("spool") }
         if limits.replayWindow != old.limits.replayWindow { keys.append("limits.replay_window") }
         if limits.replayEntries != old.limits.replayEntries { keys.append("limits.replay_entries") }

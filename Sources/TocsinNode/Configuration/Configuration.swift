@@ -6,6 +6,7 @@ import Logging
 import Providers
 import TNP
 import TOMLKit
+import Tor
 
 /// The node's configuration, checked: what `tocsin.toml` says, with every default filled in and every path absolute.
 public struct Configuration: Sendable {
@@ -22,6 +23,33 @@ public struct Configuration: Sendable {
         public var http: Endpoint?
         /// Whether tor writes a PROXY line with the circuit's id before each stream.
         public var circuitIDs: Bool
+        /// Health, metrics and the dashboard, for this machine alone; nil: nowhere.
+        public var admin: Endpoint?
+    }
+
+    /// `[tor]`
+    public struct Tor: Sendable, Equatable {
+        /// Whether the node runs a tor of its own; nil: the file does not say, see ``Configuration/decideTor(path:)``.
+        public var managed: Bool?
+        /// The program.
+        public var binary: String
+        /// The `HiddenServiceDir` of a tor that is not the node's own.
+        public var onionDirectory: String?
+        /// Whether tor asks for work under a flood of introductions.
+        public var proofOfWork: Bool
+        /// Streams of one circuit.
+        public var maxStreams: Int
+
+        /// As the node's tor takes them.
+        /// - Parameter state: the node's state directory.
+        public func settings(state: String) -> TorSettings {
+            var settings = TorSettings(isManaged: managed ?? false, directory: "\(state)/tor")
+            settings.binary = binary
+            settings.foreignServiceDirectory = onionDirectory
+            settings.asksForWork = proofOfWork
+            settings.maxStreams = UInt16(maxStreams)
+            return settings
+        }
     }
 
     /// `[limits]`
@@ -123,6 +151,7 @@ public struct Configuration: Sendable {
     public var logLevel: Logger.Level
     public var logFormat: LogFormat
     public var listen: Listen
+    public var tor: Tor
     public var limits: Limits
     /// `[limits]`, `[puzzle]` and `[senders]`, as far as they say who is let in.
     public var admission: AdmissionSettings
@@ -206,11 +235,33 @@ public struct Configuration: Sendable {
                 "For the desktops of today, usually `127.0.0.1:7080`: see bisq.md. Absent: no such door"),
             circuitIDs: try listen.boolean(
                 "circuit_ids", default: false,
-                "True with tor's `HiddenServiceExportCircuitID haproxy`, and only then: limits by circuit"))
+                "True with tor's `HiddenServiceExportCircuitID haproxy`, and only then: limits by circuit. The node's own "
+                    + "tor does that, and this is not looked at then"),
+            admin: try Self.endpoint(
+                listen, "admin", isPublicAllowed: false, paths: paths,
+                "Dashboard, metrics, health, for this machine alone: usually `127.0.0.1:7079`. Absent: none"))
         guard self.listen.http != self.listen.tnp || self.listen.tnp.isAnyPort else {
             throw listen.problem("http", "is the address of listen.tnp; each needs its own")
         }
         try listen.finish()
+
+        let tor = try root.table("tor", "The onion service: see quickstart.md.")
+        self.tor = Tor(
+            managed: try tor.flag(
+                "managed",
+                "Whether the node runs a tor of its own. Absent: it does where there is one, and no `onion_directory` is named"
+            ),
+            binary: try tor.string(
+                "binary", expected: "a program", default: "tor", "A path, or a name to be found in PATH"),
+            onionDirectory: try tor.string(
+                "onion_directory", expected: "a directory",
+                "The HiddenServiceDir of another tor, e.g. of the `torrc` beside README.md: for `tocsin onion`"
+            ).map(paths.absolute),
+            proofOfWork: try tor.boolean(
+                "proof_of_work", default: true, "tor asks its clients for work while more come than it can serve"),
+            maxStreams: try tor.integer(
+                "max_streams", in: 1...65_535, default: 64, "Streams of one circuit; one that opens more is closed"))
+        try tor.finish()
 
         let limits = try root.table(
             "limits",
@@ -330,6 +381,22 @@ public struct Configuration: Sendable {
             throw ConfigurationError(
                 file: file, problem: "there is no app: a node needs at least one [[app]] with [app.apns] or [app.fcm]")
         }
+    }
+
+    /// Decides whether the node runs a tor of its own, where the file does not say.
+    /// - Parameter path: the environment's `PATH`.
+    public mutating func decideTor(path: String?) {
+        decideTor(
+            TorSettings.isManagedByDefault(
+                binary: tor.binary, foreignServiceDirectory: tor.onionDirectory, path: path))
+    }
+
+    /// The same, with this decision.
+    mutating func decideTor(_ standard: Bool) {
+        let managed = tor.managed ?? standard
+        tor.managed = managed
+        // It passes on which circuit a stream belongs to.
+        if managed { listen.circuitIDs = true }
     }
 
     private static func admission(_ limits: TableReader, of root: TableReader) throws -> AdmissionSettings {

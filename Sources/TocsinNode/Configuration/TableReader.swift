@@ -78,6 +78,14 @@ final class TableReader {
         return flag
     }
 
+    /// Nil where the file does not say.
+    func flag(_ key: String, _ help: String) throws -> Bool? {
+        describe(key, "true or false", help)
+        guard let value = value(key) else { return nil }
+        guard let flag = value.bool else { throw problem(key, "must be true or false, without quotes") }
+        return flag
+    }
+
     func integer(_ key: String, in range: ClosedRange<Int>, default standard: Int, _ help: String) throws -> Int {
         describe(key, "whole number", standard: "\(standard)", range: range, help)
         guard let value = value(key) else { return standard }

@@ -97,7 +97,7 @@ private final class AdmissionLoad {
             guard let submission = Self.submission(to: number) else { continue }
             let now = moment()
             guard
-                let ticket = try? admission.admit(submission, app: "bisq", on: circuit, at: now)
+                let ticket = try? admission.admit(submission, app: "bisq", on: circuit, through: .tnp, at: now)
             else { continue }
             _ = admission.concluded(ticket, .delivered(), .asked, at: now)
             // What a store would take.
@@ -121,7 +121,7 @@ private final class AdmissionLoad {
         for (submission, circuit) in zip(submissions, places) {
             guard
                 (try? admission.enters(on: circuit, at: now.monotonic)) != nil,
-                (try? admission.admit(submission, app: "bisq", on: circuit, at: now)) != nil
+                (try? admission.admit(submission, app: "bisq", on: circuit, through: .tnp, at: now)) != nil
             else { continue }
             admitted += 1
         }

@@ -94,6 +94,8 @@ private final class Comparison {
             [listen]
             tnp = "127.0.0.1:\(nodePort)"
             http = "127.0.0.1:\(doorPort)"
+            [tor]
+            managed = false
             \(SimulatedConfiguration.openGates)
             in_flight = 1000
             total_in_flight = 100000

@@ -1,5 +1,7 @@
 import ArgumentParser
+import Glibc
 import TNP
+import TocsinClient
 
 /// The phone's pairing token, as all commands take it that need one.
 struct PairingArgument: ParsableArguments {
@@ -13,8 +15,17 @@ struct PairingArgument: ParsableArguments {
     /// What was given, as it is.
     func text() -> String { Self.text(pairing) }
 
-    /// A line of standard input where `-` stands, else what stands there.
-    static func text(_ argument: String) -> String { argument == "-" ? (readLine() ?? "") : argument }
+    /// Standard input where `-` stands, else what stands there.
+    static func text(_ argument: String) -> String {
+        guard argument == "-" else { return argument }
+        // A person presses return and waits; a file may have been broken into lines on its way.
+        var text = readLine(strippingNewline: false) ?? ""
+        guard isatty(STDIN_FILENO) == 0 else { return text }
+        while text.utf8.count <= PairingReview.longestText, let line = readLine(strippingNewline: false) {
+            text += line
+        }
+        return text
+    }
 
     /// Reads the pairing token, or says what is wrong with it and ends.
     func read() throws -> PairingToken {

@@ -32,8 +32,13 @@ enum DoorAnswer {
 
     /// The answer to who is sent away.
     static func farewell(_ goAway: GoAway) -> HTTPResponse {
-        let status = goAway.code == .abuse ? 429 : 503
-        return fault(status, goAway.text, .retry(.nodeBusy, after: goAway.retryAfter))
+        let outcome = outcome(of: goAway)
+        return fault(status(of: outcome, .relay), goAway.text, outcome)
+    }
+
+    /// What a request comes to that is under way when its sender is sent away.
+    static func outcome(of goAway: GoAway) -> Outcome {
+        .retry(goAway.code == .abuse ? .connectionOverRate : .nodeBusy, after: goAway.retryAfter, text: goAway.text)
     }
 
     /// The four fields that the clients of `/v1` know.

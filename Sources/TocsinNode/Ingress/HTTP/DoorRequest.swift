@@ -23,7 +23,7 @@ struct DoorRequest: Redacted {
 }
 
 /// A request in the door's terms: where it goes, and what it asks for.
-struct DoorRoute {
+struct DoorRoute: Redacted {
     /// A request that is none of the door's.
     enum Stray: Error, Equatable {
         case notFound

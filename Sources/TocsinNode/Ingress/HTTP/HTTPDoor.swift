@@ -24,6 +24,23 @@ struct HTTPDoor: Sendable {
         }
     }
 
+    /// Which apps nobody reaches through the door, as an earlier one fits whatever they do; in words.
+    var unreachable: [String] {
+        apps.indices.dropFirst().flatMap { later in
+            [Magic.iOS, .android].compactMap { platform in
+                guard let own = apps[later].magic(on: platform) else { return nil }
+                let first = apps[..<later].first { app in
+                    guard let magic = app.magic(on: platform), app.format == apps[later].format else { return false }
+                    return app.format == .sealed || magic == own
+                }
+                return first.map { app in
+                    "through the HTTP door nothing reaches the app \(apps[later].name) on \(platform): its notifications look "
+                        + "as those of \(app.name), which comes first; has it a message_magic of its own?"
+                }
+            }
+        }
+    }
+
     /// The envelope of a request, as a sender of TNP would have made it, and its app.
     /// - Throws: `Rejection` where no app fits, or the envelope breaks a rule of PROTOCOL §3.
     func envelope(of request: DoorRequest) throws(Rejection) -> (Envelope, app: (name: String, format: EnvelopeFormat))

@@ -18,26 +18,41 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         var circuitIDs: Bool
         var http: HTTPLimits
         var answerTimeout: Duration
+        /// The same where the node ends.
+        var lastAnswerTimeout: Duration
     }
 
     /// What lies in the spool safely is answered after so long, as no later outcome could be told anyway.
     private static let storedPatience = Duration.seconds(5)
+    /// Who is over the rate of his circuit is answered as much later.
+    private static let longestRest = Duration.seconds(1)
 
     private var connection: HTTPConnection!
     private unowned let host: any Host
     private let rules: Rules
-    private var underWay: (number: UInt32, dialect: DoorRequest.Dialect, deadline: MonotonicTime, isStored: Bool)?
+    private var underWay: Errand?
     private var requests: UInt32 = 0
     private var timer: Timer!
     private var proxyLine = ProxyLineDecoder()
     private let since = MonotonicTime.now
     private(set) var lastRead = MonotonicTime.now
 
+    /// A request that has no answer yet.
+    private struct Errand {
+        let number: UInt32
+        let dialect: DoorRequest.Dialect
+        let deadline: MonotonicTime
+        /// What is answered when the timer fires.
+        var late = Outcome.retry(
+            .providerUnreachable, after: 60_000, text: "the push service has not answered in time")
+    }
+
     let number: UInt64
     let door = Admission.Door.http
     var circuit: CircuitID?
     private(set) var isOver = false
     private(set) var hasServed = false
+    private var hasAnswered = false
     let isAskedForMore = false
 
     init(_ stream: ByteStream, number: UInt64, rules: Rules, host: any Host) {
@@ -45,9 +60,16 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         self.rules = rules
         self.host = host
         timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
-        connection = HTTPConnection(
-            stream, limits: rules.http, host: self,
-            prelude: rules.circuitIDs ? { [unowned self] in introduced(by: $0) } : nil)
+        connection = HTTPConnection(stream, limits: rules.http, host: self) { [unowned self] bytes in
+            rules.circuitIDs ? introduced(by: bytes) : unannounced(bytes)
+        }
+    }
+
+    /// tor writes a PROXY line, and the node was not told: whoever looks for the fault should find it.
+    private func unannounced(_ bytes: RawSpan) -> HTTPConnection.Prelude {
+        guard bytes.starts(with: "PROXY ") else { return .done(taken: 0) }
+        let text = "a PROXY line came, but the node runs without listen.circuit_ids"
+        return .refused(farewell: lastWords(DoorAnswer.fault(400, text)))
     }
 
     /// Takes tor's PROXY line.
@@ -56,9 +78,9 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
             let (id, taken) = try proxyLine.append(bytes)
             guard let id else { return .more }
             guard let goAway = host.comes(self, from: id) else { return .done(taken: taken) }
-            return .refused(farewell: DoorAnswer.farewell(goAway).encoded(keepsAlive: false))
+            return .refused(farewell: lastWords(DoorAnswer.farewell(goAway)))
         } catch {
-            return .refused(farewell: DoorAnswer.fault(400, error.text).encoded(keepsAlive: false))
+            return .refused(farewell: lastWords(DoorAnswer.fault(400, error.text)))
         }
     }
 
@@ -71,13 +93,12 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         do throws(DoorRoute.Stray) {
             route = try DoorRoute(request)
         } catch {
-            respond(Self.answer(to: error))
-            return host.charge(self, faults: 1)
+            return respond(Self.answer(to: error))
         }
         do throws(Rejection) {
             let (envelope, app) = try host.door.envelope(of: try route.door())
             requests &+= 1
-            underWay = (requests, route.dialect, .now + rules.answerTimeout, isStored: false)
+            underWay = Errand(number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
             timer.start(after: rules.answerTimeout)
             host.deliver(
                 Submission(request: requests, envelope: envelope, acceptQueued: true), app: app.name,
@@ -101,11 +122,8 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     func farewell(for fault: HTTPFault, on connection: HTTPConnection) -> [UInt8] {
         isOver = true
-        host.responded(fault.status)
         if fault != .timeout { host.charge(self, faults: 1) }
-        guard case .notHTTP(0) = fault else {
-            return DoorAnswer.fault(fault.status, fault.text).encoded(keepsAlive: false)
-        }
+        guard case .notHTTP(0) = fault else { return lastWords(DoorAnswer.fault(fault.status, fault.text)) }
         // The length of a first frame of TNP begins with a zero: who speaks it is told in it.
         var frame: [UInt8] = []
         frame.append(
@@ -125,19 +143,18 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     func finished(_ request: UInt32, _ outcome: Outcome) {
         if outcome.kind == .delivered { hasServed = true }
         guard let underWay, request == underWay.number else { return }
-        guard outcome.isFinal else {
-            self.underWay?.isStored = true
-            return timer.start(after: max(.zero, min(Self.storedPatience, underWay.deadline - .now)))
-        }
+        guard outcome.isFinal else { return answer(outcome, at: min(underWay.deadline, .now + Self.storedPatience)) }
         answer(outcome)
     }
 
+    /// Answers this unless something else is to be said before.
+    private func answer(_ outcome: Outcome, at time: MonotonicTime) {
+        underWay?.late = outcome
+        timer.start(after: max(.zero, time - .now))
+    }
+
     private func timeReached() {
-        guard let underWay else { return }
-        answer(
-            underWay.isStored
-                ? Outcome(.queued)
-                : .retry(.providerUnreachable, after: 60_000, text: "the push service has not answered in time"))
+        if let underWay { answer(underWay.late) }
     }
 
     private func answer(_ outcome: Outcome) {
@@ -148,21 +165,32 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     }
 
     private func respond(_ response: HTTPResponse) {
+        hasAnswered = true
         host.responded(response.status)
         connection.respond(response)
     }
 
+    private func lastWords(_ response: HTTPResponse) -> [UInt8] {
+        host.responded(response.status)
+        return response.encoded(keepsAlive: false)
+    }
+
     func refused(_ request: UInt32, _ refusal: Refusal) {
         if refusal.goAway != nil { connection.leave() }
-        if let outcome = refusal.outcome { return finished(request, outcome) }
-        if let goAway = refusal.goAway { sendAway(goAway) }
+        guard let outcome = refusal.outcome else {
+            if let goAway = refusal.goAway { sendAway(goAway) }
+            return
+        }
+        guard outcome.reason == .connectionOverRate else { return finished(request, outcome) }
+        // Nothing is read before it is answered: who sends too fast is slowed down, as at the other door.
+        answer(outcome, at: .now + min(.milliseconds(Int64(outcome.retryAfter)), Self.longestRest))
     }
 
     // MARK: The end
 
-    func isIdle(for time: Duration) -> Bool { connection.isIdle && MonotonicTime.now - since >= time }
+    func isIdle(for time: Duration) -> Bool { !isOver && connection.isIdle && MonotonicTime.now - since >= time }
 
-    /// Its senders ask once and go.
+    /// It rests by having its answer late.
     func rest(for duration: Duration) {}
 
     /// They solve none.
@@ -170,16 +198,23 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     func letGo(_ text: String) { connection.leave() }
 
-    func shutDown(retryAfter: UInt32) { connection.leave() }
+    func shutDown(retryAfter: UInt32) {
+        connection.leave()
+        guard let underWay else { return }
+        let late =
+            underWay.late.kind == .queued
+            ? underWay.late : .retry(.shuttingDown, after: retryAfter, text: "the node is shutting down")
+        answer(late, at: min(underWay.deadline, .now + rules.lastAnswerTimeout))
+    }
 
     func sendAway(_ goAway: GoAway) {
         guard !isOver else { return }
-        let farewell = DoorAnswer.farewell(goAway)
-        guard underWay != nil else { return connection.sendAway(farewell.encoded(keepsAlive: false)) }
-        underWay = nil
-        timer.stop()
+        if underWay == nil, !hasAnswered {
+            return connection.sendAway(lastWords(DoorAnswer.farewell(goAway)))
+        }
+        // After an answer, last words would be taken for the answer to a request that is yet to come.
         connection.leave()
-        respond(farewell)
+        answer(DoorAnswer.outcome(of: goAway))
     }
 
     func close() {
@@ -187,5 +222,14 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         underWay = nil
         timer.stop()
         connection.close()
+    }
+}
+
+extension RawSpan {
+    fileprivate func starts(with text: StaticString) -> Bool {
+        byteCount >= text.utf8CodeUnitCount
+            && (0..<text.utf8CodeUnitCount).allSatisfy {
+                unsafeLoad(fromByteOffset: $0, as: UInt8.self) == text.utf8Start[$0]
+            }
     }
 }

@@ -2,7 +2,7 @@ import Cryptography
 import TNP
 
 /// The query of `GET /relay`, as Bisq 1, Haveno and early Bisq 2 send it.
-struct RelayQuery {
+struct RelayQuery: Redacted {
     private var values: [Name: [UInt8]] = [:]
 
     private enum Name: String, CaseIterable {
@@ -29,7 +29,7 @@ struct RelayQuery {
         let magic: Magic = try flag(.isAndroid) ?? false ? .android : isProduction ? .iOS : .iOSDev
         return DoorRequest(
             magic: magic, deviceToken: try deviceToken(), text: try text(), sound: try flag(.snd) ?? true,
-            contentAvailable: try flag(.isContentAvailable), mutableContent: try flag(.mutableContent))
+            contentAvailable: try flag(.isContentAvailable), mutableContent: try flag(.mutableContent) ?? false)
     }
 
     private func needed(_ name: Name) throws(Rejection) -> [UInt8] {

@@ -1,0 +1,20 @@
+import CSodium
+
+/// Keyed hashes for messages (RFC 2104), by libsodium.
+public enum HMAC {
+    /// HMAC-SHA-256 of `message` under a key of any length: 32 bytes.
+    public static func sha256(_ message: [UInt8], key: [UInt8]) -> [UInt8] {
+        Sodium.ready
+        var state = crypto_auth_hmacsha256_state()
+        var code = [UInt8](repeating: 0, count: Int(crypto_auth_hmacsha256_BYTES))
+        crypto_auth_hmacsha256_init(&state, key, key.count)
+        crypto_auth_hmacsha256_update(&state, message, UInt64(message.count))
+        crypto_auth_hmacsha256_final(&state, &code)
+        return code
+    }
+
+    /// Whether two codes are the same, in a time that does not tell where they differ.
+    public static func areEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
+        one.count == other.count && sodium_memcmp(one, other, one.count) == 0
+    }
+}

@@ -1,0 +1,24 @@
+import CSodium
+
+/// Key pairs of X25519 (RFC 7748), by libsodium.
+public enum X25519 {
+    /// Length of either half in bytes.
+    public static let keyLength = 32
+
+    /// A new private key.
+    public static func privateKey() -> SecretBytes {
+        var bytes = SecureRandom.bytes(keyLength)
+        return SecretBytes(moving: &bytes)
+    }
+
+    /// The public half of `privateKey`; nil where that is not 32 bytes.
+    public static func publicKey(of privateKey: SecretBytes) -> [UInt8]? {
+        Sodium.ready
+        guard privateKey.count == keyLength else { return nil }
+        var publicKey = [UInt8](repeating: 0, count: keyLength)
+        let result = privateKey.withUnsafeBytes {
+            crypto_scalarmult_base(&publicKey, $0.assumingMemoryBound(to: UInt8.self).baseAddress!)
+        }
+        return result == 0 ? publicKey : nil
+    }
+}

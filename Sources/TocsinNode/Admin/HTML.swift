@@ -1,0 +1,42 @@
+/// A piece of a page. What is written in the source stands as it is; what is put in between is escaped, unless it is a
+/// piece of a page itself. So no text from elsewhere becomes markup.
+struct HTML: ExpressibleByStringInterpolation, Sendable {
+    private(set) var text: String
+
+    init(stringLiteral value: String) { text = value }
+
+    init(stringInterpolation: StringInterpolation) { text = stringInterpolation.text }
+
+    static func + (one: HTML, other: HTML) -> HTML { "\(one)\(other)" }
+
+    static func += (one: inout HTML, other: HTML) { one.text += other.text }
+
+    struct StringInterpolation: StringInterpolationProtocol {
+        fileprivate var text = ""
+
+        init(literalCapacity: Int, interpolationCount: Int) { text.reserveCapacity(literalCapacity) }
+
+        mutating func appendLiteral(_ literal: String) { text += literal }
+
+        mutating func appendInterpolation(_ piece: HTML) { text += piece.text }
+
+        mutating func appendInterpolation(_ pieces: [HTML]) { for piece in pieces { text += piece.text } }
+
+        mutating func appendInterpolation(_ number: Int) { text += "\(number)" }
+
+        mutating func appendInterpolation(_ words: String) {
+            for scalar in words.unicodeScalars {
+                switch scalar {
+                case "&": text += "&amp;"
+                case "<": text += "&lt;"
+                case ">": text += "&gt;"
+                case "\"": text += "&quot;"
+                case "'": text += "&#39;"
+                // Control characters are not allowed in HTML, and a line break would be one in the stream of events.
+                case _ where scalar.value < 0x20 || (0x7F..<0xA0).contains(scalar.value): text += " "
+                default: text.unicodeScalars.append(scalar)
+                }
+            }
+        }
+    }
+}

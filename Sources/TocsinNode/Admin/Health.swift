@@ -1,0 +1,44 @@
+/// What there is to say of the node in one sentence.
+struct Health: Equatable {
+    enum Grade: String, CaseIterable {
+        case good, warning, bad
+    }
+
+    /// A credential that ends within so many seconds is named.
+    static let expiryNotice: Int64 = 14 * 86_400
+
+    let grade: Grade
+    let sentence: String
+    /// What is wrong, worst first.
+    let reasons: [String]
+
+    init(_ snapshot: NodeSnapshot) {
+        let concerns = Self.concerns(snapshot)
+        reasons = snapshot.notReady + concerns
+        if !snapshot.notReady.isEmpty {
+            (grade, sentence) = (.bad, "Nothing can be delivered at this moment")
+        } else if !concerns.isEmpty {
+            (grade, sentence) = (.warning, "Notifications are delivered, but not all is well")
+        } else {
+            (grade, sentence) = (.good, "Everything works")
+        }
+    }
+
+    private static func concerns(_ snapshot: NodeSnapshot) -> [String] {
+        var concerns: [String] = []
+        for route in snapshot.routes where route.breaker != "closed" {
+            concerns.append("\(route.name): \(Words.breaker(route.breaker))")
+        }
+        for route in snapshot.routes where route.isWave {
+            concerns.append("\(route.name): most device tokens are refused; is its environment or topic wrong?")
+        }
+        if let tor = snapshot.tor, !tor.isPublished {
+            concerns.append("the onion service cannot be found under its address")
+        }
+        for credential in snapshot.credentials {
+            guard let end = credential.expires, end - snapshot.now < expiryNotice else { continue }
+            concerns.append("\(credential.app): \(credential.kind) \(Words.end(end, at: snapshot.now))")
+        }
+        return concerns
+    }
+}

@@ -1,0 +1,22 @@
+/// What an operator calls an authorised client. It is a file's name, and nothing in it means something to a shell.
+public struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// 1 to 64 of the letters a-z and A-Z, digits, - and _.
+    public let description: String
+
+    /// - Throws: ``OnionFileError/badName``.
+    public init(_ text: String) throws(OnionFileError) {
+        guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(Self.isAllowed) else { throw .badName }
+        description = text
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+
+    public static func < (one: Self, other: Self) -> Bool { one.description < other.description }
+}

@@ -1,0 +1,60 @@
+import Cryptography
+
+/// A sender's key to a closed onion: the private half of a client authorisation (rend-spec-v3, "Client
+/// authorization"), and which onion it opens.
+public struct OnionKey: Sendable, Redacted {
+    /// The onion that it opens.
+    public let address: OnionAddress
+    /// 32 bytes.
+    let privateKey: SecretBytes
+
+    private static let scheme = "descriptor:x25519:"
+    /// A line, and the line's end.
+    private static let longest = OnionAddress.labelLength + 1 + scheme.utf8.count + 52 + 2
+
+    /// - Parameter privateKey: 32 bytes.
+    init(address: OnionAddress, privateKey: SecretBytes) {
+        self.address = address
+        self.privateKey = privateKey
+    }
+
+    /// Reads a line as tor has it in `ClientOnionAuthDir`, `ADDRESS:descriptor:x25519:KEY`; nil where it is none.
+    public init?(line: some Collection<UInt8>) {
+        let parts = line.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0].count == OnionAddress.labelLength,
+            let address = OnionAddress(String(decoding: parts[0], as: UTF8.self)),
+            parts[1].starts(with: Self.scheme.utf8),
+            var key = Base32.decode(parts[1].dropFirst(Self.scheme.utf8.count)), key.count == X25519.keyLength
+        else { return nil }
+        self.init(address: address, privateKey: SecretBytes(moving: &key))
+    }
+
+    /// Reads a file that holds such a line.
+    /// - Throws: ``OnionFileError``; also where others than its owner may read it.
+    public init(file: String) throws(OnionFileError) {
+        var text = try OwnedFile.read(file, atMost: Self.longest, mustBePrivate: true)
+        while let last = text.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { text.removeLast() }
+        guard let key = OnionKey(line: text) else {
+            throw .broken(
+                file: file,
+                problem: "it does not hold a line ADDRESS:descriptor:x25519:KEY, as tocsin onion authorize makes it")
+        }
+        self = key
+    }
+
+    /// The line, without its end. It is a secret.
+    public var line: [UInt8] { Array("\(address.label):\(Self.scheme)".utf8) + privateKey.encoded(Base32.encode) }
+
+    /// Writes the line into a new file with mode 0600.
+    /// - Throws: ``OnionFileError``.
+    public func write(to file: String) throws(OnionFileError) {
+        try OwnedFile.create(file, holding: (line + [UInt8(ascii: "\n")]).span.bytes)
+    }
+}
+
+extension SecretBytes {
+    /// The text that `encode` makes of the bytes.
+    func encoded(_ encode: (UnsafeRawBufferPointer) -> [UInt8]) -> [UInt8] {
+        withBytes { $0.withUnsafeBytes(encode) }
+    }
+}

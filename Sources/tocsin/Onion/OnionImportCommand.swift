@@ -1,0 +1,48 @@
+import ArgumentParser
+import Tor
+
+struct OnionImportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import", abstract: "Go on with the address of another onion, by its keys.",
+        discussion: """
+            Takes the keys, and the authorised senders where there are any, of the directory that tor calls
+            HiddenServiceDir. Two tors must not serve the same onion at the same time: end the other one.
+
+            EXAMPLES
+              tocsin onion import /var/lib/tor/tocsin
+              tocsin onion import /mnt/backup/onion --config /etc/tocsin/tocsin.toml
+            """)
+
+    @Argument(help: "The other onion's HiddenServiceDir, or a backup of it.", completion: .directory)
+    var directory: String
+
+    @OptionGroup var options: OnionOptions
+
+    func run() async throws {
+        let settings = try options.settings()
+        guard settings.isManaged else {
+            throw fail(
+                """
+                tor.managed is false, so the onion's keys belong to another tor: copy them to \
+                \(settings.serviceDirectory) as its user, or set tor.managed = true
+                """, ExitStatus.configuration)
+        }
+        let (address, clients) = try OnionOptions.attempt { () throws(OnionFileError) in
+            let keys = try OnionKeys(directory: directory)
+            // Who may come in before what they come into: a closed onion is never open in between.
+            let present = try OnionKeys.present(in: settings.serviceDirectory)
+            guard present == nil || present?.address == keys.address else {
+                throw .occupied(directory: settings.serviceDirectory, address: present?.address ?? keys.address)
+            }
+            let clients = try AuthorizedClients(serviceDirectory: settings.serviceDirectory)
+                .takeOver(from: AuthorizedClients(serviceDirectory: directory))
+            try keys.write(to: settings.serviceDirectory)
+            return (keys.address, clients)
+        }
+        Terminal.print("\(address)")
+        Terminal.error(
+            "The keys are in \(settings.serviceDirectory)"
+                + (clients > 0 ? ", and \(clients) authorised senders with them." : "."))
+        Terminal.error("End the tor that served this onion, then start the node: tocsin run")
+    }
+}

@@ -1,0 +1,31 @@
+import ArgumentParser
+import Tor
+
+struct OnionListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List the authorised senders, one a line.",
+        discussion: """
+            EXAMPLES
+              tocsin onion list
+            """)
+
+    @OptionGroup var options: OnionOptions
+
+    func run() async throws {
+        let settings = try options.settings()
+        let clients = AuthorizedClients(serviceDirectory: settings.serviceDirectory)
+        let entries = try OnionOptions.attempt { () throws(OnionFileError) in try clients.list() }
+        for entry in entries {
+            Terminal.print("\(entry.name)")
+            if !entry.isValid {
+                Terminal.error(
+                    """
+                    \(entry.name) is not let in: tor cannot read \(clients.directory)/\(entry.name).auth. Revoke and \
+                    authorize it anew
+                    """)
+            }
+        }
+        guard !entries.contains(where: \.isValid) else { return }
+        Terminal.error("nobody is authorised: the onion is open to everybody who knows its address")
+    }
+}

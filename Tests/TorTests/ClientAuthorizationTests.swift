@@ -1,0 +1,159 @@
+import Cryptography
+import Foundation
+import Testing
+
+@testable import Tor
+
+@Suite struct ClientAuthorizationTests {
+    private static let address = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid"
+    /// Of the bytes 1 to 32; made with Python's base64.
+    private static let secret = "AEBAGBAFAYDQQCIKBMGA2DQPCAIREEYUCULBOGAZDINRYHI6D4QA"
+    private static let publicHalf = "A6RXZPAUECJ4RN2V3QNRB2DMWQTDOSWRNKUFH3IL37ALFODNDR6A"
+    private let onion = OnionAddress(publicKey: [UInt8](repeating: 9, count: 32))
+
+    // MARK: Lines
+
+    @Test func `both halves have the lines that tor reads`() throws {
+        let key = try #require(OnionKey(line: Array("\(Self.address):descriptor:x25519:\(Self.secret)".utf8)))
+        #expect(key.address.label == Self.address)
+        #expect(X25519.publicKey(of: key.privateKey) == Base32.decode(Self.publicHalf.utf8))
+        #expect(String(decoding: key.line, as: UTF8.self) == "\(Self.address):descriptor:x25519:\(Self.secret)")
+    }
+
+    @Test func `a pair's halves belong together, and no two pairs are the same`() throws {
+        let onion = try #require(onion)
+        let (one, other) = (ClientAuthorization(for: onion), ClientAuthorization(for: onion))
+        #expect(one.publicKey != other.publicKey)
+        #expect(X25519.publicKey(of: one.key.privateKey) == one.publicKey)
+        #expect(one.serviceLine.hasPrefix("descriptor:x25519:"))
+        #expect(one.serviceLine.utf8.count == "descriptor:x25519:".utf8.count + 52)
+        #expect(!one.serviceLine.contains("="))
+        #expect("\(one) \(one.key)" == "<redacted> <redacted>")
+    }
+
+    @Test(arguments: [
+        "", ":", "\(address)", "\(address):descriptor:x25519:", "\(address):descriptor:x25519:\(secret)A",
+        "\(address):descriptor:x25519:\(secret.dropLast(2))", "\(address):descriptor:x448:\(secret)",
+        "\(address).onion:descriptor:x25519:\(secret)", "a\(address.dropFirst()):descriptor:x25519:\(secret)",
+        "\(address):descriptor:x25519:\(secret)\n\(address):descriptor:x25519:\(secret)",
+        " \(address):descriptor:x25519:\(secret)", "descriptor:x25519:\(publicHalf)",
+    ])
+    func `what is no key to an onion is not read`(_ line: String) { #expect(OnionKey(line: Array(line.utf8)) == nil) }
+
+    @Test func `a key's file is for its owner only, and is not written over`() async throws {
+        let key = ClientAuthorization(for: try #require(onion)).key
+        try await withDirectory { directory in
+            let file = "\(directory)/alice.auth_private"
+            try key.write(to: file)
+            #expect(mode(of: file) == 0o600)
+            #expect(try OnionKey(file: file).line == key.line)
+            #expect(throws: OnionFileError.system("make", file, EEXIST)) { try key.write(to: file) }
+            try #require(chmod(file, 0o640) == 0)
+            #expect(throws: OnionFileError.readableByOthers(file: file)) { try OnionKey(file: file) }
+            for text in ["", "no key\n", String(repeating: "x", count: 1000)] {
+                try write(Array(text.utf8), to: file)
+                let error = #expect(throws: OnionFileError.self) { try OnionKey(file: file) }
+                guard case .broken(file, _)? = error else {
+                    Issue.record("not called broken")
+                    continue
+                }
+            }
+        }
+    }
+
+    // MARK: Names
+
+    @Test(arguments: ["a", "Alice", "bob-2_X", String(repeating: "x", count: 64)])
+    func `letters, digits, dashes and underscores make a name`(_ text: String) throws {
+        #expect(try ClientName(text).description == text)
+    }
+
+    @Test(arguments: [
+        "", ".", "..", "a/b", "../a", "a b", "a.auth", "ä", "a\n", "a\u{0}", "$(x)", String(repeating: "x", count: 65),
+    ])
+    func `nothing else is a name`(_ text: String) { #expect(throws: OnionFileError.badName) { try ClientName(text) } }
+
+    // MARK: The directory
+
+    @Test func `clients are authorised, listed by name and revoked`() async throws {
+        let onion = try #require(onion)
+        try await withDirectory { directory in
+            let clients = AuthorizedClients(serviceDirectory: directory)
+            #expect(try clients.list() == [])
+            let (alice, bob) = (try ClientName("alice"), try ClientName("bob"))
+            let pair = ClientAuthorization(for: onion)
+            try clients.install(pair.publicKey, as: bob)
+            try clients.install(ClientAuthorization(for: onion).publicKey, as: alice)
+            #expect(try clients.list().map(\.name) == [alice, bob])
+            #expect(try clients.list().allSatisfy(\.isValid))
+            let file = "\(directory)/authorized_clients/bob.auth"
+            #expect(bytes(of: file) == Array("\(pair.serviceLine)\n".utf8))
+            #expect(mode(of: file) == 0o600)
+            #expect(mode(of: "\(directory)/authorized_clients") == 0o700)
+            #expect(throws: OnionFileError.clientExists(bob)) { try clients.install(pair.publicKey, as: bob) }
+            try clients.revoke(bob)
+            #expect(try clients.list().map(\.name) == [alice])
+            #expect(throws: OnionFileError.noSuchClient(bob, directory: clients.directory)) {
+                try clients.revoke(bob)
+            }
+        }
+    }
+
+    @Test func `the last client goes only where the onion is to be open to all`() async throws {
+        let onion = try #require(onion)
+        try await withDirectory { directory in
+            let clients = AuthorizedClients(serviceDirectory: directory)
+            let (alice, broken) = (try ClientName("alice"), try ClientName("broken"))
+            try clients.install(ClientAuthorization(for: onion).publicKey, as: alice)
+            try write(Array("nothing".utf8), to: "\(clients.directory)/broken.auth")
+            #expect(try clients.list().map(\.isValid) == [true, false])
+            // What tor cannot read keeps nobody out.
+            #expect(throws: OnionFileError.lastClient(alice)) { try clients.revoke(alice) }
+            try clients.revoke(broken)
+            #expect(throws: OnionFileError.lastClient(alice)) { try clients.revoke(alice) }
+            try clients.revoke(alice, opensToAll: true)
+            #expect(try clients.list() == [])
+        }
+    }
+
+    @Test func `more clients than fit into a descriptor are refused`() async throws {
+        let key = ClientAuthorization(for: try #require(onion)).publicKey
+        try await withDirectory { directory in
+            let clients = AuthorizedClients(serviceDirectory: directory)
+            for index in 0..<AuthorizedClients.limit { try clients.install(key, as: ClientName("c\(index)")) }
+            #expect(throws: OnionFileError.tooManyClients(limit: AuthorizedClients.limit)) {
+                try clients.install(key, as: ClientName("one-more"))
+            }
+        }
+    }
+
+    @Test func `a file whose name is none stops a list, which else would not be the truth`() async throws {
+        try await withDirectory { directory in
+            let clients = AuthorizedClients(serviceDirectory: directory)
+            try FileManager.default.createDirectory(atPath: clients.directory, withIntermediateDirectories: false)
+            try write([], to: "\(clients.directory)/no client.txt")
+            #expect(try clients.list() == [])
+            try write([], to: "\(clients.directory)/a b.auth")
+            let error = #expect(throws: OnionFileError.self) { try clients.list() }
+            #expect(error?.description.contains("a b.auth") == true)
+        }
+    }
+
+    @Test func `another service's clients come along, and a broken one stops it`() async throws {
+        let onion = try #require(onion)
+        try await withDirectory { directory in
+            let (old, new) = (
+                AuthorizedClients(serviceDirectory: "\(directory)/old"),
+                AuthorizedClients(serviceDirectory: "\(directory)/new")
+            )
+            #expect(try new.takeOver(from: old) == 0)
+            try old.install(ClientAuthorization(for: onion).publicKey, as: ClientName("alice"))
+            try old.install(ClientAuthorization(for: onion).publicKey, as: ClientName("bob"))
+            #expect(try new.takeOver(from: old) == 2)
+            #expect(try new.takeOver(from: old) == 2)
+            #expect(bytes(of: "\(new.directory)/bob.auth") == bytes(of: "\(old.directory)/bob.auth"))
+            try write(Array("descriptor:x25519:AAAA\n".utf8), to: "\(old.directory)/carol.auth")
+            #expect(throws: OnionFileError.self) { try new.takeOver(from: old) }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+import EventLoop
+import Foundation
+import Simulator
+import Synchronization
+import Testing
+
+@testable import Tor
+
+/// The node's own tor, in a private network on loopback.
+@Suite(.serialized) struct ManagedTorTests {
+    /// What is installed; a private network needs both.
+    private static var hasTor: Bool {
+        let path = ProcessInfo.processInfo.environment["PATH"]
+        return TorSettings.isInstalled("tor", path: path) && TorSettings.isInstalled("tor-gencert", path: path)
+    }
+
+    /// The last that was reported.
+    private final class Watch: Sendable {
+        private let last = Mutex(TorStatus())
+
+        var status: TorStatus { last.withLock { $0 } }
+
+        func note(_ status: TorStatus) { last.withLock { $0 = status } }
+
+        /// Waits for a status, for at most a minute and a half.
+        func wait(for what: String, _ isTrue: (TorStatus) -> Bool) async throws -> TorStatus {
+            for _ in 0..<1800 {
+                let status = status
+                if isTrue(status) { return status }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            throw TorError("waited too long for \(what): \(status)")
+        }
+    }
+
+    /// Gives back what it gets.
+    private final class Echo: ByteStreamHandler {
+        private var listener: Listener?
+        private var streams: [ByteStream] = []
+
+        init(at endpoint: Endpoint, on loop: EventLoop) throws {
+            listener = try Listener(endpoint, on: loop) { [unowned self] stream in
+                stream.handler = self
+                streams.append(stream)
+            }
+        }
+
+        func stream(_ stream: ByteStream, received bytes: RawSpan) { stream.write(bytes) }
+        func stream(_ stream: ByteStream, ended reason: StreamError) { streams.removeAll { $0 === stream } }
+    }
+
+    private func isAlive(_ pid: Int32) -> Bool { kill(pid, 0) == 0 }
+
+    private func waitForEnd(of pid: Int32) async throws {
+        for _ in 0..<200 where isAlive(pid) { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(!isAlive(pid))
+    }
+
+    /// Sends a line through the onion.
+    /// - Returns: the two lines that come back: tor's about the circuit, and the same.
+    private func send(to onion: OnionAddress, through socks: Endpoint, on loop: EventLoop) async throws -> [String] {
+        // A label of its own for each try, so that none waits for another's circuit.
+        let label = SOCKS5.Credentials(user: "test", password: UUID().uuidString)
+        return try await LoopDomain(loop).run { domain in
+            let stream = try await domain.loop.dial(
+                .tcp(host: "\(onion)", port: 7077), through: .socks5(socks, label), timeout: .seconds(30))
+            let timer = Timer(on: domain.loop) { stream.fail(.timedOut) }
+            timer.start(after: .seconds(30))
+            defer { timer.stop() }
+            let reader = StreamReader(stream)
+            stream.write(Array("ping\n".utf8))
+            return [try await reader.readLine(), try await reader.readLine()]
+        }
+    }
+
+    /// The same, until it works: a directory may still have the descriptor from before.
+    private func sendUntilItWorks(
+        to onion: OnionAddress, _ access: PrivateTorNetwork.Access, on loop: EventLoop
+    ) async throws -> [String] {
+        for _ in 0..<10 {
+            if let lines = try? await send(to: onion, through: access.socks, on: loop) { return lines }
+            try await Task.sleep(for: .seconds(1))
+        }
+        return try await send(to: onion, through: access.socks, on: loop)
+    }
+
+    private func tell(_ control: Endpoint, _ command: String, on loop: EventLoop) async throws {
+        try await LoopDomain(loop).run { domain in
+            _ = try await TorControl.open(control, on: domain.loop).ask(command)
+        }
+    }
+
+    /// What the network's client hears of an onion once it has forgotten all it knew of it, keys among that.
+    private func refusal(
+        of onion: OnionAddress, containing words: String, _ network: PrivateTorNetwork,
+        _ access: PrivateTorNetwork.Access, on loop: EventLoop, with loan: OnionKeyLoan? = nil
+    ) async throws -> String {
+        var last = ""
+        for _ in 0..<30 {
+            try await tell(network.clientControl, "SIGNAL NEWNYM", on: loop)
+            try await loan?.take()
+            do {
+                last = try await send(to: onion, through: access.socks, on: loop).joined(separator: " ")
+            } catch {
+                last = "\(error)"
+            }
+            if last.contains(words) { return last }
+            try await Task.sleep(for: .seconds(1))
+        }
+        return last
+    }
+
+    /// Has a tor without any network make the keys of an onion.
+    private func makeKeys(in directory: String) async throws -> String {
+        let service = "\(directory)/onion"
+        let process = ChildProcess(
+            "tor",
+            [
+                "--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", "/nonexistent", "--quiet",
+                "--DataDirectory", directory, "--SocksPort", "0", "--DisableNetwork", "1", "--HiddenServiceDir",
+                service, "--HiddenServicePort", "80",
+            ])
+        for _ in 0..<200 where bytes(of: "\(service)/hostname") == nil {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        await process.end()
+        return service
+    }
+
+    @Test func `the onion keeps its address and comes back, and only whom it is open to gets in`() async throws {
+        guard Self.hasTor else {
+            print("SKIPPED: tor is not installed; no onion was served by a tor of the node's own")
+            return
+        }
+        let loop = EventLoop(name: "test")
+        try await withDirectory { directory in
+            let target = Endpoint.unix(path: "\(directory)/target")
+            let echo = try await LoopDomain(loop).run { domain in Kept(try Echo(at: target, on: domain.loop)) }
+            let network = try PrivateTorNetwork(on: loop)
+            let access = try await network.start(target: target, virtualPort: 80)
+            do {
+                let settings = TorSettings(isManaged: true, directory: "\(directory)/state/tor")
+                let watch = Watch()
+                let tor = ManagedTor(
+                    settings, ports: settings.ports(tnp: target, http: nil), extra: await network.memberLines,
+                    on: loop, observe: watch.note)
+                do {
+                    try await serve(tor, watch, settings, directory, network, access, on: loop)
+                } catch {
+                    await tor.stop()
+                    throw error
+                }
+            } catch {
+                await network.stop()
+                throw error
+            }
+            await network.stop()
+            await LoopDomain(loop).run { _ in echo.drop() }
+        }
+    }
+
+    private func serve(
+        _ tor: ManagedTor, _ watch: Watch, _ settings: TorSettings, _ directory: String, _ network: PrivateTorNetwork,
+        _ access: PrivateTorNetwork.Access, on loop: EventLoop
+    ) async throws {
+        // The keys of another tor make the same address.
+        let source = try await makeKeys(in: "\(directory)/other")
+        let keys = try OnionKeys(directory: source)
+        let hostname = try #require(bytes(of: "\(source)/hostname"))
+        #expect("\(keys.address)\n" == String(decoding: hostname, as: UTF8.self))
+        try keys.write(to: settings.serviceDirectory)
+
+        await tor.start()
+        var status = try await watch.wait(for: "the onion") { $0.isReachable }
+        let onion = try #require(status.address)
+        #expect(onion == keys.address)
+        #expect(status.bootstrap == 100)
+        #expect(status.restarts == 0)
+        #expect(status.trouble == nil)
+        #expect(mode(of: "\(settings.directory)/torrc") == 0o600)
+        let lines = try await sendUntilItWorks(to: onion, access, on: loop)
+        #expect(lines.first?.hasPrefix("PROXY TCP6 fc00:dead:beef:4dad::") == true)
+        #expect(lines.last == "ping")
+
+        let seen = try #require(await RunningTor(settings, on: loop))
+        #expect(seen.pid == status.pid)
+        #expect(seen.bootstrap == 100)
+        #expect(seen.descriptor == .published)
+
+        // Killed, it comes back with the same address.
+        let first = try #require(status.pid)
+        kill(first, SIGKILL)
+        status = try await watch.wait(for: "the onion's return") { $0.isReachable && $0.restarts == 1 }
+        #expect(status.address == onion)
+        #expect(status.pid != first)
+        #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
+
+        try await authorize(settings, onion, directory, network, access, on: loop)
+
+        let last = try #require(watch.status.pid)
+        await tor.stop()
+        #expect(await tor.status.phase == .stopped)
+        try await waitForEnd(of: last)
+        #expect(await RunningTor(settings, on: loop) == nil)
+        #expect(bytes(of: "\(settings.directory)/status") == nil)
+    }
+
+    private func authorize(
+        _ settings: TorSettings, _ onion: OnionAddress, _ directory: String, _ network: PrivateTorNetwork,
+        _ access: PrivateTorNetwork.Access, on loop: EventLoop
+    ) async throws {
+        let clients = AuthorizedClients(serviceDirectory: settings.serviceDirectory)
+        let (alice, bob) = (ClientAuthorization(for: onion), ClientAuthorization(for: onion))
+        try clients.install(alice.publicKey, as: ClientName("alice"))
+        try clients.install(bob.publicKey, as: ClientName("bob"))
+        #expect(await RunningTor.reload(settings, on: loop))
+        let stranger = try await refusal(of: onion, containing: "wants an authorised client", network, access, on: loop)
+        #expect(stranger.contains("wants an authorised client"), "\(stranger)")
+
+        let file = "\(directory)/alice.auth_private"
+        try alice.key.write(to: file)
+        let loan = OnionKeyLoan(try OnionKey(file: file), control: network.clientControl, on: loop)
+        try await loan.take()
+        #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
+
+        // A second loan of the same key neither adds nor takes away; another key is not put in its place.
+        let second = OnionKeyLoan(alice.key, control: network.clientControl, on: loop)
+        try await second.take()
+        await second.giveBack()
+        let error = await #expect(throws: TorError.self) {
+            try await OnionKeyLoan(bob.key, control: network.clientControl, on: loop).take()
+        }
+        #expect(error?.description.contains("another key") == true)
+        #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
+
+        // Whose authorisation is taken back is refused, though bob is still let in.
+        try clients.revoke(ClientName("alice"))
+        #expect(await RunningTor.reload(settings, on: loop))
+        let revoked = try await refusal(
+            of: onion, containing: "does not accept this client's key", network, access, on: loop, with: loan)
+        #expect(revoked.contains("does not accept this client's key"), "\(revoked)")
+        await loan.giveBack()
+        try await OnionKeyLoan(bob.key, control: network.clientControl, on: loop).take()
+        #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
+    }
+
+    @Test func `a tor that cannot be started is told of and tried again, and can be stopped`() async throws {
+        let loop = EventLoop(name: "test")
+        try await withDirectory { directory in
+            let missing = "\(directory)/tor"
+            var settings = TorSettings(isManaged: true, directory: "\(directory)/state/tor")
+            settings.binary = missing
+            let watch = Watch()
+            let target = Endpoint.unix(path: "\(directory)/target")
+            let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
+            await tor.start()
+            _ = try await watch.wait(for: "the reason") { $0.trouble == .missing(binary: missing) }
+
+            // Installed meanwhile, and of no use: it says why.
+            let script = """
+                #!/bin/sh
+                case "$1" in
+                --version) echo "Tor version 0.4.9.11." ;;
+                --list-modules) echo "pow: yes" ;;
+                *) echo "Nov 21 18:36:54.000 [err] It is all wrong." ; exit 3 ;;
+                esac
+                """
+            try write(Array(script.utf8), to: missing, mode: 0o700)
+            let ended = TorTrouble.ended(status: "exited(3)", lastWarning: "It is all wrong.")
+            let status = try await watch.wait(for: "its end") { $0.trouble == ended }
+            #expect(status.restarts > 0)
+            await tor.stop()
+            #expect(watch.status.phase == .stopped)
+        }
+    }
+
+    @Test func `a tor that does not end by itself is killed`() async throws {
+        let loop = EventLoop(name: "test")
+        try await withDirectory { directory in
+            var settings = TorSettings(isManaged: true, directory: "\(directory)/tor")
+            settings.binary = "\(directory)/deaf"
+            let script = """
+                #!/bin/sh
+                case "$1" in
+                --version) echo "Tor version 0.4.9.11." ;;
+                --list-modules) ;;
+                *) trap '' TERM; while true; do sleep 0.1; done ;;
+                esac
+                """
+            try write(Array(script.utf8), to: settings.binary, mode: 0o700)
+            let watch = Watch()
+            let target = Endpoint.unix(path: "\(directory)/target")
+            let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
+            await tor.start()
+            let pid = try #require(try await watch.wait(for: "its start") { $0.pid != nil }.pid)
+            await tor.stop()
+            try await waitForEnd(of: pid)
+            #expect(watch.status.phase == .stopped)
+        }
+    }
+
+    @Test func `settings of which no torrc can be made are told of in words`() async throws {
+        let loop = EventLoop(name: "test")
+        try await withDirectory { directory in
+            var settings = TorSettings(isManaged: true, directory: directory + String(repeating: "x", count: 100))
+            settings.binary = "\(directory)/tor"
+            try write(Array("#!/bin/sh\necho Tor version 0.4.9.11.\n".utf8), to: settings.binary, mode: 0o700)
+            let watch = Watch()
+            let target = Endpoint.unix(path: "\(directory)/target")
+            let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
+            await tor.start()
+            let status = try await watch.wait(for: "the reason") { $0.trouble != nil }
+            #expect(status.trouble?.description.contains("choose a node.state or tor.directory") == true)
+            await tor.stop()
+        }
+    }
+
+    /// Keeps what lives on a loop until it is let go of there.
+    private final class Kept<Value>: @unchecked Sendable {
+        // Unchecked: made and dropped on the loop, and not touched in between.
+        private var value: Value?
+        init(_ value: Value) { self.value = value }
+        func drop() { value = nil }
+    }
+}

@@ -1,0 +1,274 @@
+import EventLoop
+import TestSupport
+import Testing
+
+@testable import Tor
+
+@Suite struct TorSupervisionTests {
+    private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
+    private let onion = OnionAddress(publicKey: [UInt8](repeating: 5, count: 32))
+
+    private func running() -> TorSupervision {
+        var tor = TorSupervision()
+        _ = tor.handle(.begin, at: start)
+        _ = tor.handle(.started(pid: 7), at: start)
+        return tor
+    }
+
+    private func published() throws -> TorSupervision {
+        var tor = running()
+        let onion = try #require(onion)
+        for event in [TorEvent.bootstrapped(percent: 100), .uploading(onion), .uploaded(onion)] {
+            _ = tor.handle(.control(event), at: start)
+        }
+        return tor
+    }
+
+    private func line(_ text: String) throws -> TorLogLine { try #require(TorLogLine(text)) }
+
+    // MARK: The way up
+
+    @Test func `tor is started once, and followed until the onion is published`() throws {
+        let onion = try #require(onion)
+        var tor = TorSupervision()
+        #expect(tor.handle(.begin, at: start) == [.start, .report])
+        #expect(tor.status.phase == .starting)
+        #expect(tor.handle(.begin, at: start) == [])
+        #expect(tor.handle(.started(pid: 7), at: start) == [.wait(.seconds(300)), .report])
+        #expect(tor.status.pid == 7)
+        #expect(tor.handle(.control(.bootstrapped(percent: 50)), at: start) == [.wait(.seconds(300)), .report])
+        #expect(tor.handle(.control(.bootstrapped(percent: 50)), at: start) == [])
+        #expect(tor.handle(.control(.bootstrapped(percent: 100)), at: start) == [.wait(.seconds(300)), .report])
+        #expect(tor.handle(.control(.uploading(onion)), at: start) == [.wait(.seconds(300)), .report])
+        #expect(!tor.status.isReachable)
+        #expect(tor.handle(.control(.uploaded(onion)), at: start) == [.report])
+        #expect(tor.status.isReachable)
+        #expect(tor.status.address == onion)
+        #expect(tor.status.restarts == 0)
+    }
+
+    @Test func `what does not move for minutes is named, until it moves`() throws {
+        let onion = try #require(onion)
+        var tor = running()
+        _ = tor.handle(.control(.bootstrapped(percent: 10)), at: start)
+        #expect(tor.handle(.timePassed, at: start) == [.report])
+        #expect(tor.status.trouble == .stuck(percent: 10))
+        _ = tor.handle(.control(.bootstrapped(percent: 100)), at: start)
+        #expect(tor.status.trouble == nil)
+        #expect(tor.handle(.timePassed, at: start) == [.report])
+        #expect(tor.status.trouble == .unpublished)
+        _ = tor.handle(.control(.uploading(onion)), at: start)
+        _ = tor.handle(.control(.uploaded(onion)), at: start)
+        #expect(tor.status.trouble == nil)
+        #expect(tor.handle(.timePassed, at: start) == [])
+    }
+
+    @Test func `a published onion that no directory takes any more is a trouble after minutes`() throws {
+        let onion = try #require(onion)
+        var tor = try published()
+        _ = tor.handle(.control(.uploading(onion)), at: start)
+        #expect(tor.handle(.control(.refused(onion)), at: start) == [.wait(.seconds(300)), .report])
+        #expect(!tor.status.isReachable)
+        _ = tor.handle(.timePassed, at: start)
+        #expect(tor.status.trouble == .unpublished)
+    }
+
+    // MARK: Ends and beginnings
+
+    @Test func `each end doubles the pause before the next start, from a second to a minute`() throws {
+        var tor = TorSupervision()
+        _ = tor.handle(.begin, at: start)
+        for (index, pause) in [1, 2, 4, 8, 16, 32, 60, 60, 60].enumerated() {
+            _ = tor.handle(.started(pid: 7), at: start)
+            #expect(tor.handle(.exited(status: "exited(1)"), at: start) == [.wait(.seconds(pause)), .report])
+            #expect(tor.status.phase == .waiting)
+            #expect(tor.status.pid == nil)
+            #expect(tor.handle(.timePassed, at: start) == [.start, .report])
+            #expect(tor.status.restarts == index + 1)
+        }
+    }
+
+    @Test func `who has run for ten minutes is started again after a second`() throws {
+        for (seconds, pause) in [(599, 4), (600, 1)] {
+            var tor = TorSupervision()
+            _ = tor.handle(.begin, at: start)
+            for _ in 0..<2 {
+                _ = tor.handle(.started(pid: 7), at: start)
+                _ = tor.handle(.exited(status: "exited(1)"), at: start)
+                _ = tor.handle(.timePassed, at: start)
+            }
+            _ = tor.handle(.started(pid: 7), at: start)
+            let actions = tor.handle(.exited(status: "exited(1)"), at: start + .seconds(seconds))
+            #expect(actions.contains(.wait(.seconds(pause))))
+        }
+    }
+
+    @Test func `an end says how it came, with tor's last warning, and what was known is forgotten but the address`()
+        throws
+    {
+        var tor = try published()
+        _ = tor.handle(.said(try line("[notice] fine")), at: start)
+        _ = tor.handle(.said(try line("[warn] first")), at: start)
+        _ = tor.handle(.said(try line("[err] Reading config failed")), at: start)
+        _ = tor.handle(.exited(status: "exited(1)"), at: start)
+        #expect(tor.status.trouble == .ended(status: "exited(1)", lastWarning: "Reading config failed"))
+        #expect(
+            "\(TorTrouble.ended(status: "exited(1)", lastWarning: "Reading config failed"))".contains("Reading config"))
+        #expect(tor.status.bootstrap == 0)
+        #expect(tor.status.descriptor == .none)
+        #expect(tor.status.address == onion)
+    }
+
+    @Test(arguments: [
+        TorTrouble.missing(binary: "tor"), .badSettings("x"), .unusable(binary: "tor", reason: "y"),
+    ])
+    func `what cannot be started is a state with words, and tried again`(_ trouble: TorTrouble) {
+        var tor = TorSupervision()
+        _ = tor.handle(.begin, at: start)
+        #expect(tor.handle(.notStarted(trouble), at: start) == [.wait(.seconds(1)), .report])
+        #expect(tor.status.trouble == trouble)
+        #expect(tor.handle(.timePassed, at: start) == [.start, .report])
+        #expect(tor.handle(.notStarted(trouble), at: start) == [.wait(.seconds(2)), .report])
+    }
+
+    @Test func `a tor that does not answer is ended and started again`() {
+        var tor = running()
+        #expect(tor.handle(.controlLost, at: start) == [.stop, .report])
+        #expect(tor.status.phase == .stopping)
+        #expect(tor.handle(.exited(status: "signaled(9)"), at: start) == [.wait(.seconds(1)), .report])
+        #expect(tor.status.trouble == .silent)
+        #expect(tor.handle(.timePassed, at: start) == [.start, .report])
+    }
+
+    // MARK: The clock
+
+    @Test func `a wrong clock is the reason until the onion is published`() throws {
+        let onion = try #require(onion)
+        let words = "Our clock is 3 hours behind the time published in the consensus."
+        var tor = running()
+        _ = tor.handle(.said(try line("[warn] \(words)")), at: start)
+        #expect(tor.status.trouble == .clock(words))
+        // It explains what comes of it.
+        _ = tor.handle(.timePassed, at: start)
+        #expect(tor.status.trouble == .clock(words))
+        _ = tor.handle(.exited(status: "exited(1)"), at: start)
+        #expect(tor.status.trouble == .clock(words))
+        _ = tor.handle(.timePassed, at: start)
+        _ = tor.handle(.started(pid: 8), at: start)
+        _ = tor.handle(.control(.bootstrapped(percent: 100)), at: start)
+        _ = tor.handle(.control(.uploading(onion)), at: start)
+        _ = tor.handle(.control(.uploaded(onion)), at: start)
+        #expect(tor.status.trouble == nil)
+        // tor warns of a little, too, and works on.
+        _ = tor.handle(.said(try line("[warn] \(words)")), at: start)
+        #expect(tor.status.trouble == nil)
+    }
+
+    // MARK: Stopping
+
+    @Test func `who runs is ended, and then nothing is left`() throws {
+        var tor = try published()
+        #expect(tor.handle(.end, at: start) == [.stop, .report])
+        #expect(tor.handle(.end, at: start) == [])
+        #expect(tor.handle(.exited(status: "exited(0)"), at: start) == [.report])
+        #expect(tor.status.phase == .stopped)
+        #expect(tor.status.trouble == nil)
+        #expect(tor.handle(.timePassed, at: start) == [])
+    }
+
+    @Test func `who is starting is ended as soon as it runs`() {
+        var tor = TorSupervision()
+        _ = tor.handle(.begin, at: start)
+        #expect(tor.handle(.end, at: start) == [])
+        #expect(tor.handle(.started(pid: 7), at: start) == [.stop, .report])
+        #expect(tor.handle(.exited(status: "exited(0)"), at: start) == [.report])
+        #expect(tor.status.phase == .stopped)
+
+        tor = TorSupervision()
+        _ = tor.handle(.begin, at: start)
+        _ = tor.handle(.end, at: start)
+        #expect(tor.handle(.notStarted(.missing(binary: "tor")), at: start) == [.report])
+        #expect(tor.status.phase == .stopped)
+    }
+
+    @Test func `who waits for the next start does not start`() {
+        var tor = running()
+        _ = tor.handle(.exited(status: "exited(1)"), at: start)
+        #expect(tor.handle(.end, at: start) == [.report])
+        #expect(tor.status.phase == .stopped)
+        #expect(tor.handle(.timePassed, at: start) == [])
+        #expect(tor.handle(.begin, at: start) == [.start, .report])
+    }
+
+    @Test func `an onion that is wanted again while tor ends is started again`() {
+        var tor = running()
+        _ = tor.handle(.end, at: start)
+        #expect(tor.handle(.begin, at: start) == [])
+        #expect(tor.handle(.exited(status: "exited(0)"), at: start) == [.wait(.seconds(1)), .report])
+        #expect(tor.handle(.timePassed, at: start) == [.start, .report])
+    }
+
+    @Test func `whatever comes in whatever order, one tor runs at most, and a stopped one is not forgotten`() throws {
+        let onion = try #require(onion)
+        var random = SplitMix64(seed: 4)
+        let warning = try line("[warn] our clock is behind")
+        for _ in 0..<300 {
+            var tor = TorSupervision()
+            var (isLaunching, processes, isWaiting, isWanted) = (false, 0, false, false)
+            for _ in 0..<200 {
+                let event: TorSupervision.Event
+                switch random.below(11) {
+                case 0: event = .begin
+                case 1: event = .end
+                case 2, 3: event = isLaunching ? .started(pid: 7) : .timePassed
+                case 4: event = isLaunching ? .notStarted(.missing(binary: "tor")) : .controlLost
+                case 5: event = processes > 0 ? .exited(status: "exited(1)") : .end
+                case 6: event = .control(.bootstrapped(percent: random.below(101)))
+                case 7: event = .control(.uploading(onion))
+                case 8: event = .control(.uploaded(onion))
+                case 9: event = .said(warning)
+                default: event = isWaiting ? .timePassed : .begin
+                }
+                switch event {
+                case .begin: isWanted = true
+                case .end: isWanted = false
+                case .started: (isLaunching, processes) = (false, processes + 1)
+                case .notStarted: isLaunching = false
+                case .exited: processes -= 1
+                case .timePassed: isWaiting = false
+                default: break
+                }
+                for action in tor.handle(event, at: start) {
+                    switch action {
+                    case .start:
+                        #expect(!isLaunching && processes == 0)
+                        isLaunching = true
+                    case .stop: #expect(processes == 1)
+                    case .wait: isWaiting = true
+                    case .report: break
+                    }
+                }
+                #expect(processes <= 1)
+                #expect(!tor.status.isReachable || processes == 1)
+                #expect((tor.status.pid != nil) == (processes == 1))
+                // Never at rest while the onion is wanted.
+                let isBusy = isLaunching || processes == 1 || (isWaiting && tor.status.phase == .waiting)
+                #expect(!isWanted || isBusy)
+                if tor.status.phase == .stopped { #expect(!isLaunching && processes == 0) }
+            }
+        }
+    }
+
+    // MARK: Words
+
+    @Test func `every trouble says what to do, or that it is being done`() throws {
+        let version = try #require(TorVersion(output: "Tor version 0.4.7.16."))
+        let words: [(TorTrouble, String)] = [
+            (.missing(binary: "tor"), "apt install tor"), (.unusable(binary: "/x", reason: "y"), "tor.binary"),
+            (.tooOld(version), "0.4.8.0"), (.clock("z"), "timedatectl"), (.stuck(percent: 5), "firewall"),
+            (.unpublished, "another machine"), (.ended(status: "exited(1)", lastWarning: nil), "started again"),
+            (.silent, "started anew"),
+        ]
+        for (trouble, part) in words { #expect("\(trouble)".contains(part), "\(trouble)") }
+    }
+}

@@ -6,21 +6,27 @@ LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser
   libqrencode-dev libpng-dev pkg-config
 RUNTIME := tor
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
-  zbar-tools openjdk-17-jdk-headless prometheus
+  zbar-tools openjdk-17-jdk-headless prometheus chromium
+PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps
+PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 SOAK ?= 150000
 KILLS ?= 20
 
-.PHONY: help demo test build release lint format bench soak flood fuzz test-asan test-tsan clean swift packages packages-test
+.PHONY: deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz test-asan test-tsan docs clean swift packages packages-test
 
 help:
 	@echo "make demo       the whole way of a notification on this machine: Tor, node, Apple, Google, phones"
 	@echo "make test       all tests, the one over a private Tor network among them"
 	@echo "make build      debug build          make release   optimised and stripped: .build/tocsin"
+	@echo "make deb        Debian package: .build/tocsin_*.deb      make test-deb   installed, run and purged in a root"
+	@echo "make install    without dpkg: PREFIX=$(PREFIX), DESTDIR"
 	@echo "make lint       formatting           make format    mends it"
 	@echo "make bench      figures beside h2load and nghttpx"
 	@echo "make soak       envelopes through misbehaving services and kill -9, SOAK=$(SOAK) KILLS=$(KILLS)"
 	@echo "make flood      honest senders beside hostile circuits, calm and flooded: what the node promises, checked"
+	@echo "make screenshots  of the dashboard, for Docs/images"
+	@echo "make docs       Docs/configuration.md anew, from the decoder"
 	@echo "make fuzz       the protocol's decoder against libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make test-asan  tests under AddressSanitizer     make test-tsan  under ThreadSanitizer"
 
@@ -54,9 +60,26 @@ build: packages
 	$(SWIFT) build
 
 release: packages
-	$(SWIFT) build -c release --product tocsin --static-swift-stdlib
-	strip -o .build/tocsin .build/release/tocsin
+	$(SWIFT) build -c release --product tocsin --static-swift-stdlib -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
+	strip --strip-all --remove-section=.comment -o .build/tocsin .build/release/tocsin
 	@ls -l .build/tocsin
+
+packages-deb: packages
+	$(call install,$(PACKAGING))
+
+deb: packages-deb release
+	mandoc -Tlint -W warning Docs/man/*
+	rm -f .build/*.deb; .debian/build .build/tocsin .build
+	lintian --pedantic --fail-on error,warning --allow-root .build/tocsin_*.deb
+	@ls -l .build/*.deb
+
+# Needs root and debootstrap: installs the package into a root of its own, runs, upgrades, removes and purges it there.
+test-deb: deb
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
+
+# For systems without dpkg; then: systemd-sysusers && systemd-tmpfiles --create
+install: release
+	.debian/install .build/tocsin "$(DESTDIR)" "$(PREFIX)"
 
 demo: packages
 	$(SWIFT) build --product tocsin
@@ -98,6 +121,15 @@ fuzz: packages
 	  -Xswiftc -sanitize=fuzzer -Xswiftc -use-ld=lld
 	python3 Tests/Vectors/seeds.py Tests/Vectors/tnp1.json .build-fuzz/corpus
 	.build-fuzz/release/tnp-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=20000 -print_final_stats=1 .build-fuzz/corpus
+
+# What follows the marker in Docs/configuration.md is what the decoder says of itself; a test compares them.
+screenshots: packages-test
+	TOCSIN_SCREENSHOTS=Docs/images $(SWIFT) test --filter DashboardTests
+
+docs: packages
+	$(SWIFT) build --product tocsin
+	sed -i '/^<!-- keys:/q' Docs/configuration.md
+	{ echo; .build/debug/tocsin keys; } >> Docs/configuration.md
 
 clean:
 	rm -rf .build .build-asan .build-tsan .build-fuzz

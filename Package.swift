@@ -136,7 +136,7 @@ let package = Package(
             name: "TocsinNodeTests",
             dependencies: [
                 "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "TNP", "EventLoop", "Cryptography",
-                "Prometheus",
+                "Prometheus", "HTTP1", "TestSupport", .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
             name: "EndToEndTests",

@@ -28,7 +28,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     private let stream: ByteStream
     private unowned let host: any Host
-    private let idleTimeout: Duration
+    private let readTimeout: Duration
     private var session: HTTPSession
     private var prelude: ((RawSpan) -> Prelude)?
     private var output: [UInt8] = []
@@ -52,7 +52,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         self.stream = stream
         self.host = host
         self.prelude = prelude
-        idleTimeout = limits.idleTimeout
+        readTimeout = limits.readTimeout
         session = HTTPSession(limits: limits, now: .now)
         // Nothing is read until all that was written has gone out: then a client that has closed its own side gets
         // all of its answer before the end of its stream is noticed.
@@ -83,7 +83,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     /// Sends the next piece of a stream. A client that has ``HTTPSession/mostUnread`` bytes of it unread is let go
-    /// instead, as is one for which nothing could be sent for the idle timeout.
+    /// instead, as is one for which nothing could be sent for the read timeout.
     public func send(_ bytes: [UInt8]) {
         let unsent = output.count + stream.unsent
         perform { session, effects in session.send(bytes, unsent: unsent, &effects) }
@@ -188,7 +188,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     // MARK: Time
 
     private var deadline: MonotonicTime? {
-        [session.deadline, unreadSince.map { $0 + idleTimeout }].compactMap(\.self).min()
+        [session.deadline, unreadSince.map { $0 + readTimeout }].compactMap(\.self).min()
     }
 
     private func armTimer() {
@@ -198,7 +198,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     private func timeReached() {
         let now = MonotonicTime.now
-        if let unreadSince, now - unreadSince >= idleTimeout {
+        if let unreadSince, now - unreadSince >= readTimeout {
             // Nothing that is said now would be read.
             close()
             return host.ended(self)

@@ -8,6 +8,8 @@ public enum HTTPFault: Error, Equatable, Sendable {
     case bodyTooLarge
     /// A request was begun and not ended.
     case timeout
+    /// A request was begun, and this side takes no more.
+    case leaving
     /// An expectation other than `100-continue`.
     case expectation
     /// A transfer coding other than `chunked`.
@@ -25,6 +27,7 @@ public enum HTTPFault: Error, Equatable, Sendable {
         case .targetTooLong: 414
         case .bodyTooLarge: 413
         case .timeout: 408
+        case .leaving: 503
         case .expectation: 417
         case .transferCoding: 501
         case .version: 505
@@ -39,6 +42,7 @@ public enum HTTPFault: Error, Equatable, Sendable {
         case .targetTooLong: "The request's address is too long."
         case .bodyTooLarge: "The request's body is too large."
         case .timeout: "The request did not come to its end in time."
+        case .leaving: "The server takes no more requests here; come again in a while."
         case .expectation: "The request expects something other than 100-continue."
         case .transferCoding: "The request's transfer coding is not known here; send it in chunks or with its length."
         case .version: "Only HTTP/1.1 and HTTP/1.0 are spoken here."

@@ -11,8 +11,10 @@ public struct HTTPLimits: Sendable {
     public var body: Int
     /// From the first byte of a request until it is whole.
     public var requestTimeout: Duration
-    /// Between requests, and for an answer to be read.
+    /// Between requests.
     public var idleTimeout: Duration
+    /// For which an answer may lie unread.
+    public var readTimeout: Duration
     /// Until the first byte of the first request.
     public var firstTimeout: Duration
 
@@ -20,7 +22,7 @@ public struct HTTPLimits: Sendable {
     public init(
         target: Int = 8192, head: Int = 16384, fields: Int = 100, body: Int = 16384,
         requestTimeout: Duration = .seconds(20), idleTimeout: Duration = .seconds(60),
-        firstTimeout: Duration = .seconds(30)
+        readTimeout: Duration = .seconds(60), firstTimeout: Duration = .seconds(30)
     ) {
         self.target = target
         self.head = head
@@ -28,6 +30,7 @@ public struct HTTPLimits: Sendable {
         self.body = body
         self.requestTimeout = requestTimeout
         self.idleTimeout = idleTimeout
+        self.readTimeout = readTimeout
         self.firstTimeout = firstTimeout
     }
 }

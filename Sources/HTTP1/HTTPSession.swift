@@ -22,7 +22,8 @@ public struct HTTPSession {
     }
 
     /// How many bytes may come while a request is being answered: as many as one read brings, as whoever reads pauses.
-    public static let mostWaiting = 64 * 1024
+    /// Of more, nothing is read, and the connection ends with the answer.
+    public static let mostWaiting = 16 * 1024
     /// Who has so many bytes of a stream unread, as far as this side knows, is let go.
     public static let mostUnread = 64 * 1024
 
@@ -66,7 +67,7 @@ public struct HTTPSession {
     public var deadline: MonotonicTime? { phase == .reading ? requestDeadline ?? idleDeadline : nil }
 
     /// Whether no request is under way and none has begun.
-    public var isIdle: Bool { phase != .answering && phase != .streaming && !decoder.isBegun }
+    public var isIdle: Bool { phase == .reading && !decoder.isBegun }
 
     /// Whether a request was handed out and waits for its answer: nothing is to be read meanwhile.
     public var isAnswering: Bool { phase == .answering }
@@ -128,10 +129,11 @@ public struct HTTPSession {
         end(&effects)
     }
 
-    /// No further request is taken: the connection ends at once, or after the answer to the request under way. A stream
-    /// ends.
+    /// No further request is taken: the connection ends at once, or after the answer to the request under way. A request
+    /// that has begun is told so. A stream ends.
     public mutating func leave(_ effects: inout Effects) {
         isLeaving = true
+        if phase == .reading, decoder.isBegun { effects.fault = .leaving }
         if phase == .reading || phase == .streaming { end(&effects) }
     }
 
@@ -166,8 +168,9 @@ public struct HTTPSession {
         // Where the connection ends with the answer, nothing more is read.
         guard phase == .answering, start < bytes.byteCount, asked.keepsAlive, !isLeaving else { return }
         guard waiting.count - waitingStart + bytes.byteCount - start <= Self.mostWaiting else {
-            effects.fault = .malformed
-            return end(&effects)
+            asked.keepsAlive = false
+            (waiting, waitingStart) = ([], 0)
+            return
         }
         if waitingStart > 0 {
             waiting.removeFirst(waitingStart)

@@ -39,6 +39,8 @@ final class DeviceRegistry {
     var lostObserver: (@Sendable (ReceivedNotification) -> Void)?
     private static let mostKept = 1_000_000
 
+    var tokens: [String] { Array(devices.keys) }
+
     subscript(token: String) -> Device? {
         get { devices[token] }
         set { devices[token] = newValue }

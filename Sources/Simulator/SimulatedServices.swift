@@ -175,6 +175,9 @@ public actor SimulatedServices {
     /// What has come for the phones, in order.
     public var received: [ReceivedNotification] { registry.received }
 
+    /// The tokens of all phones that are known or were.
+    public var deviceTokens: [String] { registry.tokens }
+
     /// Whether what comes is kept for ``received``, up to a million; it is told to the observer in any case.
     public func setKeepsReceived(_ keepsReceived: Bool) { registry.keepsReceived = keepsReceived }
 

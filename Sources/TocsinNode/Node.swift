@@ -389,7 +389,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         case .http:
             let http = HTTPLimits(
                 target: Self.longestTarget, requestTimeout: .seconds(limits.httpRequestTimeout),
-                idleTimeout: .seconds(limits.idleTimeout),
+                idleTimeout: .seconds(limits.idleTimeout), readTimeout: .seconds(limits.readTimeout),
                 firstTimeout: .seconds(limits.handshakeTimeout))
             let rules = HTTPSender.Rules(
                 circuitIDs: configuration.listen.circuitIDs, http: http,
@@ -421,7 +421,8 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
             logger.log(
                 level: state == .closed ? .notice : .error,
                 state == .closed
-                    ? "the push service works again" : "nothing more goes to this push service for a while",
+                    ? "the push service works again"
+                    : "nothing more goes to this push service for a while: see the answer, and run tocsin check --online",
                 metadata: ["route": "\(route)", "breaker": "\(state.rawValue)", "answer": "\(answer)"])
         case .wave(let route, let isActive):
             logger.log(
@@ -433,7 +434,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
             guard throttle.allows("spool", at: .now) else { return }
             logger.error("the spool takes no more; senders are told RETRY 202", metadata: ["reason": "\(reason)"])
         case .spoolUnreadable(let count):
-            logger.error("rows of the spool could not be read and were dropped", metadata: ["rows": "\(count)"])
+            logger.error(
+                "rows of the spool could not be read and were dropped: was its key replaced, or the disk damaged?",
+                metadata: ["rows": "\(count)"])
         }
     }
 

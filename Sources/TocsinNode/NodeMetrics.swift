@@ -50,7 +50,7 @@ struct NodeMetrics {
             MetricFamily(
                 "tocsin_breaker_state", .gauge,
                 help:
-                    "1 for the state of a push service's breaker: closed works, open is left alone, halfOpen is tried.",
+                    "1 for the state of a push service's breaker: closed works, open is left alone, half-open is tried.",
                 labels: ["app", "magic", "state"], maximumSeries: Self.mostOfRoutes * 3),
             MetricFamily(
                 "tocsin_refusal_wave", .gauge,

@@ -23,13 +23,24 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var options: ConfigurationOption
 
     func run() async throws {
+        let manager = ServiceManager.ofThisProcess()
+        if !ProcessHardening.forbidCoreDumps() {
+            Terminal.error("tocsin: core dumps could not be switched off; one would hold keys")
+        }
         let configuration = try options.load()
         let loop = EventLoop(name: "node")
         let node = Node(configuration, logger: configuration.makeLogger(), on: loop) { Self.show($0) }
         let stop = StopSignal(on: loop)
-        await stop.arm { Task { await node.reload() } }
+        await stop.arm {
+            Task {
+                manager?.tell(.reloading(since: .now))
+                await node.reload()
+                manager?.tell(.ready)
+            }
+        }
         do {
-            _ = try await node.start()
+            let endpoint = try await node.start()
+            manager?.tell(.ready, .status("serves at \(endpoint)"))
         } catch let error as ConfigurationError {
             throw fail("\(error)", ExitStatus.configuration)
         } catch let error as SpoolError {
@@ -39,8 +50,12 @@ struct RunCommand: AsyncParsableCommand {
         } catch {
             throw fail("\(error)", ExitStatus.failure)
         }
+        let watch = Task { await manager?.keepWatch(of: loop) }
         await stop.wait()
+        // Its own tor may take some seconds as well.
+        manager?.tell(.stopping(within: .seconds(configuration.limits.shutdownTimeout + 15)))
         _ = await node.stop()
+        watch.cancel()
     }
 
     /// The onion's address, for people and their cameras.

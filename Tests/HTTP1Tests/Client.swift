@@ -72,6 +72,18 @@ struct Client {
         take(effects)
     }
 
+    mutating func stream(_ head: HTTPResponse) {
+        var effects = HTTPSession.Effects()
+        session.stream(head, &effects)
+        take(effects)
+    }
+
+    mutating func piece(_ text: String, unsent: Int = 0) {
+        var effects = HTTPSession.Effects()
+        session.send(Array(text.utf8), unsent: unsent, &effects)
+        take(effects)
+    }
+
     mutating func leave() {
         var effects = HTTPSession.Effects()
         session.leave(&effects)

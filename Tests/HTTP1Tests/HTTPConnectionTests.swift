@@ -125,13 +125,13 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     @Test func `a client that does not read is not answered without end, and is let go`() async throws {
         try await domain.run { domain in
             let large = [UInt8](repeating: 7, count: 1 << 20)
-            let limits = HTTPLimits(idleTimeout: .seconds(1))
+            let limits = HTTPLimits(readTimeout: .seconds(1))
             let door = try Door(on: domain.loop, limits: limits) { _, connection in
                 connection.respond(HTTPResponse(status: 200, body: large))
             }
             let peer = try await Peer(door, on: domain.loop)
             peer.stream.pauseReading()
-            peer.send(String(repeating: get, count: 1000))
+            peer.send(String(repeating: get, count: 200))
             #expect(await eventually(domain.loop) { door.ended == 1 })
             // What the kernel holds for both sides, and one answer above it.
             #expect(door.seen.count < 30)
@@ -282,6 +282,68 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             await domain.loop.sleep(for: .milliseconds(50))
             #expect(door.ended == 2)
             asked = []
+        }
+    }
+
+    // MARK: Streams
+
+    @Test func `a stream brings its pieces as they are sent, and its end`() async throws {
+        try await domain.run { domain in
+            var streaming: [HTTPConnection] = []
+            let door = try Door(on: domain.loop) { _, connection in
+                connection.stream(HTTPResponse(status: 200, body: Array("a".utf8)))
+                streaming.append(connection)
+            }
+            let peer = try await Peer(door, on: domain.loop)
+            peer.send(get)
+            #expect(await eventually(domain.loop) { peer.text.hasSuffix("\r\n\r\na") })
+            for piece in ["b", "c"] {
+                streaming[0].send(Array(piece.utf8))
+                #expect(await eventually(domain.loop) { peer.text.hasSuffix(piece) })
+            }
+            #expect(!peer.text.contains("Content-Length") && peer.text.hasSuffix("\r\n\r\nabc"))
+            streaming[0].leave()
+            #expect(streaming[0].isOver)
+            #expect(await eventually(domain.loop) { peer.end != nil })
+            peer.stream.close()
+            #expect(await eventually(domain.loop) { door.ended == 1 })
+            streaming = []
+        }
+    }
+
+    @Test func `a client that goes away from a stream is noticed though nothing is sent`() async throws {
+        try await domain.run { domain in
+            let door = try Door(on: domain.loop) { $1.stream(HTTPResponse(status: 200)) }
+            let peer = try await Peer(door, on: domain.loop)
+            peer.send(get)
+            #expect(await eventually(domain.loop) { peer.text.hasSuffix("\r\n\r\n") })
+            peer.stream.close()
+            #expect(await eventually(domain.loop) { door.ended == 1 })
+        }
+    }
+
+    @Test func `a client that does not read its stream is let go`() async throws {
+        try await domain.run { domain in
+            var streaming: [HTTPConnection] = []
+            let door = try Door(on: domain.loop) { _, connection in
+                connection.stream(HTTPResponse(status: 200))
+                streaming.append(connection)
+            }
+            let peer = try await Peer(door, on: domain.loop)
+            peer.send(get)
+            #expect(await eventually(domain.loop) { streaming.count == 1 && peer.count > 0 })
+            peer.stream.pauseReading()
+            // What the kernel holds for both sides is some megabytes.
+            let piece = [UInt8](repeating: 7, count: 60_000)
+            var sent = 0
+            while !streaming[0].isOver, sent < 1000 {
+                streaming[0].send(piece)
+                sent += 1
+                await domain.loop.sleep(for: .milliseconds(1))
+            }
+            #expect(streaming[0].isOver && sent < 1000)
+            #expect(await eventually(domain.loop) { door.ended == 1 })
+            streaming = []
         }
     }
 

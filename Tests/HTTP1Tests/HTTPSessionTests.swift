@@ -418,14 +418,20 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
                 == ["201", "202", "203"])
     }
 
-    @Test func `so much may wait behind a request and no more`() {
-        for (excess, fault) in [(0, nil), (1, HTTPFault.malformed)] as [(Int, HTTPFault?)] {
+    @Test func `so much may wait behind a request; of more nothing is read, and the answer is the last`() {
+        for excess in [0, 1] {
             for size in [Int.max, 1000] {
                 var client = Client()
                 client.answer = nil
                 client.send(get)
-                client.send([UInt8](repeating: 65, count: HTTPSession.mostWaiting + excess), inPiecesOf: size)
-                #expect(client.fault == fault && client.ends == (fault != nil))
+                let requests = Array(String(repeating: get, count: HTTPSession.mostWaiting / get.utf8.count).utf8)
+                let filling = [UInt8](repeating: 0x47, count: HTTPSession.mostWaiting - requests.count + excess)
+                client.send(requests + filling, inPiecesOf: size)
+                #expect(client.fault == nil && !client.ends)
+                client.respond(HTTPResponse(status: 200))
+                #expect(client.ends == (excess > 0))
+                #expect(client.seen.count == (excess > 0 ? 1 : 2))
+                #expect(client.output.contains("Connection: close") == (excess > 0))
             }
         }
     }
@@ -534,11 +540,11 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
 
     // MARK: The end
 
-    @Test func `a quiet connection is left at once, a begun request, too`() {
-        for sent in ["", get, get + "GET"] {
+    @Test func `a quiet connection is left at once, and a begun request is told so`() {
+        for (sent, fault) in [("", nil), (get, nil), (get + "GET", .leaving)] as [(String, HTTPFault?)] {
             var client = Client(sending: sent)
             client.leave()
-            #expect(client.ends && client.fault == nil)
+            #expect(client.ends && client.fault == fault)
         }
     }
 
@@ -552,5 +558,89 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
         client.respond(HTTPResponse(status: 200))
         #expect(client.ends && client.seen.count == 1)
         #expect(client.output == "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    }
+
+    // MARK: Streams
+
+    private static let head = HTTPResponse(
+        status: 200, headers: [("Content-Type", "text/event-stream")], body: Array("first".utf8))
+
+    /// One that gets a stream.
+    private func streaming(_ request: String? = nil) -> Client {
+        var client = Client()
+        client.answer = nil
+        client.send(request ?? get)
+        client.stream(Self.head)
+        return client
+    }
+
+    @Test func `a stream has no length, and goes on until it is left`() {
+        var client = streaming()
+        client.piece(" second")
+        client.piece(" third")
+        #expect(
+            client.output
+                == "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nfirst second third")
+        #expect(!client.ends && !client.session.isIdle && !client.session.isAnswering)
+        client.leave()
+        #expect(client.ends && client.fault == nil)
+        let whole = client.output
+        client.piece(" fourth")
+        #expect(client.output == whole)
+    }
+
+    @Test func `no time runs for a stream`() {
+        var client = streaming()
+        #expect(client.session.deadline == nil)
+        client.timeReached(100_000)
+        #expect(!client.ends)
+    }
+
+    @Test func `who does not read a stream is let go, and gets no piece more`() {
+        for (unsent, isKept) in [(HTTPSession.mostUnread - 1, true), (HTTPSession.mostUnread, false)] {
+            var client = streaming()
+            client.piece(" second", unsent: unsent)
+            #expect(client.ends == !isKept)
+            #expect(client.output.hasSuffix(isKept ? "first second" : "first"))
+        }
+    }
+
+    @Test func `whoever sends something while it gets a stream ends it`() {
+        var client = streaming()
+        client.send(get)
+        #expect(client.ends && client.fault == nil && client.seen.count == 1)
+        #expect(client.output.hasSuffix("first"))
+    }
+
+    @Test func `what was sent behind the request for a stream is not answered`() {
+        var client = streaming(get + get)
+        #expect(client.seen.count == 1 && !client.ends)
+        client.leave()
+        #expect(client.ends && client.seen.count == 1)
+    }
+
+    @Test func `to HEAD a stream is its head only`() {
+        let client = streaming("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n")
+        #expect(client.ends && client.output.hasSuffix("Connection: close\r\n\r\n"))
+    }
+
+    @Test func `a connection that is being left gets no stream`() {
+        var client = Client()
+        client.answer = nil
+        client.send(get)
+        client.leave()
+        client.stream(Self.head)
+        #expect(client.ends && client.output.hasSuffix("first"))
+    }
+
+    @Test func `where nothing was asked nothing is streamed`() {
+        var client = Client()
+        client.stream(Self.head)
+        client.piece("piece")
+        #expect(client.output.isEmpty && !client.ends)
+        // An answer does not follow a stream.
+        var other = streaming()
+        other.respond(HTTPResponse(status: 200))
+        #expect(other.output.hasSuffix("first"))
     }
 }

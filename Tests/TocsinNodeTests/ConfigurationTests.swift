@@ -1,5 +1,6 @@
 import Admission
 import EventLoop
+import Foundation
 import TNP
 import Testing
 
@@ -330,7 +331,11 @@ import Testing
             certificate_file = "push.p12"
             certificate_password_file = "push.password"
             """
-        for (file, directory) in [("/etc/tocsin/tocsin.toml", "/etc/tocsin"), ("tocsin.toml", "."), ("a/t.toml", "a")] {
+        // Absolute ones come of it, as what is started from here may have another working directory.
+        let working = FileManager.default.currentDirectoryPath
+        for (file, directory) in [
+            ("/etc/tocsin/tocsin.toml", "/etc/tocsin"), ("tocsin.toml", working), ("a/t.toml", "\(working)/a"),
+        ] {
             let configuration = try Configuration(text: text, file: file)
             #expect(configuration.state == "\(directory)/var/state")
             #expect(configuration.listen.tnp == Endpoint.unix(path: "\(directory)/./tnp.sock"))
@@ -748,11 +753,12 @@ import Testing
     {
         let text = "[spool]\nenabled = true\n" + minimal
         let relative = try Configuration(text: text, file: "sim/tocsin.toml")
-        #expect(relative.spool?.file == "sim/state/spool.sqlite")
-        #expect(relative.spool?.keyFile == "sim/state/spool.key")
+        let directory = FileManager.default.currentDirectoryPath + "/sim"
+        #expect(relative.spool?.file == "\(directory)/state/spool.sqlite")
+        #expect(relative.spool?.keyFile == "\(directory)/state/spool.key")
         let elsewhere = try Configuration(
             text: "[spool]\nenabled = true\nkey_file = \"keys/spool\"\n" + minimal, file: "sim/tocsin.toml")
-        #expect(elsewhere.spool?.keyFile == "sim/keys/spool")
+        #expect(elsewhere.spool?.keyFile == "\(directory)/keys/spool")
     }
 
     // MARK: Helpers

@@ -96,7 +96,8 @@ import Testing
         _ access: PrivateTorNetwork.Access, on loop: EventLoop, with loan: OnionKeyLoan? = nil
     ) async throws -> String {
         var last = ""
-        for _ in 0..<30 {
+        // tor publishes the descriptor anew within a minute.
+        for _ in 0..<90 {
             try await tell(network.clientControl, "SIGNAL NEWNYM", on: loop)
             try await loan?.take()
             do {

@@ -141,7 +141,7 @@ enum DashboardFiles {
         code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .9em; overflow-wrap: anywhere; }
         .picture { width: 9rem; } .picture svg { width: 8rem; height: .9rem; margin-top: .25rem; }
         .meter { width: 8rem; height: .5rem; border-radius: .25rem; } .empty { fill: var(--line); }
-        .sign { white-space: nowrap; }
+        td .sign { white-space: nowrap; }
         .sign svg { width: .75em; height: .75em; fill: currentColor; }
         .sign.good { color: var(--good); } .sign.warning { color: var(--warning); } .sign.bad { color: var(--bad); }
 
@@ -151,6 +151,13 @@ enum DashboardFiles {
           #flow ol { gap: .7rem; }
           #flow li { flex-basis: 40%; padding: .6rem .8rem; }
           #flow li + li::before { content: none; }
+        }
+        @media (max-width: 36rem) {
+          section { padding: .8rem; }
+          table { font-size: .92rem; }
+          th, td { padding-right: .6rem; }
+          time, td .sign { white-space: normal; }
+          .picture { display: none; }
         }
 
         """

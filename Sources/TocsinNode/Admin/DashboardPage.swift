@@ -167,7 +167,7 @@ struct DashboardPage {
         }
         let table = Self.table(
             "Time in each stage, the last hour; the bar goes from the half to 99 %, each step ten times longer",
-            ["Stage", "Half within", "90 % within", "99 % within", "10 µs – 100 s"], rows)
+            ["Stage", "Half within", "90 % within", "99 % within", "10 µs – 100 s"], picture: 4, rows)
         return Self.card("latencies", "How long it takes", table, "half")
     }
 
@@ -211,7 +211,7 @@ struct DashboardPage {
         }
         let table = Self.table(
             "Notifications that were not let in, most frequent first",
-            ["Why", "Last hour", "Beside the others", "Since the start"], rows)
+            ["Why", "Last hour", "Beside the others", "Since the start"], picture: 2, rows)
         return Self.card("refusals", "Refused at the door", table, "half")
     }
 
@@ -232,7 +232,8 @@ struct DashboardPage {
             """
         }
         let table = Self.table(
-            "Proof of work; the bar grows by a step each time it doubles", ["Asked of", "How much", "Level"], rows)
+            "Proof of work; the bar grows by a step each time it doubles", ["Asked of", "How much", "Level"],
+            picture: 2, rows)
         return Self.card("attack", "Attack level", "<p>\(state)</p>\(table)", "half")
     }
 
@@ -287,7 +288,8 @@ struct DashboardPage {
                 """
         }
         let table = Self.table(
-            "What shows Apple and Google who the node is", ["App", "Credential", "Its end", "Time left"], rows)
+            "What shows Apple and Google who the node is", ["App", "Credential", "Its end", "Time left"], picture: 3,
+            rows)
         return Self.card("credentials", "Credentials", table, "wide")
     }
 
@@ -297,8 +299,14 @@ struct DashboardPage {
         "<section id=\"\(id)\" class=\"\(width)\"><h2>\(title)</h2>\(content)</section>"
     }
 
-    private static func table(_ caption: String, _ columns: [String], _ rows: [HTML]) -> HTML {
-        let heads = columns.map { "<th scope=\"col\">\($0)</th>" as HTML }
+    /// - Parameter picture: the number of the column that only shows what stands beside it, and goes on a phone.
+    private static func table(
+        _ caption: String, _ columns: [String], picture: Int? = nil, _ rows: [HTML]
+    ) -> HTML {
+        let heads = columns.enumerated().map { index, name -> HTML in
+            index == picture
+                ? "<th scope=\"col\" class=\"picture\">\(name)</th>" : "<th scope=\"col\">\(name)</th>"
+        }
         return """
             <div class="scroll"><table><caption>\(caption)</caption><thead><tr>\(heads)</tr></thead>\
             <tbody>\(rows)</tbody></table></div>
@@ -314,7 +322,7 @@ struct DashboardPage {
             default: #"<rect x="1" y="1" width="10" height="10"/>"#
             }
         return """
-            <span class="sign \(grade)"><svg viewBox="0 0 12 12" aria-hidden="true">\(shape)</svg> \(words)</span>
+            <span class="sign \(grade)"><svg viewBox="0 0 12 12" aria-hidden="true">\(shape)</svg>&nbsp;\(words)</span>
             """
     }
 

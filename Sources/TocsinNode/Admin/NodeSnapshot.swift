@@ -1,5 +1,5 @@
 /// How the node stands at one moment, for people: what the dashboard shows. Nothing in it names a phone or a sender.
-struct NodeSnapshot: Sendable, Equatable {
+struct NodeSnapshot: Sendable {
     /// Final outcomes in one stretch of time.
     struct Bucket: Sendable, Equatable {
         /// Its beginning, Unix time in seconds.
@@ -12,10 +12,10 @@ struct NodeSnapshot: Sendable, Equatable {
     }
 
     /// One app on one platform.
-    struct RouteState: Sendable, Equatable {
+    struct RouteState: Sendable {
         /// `bisq/iOS`
         var name: String
-        /// `closed` (it works), `open` or `probing`.
+        /// `closed` (it works), `open` or `half-open`.
         var breaker: String
         /// Whether so many device tokens are refused that environment or topic must be wrong.
         var isWave: Bool
@@ -28,16 +28,10 @@ struct NodeSnapshot: Sendable, Equatable {
         /// Seconds for an answer, the last hour; nil: there was none.
         var p50: Double?
         var p99: Double?
-
-        static func == (one: RouteState, other: RouteState) -> Bool {
-            one.name == other.name && one.breaker == other.breaker && one.isWave == other.isWave
-                && one.inFlight == other.inFlight && one.waiting == other.waiting && one.p50 == other.p50
-                && one.p99 == other.p99 && one.answers.elementsEqual(other.answers, by: ==)
-        }
     }
 
     /// What shows Apple or Google who the node is.
-    struct Credential: Sendable, Equatable {
+    struct Credential: Sendable {
         var app: String
         /// `APNs key`, `APNs certificate` or `FCM service account`.
         var kind: String
@@ -48,7 +42,7 @@ struct NodeSnapshot: Sendable, Equatable {
     }
 
     /// A stage that an envelope goes through.
-    struct Latency: Sendable, Equatable {
+    struct Latency: Sendable {
         /// `ingress`, `admission`, `queue`, `provider`
         var stage: String
         /// Seconds, the last hour; nil: nothing went through.
@@ -58,7 +52,7 @@ struct NodeSnapshot: Sendable, Equatable {
     }
 
     /// A tor that the node runs.
-    struct Tor: Sendable, Equatable {
+    struct Tor: Sendable {
         /// Its onion address, once there is one.
         var address: String?
         /// 0 to 100.
@@ -109,15 +103,4 @@ struct NodeSnapshot: Sendable, Equatable {
     var tor: Tor?
     /// Latest first.
     var alarms: [Alarm]
-
-    static func == (one: NodeSnapshot, other: NodeSnapshot) -> Bool {
-        one.now == other.now && one.version == other.version && one.uptime == other.uptime
-            && one.notReady == other.notReady && one.connections == other.connections
-            && one.circuits == other.circuits && one.inFlight == other.inFlight
-            && one.spool?.envelopes == other.spool?.envelopes && one.spool?.bytes == other.spool?.bytes
-            && one.effort == other.effort && one.hour == other.hour && one.day == other.day
-            && one.refusals.elementsEqual(other.refusals, by: ==) && one.latencies == other.latencies
-            && one.routes == other.routes && one.credentials == other.credentials && one.tor == other.tor
-            && one.alarms == other.alarms
-    }
 }

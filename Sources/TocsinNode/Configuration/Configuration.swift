@@ -684,8 +684,16 @@ struct PathResolver {
     private let directory: String
 
     init(file: String) {
-        let slash = file.lastIndex(of: "/")
-        directory = slash.map { String(file[..<$0]) } ?? "."
+        let directory = file.lastIndex(of: "/").map { String(file[..<$0]) } ?? "."
+        guard !file.hasPrefix("/") else {
+            self.directory = directory
+            return
+        }
+        // What is started from here may have another working directory.
+        let working = getcwd(nil, 0)
+        defer { free(working) }
+        let start = working.map { String(cString: $0) } ?? "."
+        self.directory = directory == "." ? start : "\(start)/\(directory)"
     }
 
     func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : "\(directory)/\(path)" }

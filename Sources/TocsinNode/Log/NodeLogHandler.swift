@@ -2,11 +2,13 @@ import FoundationEssentials
 import Glibc
 import Logging
 
-/// Writes log lines to standard error: as text for people or as JSON for machines.
+/// Writes log lines to standard error: as text for people or as JSON for machines; where that is systemd's journal, with
+/// the priority in front of each (sd-daemon(3)).
 struct NodeLogHandler: LogHandler {
     var logLevel: Logger.Level
     var metadata: Logger.Metadata = [:]
     let format: Configuration.LogFormat
+    let isForJournal: Bool
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
@@ -14,21 +16,54 @@ struct NodeLogHandler: LogHandler {
     }
 
     func log(event: LogEvent) {
+        let line = line(for: event, at: Self.time())
+        // One write a line: lines of several threads do not mix.
+        _ = Array(line.utf8).withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    }
+
+    /// The line of an event, with its end.
+    /// - Parameter time: left out of text for the journal, which has its own.
+    func line(for event: LogEvent, at time: String) -> String {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
-        let line: String
+        let priority = isForJournal ? "<\(Self.priority(of: event.level))>" : ""
         switch format {
         case .text:
             let details = all.map { " \($0.key)=\($0.value)" }.joined()
-            line = "\(Self.time()) \(event.level.rawValue.uppercased()) \(event.message)\(details)\n"
+            let start = isForJournal ? "" : "\(time) \(event.level.rawValue.uppercased()) "
+            return Self.oneLine("\(priority)\(start)\(event.message)\(details)")
         case .json:
-            var object = ["time": Self.time(), "level": event.level.rawValue, "message": "\(event.message)"]
+            var object = ["time": time, "level": event.level.rawValue, "message": "\(event.message)"]
             for (key, value) in all { object[key] = "\(value)" }
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            line = (try? encoder.encode(object)).map { String(decoding: $0, as: UTF8.self) + "\n" } ?? ""
+            let json = (try? encoder.encode(object)).map { String(decoding: $0, as: UTF8.self) } ?? "{}"
+            return "\(priority)\(json)\n"
         }
-        // One write a line: lines of several threads do not mix.
-        _ = Array(line.utf8).withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    }
+
+    /// A line break in the words of tor or of a push service would begin a line of its own.
+    private static func oneLine(_ text: String) -> String {
+        String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
+            + "\n"
+    }
+
+    /// As syslog counts them.
+    private static func priority(of level: Logger.Level) -> Int {
+        switch level {
+        case .critical: 2
+        case .error: 3
+        case .warning: 4
+        case .notice: 5
+        case .info: 6
+        case .debug, .trace: 7
+        }
+    }
+
+    /// Whether standard error is the journal: systemd says so by the file's device and number (systemd.exec(5)).
+    static func isJournal(_ variable: String?) -> Bool {
+        var status = stat()
+        guard let variable, fstat(STDERR_FILENO, &status) == 0 else { return false }
+        return variable == "\(status.st_dev):\(status.st_ino)"
     }
 
     private static func time() -> String {
@@ -39,6 +74,9 @@ struct NodeLogHandler: LogHandler {
 extension Configuration {
     /// A logger as this configuration wants it.
     public func makeLogger() -> Logger {
-        Logger(label: "tocsin") { _ in NodeLogHandler(logLevel: logLevel, format: logFormat) }
+        let isForJournal = NodeLogHandler.isJournal(ProcessInfo.processInfo.environment["JOURNAL_STREAM"])
+        return Logger(label: "tocsin") { _ in
+            NodeLogHandler(logLevel: logLevel, format: logFormat, isForJournal: isForJournal)
+        }
     }
 }

@@ -122,7 +122,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     func farewell(for fault: HTTPFault, on connection: HTTPConnection) -> [UInt8] {
         isOver = true
-        if fault != .timeout { host.charge(self, faults: 1) }
+        if fault != .timeout, fault != .leaving { host.charge(self, faults: 1) }
         guard case .notHTTP(0) = fault else { return lastWords(DoorAnswer.fault(fault.status, fault.text)) }
         // The length of a first frame of TNP begins with a zero: who speaks it is told in it.
         var frame: [UInt8] = []

@@ -1,0 +1,89 @@
+import COpenSSL
+
+/// What a certificate says of itself, as far as a push provider's is of interest.
+public struct CertificateFacts: Sendable, Equatable {
+    /// Where Apple lets a push certificate be used.
+    public enum Environment: Sendable, Equatable {
+        case development, production, both
+    }
+
+    /// The subject's common name.
+    public var commonName: String?
+    /// The subject's user id: where Apple writes the app's bundle id.
+    public var userID: String?
+    /// Nil: it does not say, as certificates of others than Apple.
+    public var environment: Environment?
+    /// The first and the last moment of its validity, Unix time in seconds.
+    public var notBefore: Int64
+    public var notAfter: Int64
+
+    /// - Parameters: as the properties of the same names.
+    public init(
+        commonName: String?, userID: String?, environment: Environment?, notBefore: Int64, notAfter: Int64
+    ) {
+        self.commonName = commonName
+        self.userID = userID
+        self.environment = environment
+        self.notBefore = notBefore
+        self.notAfter = notAfter
+    }
+
+    // Apple's extensions: "APNs development" and "APNs production".
+    private static let developmentExtension = "1.2.840.113635.100.6.3.1"
+    private static let productionExtension = "1.2.840.113635.100.6.3.2"
+    private static let longestName = 256
+
+    /// Reads the first certificate of a PEM text; nil where there is none.
+    public init?(pem: [UInt8]) {
+        defer { ERR_clear_error() }
+        let certificate = withBIO(reading: pem) { PEM_read_bio_X509($0, nil, nil, nil) } ?? nil
+        guard let certificate else { return nil }
+        defer { X509_free(certificate) }
+        let subject = X509_get_subject_name(certificate)
+        let isOfDevelopment = Self.has(Self.developmentExtension, certificate)
+        let isOfProduction = Self.has(Self.productionExtension, certificate)
+        let environment: Environment? =
+            switch (isOfDevelopment, isOfProduction) {
+            case (true, true): .both
+            case (true, false): .development
+            case (false, true): .production
+            case (false, false): nil
+            }
+        self.init(
+            commonName: Self.name(NID_commonName, in: subject), userID: Self.name(NID_userId, in: subject),
+            environment: environment, notBefore: certificate.notBefore, notAfter: certificate.notAfter)
+    }
+
+    /// The app's bundle id, from the user id or from the end of a common name like `Apple Push Services: com.example.app`.
+    public var topic: String? {
+        if let userID, !userID.isEmpty { return userID }
+        guard let commonName, let colon = commonName.lastIndex(of: ":") else { return nil }
+        let topic = commonName[colon...].dropFirst().drop { $0 == " " }
+        return topic.isEmpty ? nil : String(topic)
+    }
+
+    private static func has(_ identifier: String, _ certificate: OpaquePointer) -> Bool {
+        guard let object = OBJ_txt2obj(identifier, 1) else { return false }
+        defer { ASN1_OBJECT_free(object) }
+        return X509_get_ext_by_OBJ(certificate, object, -1) >= 0
+    }
+
+    private static func name(_ identifier: Int32, in subject: OpaquePointer?) -> String? {
+        var text = [CChar](repeating: 0, count: longestName)
+        let length = X509_NAME_get_text_by_NID(subject, identifier, &text, Int32(text.count))
+        guard length >= 0 else { return nil }
+        return String(validating: text.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}
+
+extension OpaquePointer {
+    /// Of an X509: the beginning of its validity in seconds of Unix time.
+    fileprivate var notBefore: Int64 {
+        var days: Int32 = 0
+        var seconds: Int32 = 0
+        guard let epoch = ASN1_TIME_set(nil, 0) else { return 0 }
+        defer { ASN1_STRING_free(epoch) }
+        ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notBefore(self))
+        return Int64(days) * 86_400 + Int64(seconds)
+    }
+}

@@ -1,0 +1,113 @@
+import HTTP2
+import TNP
+
+/// What a push service said to a question that rings nobody.
+public struct ProbeAnswer: Sendable {
+    /// The row of the outcome table.
+    public let verdict: Verdict
+    /// Seconds that this machine's clock is ahead of the push service's; negative where it is behind, nil where the push
+    /// service has not said.
+    public let clockAhead: Int64?
+
+    /// - Parameters: as the properties of the same names.
+    public init(_ verdict: Verdict, clockAhead: Int64? = nil) {
+        self.verdict = verdict
+        self.clockAhead = clockAhead
+    }
+
+    init(_ verdict: Verdict, _ response: Response) {
+        self.init(verdict, clockAhead: ClockSkew(response.headers, now: UnixTime.now)?.seconds)
+    }
+}
+
+/// Asks Apple for one notification, as ``APNsProvider`` does, to see what it says of the credential and the topic. The
+/// envelope's device token has to be one that no phone has.
+public struct APNsProbe {
+    private let builder: APNsRequestBuilder
+    private let token: APNsProviderToken?
+    private let upstream: Upstream
+
+    /// - Parameters: as of ``APNsProvider``.
+    public init(_ builder: APNsRequestBuilder, token: APNsProviderToken?, upstream: Upstream) {
+        self.builder = builder
+        self.token = token
+        self.upstream = upstream
+    }
+
+    /// - Parameter timeout: for an answer; there are two questions at most.
+    public nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
+        var isReplay = false
+        while true {
+            let authorization = token?.authorization(at: UnixTime.now)
+            do {
+                let request = try builder.request(for: envelope, authorization: authorization, expiry: .nowOrNever)
+                let response = try await upstream.send(request, timeout: timeout)
+                let verdict = APNsAnswers.verdict(on: response)
+                // A token that was kept may be from a time when the clock was wrong.
+                if verdict.ruling.credential == .renewed, !isReplay, let token, let authorization,
+                    token.renew(refused: authorization, at: UnixTime.now)
+                {
+                    isReplay = true
+                    continue
+                }
+                return ProbeAnswer(verdict, response)
+            } catch let failure as RequestFailure {
+                return ProbeAnswer(failure.verdict)
+            } catch let rejection as Rejection {
+                return ProbeAnswer(Verdict(rejection))
+            } catch {
+                return ProbeAnswer(TransportEvent.connectionLost.ruling.verdict(answer: "unknown"))
+            }
+        }
+    }
+
+    /// Ends its connection.
+    public func close() { upstream.close() }
+}
+
+/// Asks Google whether it would take a message (`validate_only`), to see what it says of the service account.
+public struct FCMProbe {
+    private let builder: FCMRequestBuilder
+    private let token: FCMAccessToken
+    private let upstream: Upstream
+
+    private static let validation = Array("{\"validate_only\":true,".utf8)
+
+    /// - Parameters: as of ``FCMProvider``.
+    public init(_ builder: FCMRequestBuilder, token: FCMAccessToken, upstream: Upstream) {
+        self.builder = builder
+        self.token = token
+        self.upstream = upstream
+    }
+
+    /// - Parameter timeout: for the answer; the access token has a time of its own.
+    public nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
+        let authorization: [UInt8]
+        do {
+            authorization = try await token.authorization(at: UnixTime.now)
+        } catch .refused {
+            return ProbeAnswer(Ruling.misconfigured.verdict(answer: "access-token-refused"))
+        } catch {
+            return ProbeAnswer(Ruling.unavailable(seconds: 30).verdict(answer: "access-token-unreachable"))
+        }
+        do {
+            var request = try builder.request(for: envelope, authorization: authorization, ttl: 0)
+            // The message's own opening brace goes.
+            request.body = Self.validation + request.body.dropFirst()
+            let response = try await upstream.send(request, timeout: timeout)
+            return ProbeAnswer(FCMAnswers.verdict(on: response), response)
+        } catch let failure as RequestFailure {
+            return ProbeAnswer(failure.verdict)
+        } catch let rejection as Rejection {
+            return ProbeAnswer(Verdict(rejection))
+        } catch {
+            return ProbeAnswer(TransportEvent.connectionLost.ruling.verdict(answer: "unknown"))
+        }
+    }
+
+    /// Ends its connections.
+    public func close() {
+        token.close()
+        upstream.close()
+    }
+}

@@ -1,0 +1,86 @@
+import Cryptography
+import EventLoop
+import Glibc
+import Providers
+
+/// A credential that could be read.
+enum Credential {
+    case appleKey(SigningKey, keyID: String, teamID: String)
+    case appleCertificate(TLSContext.Identity, CertificateFacts)
+    case google(ServiceAccount, tokenURL: ServiceURL)
+
+    /// Why a file is no such credential, in words that hold nothing of it.
+    struct Problem: Error, Equatable {
+        let text: String
+    }
+
+    /// Reads what a configuration names for Apple.
+    /// - Throws: ``Problem``.
+    init(_ credential: Configuration.APNsCredential) throws(Problem) {
+        switch credential {
+        case .token(let file, let keyID, let teamID):
+            let pem = try Self.read(file)
+            do {
+                self = .appleKey(try SigningKey(pem: pem, algorithm: .es256), keyID: keyID, teamID: teamID)
+            } catch {
+                throw Problem(text: "\(error): take the .p8 file that developer.apple.com gives under Keys")
+            }
+        case .certificate(let file, let passwordFile):
+            let packed = try Self.read(file)
+            var password: [UInt8] = []
+            if let passwordFile {
+                password = try Self.read(passwordFile)
+                while let last = password.last, last == 10 || last == 13 { password.removeLast() }
+            }
+            self = try Self.certificate(packed, &password, hasPasswordFile: passwordFile != nil)
+        }
+    }
+
+    /// Reads what a configuration names for Google.
+    /// - Throws: ``Problem``.
+    init(serviceAccountFile file: String) throws(Problem) {
+        let json = try Self.read(file)
+        let account: ServiceAccount
+        do {
+            account = try ServiceAccount(json: json)
+        } catch {
+            throw Problem(text: error.description)
+        }
+        guard let url = ServiceURL(account.tokenURI) else {
+            throw Problem(text: "token_uri is not an https address: take the file as Firebase gives it")
+        }
+        self = .google(account, tokenURL: url)
+    }
+
+    private static func certificate(
+        _ packed: [UInt8], _ password: inout [UInt8], hasPasswordFile: Bool
+    ) throws(Problem) -> Credential {
+        let certified: CertifiedKey
+        do {
+            certified = try PKCS12.open(packed, password: SecretBytes(moving: &password))
+        } catch .wrongPassword {
+            throw Problem(
+                text: hasPasswordFile
+                    ? "the password in certificate_password_file does not open it"
+                    : "it has a password: write that into a file of mode 600, and name it in certificate_password_file")
+        } catch {
+            throw Problem(text: error.description)
+        }
+        guard let facts = CertificateFacts(pem: certified.certificates) else {
+            throw Problem(text: "its certificate cannot be read: export it again")
+        }
+        let key = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
+        return .appleCertificate(
+            TLSContext.Identity(certificates: certified.certificates, privateKey: key), facts)
+    }
+
+    private static func read(_ file: String) throws(Problem) -> [UInt8] {
+        do {
+            return try ConfiguredFile.readSecret(file, for: "", of: "")
+        } catch let error as ConfigurationError {
+            throw Problem(text: error.problem)
+        } catch {
+            throw Problem(text: "cannot be read")
+        }
+    }
+}

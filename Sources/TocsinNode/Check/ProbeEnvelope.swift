@@ -1,0 +1,29 @@
+import Cryptography
+import TNP
+
+/// Envelopes that can ring nobody: their device tokens are none.
+enum ProbeEnvelope {
+    /// - Parameters:
+    ///   - magic: whom it is for.
+    ///   - format: of the app.
+    ///   - random: 64 bytes.
+    /// - Throws: `Rejection`, where fewer bytes are given.
+    static func make(
+        _ magic: Magic, format: EnvelopeFormat, random: [UInt8] = SecureRandom.bytes(64)
+    ) throws(Rejection) -> Envelope {
+        let deviceToken =
+            switch magic {
+            case .iOS, .iOSDev: String(repeating: "0", count: PairingToken.appleTokenLength)
+            case .android: "tocsin-check-" + Hex.encode(Array(random.prefix(16)))
+            }
+        // Fresh, so that no two of them are the same.
+        let (iv, ciphertext) =
+            switch format {
+            case .pipe: (Base64.encode(Array(random.prefix(12))), Array(random.dropFirst(16).prefix(32)))
+            case .sealed: (Array(random.prefix(12)), Array(random.dropFirst(12).prefix(33)))
+            }
+        return try Envelope(
+            magic: magic, deviceToken: Array(deviceToken.utf8)[...], iv: iv[...], ciphertext: ciphertext[...], ttl: 0,
+            sound: false, format: format)
+    }
+}

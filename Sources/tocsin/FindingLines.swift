@@ -1,0 +1,36 @@
+import TocsinNode
+
+/// Findings as a person reads them: one line each, and a sum.
+struct FindingLines {
+    let findings: [Finding]
+    /// Whether a terminal shows them.
+    let isColoured: Bool
+
+    /// One line for each.
+    var lines: [String] {
+        findings.map { finding in
+            let grade = Terminal.padded(finding.grade.rawValue, 8)
+            let area = Terminal.padded(finding.area.rawValue, 14)
+            return coloured(grade, finding.grade) + " \(area)\(finding.subject): \(finding.text)".printable
+        }
+    }
+
+    /// How many of each grade there are.
+    var sum: String {
+        let counts = Finding.Grade.allCases.map { grade in
+            "\(findings.count { $0.grade == grade }) \(grade.rawValue)"
+        }
+        return counts.joined(separator: ", ")
+    }
+
+    private func coloured(_ text: String, _ grade: Finding.Grade) -> String {
+        guard isColoured else { return text }
+        let code =
+            switch grade {
+            case .ok: "32"
+            case .warning: "33"
+            case .failed: "31"
+            }
+        return "\u{1B}[\(code)m\(text)\u{1B}[0m"
+    }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import Prometheus
+import Simulator
+import Testing
+
+@testable import TocsinNode
+
+/// The files in Docs/operations: as the real tools read them, and against what the node really has.
+@Suite struct OperationsFilesTests {
+    private static let rules = "Docs/operations/alerts.yml"
+    private static let ruleTests = "Tests/Operations/alerts-test.yml"
+    private static let dashboard = "Docs/operations/grafana-dashboard.json"
+
+    /// Every family of the node; the last one is the registry's own.
+    private static let families =
+        NodeMetrics.catalogue + [
+            MetricFamily("tocsin_metrics_dropped_total", .counter, help: "Metrics not kept.", labels: ["reason"])
+        ]
+
+    private func text(_ path: String) throws -> String { try String(contentsOfFile: path, encoding: .utf8) }
+
+    /// The names of metrics in a text.
+    private func metrics(in text: String) -> Set<String> {
+        Set(text.matches(of: /\b(?:tocsin|process)_[a-z_]+/).map { String($0.0) })
+    }
+
+    /// The names that a family has on the wire.
+    private func series(of family: MetricFamily) -> [String] {
+        if case .histogram = family.kind {
+            ["_bucket", "_sum", "_count"].map { family.name + $0 }
+        } else {
+            [family.name]
+        }
+    }
+
+    /// Each condition or query with braces or without.
+    private func expressions() throws -> [String] {
+        let rules = try text(Self.rules)
+        // From `expr:` up to the next key of the rule.
+        let conditions = rules.matches(of: /expr: (?:>-)?([\s\S]*?)\n +(?:for|labels):/).map { String($0.1) }
+        try #require(conditions.count == rules.matches(of: /- alert:/).count)
+        let queries = try text(Self.dashboard).matches(of: /"expr": "((?:[^"\\]|\\.)*)"/).map {
+            String($0.1).replacing("\\\"", with: "\"")
+        }
+        try #require(!queries.isEmpty)
+        return conditions + queries
+    }
+
+    @Test(.timeLimit(.minutes(2)))
+    func `promtool takes the alert rules, and each of them fires where it should and nowhere else`() async throws {
+        guard try await ChildProcess.output(of: "which", ["promtool"]).isSuccess else {
+            return print("SKIPPED: promtool is not installed; no alert rule was tested (Debian: prometheus)")
+        }
+        for arguments in [["check", "rules", Self.rules], ["test", "rules", Self.ruleTests]] {
+            let verdict = try await ChildProcess.output(of: "promtool", arguments)
+            #expect(verdict.isSuccess, "\(verdict.text)")
+        }
+    }
+
+    @Test func `each alert is tested, says what to do, and names its page`() throws {
+        let rules = try text(Self.rules)
+        let names = rules.matches(of: /- alert: ([A-Za-z]+)/).map { String($0.1) }
+        #expect(Set(names).count == names.count && names.count > 20)
+        let tests = try text(Self.ruleTests)
+        for (name, rule) in zip(names, rules.components(separatedBy: "- alert:").dropFirst()) {
+            #expect(tests.contains("alertname=\"\(name)\""), "\(name) is not tested")
+            #expect(rule.contains("runbook: Docs/operations.md#\(name.lowercased())\n"), "\(name)")
+            #expect(rule.contains("summary: ") && rule.contains("description: "), "\(name)")
+            #expect(
+                rule.contains("severity: critical}") || rule.contains("severity: warning}") || rule.contains("info}"))
+        }
+    }
+
+    @Test func `every metric that rules and dashboard name exists, with the labels that they name`() throws {
+        let labels = Dictionary(
+            uniqueKeysWithValues: Self.families.flatMap { family in series(of: family).map { ($0, family.labels) } })
+        for expression in try expressions() {
+            for name in metrics(in: expression) {
+                #expect(labels[name] != nil, "there is no metric \(name)")
+            }
+            for match in expression.matches(of: /((?:tocsin|process)_[a-z_]+)\{([^}]*)\}/) {
+                for label in match.2.matches(of: /([a-z_]+)\s*(?:=~|!~|!=|=)/).map({ String($0.1) }) {
+                    // These are Prometheus' own.
+                    if ["job", "instance"].contains(label) { continue }
+                    #expect(labels[String(match.1)]?.contains(label) == true, "\(match.1) has no label \(label)")
+                }
+            }
+        }
+    }
+
+    @Test func `every metric of the node is shown or watched`() throws {
+        let used = metrics(in: try expressions().joined(separator: "\n"))
+        for family in Self.families {
+            #expect(!used.isDisjoint(with: series(of: family)), "nothing shows \(family.name)")
+        }
+    }
+
+    @Test func `Grafana's dashboard has a source to choose, and each panel a title, a place and a query`() throws {
+        let object = try JSONSerialization.jsonObject(with: Data(try text(Self.dashboard).utf8))
+        let dashboard = try #require(object as? [String: Any])
+        let variables = (dashboard["templating"] as? [String: Any])?["list"] as? [[String: Any]] ?? []
+        #expect(variables.contains { $0["type"] as? String == "datasource" && $0["query"] as? String == "prometheus" })
+        #expect(dashboard["id"] is NSNull && dashboard["schemaVersion"] as? Int ?? 0 >= 36)
+        let panels = try #require(dashboard["panels"] as? [[String: Any]])
+        #expect(Set(panels.compactMap { $0["id"] as? Int }).count == panels.count && panels.count > 20)
+        for panel in panels {
+            let title = panel["title"] as? String ?? ""
+            let place = panel["gridPos"] as? [String: Int] ?? [:]
+            #expect(!title.isEmpty && (place["x"] ?? 99) + (place["w"] ?? 99) <= 24, "\(title)")
+            guard panel["type"] as? String != "row" else { continue }
+            #expect((panel["datasource"] as? [String: String])?["uid"] == "${datasource}", "\(title)")
+            #expect((panel["targets"] as? [[String: Any]])?.allSatisfy { $0["expr"] is String } == true, "\(title)")
+        }
+    }
+
+    @Test(.timeLimit(.minutes(2)))
+    func `Prometheus understands every query of the dashboard`() async throws {
+        guard try await ChildProcess.output(of: "which", ["promtool"]).isSuccess else {
+            return print("SKIPPED: promtool is not installed; no query was tested (Debian: prometheus)")
+        }
+        // As rules of a file of its own: promtool has no other way to parse a query without a server.
+        let queries = try expressions().map { $0.replacing("$__rate_interval", with: "5m") }
+        let lines = queries.enumerated().map { number, query in
+            let text = query.replacing("\n", with: " ").replacing("'", with: "''")
+            return "  - record: query:number:\(number)\n    expr: '\(text)'\n"
+        }
+        let file = NSTemporaryDirectory() + "tocsin-queries-\(UUID().uuidString).yml"
+        try ("groups:\n- name: queries\n  rules:\n" + lines.joined()).write(
+            toFile: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let verdict = try await ChildProcess.output(of: "promtool", ["check", "rules", file])
+        #expect(verdict.isSuccess, "\(verdict.text)")
+    }
+}

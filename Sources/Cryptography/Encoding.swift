@@ -59,10 +59,17 @@ public enum Base64 {
 
     private static func decode(_ text: some Collection<UInt8>, variant: Int32) -> [UInt8]? {
         Sodium.ready
-        let input = text.map { CChar(bitPattern: $0) }
-        var output = [UInt8](repeating: 0, count: input.count / 4 * 3 + 3)
+        func decode(_ input: UnsafeBufferPointer<UInt8>) -> [UInt8]? { Self.decode(buffer: input, variant: variant) }
+        return text.withContiguousStorageIfAvailable(decode) ?? Array(text).withUnsafeBufferPointer(decode)
+    }
+
+    private static func decode(buffer: UnsafeBufferPointer<UInt8>, variant: Int32) -> [UInt8]? {
+        var output = [UInt8](repeating: 0, count: buffer.count / 4 * 3 + 3)
         var length = 0
-        let result = sodium_base642bin(&output, output.count, input, input.count, nil, &length, nil, variant)
+        let result = buffer.withMemoryRebound(to: CChar.self) { input in
+            sodium_base642bin(
+                &output, output.count, input.baseAddress, input.count, nil, &length, nil, variant)
+        }
         guard result == 0 else { return nil }
         output.removeLast(output.count - length)
         return output
@@ -86,20 +93,24 @@ public enum Hex {
 
     /// The bytes that hexadecimal of either case stands for, or nil where it is not that.
     public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        // Byte by byte, whatever the collection is, costs many times as much.
+        text.withContiguousStorageIfAvailable(decodeBuffer) ?? Array(text).withUnsafeBufferPointer(decodeBuffer)
+    }
+
+    private static func decodeBuffer(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count.isMultiple(of: 2) else { return nil }
-        var output: [UInt8] = []
-        output.reserveCapacity(text.count / 2)
-        var high: UInt8?
-        for character in text {
-            guard let digit = value(of: character) else { return nil }
-            if let first = high {
-                output.append(first << 4 | digit)
-                high = nil
-            } else {
-                high = digit
+        var isHexadecimal = true
+        let output = [UInt8](unsafeUninitializedCapacity: text.count / 2) { output, count in
+            for index in 0..<(text.count / 2) {
+                guard let high = value(of: text[2 * index]), let low = value(of: text[2 * index + 1]) else {
+                    isHexadecimal = false
+                    return
+                }
+                output.initializeElement(at: index, to: high << 4 | low)
+                count = index + 1
             }
         }
-        return output
+        return isHexadecimal ? output : nil
     }
 
     /// The bytes that a string of hexadecimal stands for, or nil where it is not that.

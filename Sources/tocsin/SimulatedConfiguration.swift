@@ -16,7 +16,7 @@ struct SimulatedConfiguration {
 
     /// Limits that are never reached, where it is not they that are looked at. Ends within `[limits]`.
     static let openGates: String = {
-        let rates = ["device", "circuit", "app", "node", "unproven", "abuse", "control"]
+        let rates = ["device", "circuit", "app", "node", "unproven", "http", "http_unproven", "abuse", "control"]
             .map { "\($0)_burst = 10000000\n\($0)_per_minute = 1000000000" }.joined(separator: "\n")
         return """
             [puzzle]

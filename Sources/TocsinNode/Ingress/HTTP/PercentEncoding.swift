@@ -6,6 +6,9 @@ enum PercentEncoding {
     /// The bytes that `text` stands for; nil where a `%` is not followed by two hexadecimal digits.
     /// - Parameter isForm: whether `+` is a space, as in a query.
     static func decode(_ text: Bytes, isForm: Bool = false) -> [UInt8]? {
+        // As nearly everything comes.
+        let isPlain = text.allSatisfy { $0 != UInt8(ascii: "%") && (!isForm || $0 != UInt8(ascii: "+")) }
+        if isPlain { return Array(text) }
         var output: [UInt8] = []
         output.reserveCapacity(text.count)
         var rest = text

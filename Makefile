@@ -73,9 +73,11 @@ deb: packages-deb release
 	lintian --pedantic --fail-on error,warning --allow-root .build/tocsin_*.deb
 	@ls -l .build/*.deb
 
-# Needs root and debootstrap: installs the package into a root of its own, runs, upgrades, removes and purges it there.
+# Needs root and debootstrap: installs the package into a root of its own, runs, upgrades, removes and purges it
+# there, and walks through Docs/quickstart.md as it is written.
 test-deb: deb
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/Package/quickstart-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
 
 # For systems without dpkg; then: systemd-sysusers && systemd-tmpfiles --create
 install: release

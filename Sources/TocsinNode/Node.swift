@@ -286,6 +286,12 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
                 file: configuration.file, key: "node.state",
                 problem: "cannot make \(configuration.state): \(String(cString: strerror(errno)))")
         }
+        var status = stat()
+        if stat(configuration.state, &status) == 0, status.st_mode & 0o077 != 0 {
+            logger.warning(
+                "others can look into the state directory: run chmod 700",
+                metadata: ["directory": "\(configuration.state)"])
+        }
     }
 
     /// Each connection is a descriptor, and the usual limit is far below what `limits.connections` allows.

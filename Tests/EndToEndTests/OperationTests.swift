@@ -5,8 +5,44 @@ import TNP
 import Testing
 import TocsinClient
 
+@testable import TocsinNode
+
 /// What an operator does with a running node: other settings, other credentials, a proxy.
 @Suite struct OperationTests {
+    @Test func `a second node on the same state directory is refused, and told which process the first is`()
+        async throws
+    {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let text = stage.configuration(endpoints).replacing("tnp.sock", with: "tnp2.sock")
+            .replacing("http.sock", with: "http2.sock")
+        let configuration = try Configuration(text: text, file: "\(stage.directory)/tocsin.toml")
+        let second = Node(configuration, logger: stage.log.logger, on: EventLoop(name: "second"))
+        let error = await #expect(throws: ConfigurationError.self) { _ = try await second.start() }
+        #expect(error?.key == "node.state")
+        #expect(error?.problem.contains("process \(getpid())") == true)
+        // The first goes on, and when it has ended the place is free.
+        let phone = await stage.phone(.iOS)
+        let client = stage.client()
+        #expect(try await client.submit(stage.envelope(for: phone)).kind == .delivered)
+        await client.close()
+        #expect(await stage.stopNode())
+        await stage.services.moveClock(by: 1500)
+        try await stage.startNode(text)
+        await stage.end()
+    }
+
+    @Test func `a state directory that others can look into is warned of`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let state = "\(stage.directory)/state"
+        try FileManager.default.createDirectory(atPath: state, withIntermediateDirectories: true)
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: state)
+        try await stage.startNode(stage.configuration(endpoints))
+        #expect(stage.log.count(of: "others can look into the state directory") == 1)
+        await stage.end()
+    }
+
     private func phone(_ magic: Magic, on stage: Stage) async -> Phone {
         let phone = Phone.new(magic, model: "test")
         await stage.services.register(phone)

@@ -192,6 +192,16 @@ import Testing
         ] { #expect(problem(in: "\(text)\n\(minimal)")?.key == key) }
     }
 
+    @Test func `the admin port is for this machine alone, whatever else is public`() {
+        for address in ["0.0.0.0:7079", "192.0.2.1:7079", "[::]:7079"] {
+            let error = problem(in: "[listen]\nallow_public = true\nadmin = \"\(address)\"\n\(minimal)")
+            #expect(error?.key == "listen.admin")
+            #expect(error?.problem.contains("tunnel") == true)
+        }
+        let own = "[listen]\nadmin = \"[::1]:7079\"\n\(minimal)"
+        #expect(throws: Never.self) { try Configuration(text: own, file: file) }
+    }
+
     @Test func `an alert is words or a key, not both`() {
         let error = problem(in: apple("\(key)\nalert = \"a\"\nalert_loc_key = \"b\""))
         #expect(error?.key == "app[1].apns.alert_loc_key")

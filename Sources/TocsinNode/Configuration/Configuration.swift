@@ -238,7 +238,7 @@ public struct Configuration: Sendable {
                 "True with tor's `HiddenServiceExportCircuitID haproxy`, and only then: limits by circuit. The node's own "
                     + "tor does that, and this is not looked at then"),
             admin: try Self.endpoint(
-                listen, "admin", isPublicAllowed: false, paths: paths,
+                listen, "admin", isPublicAllowed: nil, paths: paths,
                 "Dashboard, metrics, health, for this machine alone: usually `127.0.0.1:7079`. Absent: none"))
         guard self.listen.http != self.listen.tnp || self.listen.tnp.isAnyPort else {
             throw listen.problem("http", "is the address of listen.tnp; each needs its own")
@@ -587,7 +587,7 @@ public struct Configuration: Sendable {
     }
 
     private static func endpoint(
-        _ table: TableReader, _ key: String, isPublicAllowed: Bool, paths: PathResolver,
+        _ table: TableReader, _ key: String, isPublicAllowed: Bool?, paths: PathResolver,
         default standard: String? = nil, _ help: String
     ) throws -> Endpoint? {
         let expected = "an address like \"127.0.0.1:7077\""
@@ -605,11 +605,12 @@ public struct Configuration: Sendable {
                 throw table.problem(key, "is longer than the \(Endpoint.longestUnixPath) bytes of a unix socket's path")
             }
         }
-        guard endpoint.isLocal || isPublicAllowed else {
-            throw table.problem(
-                key,
-                "\(endpoint) can be reached from outside; only tor should reach the node."
-                    + " If you mean it: allow_public = true")
+        guard endpoint.isLocal || isPublicAllowed == true else {
+            let advice =
+                isPublicAllowed == nil
+                ? "it has no password. From elsewhere, open a tunnel: ssh -L 7079:127.0.0.1:7079 SERVER"
+                : "only tor should reach the node. If you mean it: allow_public = true"
+            throw table.problem(key, "\(endpoint) can be reached from outside; \(advice)")
         }
         return endpoint
     }

@@ -15,15 +15,17 @@ struct PairingArgument: ParsableArguments {
     /// What was given, as it is.
     func text() -> String { Self.text(pairing) }
 
-    /// Standard input where `-` stands, else what stands there.
+    /// Standard input where `-` stands, without the line end of every file; else what stands there.
     static func text(_ argument: String) -> String {
         guard argument == "-" else { return argument }
         // A person presses return and waits; a file may have been broken into lines on its way.
         var text = readLine(strippingNewline: false) ?? ""
-        guard isatty(STDIN_FILENO) == 0 else { return text }
-        while text.utf8.count <= PairingReview.longestText, let line = readLine(strippingNewline: false) {
+        while isatty(STDIN_FILENO) == 0, text.utf8.count <= PairingReview.longestText,
+            let line = readLine(strippingNewline: false)
+        {
             text += line
         }
+        if text.last?.isNewline == true { text.removeLast() }
         return text
     }
 

@@ -6,7 +6,7 @@ LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser
   libqrencode-dev libpng-dev pkg-config
 RUNTIME := tor
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
-  zbar-tools openjdk-17-jdk-headless prometheus chromium
+  zbar-tools default-jdk-headless prometheus chromium
 PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60

@@ -25,12 +25,14 @@ public final class Listener {
     private var socketPath: String?
 
     /// Listens on `endpoint`, whose host must be a numeric address or `localhost`, and gives each connection to
-    /// `accepted`, on the loop. A unix socket is made with mode 0660; one left over by a dead process is replaced.
-    /// - Parameter context: TLS with this identity, where given.
+    /// `accepted`, on the loop. A unix socket that is left over by a dead process is replaced.
+    /// - Parameters:
+    ///   - context: TLS with this identity, where given.
+    ///   - mode: of a unix socket.
     /// - Throws: ``ListenError``.
     public init(
         _ endpoint: Endpoint, on loop: EventLoop, tls context: TLSContext? = nil, backlog: Int32 = 1024,
-        accepted: @escaping (ByteStream) -> Void
+        mode: UInt32 = 0o660, accepted: @escaping (ByteStream) -> Void
     ) throws(ListenError) {
         loop.preconditionOnLoop()
         self.endpoint = endpoint
@@ -62,7 +64,7 @@ public final class Listener {
             self.endpoint = .tcp(host: host, port: Listener.port(of: evconnlistener_get_fd(listener)))
         case .tcp: break
         case .unix(let path):
-            chmod(path, 0o660)
+            chmod(path, mode)
             socketPath = path
         }
     }

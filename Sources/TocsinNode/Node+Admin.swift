@@ -65,6 +65,7 @@ extension Node: AdminServer.Source {
 
     private func reasonsNotReady(_ standing: DispatchFigures) -> [String] {
         var reasons: [String] = []
+        if !isServing { reasons.append("the node is starting") }
         if isStopping { reasons.append("the node is stopping") }
         if standing.lanes.allSatisfy({ $0.breaker != .closed }) {
             reasons.append("no push service works for any app: see the routes, and the log for what they answer")

@@ -68,6 +68,8 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     var throttle = LogThrottle()
     private var whenIdle: [CheckedContinuation<Void, Never>] = []
     private(set) var isStopping = false
+    /// Whether its doors are open.
+    public private(set) var isServing = false
     /// The node itself while it runs: what hangs on the loop must not be let go of on another thread.
     private var whileRunning: Node?
     private(set) var mostConnections = 0
@@ -99,7 +101,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// - Throws: ``ConfigurationError``, `StandingStoreError`, `SpoolError` or `ListenError`.
     public func start() async throws -> Endpoint {
         try makeStateDirectory()
-        lock = try lockStateDirectory()
+        lock = try await lockStateDirectory()
         raiseDescriptorLimit()
         var assembly = Assembly(configuration, on: loop)
         let parts = try assembly.parts()
@@ -129,6 +131,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
             throw error
         }
         for listener in listeners { listener.resume() }
+        isServing = true
         scheduleSecond()
         scheduleCredentialCheck()
         let routes = rules.routes.joined(separator: " ")
@@ -205,6 +208,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         self.parts = parts
         tokens = assembly.tokens
         providerTokens = assembly.tokensByApp
+        figures.keep(tokensOf: Set(providerTokens.keys), certificatesOf: Set(assembly.certificates.map(\.app)))
         certificates = assembly.certificates
         watch = CredentialWatch(assembly.versions)
         warnOfExpiry()
@@ -272,12 +276,19 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         for continuation in waiting { continuation.resume() }
     }
 
-    private func lockStateDirectory() throws -> FileLock {
-        do {
-            return try FileLock(at: "\(configuration.state)/lock", for: configuration.state)
-        } catch {
-            throw ConfigurationError(file: configuration.file, key: "node.state", problem: "\(error)")
+    /// `tocsin check` holds the lock for a moment to see whether it is free: that must not keep a node from its start.
+    private func lockStateDirectory() async throws -> FileLock {
+        for isLast in [false, false, false, true] {
+            do throws(PrivateFileError) {
+                return try FileLock(at: "\(configuration.state)/lock", for: configuration.state)
+            } catch {
+                guard case .inUse = error, !isLast else {
+                    throw ConfigurationError(file: configuration.file, key: "node.state", problem: "\(error)")
+                }
+            }
+            await loop.sleep(for: .milliseconds(200))
         }
+        preconditionFailure("the last turn returns or throws")
     }
 
     private func makeStateDirectory() throws {

@@ -140,6 +140,7 @@ struct NodeMetrics {
     private var torHandles: TorHandles?
     private var countedRestarts = 0
     private var tokenAges: [String: Gauge] = [:]
+    private var expiries: [String: Gauge] = [:]
     private let gauges: [String: Gauge]
 
     /// - Parameter factory: where the figures go.
@@ -288,11 +289,26 @@ struct NodeMetrics {
     }
 
     /// When a credential ends, as Unix time in seconds.
-    func show(expiry: Int64, of app: String, kind: String) {
-        Gauge(
-            label: "tocsin_credential_expiry_timestamp_seconds", dimensions: [("app", app), ("kind", kind)],
-            factory: factory
-        ).record(expiry)
+    mutating func show(expiry: Int64, of app: String, kind: String) {
+        let gauge =
+            expiries[app]
+            ?? Gauge(
+                label: "tocsin_credential_expiry_timestamp_seconds", dimensions: [("app", app), ("kind", kind)],
+                factory: factory)
+        expiries[app] = gauge
+        gauge.record(expiry)
+    }
+
+    /// Apps that have no provider token, or no certificate, any more: what was shown of them goes.
+    mutating func keep(tokensOf tokens: Set<String>, certificatesOf certificates: Set<String>) {
+        for (app, gauge) in tokenAges where !tokens.contains(app) {
+            tokenAges[app] = nil
+            gauge.destroy()
+        }
+        for (app, gauge) in expiries where !certificates.contains(app) {
+            expiries[app] = nil
+            gauge.destroy()
+        }
     }
 
     func show(connections: (tnp: Int, http: Int)) {

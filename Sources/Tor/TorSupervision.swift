@@ -84,6 +84,7 @@ public struct TorSupervision: Sendable {
             guard status.phase == .starting else { return [] }
             status.phase = .running
             status.pid = pid
+            if case .clock? = status.trouble { status.trouble = nil }
             runningSince = now
             return isWanted ? [.wait(Self.patience)] : stop()
         case .notStarted(let trouble):
@@ -142,7 +143,7 @@ public struct TorSupervision: Sendable {
         }
         status.phase = .waiting
         // That the clock is wrong explains more than that tor has given up.
-        if case .clock? = status.trouble {} else { status.trouble = trouble }
+        if case .clock? = status.trouble, case .ended? = trouble {} else { status.trouble = trouble }
         return [.wait(backoff.next(random: 1))]
     }
 

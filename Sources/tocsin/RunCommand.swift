@@ -33,6 +33,8 @@ struct RunCommand: AsyncParsableCommand {
         let stop = StopSignal(on: loop)
         await stop.arm {
             Task {
+                // Before it serves there is nothing to read anew, and it is not ready.
+                guard await node.isServing else { return }
                 manager?.tell(.reloading(since: .now))
                 await node.reload()
                 manager?.tell(.ready)
@@ -44,8 +46,14 @@ struct RunCommand: AsyncParsableCommand {
         } catch let error as ConfigurationError {
             throw fail("\(error)", ExitStatus.configuration)
         } catch let error as SpoolError {
+            // What the machine does wrong may pass: a service manager tries again.
+            if case .unusable = error { throw fail("\(error)", ExitStatus.failure) }
             throw fail("\(error)", ExitStatus.configuration)
         } catch let error as StandingStoreError {
+            switch error {
+            case .diskFull, .unusable: throw fail("\(error)", ExitStatus.failure)
+            default: break
+            }
             throw fail("\(error)", ExitStatus.configuration)
         } catch {
             throw fail("\(error)", ExitStatus.failure)

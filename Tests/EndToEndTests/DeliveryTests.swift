@@ -131,7 +131,9 @@ import TocsinClient
         #expect(outcomes.contains { $0?.kind == .delivered })
         let received = await stage.services.received
         let requests = await stage.services.requests(.apnsProduction)
-        #expect(requests > 60 && requests <= 120)
+        #expect(requests <= 120)
+        // Eighteen of sixty are reset after Apple has taken them, about; a breaker that opens lets fewer come to it.
+        #expect(Dictionary(grouping: received, by: \.encrypted).values.contains { $0.count == 2 })
         for copies in Dictionary(grouping: received, by: \.encrypted).values {
             #expect(copies.count <= 2)
             #expect(Set(copies.map(\.id)).count == 1 && Set(copies.map(\.collapseID)).count == 1)

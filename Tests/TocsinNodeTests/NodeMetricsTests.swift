@@ -129,6 +129,19 @@ import Testing
         #expect(registry.sum("tocsin_envelopes_total") == 0)
     }
 
+    @Test func `a certificate and a token that are there no longer are not shown any more`() {
+        var metrics = NodeMetrics(factory: registry)
+        metrics.show(expiry: 1, of: "bisq", kind: "APNs certificate")
+        metrics.show(ageOfToken: 2, of: "bisq")
+        let labels = ["app": "bisq", "kind": "APNs certificate"]
+        metrics.keep(tokensOf: ["bisq"], certificatesOf: ["bisq"])
+        #expect(registry.value("tocsin_credential_expiry_timestamp_seconds", labels: labels) == 1)
+        metrics.keep(tokensOf: [], certificatesOf: [])
+        #expect(registry.value("tocsin_credential_expiry_timestamp_seconds", labels: labels) == nil)
+        #expect(registry.value("tocsin_apns_token_age_seconds", labels: ["app": "bisq"]) == nil)
+        expectAllKept()
+    }
+
     @Test func `the answers of the HTTP door are counted by status`() {
         var metrics = NodeMetrics(factory: registry)
         for status in [200, 200, 400, 503] { metrics.responded(status) }

@@ -132,11 +132,24 @@ import Testing
         return uploads.state
     }
 
-    @Test func `a descriptor is published when all have answered and one has taken it`() throws {
+    @Test func `an answer that never comes keeps no later round from counting`() throws {
+        let onion = try #require(onion)
+        // Of two uploads one was dropped by tor without a word; then a newer descriptor follows.
+        #expect(state(.uploading(onion), .uploading(onion), .refused(onion), .uploading(onion)) == .uploading)
+        let lost: [TorEvent] = [.uploading(onion), .uploading(onion), .uploaded(onion)]
+        var uploads = DescriptorUploads()
+        for event in lost + [.uploading(onion), .refused(onion)] { uploads.observe(event) }
+        #expect(uploads.state == .failed)
+        uploads.observe(.uploading(onion))
+        uploads.observe(.uploaded(onion))
+        #expect(uploads.state == .published)
+    }
+
+    @Test func `a descriptor is published when one has taken it, and failed when all have refused it`() throws {
         let onion = try #require(onion)
         #expect(state() == .none)
         #expect(state(.uploading(onion), .uploading(onion)) == .uploading)
-        #expect(state(.uploading(onion), .uploading(onion), .uploaded(onion)) == .uploading)
+        #expect(state(.uploading(onion), .uploading(onion), .uploaded(onion)) == .published)
         #expect(state(.uploading(onion), .uploading(onion), .uploaded(onion), .refused(onion)) == .published)
         #expect(state(.uploading(onion), .uploading(onion), .refused(onion), .refused(onion)) == .failed)
     }

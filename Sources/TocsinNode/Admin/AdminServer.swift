@@ -43,7 +43,8 @@ final class AdminServer: HTTPConnection.Host {
         self.source = source
         gate =
             if case .unix = endpoint { AdminGate(servesSocket: true) } else { AdminGate(servesSocket: false) }
-        let listener = try Listener(endpoint, on: loop) { [unowned self] stream in accept(stream) }
+        // An outside tor may be in the group that reaches the doors' sockets: it has no business here.
+        let listener = try Listener(endpoint, on: loop, mode: 0o600) { [unowned self] stream in accept(stream) }
         self.listener = listener
         self.endpoint = listener.endpoint
     }

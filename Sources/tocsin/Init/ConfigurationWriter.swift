@@ -41,8 +41,16 @@ struct ConfigurationWriter {
     /// - Returns: the configuration with their new names.
     /// - Throws: ``Failure``, `SecretFile.Failure`, `PrivateFileError`.
     func copySecrets(of configuration: NewConfiguration) throws -> NewConfiguration {
-        try configuration.renamingSecrets { source in
-            let name = String(source.split(separator: "/").last ?? "secret")
+        var names: Set<String> = ["tocsin.toml"]
+        _ = try configuration.renamingSecrets { source in
+            let name = Self.name(of: source)
+            guard names.insert(name).inserted else {
+                throw Failure(description: "two files would both be copied to \(directory)/\(name): rename one of them")
+            }
+            return source
+        }
+        return try configuration.renamingSecrets { source in
+            let name = Self.name(of: source)
             let target = "\(directory)/\(name)"
             var (from, to) = (stat(), stat())
             let isSame =
@@ -54,6 +62,8 @@ struct ConfigurationWriter {
             return name
         }
     }
+
+    private static func name(of path: String) -> String { String(path.split(separator: "/").last ?? "secret") }
 
     private static func secret(_ path: String) throws(Failure) -> [UInt8] {
         var status = stat()
@@ -75,11 +85,11 @@ struct ConfigurationWriter {
     /// A path of the configuration: relative ones are relative to its directory.
     func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : "\(directory)/\(path)" }
 
-    /// Writes the configuration, whole or not at all, and makes the state directory where there is none.
+    /// Writes the configuration, whole or not at all, after ``prepare(for:)``.
     /// - Throws: ``Failure``, or `ConfigurationError` where the node would not read it; then nothing is written.
     func write(_ configuration: NewConfiguration) throws {
         let text = configuration.text
-        let read = try Configuration(text: text, file: file)
+        _ = try Configuration(text: text, file: file)
         try check()
         let draft = "\(file).draft\(getpid())"
         unlink(draft)
@@ -97,6 +107,14 @@ struct ConfigurationWriter {
         if geteuid() == 0, stat(directory, &status) == 0 { _ = fchown(descriptor, status.st_uid, status.st_gid) }
         // A link takes no other file's place, should one have come meanwhile.
         guard (replacing ? rename(draft, file) : link(draft, file)) == 0 else { throw Self.system("write", file) }
+    }
+
+    /// Makes what the configuration itself is the last of: looks whether the node would read it, and makes the state
+    /// directory where there is none.
+    /// - Throws: ``Failure``, or `ConfigurationError`; then nothing is written.
+    func prepare(for configuration: NewConfiguration) throws {
+        let read = try Configuration(text: configuration.text, file: file)
+        try check()
         guard mkdir(read.state, 0o700) == 0 || errno == EEXIST else { throw Self.system("make", read.state) }
     }
 

@@ -81,6 +81,7 @@ struct InitCommand: AsyncParsableCommand {
             try writer.check()
             new = try answers(isAsking: isAsking, inSystem: place == Self.systemDirectory).configuration()
             new = try new.renamingSecrets { try Self.absolute($0) }
+            try writer.prepare(for: new)
             if copy { new = try writer.copySecrets(of: new) }
             try writer.write(new)
         } catch let problem as InitAnswers.Problem {

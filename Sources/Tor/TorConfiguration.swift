@@ -71,8 +71,11 @@ public struct TorConfiguration: Equatable, Sendable {
             "HiddenServiceMaxStreamsCloseCircuit 1",
             "HiddenServiceNumIntroductionPoints \(Self.introductionPoints)",
             "HiddenServiceAllowUnknownPorts 0",
-            // It would turn honest clients away together with the others.
-            "HiddenServiceEnableIntroDoSDefense 0",
+            // Bounds what an introduction point passes on. At tor's own rates and no lower: it turns honest clients away
+            // together with the others.
+            "HiddenServiceEnableIntroDoSDefense 1",
+            "HiddenServiceEnableIntroDoSRatePerSec 25",
+            "HiddenServiceEnableIntroDoSBurstPerSec 200",
         ]
         if hasProofOfWork {
             lines += [

@@ -48,6 +48,7 @@ final class ClientConnection: SessionEvents {
     private var free: [Int] = []
     private var sweep: Timer?
     private var watch = ConnectionWatch(now: .now)
+    private var budget = FrameBudget(now: .now)
     private var hasSent = false
     private var endReason: String?
     /// Requests without an answer.
@@ -190,6 +191,10 @@ final class ClientConnection: SessionEvents {
 
     func session(began stream: Int32) {}
 
+    func sessionTakesFrame() -> Bool { budget.frame(session.lastReceived) }
+
+    func sessionTakes(bytes: Int) -> Bool { budget.bytes(bytes, session.lastReceived) }
+
     func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
         if name.first == UInt8(ascii: ":") {
             // nghttp2 has checked that this is :status with three digits.
@@ -218,6 +223,7 @@ final class ClientConnection: SessionEvents {
 
     func session(endOf stream: Int32, slot: Int) {
         watch.answered(session.lastReceived)
+        budget.answer(bytes: slots[slot].response.body.count)
         finish(slot, .success(slots[slot].response))
         // The answer came before the end of our body: nobody wants the rest.
         if slots[slot].bodySent < slots[slot].body.count { reset(slot) }

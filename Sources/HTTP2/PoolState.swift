@@ -48,7 +48,20 @@ struct PoolState {
         /// The server's MAX_CONCURRENT_STREAMS; nil until it has said so.
         var limit: Int?
         var isProven = false
+        /// Since when requests wait in vain for a place here: the server allows no stream, and none is open.
+        var barrenSince: MonotonicTime?
+
+        var isBarren: Bool { phase == .open && limit == 0 && streams == 0 }
+
+        /// Whether it has been barren for so long that another connection takes its place.
+        func isUseless(_ now: MonotonicTime) -> Bool {
+            isBarren && barrenSince.map { now - $0 >= PoolState.longestBarren } ?? false
+        }
     }
+
+    /// How long requests wait for a connection that allows no streams before another one is dialled. That one takes over
+    /// when it serves.
+    static let longestBarren = Duration.seconds(10)
 
     private let rules: Rules
     private var connections: [Connection] = []
@@ -101,6 +114,7 @@ struct PoolState {
             connections[index].isProven = true
             backoff.reset()
         }
+        if isProof { leaveUseless(now: now, &actions) }
         if !waiting.isEmpty { serveWaiting(now, &actions) }
     }
 
@@ -118,6 +132,7 @@ struct PoolState {
     mutating func allows(_ limit: Int, on id: Int, now: MonotonicTime, _ actions: inout [Action]) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         connections[index].limit = limit
+        if limit > 0 { connections[index].barrenSince = nil }
         serveWaiting(now, &actions)
     }
 
@@ -214,13 +229,26 @@ struct PoolState {
     }
 
     /// One more connection where streams have run out. While one is on its way, or not yet settled, it is waited for: a
-    /// burst at the start would open them all.
+    /// burst at the start would open them all. Useless ones do not count.
     private mutating func grow(_ now: MonotonicTime, _ actions: inout [Action]) {
-        let usable = connections.filter { $0.phase != .draining }
-        guard usable.count < rules.maximum,
-            usable.allSatisfy({ $0.phase == .open && isSettled($0) })
-        else { return }
-        if !dial(now, &actions), let nextDial { actions.append(.wake(at: nextDial)) }
+        for index in connections.indices where connections[index].isBarren && connections[index].barrenSince == nil {
+            connections[index].barrenSince = now
+        }
+        let useful = connections.filter { $0.phase != .draining && !$0.isUseless(now) }
+        var wake = useful.filter(\.isBarren).compactMap(\.barrenSince).min().map { $0 + Self.longestBarren }
+        if useful.count < rules.maximum, useful.allSatisfy({ $0.phase == .open && isSettled($0) }) {
+            // One of them is kept, in case that the server changes its mind.
+            leaveUseless(sparing: 1, now: now, &actions)
+            if !dial(now, &actions) { wake = [wake, nextDial].compactMap(\.self).min() }
+        }
+        if let wake { actions.append(.wake(at: wake)) }
+    }
+
+    private mutating func leaveUseless(sparing spared: Int = 0, now: MonotonicTime, _ actions: inout [Action]) {
+        for index in connections.indices.filter({ connections[$0].isUseless(now) }).dropLast(spared) {
+            connections[index].phase = .draining
+            actions.append(.drain(connections[index].id))
+        }
     }
 
     private mutating func dial(_ now: MonotonicTime, _ actions: inout [Action]) -> Bool {

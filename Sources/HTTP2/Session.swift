@@ -15,10 +15,18 @@ protocol SessionEvents: AnyObject {
     func sessionEnded(_ reason: String)
     /// The peer has sent SETTINGS, which are in force now.
     func sessionGotSettings()
+    /// A frame of the peer's begins.
+    /// - Returns: false where it is one too many: the connection ends.
+    func sessionTakesFrame() -> Bool
+    /// So many bytes of the peer's have come.
+    /// - Returns: false where they are too many: the connection ends.
+    func sessionTakes(bytes: Int) -> Bool
 }
 
 extension SessionEvents {
     func sessionGotSettings() {}
+    func sessionTakesFrame() -> Bool { true }
+    func sessionTakes(bytes: Int) -> Bool { true }
 }
 
 /// nghttp2's state of one connection, tied to a stream: bytes go in as they come, and what it wants to send is gathered
@@ -28,13 +36,15 @@ final class Session: ByteStreamHandler, TurnEndHandler {
 
     /// TLS records and writes are filled up to this size.
     private static let writeSize = 16_336
+    private static let flood = "a flood of frames that bring no answers"
     private static let connectionWindow: Int32 = 1 << 24
     let stream: ByteStream
     private(set) var handle: OpaquePointer?
     private unowned let events: any SessionEvents
     private var gathered: [UInt8] = []
     private var flushScheduled = false
-    private var isReceiving = false
+    /// Whether the peer has sent one frame too many.
+    private var isFlooded = false
     /// When bytes last came from the peer.
     private(set) var lastReceived = MonotonicTime.now
 
@@ -123,7 +133,10 @@ final class Session: ByteStreamHandler, TurnEndHandler {
         let taken = bytes.withUnsafeBytes {
             nghttp2_session_mem_recv(handle, $0.assumingMemoryBound(to: UInt8.self).baseAddress, $0.count)
         }
-        guard taken >= 0 else { return fail("not HTTP/2: \(Session.reason(taken))") }
+        guard taken >= 0 else {
+            return fail(isFlooded ? Self.flood : "not HTTP/2: \(Session.reason(taken))")
+        }
+        guard events.sessionTakes(bytes: bytes.byteCount) else { return fail(Self.flood) }
         scheduleFlush()
     }
 
@@ -202,6 +215,12 @@ final class Session: ByteStreamHandler, TurnEndHandler {
         // Unsafe only in the compiler's eyes: made once, then read by nghttp2 when sessions are made.
         var callbacks: OpaquePointer?
         nghttp2_session_callbacks_new(&callbacks)
+        nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, user in
+            let session = Session.of(user)
+            if session.events.sessionTakesFrame() { return 0 }
+            session.isFlooded = true
+            return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+        }
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
             Session.of(user).events.session(began: frame!.pointee.hd.stream_id)
             return 0

@@ -53,7 +53,67 @@ private struct Site: Sendable {
 
 private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
 
+/// Speaks just enough HTTP/2 to flood whoever sends it a request.
+private final class FloodingServer: ByteStreamHandler {
+    private let flood: [UInt8]
+    private var streams: [ByteStream] = []
+    private var isFlooding = false
+
+    /// - Parameter frame: sent over and over.
+    init(_ prelude: [UInt8], frame: [UInt8]) {
+        // More than are allowed, in frames as in bytes.
+        flood = prelude + (0..<(6 << 20) / frame.count).flatMap { _ in frame }
+    }
+
+    func accept(_ stream: ByteStream) {
+        stream.handler = self
+        streams.append(stream)
+        // SETTINGS, empty, and the acknowledgement of the client's.
+        stream.write([0, 0, 0, 4, 0, 0, 0, 0, 0] + [0, 0, 0, 4, 1, 0, 0, 0, 0])
+        stream.resumeReading()
+    }
+
+    func stream(_ stream: ByteStream, received bytes: RawSpan) {
+        // The preface comes first, with SETTINGS; the request is what is longer.
+        guard !isFlooding, bytes.byteCount > 100 else { return }
+        isFlooding = true
+        stream.write(flood)
+    }
+
+    func stream(_ stream: ByteStream, ended reason: StreamError) {}
+}
+
+private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
+
 @Suite struct HTTP2Tests {
+    @Test(
+        arguments: [
+            // 103, in a HEADERS frame of its own each time.
+            ([], [0, 0, 5, 1, 4, 0, 0, 0, 1, 0x08, 3, 0x31, 0x30, 0x33]),
+            // DATA of no bytes, and of padding alone.
+            (okHeaders, [0, 0, 0, 0, 0, 0, 0, 0, 1]),
+            (okHeaders, [0, 0, 9, 0, 8, 0, 0, 0, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0]),
+            // Of a type that nobody knows, and WINDOW_UPDATE by one byte.
+            ([], [0, 0, 0, 0x20, 0, 0, 0, 0, 0]), ([], [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+        ] as [([UInt8], [UInt8])])
+    func `a flood of frames that bring no answer ends the connection`(_ prelude: [UInt8], _ frame: [UInt8]) async throws
+    {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            let server = FloodingServer(prelude, frame: frame)
+            let listener = try Listener(anywhere, on: site.loop, tls: site.serverTLS) { server.accept($0) }
+            let upstream = site.upstream(listener.endpoint)
+            do {
+                _ = try await upstream.send(request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(20))
+                Issue.record("an answer came")
+            } catch let error as RequestFailure {
+                guard case .connectionLost(let reason) = error.cause else { throw error }
+                #expect(reason.contains("flood"))
+            }
+            upstream.close()
+        }
+    }
+
     @Test func `many requests on one connection each get their own answer`() async throws {
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in

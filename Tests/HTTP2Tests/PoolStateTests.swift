@@ -149,6 +149,47 @@ import Testing
         #expect(pool.running(on: 1) == [2])
     }
 
+    @Test(arguments: [
+        PoolState.Rules(maximum: 1), PoolState.Rules(maximum: 1, provesFirst: true),
+        PoolState.Rules(maximum: 8, provesFirst: true),
+    ])
+    func `a connection that allows no streams is replaced after ten seconds, and left when the other one serves`(
+        _ rules: PoolState.Rules
+    ) {
+        let pool = CheckedPool(rules)
+        pool.place(2)
+        pool.open(1)
+        pool.answer(on: 1)
+        pool.allow(0, on: 1)
+        if rules.maximum > 1 || !pool.running(on: 1).isEmpty { pool.answer(on: 1) }
+        pool.place()
+        let dials = pool.dials
+        pool.pass(.seconds(9))
+        #expect(pool.dials == dials)
+        pool.pass(.seconds(1))
+        #expect(pool.dials == 2)
+        // It may still change its mind.
+        #expect(pool.phase(of: 1) == .open)
+        pool.open(2)
+        pool.answer(on: 2)
+        #expect(pool.phase(of: 1) == .draining)
+        #expect(pool.waiting.isEmpty)
+    }
+
+    @Test func `of several connections that allow no streams one is kept`() {
+        let pool = CheckedPool(PoolState.Rules(maximum: 1))
+        pool.place()
+        for id in 1...4 {
+            pool.open(id)
+            while !pool.running(on: id).isEmpty { pool.answer(on: id) }
+            pool.allow(0, on: id)
+            pool.place()
+            pool.pass(.seconds(10))
+            #expect(pool.dials == id + 1)
+            #expect((1...id).count { pool.phase(of: $0) == .open } == 1)
+        }
+    }
+
     // MARK: Going away
 
     @Test func `GOAWAY: another connection takes over while the old one drains`() {
@@ -427,6 +468,13 @@ private final class CheckedPool {
         var limit: Int?
         var isProven = false
         var running: [Int] = []
+        var barrenSince: MonotonicTime?
+
+        var isBarren: Bool { phase == .open && limit == 0 && running.isEmpty }
+
+        func isUseless(_ now: MonotonicTime) -> Bool {
+            isBarren && barrenSince.map { now - $0 >= .seconds(10) } ?? false
+        }
     }
 
     /// Why connections end here.
@@ -504,7 +552,10 @@ private final class CheckedPool {
     }
 
     func allow(_ streams: Int, on id: Int) {
-        if let index = index(of: id) { connections[index].limit = streams }
+        if let index = index(of: id) {
+            connections[index].limit = streams
+            if streams > 0 { connections[index].barrenSince = nil }
+        }
         var actions: [PoolState.Action] = []
         pool.allows(streams, on: id, now: now, &actions)
         perform(actions)
@@ -593,7 +644,8 @@ private final class CheckedPool {
         case ..<89: if let id = pick(.open) { leave(id) }
         case ..<90: leaveAll()
         case ..<93: if let id = pick(.open, .draining) { end(id, random: generator.unit()) }
-        default: pass(.milliseconds(Int.random(in: 0..<2000, using: &generator)))
+        case ..<99: pass(.milliseconds(Int.random(in: 0..<2000, using: &generator)))
+        default: pass(.seconds(12))
         }
     }
 
@@ -634,7 +686,10 @@ private final class CheckedPool {
             if index(of: id) != nil { fault("two connections are called \(id)") }
             if isRetired { fault("a dial after the end") }
             if isBackingOff { fault("a dial before the backoff has passed") }
-            if usable.count >= rules.maximum { fault("more connections than the maximum") }
+            if usable.count(where: { !$0.isUseless(now) }) >= rules.maximum {
+                fault("more connections than the maximum")
+            }
+            if usable.count > rules.maximum { fault("more than one connection beyond the maximum") }
             connections.append(Connection(id: id))
             dials += 1
         case .run(let request, let id):
@@ -655,7 +710,8 @@ private final class CheckedPool {
             failed.append(request)
         case .wake(let time):
             if time <= now { fault("a wake in the past") }
-            if time != nextDial { fault("a wake at no time that matters") }
+            let barren = connections.filter(\.isBarren).map { ($0.barrenSince ?? now) + .seconds(10) }
+            if time != nextDial, !barren.contains(time) { fault("a wake at no time that matters") }
             wake = time
         case .drain(let id):
             if let index = index(of: id), connections[index].phase == .open {
@@ -681,8 +737,11 @@ private final class CheckedPool {
         let openCount = connections.count { $0.phase == .open }
         if pool.openCount != openCount { fault("\(pool.openCount) are open instead of \(openCount)") }
         guard !waiting.isEmpty else { return }
-        let candidates = usable
-        if candidates.isEmpty { fault("requests wait for nothing") }
+        for index in connections.indices where connections[index].isBarren && connections[index].barrenSince == nil {
+            connections[index].barrenSince = now
+        }
+        if usable.isEmpty { fault("requests wait for nothing") }
+        let candidates = usable.filter { !$0.isUseless(now) }
         if candidates.contains(where: { $0.phase == .open && room($0) > 0 }) { fault("requests wait beside a place") }
         if candidates.count < rules.maximum, candidates.allSatisfy({ $0.phase == .open && isSettled($0) }) {
             if wake.map({ $0 <= now }) ?? true { fault("requests wait, and it does not grow") }

@@ -1,0 +1,49 @@
+import EventLoop
+import Testing
+
+@testable import HTTP2
+
+@Suite struct FrameBudgetTests {
+    private func time(_ milliseconds: Int) -> MonotonicTime {
+        MonotonicTime(nanoseconds: UInt64(1_000_000 + milliseconds) * 1_000_000)
+    }
+
+    /// How many frames are taken at these times, until one is refused.
+    private func taken(by budget: inout FrameBudget, at times: some Sequence<Int>) -> Int {
+        var count = 0
+        for millisecond in times {
+            guard budget.frame(time(millisecond)) else { break }
+            count += 1
+        }
+        return count
+    }
+
+    @Test func `frames that bring nothing use it up`() {
+        var budget = FrameBudget(now: time(0))
+        #expect(taken(by: &budget, at: repeatElement(0, count: 100_000)) == FrameBudget.most)
+        #expect(taken(by: &budget, at: [3]) == 0)
+    }
+
+    @Test func `answers pay for their frames, however many come`() {
+        var budget = FrameBudget(now: time(0))
+        for _ in 0..<100_000 {
+            guard taken(by: &budget, at: repeatElement(0, count: FrameBudget.ofAnAnswer)) == FrameBudget.ofAnAnswer
+            else {
+                Issue.record("refused beside answers")
+                return
+            }
+            budget.answer()
+        }
+    }
+
+    @Test func `a trickle of them never does`() {
+        var budget = FrameBudget(now: time(0))
+        #expect(taken(by: &budget, at: stride(from: 0, to: 600_000, by: 5)) == 120_000)
+    }
+
+    @Test func `twice as many a second as are free do, within half a minute`() {
+        var budget = FrameBudget(now: time(0))
+        let interval = 500 / FrameBudget.ofASecond
+        #expect(taken(by: &budget, at: stride(from: 0, to: 30_000, by: max(1, interval))) < 30_000 / max(1, interval))
+    }
+}

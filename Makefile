@@ -7,7 +7,7 @@ LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser
 RUNTIME := tor
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
   zbar-tools default-jdk-headless prometheus chromium
-PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps
+PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps iproute2
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 SOAK ?= 150000

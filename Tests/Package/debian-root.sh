@@ -9,9 +9,9 @@
 in_namespaces() {
     [ "$(id -u)" = 0 ] || { echo "$0: must be root, for debootstrap and chroot" >&2; exit 77; }
     local tool
-    for tool in debootstrap unshare nsenter pgrep systemd-analyze; do
+    for tool in debootstrap unshare nsenter pgrep systemd-analyze ip; do
         command -v "$tool" >/dev/null ||
-            { echo "$0: $tool is missing; apt-get install debootstrap systemd procps" >&2; exit 77; }
+            { echo "$0: $tool is missing; apt-get install debootstrap systemd procps iproute2" >&2; exit 77; }
     done
     if [ -z "${INSIDE_NAMESPACES:-}" ]; then
         INSIDE_NAMESPACES=1 exec unshare --mount --pid --fork --kill-child --mount-proc "$0" "$@"
@@ -19,11 +19,17 @@ in_namespaces() {
     work=$(mktemp -d)
     root=$work/root
     container=
-    trap 'end_container; umount -R "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+    # A network with nothing but its own loopback: a node that runs on this machine is in nobody's way.
+    unshare --net -- sh -c 'ip link set lo up && exec sleep infinity' &
+    network=$!
+    trap 'end_container; kill $network 2>/dev/null || true; umount -R "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
     # As the first process of its namespace it would not hear these otherwise.
     trap 'exit 130' INT TERM
     trap 'echo "$0: line $LINENO: $BASH_COMMAND has failed" >&2' ERR
 }
+
+# in_network COMMAND ...: runs it in that network.
+in_network() { nsenter -t "$network" -n -- "$@"; }
 
 # make_root [PACKAGE,...]: the least that Debian can be, and these packages.
 make_root() {

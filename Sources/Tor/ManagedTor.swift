@@ -31,6 +31,10 @@ public actor ManagedTor {
     /// Counts the processes: what an earlier one says late does not matter.
     private var generation = 0
     private var timer: Timer?
+    /// The question to the program which tor it is, while that is open.
+    private var inquiry: Task<TorBuild, any Error>?
+    /// How long a program that hangs may delay the end.
+    private static let longestFarewell = Duration.seconds(2)
     /// What the status file says.
     private var written: (pid: Int32?, descriptor: OnionDescriptor) = (nil, .none)
     /// It itself while it runs: what hangs on the loop must not be let go of on another thread.
@@ -64,9 +68,20 @@ public actor ManagedTor {
 
     /// Ends it, by its pid, and waits until it has ended: a few seconds at most.
     public func stop() async {
+        inquiry?.cancel()
         handle(.end)
         guard status.phase != .stopped else { return }
+        let limit = Timer(on: loop) { [unowned self] in assumeIsolated { $0.giveUpStart() } }
+        limit.start(after: Self.longestFarewell)
         await withCheckedContinuation { whenStopped.append($0) }
+        limit.stop()
+    }
+
+    /// The program neither answers nor ends: nothing of it is waited for.
+    private func giveUpStart() {
+        guard status.phase == .starting else { return }
+        generation += 1
+        handle(.notStarted(.unusable(binary: settings.binary, reason: "it did not answer")))
     }
 
     /// Has tor read `authorized_clients` anew.
@@ -116,9 +131,14 @@ public actor ManagedTor {
 
     private func run(_ generation: Int) async {
         do {
-            let build = try await TorBuild(of: settings.binary, path: Self.path)
+            let inquiry = Task { [binary = settings.binary] in try await TorBuild(of: binary, path: Self.path) }
+            self.inquiry = inquiry
+            let build = try await inquiry.value
+            guard generation == self.generation else { return }
+            self.inquiry = nil
             try prepare(build)
         } catch {
+            guard generation == self.generation else { return }
             return handle(.notStarted(error as? TorTrouble ?? .badSettings("\(error)")))
         }
         let (events, feed) = AsyncStream.makeStream(

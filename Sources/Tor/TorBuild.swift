@@ -6,7 +6,7 @@ public struct TorBuild: Equatable, Sendable {
     public let hasProofOfWork: Bool
 
     /// How long a program may take to say what it is.
-    private static let timeout = Duration.seconds(20)
+    private static let timeout = Duration.seconds(10)
 
     /// - Parameters: as the properties of the same names.
     public init(version: TorVersion, hasProofOfWork: Bool) {

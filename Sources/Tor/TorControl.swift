@@ -32,15 +32,17 @@ public final class TorControl {
         let stream = try await loop.dial(endpoint, timeout: dialTimeout)
         let control = TorControl(StreamReader(stream, limit: 8 << 20))
         let login = TorLogin(protocolInfo: try await control.ask("PROTOCOLINFO 1"))
-        if login.isOpen {
-            try await control.ask("AUTHENTICATE")
-        } else {
-            guard let file = login.cookieFile else {
-                throw TorError(
-                    "the tor at \(endpoint) lets nobody in by a cookie: set CookieAuthentication 1 in its torrc")
-            }
-            try await control.logIn(cookie: try cookie(in: file), at: endpoint)
+        guard !login.isOpen else {
+            throw TorError(
+                """
+                the control port at \(endpoint) lets in everybody who reaches it, so that whoever listens there need not be \
+                tor: set CookieAuthentication 1 in its torrc
+                """)
         }
+        guard let file = login.cookieFile else {
+            throw TorError("the tor at \(endpoint) lets nobody in by a cookie: set CookieAuthentication 1 in its torrc")
+        }
+        try await control.logIn(cookie: try cookie(in: file), at: endpoint)
         return control
     }
 
@@ -55,6 +57,17 @@ public final class TorControl {
         try await ask(command)
     }
 
+    /// Whether a user is one as whom tor runs: the present one, root, or the one that a distribution's package makes.
+    private static func isTor(_ user: uid_t) -> Bool {
+        if user == geteuid() || user == getuid() || user == 0 { return true }
+        return ["debian-tor", "tor", "_tor", "toranon"].contains { name in
+            var entry = passwd()
+            var found: UnsafeMutablePointer<passwd>?
+            var buffer = [CChar](repeating: 0, count: 4096)
+            return getpwnam_r(name, &entry, &buffer, buffer.count, &found) == 0 && found != nil && entry.pw_uid == user
+        }
+    }
+
     private static func cookie(in file: String) throws(TorError) -> [UInt8] {
         let descriptor = Glibc.open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
@@ -65,6 +78,14 @@ public final class TorControl {
                 """)
         }
         defer { Glibc.close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, isTor(status.st_uid) else {
+            throw TorError(
+                """
+                \(file), which the control port names as its cookie, belongs neither to this user nor to root nor to tor's \
+                user: whoever listens there may not be tor
+                """)
+        }
         // One more, to see that it ends.
         var cookie = [UInt8](repeating: 0, count: TorLogin.cookieLength + 1)
         guard read(descriptor, &cookie, cookie.count) == TorLogin.cookieLength else {

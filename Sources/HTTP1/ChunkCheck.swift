@@ -6,7 +6,9 @@ struct ChunkCheck {
     private enum Part { case endOfData, sizeLine, trailers }
     private var part = Part.sizeLine
     private var lines = LineCheck()
-    private var sizeLine = 0
+    /// Bytes of the line with a size, its end and that of the data before it included.
+    private var sizeLineLength = 0
+    private var sizeLine = ChunkSizeLine()
     private var trailersLeft: Int
 
     /// - Parameter trailers: how many bytes the trailers may have, with the empty line at their end.
@@ -15,7 +17,7 @@ struct ChunkCheck {
     /// Data of a chunk went by: what comes next is more of it, or the end of its line.
     mutating func dataPassed() {
         part = .endOfData
-        sizeLine = 0
+        sizeLineLength = 0
         lines.mustEnd()
     }
 
@@ -28,8 +30,16 @@ struct ChunkCheck {
             if trailersLeft < 0 { throw .headTooLarge }
             return
         }
-        sizeLine += 1
-        if sizeLine > Self.longestSizeLine { throw .malformed }
-        if step != .goesOn { part = part == .endOfData ? .sizeLine : .trailers }
+        sizeLineLength += 1
+        if sizeLineLength > Self.longestSizeLine { throw .malformed }
+        switch (part, step) {
+        case (.sizeLine, .goesOn) where lines.isEnding: if !sizeLine.mayEnd { throw .malformed }
+        case (.sizeLine, .goesOn): if !sizeLine.take(byte) { throw .malformed }
+        case (.endOfData, .goesOn): break
+        case (.endOfData, _):
+            part = .sizeLine
+            sizeLine = ChunkSizeLine()
+        case (.sizeLine, _), (.trailers, _): part = .trailers
+        }
     }
 }

@@ -153,6 +153,11 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
     ("1;a\u{0}\r\na\r\n", .malformed), ("0\r\n\rX", .malformed), ("0\r\nT: v\n\r\n", .malformed),
     ("0\r\nT: v\r\n folded\r\n\r\n", .malformed), ("0\r\nT\r\n\r\n", .malformed), ("0\r\nT: \u{0}\r\n\r\n", .malformed),
     ("1;" + String(repeating: "x", count: 300) + "\r\na", .malformed),
+    // RFC 9112 §7.1: after the size only extensions.
+    ("1 a\r\na", .malformed), ("1 \r\na", .malformed), ("1\t\r\na", .malformed), ("1;\r\na", .malformed),
+    ("1; \r\na", .malformed), ("1;a b\r\na", .malformed), ("1;a=\r\na", .malformed), ("1;a=b c\r\na", .malformed),
+    ("1;a=\"b\r\na", .malformed), ("1;a=\"b\"c\r\na", .malformed), ("1;=b\r\na", .malformed),
+    ("1;a;\r\na", .malformed), ("1,a\r\na", .malformed), ("1;a\u{e9}\r\na", .malformed),
     ("0\r\nT: " + String(repeating: "v", count: 16384) + "\r\n\r\n", .headTooLarge),
 ]
 
@@ -277,6 +282,19 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
         #expect(fault(HTTPLimits(), head(100)) == [nil, nil])
         #expect(fault(HTTPLimits(), head(101)) == [.headTooLarge, .headTooLarge])
         #expect(fault(HTTPLimits(head: 80_000), head(10_000)) == [.headTooLarge, .headTooLarge])
+    }
+
+    @Test(arguments: [
+        "1;a", "1;a=b", "1 ; a = b", "1;a;b=c;d=\"e f\"", "1;a=\"\\\"\" ;b", "0001;a", "1;a=\"\u{e9}\"", "1;a=\"\"",
+    ])
+    func `extensions of chunks are read past`(_ line: String) {
+        for size in [Int.max, 1, 3] {
+            let client = Client(
+                sending: "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n\(line)\r\na\r\n0;x\r\n\r\n",
+                inPiecesOf: size)
+            #expect(client.fault == nil)
+            #expect(client.seen.count == 1)
+        }
     }
 
     @Test func `a body may be as long as the limit and no longer, in one piece and in chunks`() {

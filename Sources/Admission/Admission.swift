@@ -5,8 +5,8 @@ import TNP
 /// Says yes, no or later to what senders submit: so that the push services see what honest senders send, at a pace they
 /// can stand, whoever else is there. Pure: events and time in, decisions out; nothing in it names a phone or a sender.
 ///
-/// A submission passes two gates: ``enters(on:at:)``, and, where it is no resend of what the node knows already,
-/// ``admit(_:app:on:at:)``. What came of it is told by ``concluded(_:_:_:at:)``.
+/// A submission passes three gates: ``enters(on:at:)``, and, where it is no resend of what the node knows already,
+/// ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``concluded(_:_:_:at:)`` reports its outcome.
 public struct Admission {
     /// Where a submission comes in.
     public enum Door: String, Sendable {
@@ -22,6 +22,8 @@ public struct Admission {
         let app: Int
         /// The keyed hash of the key that has signed it; 0: none.
         let signer: UInt64
+        /// Whether it is known to have come without a signature.
+        let isUnsigned: Bool
         /// Whether no push service has accepted its device token yet.
         public let isUnproven: Bool
         public let circuit: CircuitID
@@ -139,34 +141,51 @@ public struct Admission {
         if wait > .zero { throw .retry(.connectionOverRate, after: wait) }
     }
 
-    /// The second gate, for what is new to the node. The proof of work comes before all else; what is refused for one rule
-    /// uses up nothing of another.
+    /// The second gate, for what is new to the node: proof of work and signature. Nothing that is known of the device token
+    /// is looked at.
+    /// - Returns: what the proof is worth, in expected hashes.
+    public mutating func verify(
+        _ submission: Submission, on circuit: CircuitID, through door: Door, at now: MonotonicTime
+    ) throws(Refusal) -> UInt32 {
+        let digest = submission.envelope.digest
+        let paid = door == .http ? 0 : try worth(of: submission.proof, for: digest, circuit, now)
+        switch (settings.senders, submission.signature) {
+        case (.off, _), (.optional, nil): break
+        case (.required, nil): throw Refusal(.rejected(.senderKeyNeeded))
+        case (_, let signature?):
+            if !signature.isValid(for: digest) {
+                throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
+            }
+        }
+        return paid
+    }
+
+    /// There is no room in the node for a submission that passed ``verify(_:on:through:at:)``: more proof of work is asked.
+    public mutating func lacksRoom(paid: UInt32, through door: Door) {
+        if door == .tnp { effort.count(isRefused: true, paid: paid) }
+    }
+
+    /// The third gate: limits, and what is known of the device token. A refusal for one rule uses up nothing of another.
+    ///
+    /// A refusal that depends on the device token (it is dead, bound, over its rate) is given only where a device token
+    /// unknown to the node would have been admitted. Otherwise whoever has used up what is left for unknown ones could
+    /// learn, without ringing it, whether the node serves a phone.
     /// - Parameters:
+    ///   - paid: as ``verify(_:on:through:at:)`` returned it.
     ///   - app: the name of the profile that it is for.
     ///   - door: where it has come in.
     public mutating func admit(
-        _ submission: Submission, app: String, on circuit: CircuitID, through door: Door, at moment: Moment
+        _ submission: Submission, paid: UInt32, app: String, on circuit: CircuitID, through door: Door,
+        at moment: Moment
     ) throws(Refusal) -> Ticket {
         let now = moment.monotonic
-        let paid = door == .http ? 0 : try worth(of: submission.proof, for: submission.envelope.digest, circuit, now)
         let token = hash(of: submission.envelope, app: app)
         var record = tokens[token] ?? TokenRecord(token: token)
         let standing = settings.standing(of: record, on: moment.day)
-        if standing == .dead {
-            // A desktop of today does not know what to make of it, and has phones that live: it is not sent away.
-            throw Refusal(.gone(since: record.since), goAway: door == .http ? nil : charge(circuit, at: now))
-        }
-        let bound = settings.sender(of: record, on: moment.day)
-        let signer = try signer(of: submission, to: token, boundTo: bound, circuit, now)
-        let wait = record.allowance.wait(settings.device, now: now)
-        if wait > .zero {
-            tokens.update(token) { $0.allowance = record.allowance }
-            var refusal = Refusal.retry(.deviceTokenOverRate, after: wait)
-            refusal.outcome = refusal.outcome.map { record.allowance.shown(on: $0, settings.device, now: now) }
-            throw refusal
-        }
+        let signer = signer(of: submission, to: token)
+        let objection = objection(to: submission, signer, standing, &record, moment)
         let isUnproven = standing != .proven
-        if isUnproven { try checkUnproven(submission, paid: paid, circuit, door, now) }
+        if isUnproven || objection != nil { try checkUnproven(submission, paid: paid, circuit, door, now) }
         let own = place(of: app)
         let appWait = apps[own].allowance.wait(settings.app, now: now)
         let nodeWait = node.wait(settings.node, now: now)
@@ -177,9 +196,10 @@ public struct Admission {
         }
         let longestWait = max(appWait, nodeWait, doorWait)
         if longestWait > .zero { throw .retry(.nodeBusy, after: longestWait) }
-        // By far the dearest check, and so the last.
-        if signer != 0, submission.signature?.isValid(for: submission.envelope.digest) != true {
-            throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
+        if let objection {
+            // A desktop of today does not know what to make of GONE, and has phones that live: it is not sent away.
+            let isCharged = objection.kind == .gone && door != .http
+            throw Refusal(objection, goAway: isCharged ? charge(circuit, at: now) : nil)
         }
 
         apps[own].allowance.take(settings.app, now: now)
@@ -194,7 +214,26 @@ public struct Admission {
         }
         use(record, moment)
         return Ticket(
-            token: token, app: own, signer: signer, isUnproven: isUnproven, circuit: circuit, door: door, paid: paid)
+            token: token, app: own, signer: signer, isUnsigned: submission.signature == nil, isUnproven: isUnproven,
+            circuit: circuit, door: door, paid: paid)
+    }
+
+    /// What speaks against a submission to this device token, of all that is known of it.
+    private func objection(
+        to submission: Submission, _ signer: UInt64, _ standing: TokenRecord.Standing, _ record: inout TokenRecord,
+        _ moment: Moment
+    ) -> Outcome? {
+        if standing == .dead { return .gone(since: record.since) }
+        let bound = settings.sender(of: record, on: moment.day)
+        if settings.senders != .off, signer == 0, bound != 0 { return .rejected(.senderKeyNeeded) }
+        // Not charged: it may be the owner, whose phone somebody else has bound first.
+        if signer != 0, bound != 0, bound != signer { return .rejected(.notThisSenderKey) }
+        let wait = record.allowance.wait(settings.device, now: moment.monotonic)
+        guard wait > .zero else { return nil }
+        let allowance = record.allowance
+        tokens.update(record.token) { $0.allowance = allowance }
+        return allowance.shown(
+            on: .retry(.deviceTokenOverRate, after: wait.wireMilliseconds), settings.device, now: moment.monotonic)
     }
 
     /// What a proof is worth, in expected hashes.
@@ -223,29 +262,23 @@ public struct Admission {
     /// A device token is one of an app's on one of the two systems: Apple's environments share it. Apple takes its
     /// hexadecimal digits large and small, so that one token can be written in very many ways.
     private func hash(of envelope: Envelope, app: String) -> UInt64 {
+        Self.name(of: envelope.deviceToken, magic: envelope.magic, app: app, under: hash)
+    }
+
+    private static func name(of token: Bytes, magic: Magic, app: String, under hash: KeyedHash) -> UInt64 {
         var app = app
         return app.withUTF8 { name in
-            let token = envelope.deviceToken
-            if envelope.magic == .android { return hash(name, token, label: 1) }
+            if magic == .android { return hash(name, token, label: 1) }
             guard token.contains(where: { $0 & 0x60 == 0x40 }) else { return hash(name, token, label: 0) }
             return hash(name, token.map { $0 | 0x20 }, label: 0)
         }
     }
 
-    /// The keyed hash of the key that it names, where that counts; 0: none. Its signature is yet to be checked.
-    private mutating func signer(
-        of submission: Submission, to token: UInt64, boundTo bound: UInt64, _ circuit: CircuitID, _ now: MonotonicTime
-    ) throws(Refusal) -> UInt64 {
-        guard settings.senders != .off else { return 0 }
-        guard let signature = submission.signature else {
-            if bound != 0 || settings.senders == .required { throw Refusal(.rejected(.senderKeyNeeded)) }
-            return 0
-        }
+    /// The keyed hash of the key that has signed it, where that counts; 0: none.
+    private func signer(of submission: Submission, to token: UInt64) -> UInt64 {
+        guard settings.senders != .off, let signature = submission.signature else { return 0 }
         // With the device token in it, it does not tell whether two phones have the same sender.
-        let signer = withUnsafeBytes(of: token) { hash($0, signature.key, label: 2) }
-        // Not charged: it costs no check, and it may be the owner whose phone somebody else has bound first.
-        guard bound == 0 || bound == signer else { throw Refusal(.rejected(.notThisSenderKey)) }
-        return signer
+        return TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, signature.key, label: 2) })
     }
 
     private mutating func checkUnproven(
@@ -331,8 +364,8 @@ public struct Admission {
     /// What came of an envelope of which nobody knows any more who sent it.
     public mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: Moment) {
         let ticket = Ticket(
-            token: hash(of: envelope, app: app), app: place(of: app), signer: 0, isUnproven: false, circuit: .phone(0),
-            door: .tnp, paid: 0)
+            token: hash(of: envelope, app: app), app: place(of: app), signer: 0, isUnsigned: false, isUnproven: false,
+            circuit: .phone(0), door: .tnp, paid: 0)
         _ = concluded(ticket, outcome, .asked, at: moment)
     }
 
@@ -344,10 +377,14 @@ public struct Admission {
     }
 
     private mutating func accepted(_ ticket: Ticket, _ moment: Moment) {
-        let binds = ticket.signer != 0 && settings.senders != .off
         let record = tokens[ticket.token] ?? TokenRecord(token: ticket.token)
         let isBound = settings.sender(of: record, on: moment.day) != 0
-        if record.standing == .proven, isBound || !binds {
+        let binds =
+            ticket.signer != 0 && settings.senders != .off && !isBound
+            && !settings.isQuietTime(of: record, on: moment.day)
+        let isNewsOfUnsigned =
+            ticket.isUnsigned && !isBound && settings.senderQuietDays > 0 && record.unsignedDay != moment.day
+        if record.standing == .proven, !binds, !isNewsOfUnsigned {
             // The moment is of use in memory only, and not worth a write to the disk for each notification.
             tokens.update(ticket.token) { $0.since = moment.milliseconds }
             return
@@ -356,7 +393,11 @@ public struct Admission {
             record.standing = .proven
             record.since = moment.milliseconds
             record.use(on: moment.day)
-            if binds, !isBound { record.sender = ticket.signer }
+            if binds {
+                record.sender = ticket.signer
+            } else if isNewsOfUnsigned {
+                record.unsignedDay = moment.day
+            }
         }
     }
 
@@ -373,7 +414,7 @@ public struct Admission {
             record.standing = .dead
             record.since = since
             record.use(on: moment.day)
-            record.sender = 0
+            record.unbind()
         }
         return isNews
     }
@@ -388,7 +429,7 @@ public struct Admission {
         used.allowance.take(rate, now: now)
         // Whatever was too old to count must not come back by being used.
         used.standing = settings.standing(of: record, on: day)
-        used.sender = settings.sender(of: record, on: day)
+        settings.forgetOldBinding(of: &used, on: day)
         used.use(on: day)
         store(used)
     }
@@ -442,7 +483,7 @@ public struct Admission {
         tokens.sweep { record in
             let before = record
             record.standing = settings.standing(of: record, on: day)
-            record.sender = settings.sender(of: record, on: day)
+            settings.forgetOldBinding(of: &record, on: day)
             if !record.isWorthKeeping, record.allowance.isFull(now: now) {
                 gone.append(before)
                 return true
@@ -472,6 +513,17 @@ extension AdmissionSettings {
     fileprivate func sender(of record: TokenRecord, on day: UInt16) -> UInt64 {
         record.age(on: day) >= senderForgetDays ? 0 : record.sender
     }
+
+    /// Whether unsigned submissions have rung the phone within the quiet time: then a signed one does not bind it
+    /// (PROTOCOL §3, Binding).
+    fileprivate func isQuietTime(of record: TokenRecord, on day: UInt16) -> Bool {
+        record.unsignedDay.map { Int(day) - Int($0) < senderQuietDays } ?? false
+    }
+
+    fileprivate func forgetOldBinding(of record: inout TokenRecord, on day: UInt16) {
+        if record.sender != 0, sender(of: record, on: day) == 0 { record.unbind() }
+        if record.unsignedDay != nil, !isQuietTime(of: record, on: day) { record.unbind() }
+    }
 }
 
 extension Allowance {
@@ -488,6 +540,26 @@ extension EffortControl.Settings {
     /// Who proves a new device token is asked for work only when too many want to, in each mode but `off`.
     var forUnproven: EffortControl.Settings {
         EffortControl.Settings(mode: mode == .off ? .off : .adaptive, least: least, most: most)
+    }
+}
+
+// MARK: Unbinding
+
+extension Admission {
+    /// What names a device token in a request of the operator's: its hash as one of Apple's, and as one of Google's.
+    public static func names(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
+        [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
+    }
+
+    /// Takes the sender keys off these device tokens: each is bound anew by the next signed submission that is delivered.
+    /// - Parameter names: as ``names(of:app:under:)`` makes them.
+    /// - Returns: how many were bound.
+    public mutating func unbind(_ names: [UInt64]) -> Int {
+        names.count { name in
+            guard name != 0, let record = tokens[name], record.binding != 0 else { return false }
+            change(name) { $0.unbind() }
+            return record.sender != 0
+        }
     }
 }
 
@@ -536,8 +608,10 @@ extension Admission {
     /// Takes a row of the store in, at the start.
     public mutating func restore(_ row: StandingRow, on moment: Moment) {
         var record = TokenRecord(row)
+        // Written by a clock that was ahead: it ages from now on.
+        record.clamp(to: moment.day, moment.milliseconds)
         record.standing = settings.standing(of: record, on: moment.day)
-        record.sender = settings.sender(of: record, on: moment.day)
+        settings.forgetOldBinding(of: &record, on: moment.day)
         // No token has the hash 0: it stands for an empty place.
         guard record.isWorthKeeping, record.token != 0 else {
             forgotten.append(row.token)
@@ -577,7 +651,7 @@ extension StandingRow {
     init(_ record: TokenRecord) {
         self.init(
             token: record.token, standing: record.standing.rawValue, since: record.since, day: record.day,
-            sender: record.sender)
+            sender: record.binding)
     }
 }
 
@@ -587,6 +661,6 @@ extension TokenRecord {
         standing = Standing(rawValue: row.standing) ?? .unknown
         since = row.since
         day = row.day
-        sender = row.sender
+        restore(binding: row.sender)
     }
 }

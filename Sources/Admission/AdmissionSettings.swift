@@ -45,6 +45,8 @@ public struct AdmissionSettings: Sendable, Equatable {
     public var senders = SenderKeyMode.optional
     /// Days without use after which a device token is no longer bound to its sender key.
     public var senderForgetDays = 180
+    /// Days without an unsigned submission delivered after which a signed one binds the device token.
+    public var senderQuietDays = 30
 
     /// The defaults.
     public init() {}

@@ -63,6 +63,11 @@ public struct FairQueue<Element> {
         return take(slot)
     }
 
+    /// Whether ``makeRoom(for:band:now:)`` would find somebody.
+    public mutating func canMakeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Bool {
+        order.canMakeRoom(for: flow, band: band, now: now)
+    }
+
     /// When the first of those that wait expires; nil: none does.
     public mutating func nextExpiry() -> Int64? { order.nextExpiry() }
 
@@ -200,6 +205,11 @@ private struct FairOrder: Sendable {
         guard let victim = newestOfLongest(toServe: Key(flow: flow, band: band)) else { return nil }
         remove(victim)
         return victim
+    }
+
+    mutating func canMakeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Bool {
+        if let expiry = nextExpiry(), expiry <= now { return true }
+        return newestOfLongest(toServe: Key(flow: flow, band: band)) != nil
     }
 
     private func newestOfLongest(toServe newcomer: Key) -> Int? {

@@ -9,7 +9,7 @@ public struct Refusal: Error, Equatable, Sendable {
     /// Said after the outcome, where it was one too many.
     public var goAway: GoAway?
 
-    init(_ outcome: Outcome?, puzzle: Puzzle? = nil, goAway: GoAway? = nil) {
+    public init(_ outcome: Outcome?, puzzle: Puzzle? = nil, goAway: GoAway? = nil) {
         self.outcome = outcome
         self.puzzle = puzzle
         self.goAway = goAway

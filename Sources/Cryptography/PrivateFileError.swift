@@ -29,7 +29,7 @@ public enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertibl
     }
 
     /// The last system call's failure.
-    static func system(_ file: String) -> PrivateFileError {
+    public static func system(_ file: String) -> PrivateFileError {
         .unusable(file: file, reason: String(cString: strerror(errno)))
     }
 }

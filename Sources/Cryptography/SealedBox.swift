@@ -28,30 +28,54 @@ public struct SealedBox: Sendable, Redacted {
 
     /// Seals under a given nonce, which must never serve twice: for test vectors.
     func seal(_ plain: [UInt8], authenticating data: [UInt8], nonce: [UInt8]) -> [UInt8] {
-        precondition(nonce.count == Self.nonceLength)
+        key.withUnsafeBytes { Self.seal(plain, authenticating: data, nonce: nonce, key: $0) }
+    }
+
+    /// Seals under a key that is used for this text only, 32 bytes: without the locked memory that a box is made of.
+    public static func seal(_ plain: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8] {
+        precondition(key.count == keyLength)
+        return key.withUnsafeBytes {
+            seal(plain, authenticating: data, nonce: SecureRandom.bytes(nonceLength), key: $0)
+        }
+    }
+
+    private static func seal(
+        _ plain: [UInt8], authenticating data: [UInt8], nonce: [UInt8], key: UnsafeRawBufferPointer
+    ) -> [UInt8] {
+        Sodium.ready
+        precondition(nonce.count == nonceLength)
         var output = nonce
-        output.append(contentsOf: repeatElement(0, count: plain.count + Self.tagLength))
+        output.append(contentsOf: repeatElement(0, count: plain.count + tagLength))
         output.withUnsafeMutableBufferPointer { output in
-            key.withUnsafeBytes { key in
-                _ = crypto_aead_xchacha20poly1305_ietf_encrypt(
-                    output.baseAddress! + Self.nonceLength, nil, plain, UInt64(plain.count), data, UInt64(data.count),
-                    nil, nonce, key.assumingMemoryBound(to: UInt8.self).baseAddress!)
-            }
+            _ = crypto_aead_xchacha20poly1305_ietf_encrypt(
+                output.baseAddress! + nonceLength, nil, plain, UInt64(plain.count), data, UInt64(data.count), nil,
+                nonce,
+                key.assumingMemoryBound(to: UInt8.self).baseAddress!)
         }
         return output
     }
 
     /// The plain text, or nil where it was sealed under another key or with other data, was altered or is cut short.
     public func open(_ sealed: [UInt8], authenticating data: [UInt8]) -> [UInt8]? {
-        guard sealed.count >= Self.overhead else { return nil }
-        var plain = [UInt8](repeating: 0, count: sealed.count - Self.overhead)
+        key.withUnsafeBytes { Self.open(sealed, authenticating: data, key: $0) }
+    }
+
+    /// The same for ``seal(_:authenticating:underOneTimeKey:)``.
+    public static func open(_ sealed: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8]? {
+        precondition(key.count == keyLength)
+        return key.withUnsafeBytes { open(sealed, authenticating: data, key: $0) }
+    }
+
+    private static func open(
+        _ sealed: [UInt8], authenticating data: [UInt8], key: UnsafeRawBufferPointer
+    ) -> [UInt8]? {
+        Sodium.ready
+        guard sealed.count >= overhead else { return nil }
+        var plain = [UInt8](repeating: 0, count: sealed.count - overhead)
         let result = sealed.withUnsafeBufferPointer { input in
-            key.withUnsafeBytes { key in
-                crypto_aead_xchacha20poly1305_ietf_decrypt(
-                    &plain, nil, nil, input.baseAddress! + Self.nonceLength, UInt64(input.count - Self.nonceLength),
-                    data, UInt64(data.count), input.baseAddress!,
-                    key.assumingMemoryBound(to: UInt8.self).baseAddress!)
-            }
+            crypto_aead_xchacha20poly1305_ietf_decrypt(
+                &plain, nil, nil, input.baseAddress! + nonceLength, UInt64(input.count - nonceLength), data,
+                UInt64(data.count), input.baseAddress!, key.assumingMemoryBound(to: UInt8.self).baseAddress!)
         }
         return result == 0 ? plain : nil
     }
@@ -69,6 +93,11 @@ extension SecretBytes {
     /// what the digest names that means nothing without the key.
     public func keyedHash(of digest: Digest256, count: Int) -> [UInt8] {
         digest.withBytes { keyedHash(of: $0, count: count) }
+    }
+
+    /// The same of any bytes.
+    public func keyedHash(of bytes: [UInt8], count: Int) -> [UInt8] {
+        bytes.withUnsafeBytes { keyedHash(of: $0, count: count) }
     }
 
     private func keyedHash(of message: UnsafeRawBufferPointer, count: Int) -> [UInt8] {

@@ -50,6 +50,8 @@ struct Attempts {
     private var replays = 0
     private var replayBackoff = Self.replayBackoff
     private var unknownFates = 0
+    /// Whether it was lost on its way before: an answer never came.
+    var hasUnknownFate: Bool { unknownFates > 0 }
     /// Whether it has been sent again at once as often as it may be: who still does nothing with it is out of order.
     var isOutOfReplays: Bool { replays >= Self.freeReplays }
 

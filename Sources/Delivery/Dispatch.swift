@@ -61,13 +61,15 @@ public actor Dispatch {
     var unreadRows = 0
     var unreadable = 0
     var recoversUntil = MonotonicTime(nanoseconds: 0)
+    /// Why the spool takes no more; nil: it does.
+    var shortage: SpoolShortage?
 
     /// A pause longer than this is spent in the spool rather than in memory, by who can.
     private static let longestInMemory = Duration.seconds(2)
     /// How often a stored envelope whose app is no longer configured is looked at: it may come back.
     private static let unservedPause = Duration.seconds(300)
     /// What senders are told to wait where there is no room.
-    static let busyRetry: UInt32 = 1000
+    public static let busyRetry: UInt32 = 1000
     private static let mostRetired = 64
     /// Bytes of a request beside the ciphertext, about: what a turn costs.
     private static let costOfARequest = 512
@@ -172,6 +174,50 @@ public actor Dispatch {
         }
     }
 
+    /// What is answered to an envelope whatever its device token is: nothing here depends on what the node knows of that.
+    /// Nil: nothing.
+    /// - Parameter acceptsQueued: whether it may be stored, and so wait.
+    public nonisolated func refusal(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Outcome? {
+        assumeIsolated { dispatch in
+            guard let lane = dispatch.lanes[Route(app: app, magic: envelope.magic)] else {
+                return .rejected(.platformNotConfigured)
+            }
+            if dispatch.isDraining { return .retry(.shuttingDown, after: Self.busyRetry) }
+            do throws(Rejection) {
+                try lane.provider.check(envelope)
+            } catch {
+                return error.outcome
+            }
+            if dispatch.willStore(envelope, acceptsQueued) { return nil }
+            // Apple's other environment is another lane, where the device token is known to be at home.
+            let home = dispatch.tokens[app]?[envelope.deviceToken].home
+            let asked = home.flatMap { dispatch.lanes[Route(app: app, magic: $0)] } ?? lane
+            return asked.breaker.refusal(.now).map { refusal in
+                Verdict.held(back: refusal.reason, for: refusal.retryAfter, "breaker-open").outcome
+            }
+        }
+    }
+
+    /// Whether there is room for an envelope of this origin, be it that another has to go for it.
+    public nonisolated func hasRoom(
+        for envelope: Envelope, app: String, acceptsQueued: Bool, from origin: Origin
+    ) -> Bool {
+        assumeIsolated { dispatch in
+            if dispatch.willStore(envelope, acceptsQueued) {
+                if !dispatch.canStore { dispatch.noteShortage(.envelopes) }
+                return dispatch.canStore
+            }
+            let route = Route(app: app, magic: envelope.magic)
+            return dispatch.hasRoom(for: route)
+                || dispatch.lanes[route]?.queue.canMakeRoom(
+                    for: origin.circuit.rawValue, band: origin.band, now: Self.second) == true
+        }
+    }
+
+    private func willStore(_ envelope: Envelope, _ acceptsQueued: Bool) -> Bool {
+        acceptsQueued && spool != nil && envelope.ttl > 0
+    }
+
     /// Takes an envelope for an app that is no resend (``knows(_:app:)``), or says why not. The reply is told one
     /// final outcome.
     /// - Parameters:
@@ -196,7 +242,7 @@ public actor Dispatch {
             return reply.tell(.retry(.nodeBusy, after: window.nextFree(now: clock)), .noRoom)
         }
         guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
-        let isToBeStored = reply.acceptsQueued && spool != nil && envelope.ttl > 0
+        let isToBeStored = willStore(envelope, reply.acceptsQueued)
         guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(at: lane, for: origin) else {
             let refusal = Outcome.retry(.nodeBusy, after: Self.busyRetry)
             window.finished(envelope.digest, envelope.magic, pair, refusal, now: clock)
@@ -343,7 +389,7 @@ public actor Dispatch {
         observer(
             .attempt(
                 lane.route, deviceToken: envelope.deviceToken, verdict, waited: start - clock, took: end - start))
-        if verdict.ruling.lane != .none { parcel.reach = .asked }
+        if verdict.ruling.mayHaveReachedProvider { parcel.reach = .asked }
         let effect = note(verdict, of: parcel, envelope, at: lane, wasProbe: admission == .probe)
         switch effect {
         case .none: lane.window.gaveUp()
@@ -360,6 +406,9 @@ public actor Dispatch {
     ) -> Ruling.LaneEffect {
         var ruling = verdict.ruling
         if ruling.retry == .atOnce, parcel.attempts.isOutOfReplays { ruling.lane = .strained }
+        // Everything on a connection fails with it, which is one event. A resend on another connection that fails, too, is
+        // evidence against the push service.
+        if ruling.retry == .onceMore, parcel.attempts.hasUnknownFate { ruling.lane = .strained }
         // What was under way to a device when its first refusal came says nothing new, and must not stop all others.
         if ruling.token == .paused, ruling.lane == .strained, pauses.left(envelope.deviceToken, now: .now) != nil {
             ruling.lane = .none
@@ -506,6 +555,7 @@ public actor Dispatch {
     /// Sends away who has waited for as long as it may. To be called each second.
     public nonisolated func endWaits() {
         assumeIsolated { dispatch in
+            dispatch.endShortage()
             let second = Self.second
             for lane in dispatch.lanes.values where !lane.queue.isEmpty {
                 for waiting in lane.queue.removeExpired(at: second) { dispatch.sendAway(waiting, from: lane) }

@@ -22,6 +22,8 @@ public enum DispatchEvent {
     case wave(Route, isActive: Bool)
     /// The spool does not take an envelope, for this reason.
     case spoolRefused(String)
+    /// The spool takes no more envelopes, for this reason; nil: it does again.
+    case spoolShort(SpoolShortage?)
     /// So many rows of the spool could not be read and were dropped, since it was opened.
     case spoolUnreadable(Int)
 }

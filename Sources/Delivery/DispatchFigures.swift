@@ -21,6 +21,8 @@ public struct DispatchFigures: Sendable {
     public let inFlight: Int
     /// Envelopes on disk, and what they take there in bytes; nil: there is no spool.
     public let stored: (envelopes: Int, bytes: Int)?
+    /// Why the spool takes no more envelopes; nil: it does, or there is none.
+    public let shortage: SpoolShortage?
     /// By the names of their routes.
     public let lanes: [Lane]
 }
@@ -32,6 +34,7 @@ extension Dispatch {
             let lanes = dispatch.lanes.values.sorted { $0.route.description < $1.route.description }
             return DispatchFigures(
                 inFlight: dispatch.inFlight, stored: dispatch.spool.map { ($0.count, $0.bytes) },
+                shortage: dispatch.shortage,
                 lanes: lanes.map { lane in
                     DispatchFigures.Lane(
                         route: lane.route, breaker: lane.breaker.state, isWave: lane.wave.isActive,

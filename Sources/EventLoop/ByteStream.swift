@@ -24,7 +24,8 @@ extension ByteStreamHandler {
 public final class ByteStream {
     /// Unsent bytes from which nothing is read from the peer any more, where nothing else is said.
     public static let highWater = 256 * 1024
-    private static let largestRead = 64 * 1024
+    /// Bytes that one turn of the loop reads at most, where nothing else is said.
+    public static let largestRead = 64 * 1024
     /// How long ``finish()`` waits for the peer to take what was written and to close.
     public static let lingerTime = Duration.seconds(2)
 
@@ -35,6 +36,10 @@ public final class ByteStream {
     /// Unsent bytes from which nothing is read from the peer any more; at a quarter of them reading goes on.
     public var highWater = ByteStream.highWater { didSet { bufferevent.map(setWaterMarks) } }
     private var lowWater: Int { highWater / 4 }
+    /// Bytes that one turn of the loop reads at most: the bound on the work of one connection per turn.
+    public var largestRead = ByteStream.largestRead {
+        didSet { _ = bufferevent.map { bufferevent_set_max_single_read($0, largestRead) } }
+    }
 
     private enum State { case connecting, open, lingering, ended }
     private var state: State
@@ -230,6 +235,16 @@ public final class ByteStream {
 
     /// Ends the stream at once; what was not sent is lost. The handler hears nothing.
     public func close() { end(.closed, tellingHandler: false) }
+
+    /// Ends the stream at once, after as much of what was written as the system takes without waiting. For a plain stream
+    /// whose peer is not worth the wait of ``finish(then:)``. The handler hears nothing.
+    public func closeAfterWriting() {
+        if state == .open, let bufferevent, bufferevent_get_underlying(bufferevent) == nil {
+            evbuffer_unfreeze(bufferevent_get_output(bufferevent), 1)
+            _ = evbuffer_write(bufferevent_get_output(bufferevent), descriptor)
+        }
+        close()
+    }
 
     /// Ends the stream at once and tells the handler why.
     public func fail(_ reason: StreamError) { end(reason) }

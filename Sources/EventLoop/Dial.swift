@@ -62,7 +62,12 @@ extension EventLoop {
         case (.unix, _): stream = try await connect(to: endpoint, deadline: deadline)
         case (.tcp(let name, let port), let proxy?):
             host = name
-            let reader = StreamReader(try await connect(to: proxy.endpoint, deadline: deadline))
+            let reader: StreamReader
+            do {
+                reader = StreamReader(try await connect(to: proxy.endpoint, deadline: deadline))
+            } catch {
+                throw .proxyUnreachable(proxy.endpoint, "\(error)")
+            }
             switch proxy {
             case .socks5(_, let credentials):
                 try await reader.negotiateSOCKS5(host: name, port: port, credentials: credentials)

@@ -26,6 +26,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     private var batch: [UnownedJob] = []
     private var endOfTurn: [any TurnEndHandler] = []
     private var endingTurn: [any TurnEndHandler] = []
+    /// Counts turns: work that is bounded per turn is counted against it. Loop only.
+    public private(set) var turn: UInt64 = 0
     /// One DNS client a loop, made at the first name.
     var resolver: Resolver?
 
@@ -122,6 +124,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     private func run() {
         while !stopping.load(ordering: .acquiring) {
             let busy = !local.isEmpty || !endOfTurn.isEmpty
+            turn &+= 1
             event_base_loop(base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | (busy ? EVLOOP_NONBLOCK : 0))
             runJobs()
             while !endOfTurn.isEmpty {

@@ -14,6 +14,8 @@ public struct ListenError: Error, Sendable, CustomStringConvertible {
 public final class Listener {
     /// How long no connection is accepted after the process ran out of descriptors.
     private static let pauseWhenExhausted = Duration.seconds(1)
+    /// Connections accepted in one turn of the loop: in between, the ones that are there are served.
+    static let acceptsPerTurn = 32
 
     /// Where it listens; for TCP port 0 the port that the system chose.
     public private(set) var endpoint: Endpoint
@@ -22,6 +24,9 @@ public final class Listener {
     private let accepted: (ByteStream) -> Void
     private var listener: OpaquePointer?
     private var recovery: Timer?
+    /// Connections accepted in the turn of this number.
+    private var acceptedInTurn: (turn: UInt64, count: Int) = (0, 0)
+    private var isPaused = false
     private var socketPath: String?
 
     /// Listens on `endpoint`, whose host must be a numeric address or `localhost`, and gives each connection to
@@ -73,11 +78,13 @@ public final class Listener {
 
     /// Accepts nobody until ``resume()``: who comes meanwhile waits in the backlog.
     public func pause() {
+        isPaused = true
         if let listener { evconnlistener_disable(listener) }
     }
 
     /// Accepts again.
     public func resume() {
+        isPaused = false
         if let listener { evconnlistener_enable(listener) }
     }
 
@@ -95,6 +102,9 @@ public final class Listener {
     }
 
     private func accept(_ descriptor: Int32) {
+        if acceptedInTurn.turn != loop.turn { acceptedInTurn = (loop.turn, 0) }
+        acceptedInTurn.count += 1
+        if acceptedInTurn.count == Self.acceptsPerTurn { rest(for: .zero) }
         guard let stream = ByteStream(loop: loop, descriptor: descriptor, accepting: context) else {
             evutil_closesocket(descriptor)
             return
@@ -103,13 +113,18 @@ public final class Listener {
     }
 
     /// Out of descriptors: trying again at once would only spin.
-    private func exhausted() {
+    private func exhausted() { rest(for: Self.pauseWhenExhausted) }
+
+    /// Accepts nobody for this time, or until the next turn.
+    private func rest(for time: Duration) {
         guard let listener else { return }
         evconnlistener_disable(listener)
-        let timer = Timer(on: loop) { [unowned self] in
-            if let listener = self.listener { evconnlistener_enable(listener) }
-        }
-        timer.start(after: Self.pauseWhenExhausted)
+        let timer =
+            recovery
+            ?? Timer(on: loop) { [unowned self] in
+                if let listener = self.listener, !isPaused { evconnlistener_enable(listener) }
+            }
+        timer.start(after: time)
         recovery = timer
     }
 

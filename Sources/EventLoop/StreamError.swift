@@ -14,6 +14,8 @@ public enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
     case unknownHost(String)
     /// The proxy's word.
     case proxy(String)
+    /// The proxy itself cannot be reached: where it should be, and the operating system's word.
+    case proxyUnreachable(Endpoint, String)
     /// It took longer than allowed.
     case timedOut
     /// More came than is allowed here.
@@ -26,6 +28,7 @@ public enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
         case .tls(let reason): "TLS: \(reason)"
         case .unknownHost(let reason): "the name could not be resolved: \(reason)"
         case .proxy(let reason): "the proxy says: \(reason)"
+        case .proxyUnreachable(let endpoint, let reason): "the proxy at \(endpoint) cannot be reached: \(reason)"
         case .timedOut: "it took too long"
         case .tooLong: "the other side sent more than is allowed"
         }

@@ -25,6 +25,10 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     /// Bytes of answers that may lie unread before the next request is answered.
     private static let mostUnread = 16 * 1024
+    /// Requests that one turn of the loop hands out: a client that sends many small ones at once must not delay others.
+    static let requestsPerTurn = 8
+    /// Bytes that one turn reads.
+    private static let largestRead = 16 * 1024
 
     private let stream: ByteStream
     private unowned let host: any Host
@@ -36,6 +40,9 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     /// The request that the host has not been told of yet.
     private var next: HTTPRequest?
     private var isHandling = false
+    /// Requests handed out in the turn of this number.
+    private var handedOut: (turn: UInt64, count: Int) = (0, 0)
+    private var nextTurn: Timer?
     private var isPaused = false
     private var timer: Timer?
     /// Since when an answer lies unread.
@@ -57,6 +64,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         // Nothing is read until all that was written has gone out: then a client that has closed its own side gets
         // all of its answer before the end of its stream is noticed.
         stream.highWater = 0
+        stream.largestRead = Self.largestRead
         stream.handler = self
         timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
         armTimer()
@@ -98,6 +106,15 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         guard !isOver else { return }
         output += farewell
         end()
+    }
+
+    /// Says last words and ends the connection at once, without waiting for the client. The host hears nothing more of it.
+    public func evict(_ farewell: [UInt8]) {
+        guard !isOver else { return }
+        stop()
+        hostListens = false
+        stream.write(output + farewell)
+        stream.closeAfterWriting()
     }
 
     /// Ends the connection at once. The host hears nothing more of it.
@@ -145,9 +162,23 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         isHandling = true
         defer { isHandling = false }
         while !isOver, output.count + stream.unsent <= Self.mostUnread, let request = next {
+            guard countRequest() else { return }
             next = nil
             host.handle(request, on: self)
         }
+    }
+
+    /// - Returns: false where this turn has handed out as many as it may; the next turn goes on.
+    private func countRequest() -> Bool {
+        if handedOut.turn != stream.loop.turn { handedOut = (stream.loop.turn, 0) }
+        guard handedOut.count < Self.requestsPerTurn else {
+            let timer = nextTurn ?? Timer(on: stream.loop) { [unowned self] in handOut() }
+            timer.start(after: .zero)
+            nextTurn = timer
+            return false
+        }
+        handedOut.count += 1
+        return true
     }
 
     public func turnEnded() {
@@ -181,6 +212,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     private func stop() {
         isOver = true
         timer = nil
+        nextTurn = nil
         next = nil
         prelude = nil
     }

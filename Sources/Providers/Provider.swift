@@ -3,6 +3,9 @@ import TNP
 /// A push service in one environment under one credential. Makes one attempt and names what came of it; whether and
 /// when there is another one is not its business.
 public protocol Provider: AnyObject {
+    /// Checks what can be checked without asking the push service: the size of its payload.
+    /// - Throws: `Rejection` with reason 105.
+    func check(_ envelope: Envelope) throws(Rejection)
     /// Hands the envelope to the push service and waits for its answer, within a bound of the provider's own.
     /// - Parameter expiry: until when the provider may keep it.
     nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> Verdict

@@ -137,6 +137,12 @@ public struct Ruling: Equatable, Sendable {
     static let fateUnknown = Ruling(
         kind: .retry, reason: .providerUnreachable, retryAfter: 5, retry: .onceMore, concern: .provider,
         lane: .strained)
+    /// The same, together with everything else on its connection: that says something of the connection, and not yet of
+    /// the push service.
+    static let connectionFailed = fateUnknown.with(\.lane, .none)
+
+    /// Whether the provider has, or may have, seen the request.
+    public var mayHaveReachedProvider: Bool { lane != .none || retry == .onceMore }
 
     /// The same but for one column.
     func with<Column>(_ column: WritableKeyPath<Ruling, Column>, _ value: Column) -> Ruling {
@@ -154,8 +160,11 @@ public struct Ruling: Equatable, Sendable {
     ) -> Verdict {
         var outcome = Outcome(kind, reason: reason)
         switch kind {
-        case .delivered, .queued: outcome.providerID = providerID
-        case .rejected: outcome.text = reason.description
+        case .delivered, .queued:
+            outcome.providerID = providerID.flatMap { $0.utf8.count <= SubmissionResult.longestProviderID ? $0 : nil }
+        case .rejected:
+            outcome.text = reason.description
+            outcome.isTokenUnknown = token == .unknownHere
         case .retry: outcome.retryAfter = min(wish ?? retryAfter, Self.longestWish) * 1000
         case .gone: outcome.goneSince = goneSince
         }

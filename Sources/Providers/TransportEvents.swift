@@ -27,9 +27,10 @@ public enum TransportEvent: String, CaseIterable, Sendable {
         case .unreachable: .unavailable(seconds: 30)
         case .noPlace: .unavailable(seconds: 5)
         case .refusedStream, .goAway, .lostBeforeSent: .notProcessed
-        case .connectionLost, .reset, .responseTooLarge: .fateUnknown
+        case .reset, .responseTooLarge: .fateUnknown
+        case .connectionLost: .connectionFailed
         // Upstream has left the connection by then.
-        case .timedOut: .fateUnknown.with(\.connection, .left)
+        case .timedOut: .connectionFailed.with(\.connection, .left)
         }
     }
 

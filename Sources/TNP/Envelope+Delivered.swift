@@ -21,6 +21,17 @@ extension Envelope {
 }
 
 extension Envelope {
+    /// How many bytes ``appendDeliveredJSON(format:messageMagic:to:)`` appends.
+    public func deliveredJSONLength(format: EnvelopeFormat, messageMagicLength: Int) -> Int {
+        func base64Length(_ count: Int) -> Int { (count + 2) / 3 * 4 }
+        switch format {
+        case .pipe:
+            let escapes = iv.count { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }
+            return messageMagicLength + 2 + iv.count + escapes + base64Length(ciphertext.count)
+        case .sealed: return base64Length(iv.count + ciphertext.count)
+        }
+    }
+
     /// `apns-id`: the UUID of the digest's first 16 bytes, version 8 and variant 10, in lower-case text (36 bytes).
     public var apnsID: [UInt8] {
         var bytes = digest.prefix(16)

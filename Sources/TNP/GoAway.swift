@@ -41,11 +41,14 @@ public struct GoAway: Equatable, Sendable {
         text = try reader.text(reader.rest.count)
     }
 
+    /// Bytes of ``text`` that are sent at most; a longer one is cut.
+    public static let longestText = 512
+
     func encode(into output: inout [UInt8]) {
         output.appendFrame(.goAway) {
             $0.append(bigEndian: code.rawValue)
             $0.append(bigEndian: retryAfter)
-            $0 += text.utf8
+            $0 += text.utf8Prefix(Self.longestText)
         }
     }
 }

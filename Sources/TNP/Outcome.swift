@@ -39,6 +39,9 @@ public struct Outcome: Equatable, Sendable {
     public var left: UInt32?
     /// Milliseconds until its allowance is full again.
     public var fullIn: UInt32?
+    /// Whether the provider knows no such device token. Reason 303 alone does not say so: it also covers the token of
+    /// another app. Not part of RESULT.
+    public var isTokenUnknown = false
 
     /// - Parameters: as the properties of the same names.
     public init(
@@ -118,17 +121,33 @@ public struct SubmissionResult: Equatable, Sendable {
         return number
     }
 
+    /// Bytes of ``Outcome/providerID`` and ``Outcome/text`` that RESULT carries at most, so that it fits into the smallest
+    /// `max_frame`. A longer id is left out, a longer text is cut.
+    public static let (longestProviderID, longestText) = (256, 512)
+
     func encode(into output: inout [UInt8]) {
         output.appendFrame(.result) {
             $0.append(bigEndian: request)
             $0.append(outcome.kind.rawValue)
             $0.append(bigEndian: outcome.reason.rawValue)
             $0.append(bigEndian: outcome.retryAfter)
-            if let providerID = outcome.providerID { $0.appendField(Tag.providerID, providerID.utf8) }
-            if let text = outcome.text { $0.appendField(Tag.text, text.utf8) }
+            if let providerID = outcome.providerID, providerID.utf8.count <= Self.longestProviderID {
+                $0.appendField(Tag.providerID, providerID.utf8)
+            }
+            if let text = outcome.text { $0.appendField(Tag.text, text.utf8Prefix(Self.longestText)) }
             if let goneSince = outcome.goneSince { $0.appendField(Tag.goneSince, number: goneSince) }
             if let left = outcome.left { $0.appendField(Tag.left, number: left) }
             if let fullIn = outcome.fullIn { $0.appendField(Tag.fullIn, number: fullIn) }
         }
+    }
+}
+
+extension String {
+    /// As many of the first characters as have at most `limit` bytes of UTF-8.
+    func utf8Prefix(_ limit: Int) -> Substring.UTF8View {
+        guard utf8.count > limit else { return self[...].utf8 }
+        var end = utf8.index(startIndex, offsetBy: limit)
+        while end.samePosition(in: unicodeScalars) == nil { end = utf8.index(before: end) }
+        return self[..<end].utf8
     }
 }

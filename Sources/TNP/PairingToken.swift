@@ -5,13 +5,18 @@ public struct PairingToken: Sendable, Redacted {
     public let magic: Magic
     /// The phone's model, for people.
     public let descriptor: String
-    /// The key that seals notifications, 32 characters whose UTF-8 bytes are the AES-256 key.
+    /// The AES-256 key that seals notifications, 32 bytes: the UTF-8 bytes of 32 characters, or what 44 characters of
+    /// Base64 stand for.
     public let key: SecretBytes
+    /// How the apps seal that make keys of this form: 32 characters are Bisq 1's and Haveno's, Base64 is Bisq Connect's.
+    public let usualFormat: EnvelopeFormat
     /// What Apple or Google know the phone's app by.
     public let deviceToken: String
 
     /// Bytes of a key.
     public static let keyLength = 32
+    /// Characters of a key in Base64.
+    public static let base64KeyLength = 44
     /// Characters of an Apple device token in a pairing token.
     public static let appleTokenLength = 64
     /// The fewest characters of a Google device token.
@@ -34,10 +39,7 @@ public struct PairingToken: Sendable, Redacted {
         guard let magic = Magic(rawValue: String(parts[0])) else {
             throw FormatError(description: "the first part, the magic, is none of iOS, iOSDev and android")
         }
-        guard parts[2].utf8.count == Self.keyLength else {
-            throw FormatError(
-                description: "the third part, the key, has \(parts[2].utf8.count) bytes instead of \(Self.keyLength)")
-        }
+        let (keyBytes, format) = try Self.key(Array(parts[2].utf8))
         switch magic {
         case .iOS, .iOSDev:
             guard parts[3].utf8.count == Self.appleTokenLength, parts[3].utf8.allSatisfy(Hex.isDigit) else {
@@ -54,7 +56,19 @@ public struct PairingToken: Sendable, Redacted {
         }
         self.magic = magic
         descriptor = String(parts[1])
-        key = SecretBytes(Array(parts[2].utf8))
+        key = SecretBytes(keyBytes)
+        usualFormat = format
         deviceToken = String(parts[3])
+    }
+
+    private static func key(_ text: [UInt8]) throws(FormatError) -> ([UInt8], EnvelopeFormat) {
+        if text.count == keyLength { return (text, .pipe) }
+        if text.count == base64KeyLength, let key = Base64.decode(text), key.count == keyLength {
+            return (key, .sealed)
+        }
+        throw FormatError(
+            description:
+                "the third part, the key, has \(text.count) bytes; it must have \(keyLength), or be the Base64 of "
+                + "\(keyLength) bytes")
     }
 }

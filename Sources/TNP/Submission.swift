@@ -46,6 +46,17 @@ public struct Submission: Sendable, Redacted {
     }
 }
 
+extension Ed25519.PrivateKey {
+    /// The sender key of a pairing (PROTOCOL §3): every desktop that has the pairing has the same one, and none has to
+    /// store it. The node learns nothing of the pairing's key from it.
+    public init(ofSenderFor pairing: PairingToken) {
+        let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
+        let seed = BLAKE2b.hash256(Array("tnp1-sender-seed".utf8) + Array(pairing.deviceToken.utf8), key: key).bytes
+        guard let made = Ed25519.PrivateKey(seed: seed) else { preconditionFailure("a seed is 32 bytes") }
+        self = made
+    }
+}
+
 /// An Ed25519 signature over `"tnp1-sender" ‖ digest`: fields 0x11 and 0x12 of SUBMIT.
 public struct SenderSignature: Equatable, Sendable {
     /// The public key, 32 bytes.

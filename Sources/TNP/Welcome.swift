@@ -24,11 +24,13 @@ public struct Welcome: Equatable, Sendable {
     public var maximumInFlight: UInt16
     /// Seconds without a frame from the sender and with nothing in flight until GOAWAY 4.
     public var idleTimeout: UInt32
-    /// Unix time in milliseconds.
+    /// Unix time in milliseconds. A node rounds it down to a whole minute: enough for a person to notice a wrong clock,
+    /// too little to recognise a machine by.
     public var serverTime: UInt64
     /// The proof of work asked for at this moment.
     public var puzzle: Puzzle
-    /// What can be reached, each "app/magic", e.g. "bisq/iOS"; at most 255 of at most 255 bytes.
+    /// What can be reached, each "app/magic", e.g. "bisq/iOS". At most 255 of at most 255 bytes are sent, and only as many
+    /// as fit into ``maximumFrame``.
     public var routes: [String]
 
     /// - Parameters: as the properties of the same names.
@@ -64,7 +66,20 @@ public struct Welcome: Equatable, Sendable {
         try reader.finish()
     }
 
+    /// The routes that are sent: the first ones that fit into `max_frame` and into their count's byte.
+    private var sentRoutes: ArraySlice<String> {
+        // type u8, version u8, features u16, max_frame u32, max_in_flight u16, idle_timeout u32, server_time u64,
+        // puzzle 24, count u8
+        var room = Int(maximumFrame) - 47
+        let tooMany = routes.indices.first { index in
+            room -= 1 + routes[index].utf8.count
+            return room < 0 || index == Int(UInt8.max) || routes[index].utf8.count > Int(UInt8.max)
+        }
+        return routes[..<(tooMany ?? routes.endIndex)]
+    }
+
     func encode(into output: inout [UInt8]) {
+        let routes = sentRoutes
         output.appendFrame(.welcome) {
             $0.append(version)
             $0.append(bigEndian: features.rawValue)

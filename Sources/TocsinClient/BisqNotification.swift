@@ -41,6 +41,23 @@ public struct BisqNotification: Sendable {
         return Array(text.utf8)
     }
 
+    /// The clear text for Bisq Connect and for apps that read its notifications, UTF-8: `id`, `title`, `message`,
+    /// `category` and, where there is one, `tradeId`.
+    /// - Parameter id: an Android phone replaces a notification by another one of the same id.
+    public func connectJSON(id: String) -> [UInt8] {
+        let category =
+            switch kind {
+            case .trade, .dispute: "trade_update"
+            case .offer: "offer_update"
+            case .setupConfirmation, .price, .market, .financial, .erase: "general"
+            }
+        let trade = transactionID.isEmpty ? "" : ",\"tradeId\":\"\(Self.escaped(transactionID))\""
+        let text =
+            "{\"id\":\"\(Self.escaped(id))\",\"title\":\"\(Self.escaped(title))\","
+            + "\"message\":\"\(Self.escaped(message))\",\"category\":\"\(category)\"\(trade)}"
+        return Array(text.utf8)
+    }
+
     /// As Gson escapes by default: also `'`, `<`, `>`, `&` and `=`, and the two line separators of JavaScript.
     private static func escaped(_ text: String) -> String {
         var output = ""
@@ -60,34 +77,4 @@ public struct BisqNotification: Sendable {
         }
         return output
     }
-}
-
-/// Seals notifications for one pairing.
-public struct Sealer: Sendable {
-    private let pairing: PairingToken
-
-    /// For the phone of this pairing token.
-    public init(_ pairing: PairingToken) { self.pairing = pairing }
-
-    /// Seals a clear text for a `pipe` app: AES-256-CBC under the 32 UTF-8 bytes of the key, padded with spaces to whole
-    /// blocks counted in bytes of UTF-8, so that text of any script works and the phones' own JSON readers do not mind.
-    /// - Parameters:
-    ///   - iv: 16 printable ASCII characters other than `|`, never used twice.
-    ///   - app: the app profile's name; empty: the node's first.
-    /// - Throws: `Rejection` where the result breaks a rule of the protocol, e.g. because the text is too long.
-    public func seal(
-        _ clearText: [UInt8], iv: [UInt8] = Sealer.freshIV(), app: String = "", ttl: UInt32 = Envelope.longestTTL,
-        sound: Bool = true
-    ) throws(Rejection) -> Envelope {
-        let padding = (16 - clearText.count % 16) % 16
-        let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
-        let padded = clearText + [UInt8](repeating: UInt8(ascii: " "), count: padding)
-        guard let ciphertext = AES256CBC.encrypt(padded, key: key, iv: iv) else { throw Rejection(.iv) }
-        return try Envelope(
-            app: Array(app.utf8)[...], magic: pairing.magic, deviceToken: Array(pairing.deviceToken.utf8)[...],
-            iv: iv[...], ciphertext: ciphertext[...], ttl: ttl, sound: sound, format: .pipe)
-    }
-
-    /// 16 characters of `0-9A-Za-z+/`: 96 random bits.
-    public static func freshIV() -> [UInt8] { Base64.encode(SecureRandom.bytes(12)) }
 }

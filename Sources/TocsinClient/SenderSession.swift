@@ -163,6 +163,10 @@ struct SenderSession {
         while let frame = try decoder.next() {
             switch try Message(frame) {
             case .welcome(let welcome):
+                guard welcome.version == ProtocolVersion.current else {
+                    throw ProtocolError(
+                        code: .version, text: "WELCOME names version \(welcome.version), which was not offered")
+                }
                 self.welcome = welcome
                 announced(welcome.puzzle)
                 actions.append(.welcomed(welcome))

@@ -75,7 +75,9 @@ public actor TocsinClient {
     private var isConnecting = false
     private var isClosed = false
     private var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
-    private var lastFailure = "not tried yet"
+    private var lastFailure = ClientError.unreachable("not tried yet")
+    /// When the present connection was made.
+    private var connectedAt = MonotonicTime.now
     private var lastReceived = MonotonicTime.now
     private var connecting: Task<Void, Never>?
     /// However long a node says to stay away.
@@ -138,7 +140,7 @@ public actor TocsinClient {
         guard !isConnecting, !isClosed, session.pendingCount > 0 else { return }
         isConnecting = true
         connecting = Task {
-            if let pause { await self.pause(after: pause.reason, atLeast: pause.delay) }
+            if let pause { await self.pause(after: .unreachable(pause.reason), atLeast: pause.delay) }
             await keepConnecting()
         }
     }
@@ -158,7 +160,11 @@ public actor TocsinClient {
                 isConnecting = false
                 return open(stream)
             } catch {
-                await pause(after: error.description)
+                if case .proxyUnreachable(let endpoint, let reason) = error {
+                    await pause(after: .proxyUnreachable(endpoint, reason))
+                } else {
+                    await pause(after: .unreachable(error.description))
+                }
             }
         }
         isConnecting = false
@@ -168,16 +174,17 @@ public actor TocsinClient {
         let wire = Wire(stream, client: self)
         self.wire = wire
         whileConnected = self
+        connectedAt = .now
         leaving = nil
         wire.send(session.connected(agent: options.agent))
         flush()
         wire.start()
     }
 
-    private func pause(after reason: String, atLeast minimum: Duration = .zero) async {
-        lastFailure = reason
+    private func pause(after failure: ClientError, atLeast minimum: Duration = .zero) async {
+        lastFailure = failure
         let delay = max(min(minimum, Self.longestPause), backoff.next(random: Double.random(in: 0..<1)))
-        progress?(.retrying(reason: reason, after: delay))
+        progress?(.retrying(reason: failure.reason, after: delay))
         await loop.sleep(for: delay)
     }
 
@@ -292,6 +299,12 @@ public actor TocsinClient {
         sweep = timer
     }
 
+    /// Why a submission has no outcome though its time is over.
+    private func failure(of waiter: Waiter, now: MonotonicTime) -> ClientError {
+        if wire == nil { return lastFailure }
+        return session.welcome == nil ? .silent(now - connectedAt) : .noResult(waiter.deadline - waiter.started)
+    }
+
     private func endOverdue() {
         let now = MonotonicTime.now
         var isSilent = false
@@ -304,8 +317,7 @@ public actor TocsinClient {
             isSilent = isSilent || lastReceived < waiter.started
             waiters[request] = nil
             session.remove(request)
-            let reason = session.welcome == nil ? lastFailure : "it did not answer in time"
-            waiter.continuation.resume(throwing: ClientError.unreachable(reason))
+            waiter.continuation.resume(throwing: failure(of: waiter, now: now))
         }
         // Nothing at all since it was submitted: a circuit that died without a word.
         if isSilent, wire != nil { reconnect(because: "the node no longer answers") }

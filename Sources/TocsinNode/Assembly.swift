@@ -83,19 +83,38 @@ struct Assembly {
     private mutating func apnsCredential(
         _ credential: Configuration.APNsCredential, of app: Configuration.App, _ ingredients: inout Ingredients
     ) throws -> (APNsProviderToken?, TLSContext.Identity?) {
+        let key: String
         switch credential {
-        case .token(let file, let keyID, let teamID):
-            let key = "\(app.path).apns.key_file"
-            do {
-                let pem = try secret(file, for: key)
-                ingredients.add(pem)
-                let signingKey = try SigningKey(pem: pem, algorithm: .es256)
-                return (try token(signingKey, keyID: keyID, teamID: teamID, &ingredients), nil)
-            } catch let error as KeyError {
-                throw problem(key, "\(file): \(error)")
-            }
+        case .token(let file, _, _):
+            key = "\(app.path).apns.key_file"
+            note(file)
         case .certificate(let file, let passwordFile):
-            return (nil, try identity(file, passwordFile, of: app, &ingredients))
+            key = "\(app.path).apns.certificate_file"
+            note(file)
+            if let passwordFile { note(passwordFile) }
+        }
+        let loaded = try load(key) { () throws(Credential.Problem) in
+            try Credential(credential) { _, bytes in ingredients.add(bytes) }
+        }
+        switch (loaded, credential) {
+        case (.appleKey(let signingKey, let keyID, let teamID), _):
+            return (try token(signingKey, keyID: keyID, teamID: teamID, &ingredients), nil)
+        case (.appleCertificate(let identity, let facts), .certificate(let file, _)):
+            // One that has ended is warned of, and refused by Apple: the other apps go on.
+            certificates.append(Certificate(app: app.name, file: file, notAfter: facts.notAfter))
+            return (nil, identity)
+        default: preconditionFailure("Apple's credentials are keys and certificates")
+        }
+    }
+
+    /// A file is about to be read: a change from here on is noticed.
+    private mutating func note(_ file: String) { versions[file] = FileVersion(of: file) }
+
+    private func load(_ key: String, _ body: () throws(Credential.Problem) -> Credential) throws -> Credential {
+        do {
+            return try body()
+        } catch {
+            throw problem(key, "\(error.file): \(error.text)")
         }
     }
 
@@ -111,29 +130,6 @@ struct Assembly {
         return token
     }
 
-    private mutating func identity(
-        _ file: String, _ passwordFile: String?, of app: Configuration.App, _ ingredients: inout Ingredients
-    ) throws -> TLSContext.Identity {
-        let key = "\(app.path).apns.certificate_file"
-        var password: [UInt8] = []
-        if let passwordFile {
-            password = try secret(passwordFile, for: "\(app.path).apns.certificate_password_file")
-            while let last = password.last, last == 10 || last == 13 { password.removeLast() }
-        }
-        do {
-            let packed = try secret(file, for: key)
-            ingredients.add(packed)
-            ingredients.add(password)
-            let certified = try PKCS12.open(packed, password: SecretBytes(moving: &password))
-            // One that has ended is warned of, and refused by Apple: the other apps go on.
-            certificates.append(Certificate(app: app.name, file: file, notAfter: certified.notAfter))
-            let privateKey = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
-            return TLSContext.Identity(certificates: certified.certificates, privateKey: privateKey)
-        } catch let error as PKCS12Error {
-            throw problem(key, "\(file): \(error)")
-        }
-    }
-
     // MARK: Google
 
     private mutating func fcm(_ profile: FCMProfile, file: String, of app: Configuration.App) throws -> Part {
@@ -142,16 +138,12 @@ struct Assembly {
         var ingredients = Ingredients()
         ingredients.add(
             "\(profile) \(services.fcm) \(services.fcmConnections) \(String(describing: configuration.outboundProxy))")
-        let account: ServiceAccount
-        do {
-            let json = try secret(file, for: key)
-            ingredients.add(json)
-            account = try ServiceAccount(json: json)
-        } catch let error as ServiceAccount.FormatError {
-            throw problem(key, "\(file): \(error)")
+        note(file)
+        let loaded = try load(key) { () throws(Credential.Problem) in
+            try Credential(serviceAccountFile: file) { _, bytes in ingredients.add(bytes) }
         }
-        guard let tokenURL = ServiceURL(account.tokenURI) else {
-            throw problem(key, "\(file): token_uri is not an https address")
+        guard case .google(let account, let tokenURL) = loaded else {
+            preconditionFailure("Google's credential is a service account")
         }
         let context = try tls(trustFile: services.fcmTrustFile, key: "fcm.trust_file", &ingredients)
         let provider = FCMProvider(
@@ -192,11 +184,6 @@ struct Assembly {
                 // A proxy such as tor has circuits to build first.
                 dialTimeout: configuration.outboundProxy == nil ? .seconds(10) : .seconds(30), connections: connections,
                 provesFirst: provesFirst), on: loop)
-    }
-
-    private mutating func secret(_ file: String, for key: String) throws -> [UInt8] {
-        versions[file] = FileVersion(of: file)
-        return try ConfiguredFile.readSecret(file, for: key, of: configuration.file)
     }
 
     private func problem(_ key: String, _ text: String) -> ConfigurationError {

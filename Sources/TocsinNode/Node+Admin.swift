@@ -14,7 +14,7 @@ extension Node: AdminServer.Source {
 
     nonisolated var isAlive: Bool { assumeIsolated { !$0.isStopping } }
 
-    func openAdminPort() throws {
+    func openAdminPort() throws(ListenError) {
         guard let endpoint = configuration.listen.admin else { return }
         let server = try AdminServer(at: endpoint, on: loop, source: self)
         admin = server
@@ -38,14 +38,14 @@ extension Node: AdminServer.Source {
             mark.stages[stage.rawValue] = registry.histogram(
                 "tocsin_stage_duration_seconds", where: ["stage": stage.rawValue])
         }
-        for magic in Magic.allCases { mark.providers[magic.rawValue] = latency(of: magic) }
+        for lane in dispatch.figures.lanes { mark.providers[lane.route.description] = latency(of: lane.route) }
         mark.refusals = registry.sums("tocsin_refusals_total", by: "reason")
         return mark
     }
 
-    private func latency(of magic: Magic) -> HistogramSnapshot? {
+    private func latency(of route: Route) -> HistogramSnapshot? {
         registry.histogram(
-            "tocsin_provider_duration_seconds", where: Dictionary(uniqueKeysWithValues: NodeMetrics.provider(of: magic))
+            "tocsin_provider_duration_seconds", where: Dictionary(uniqueKeysWithValues: NodeMetrics.provider(of: route))
         )
     }
 
@@ -70,6 +70,7 @@ extension Node: AdminServer.Source {
         if standing.lanes.allSatisfy({ $0.breaker != .closed }) {
             reasons.append("no push service works for any app: see the routes, and the log for what they answer")
         }
+        if let shortage = standing.shortage { reasons.append("the spool takes no more envelopes: \(shortage.text)") }
         if let torStatus, !torStatus.isReachable {
             reasons.append("the onion cannot be reached" + (torStatus.trouble.map { ": \($0)" } ?? " yet"))
         }
@@ -99,10 +100,9 @@ extension Node: AdminServer.Source {
     }
 
     private func state(of lane: DispatchFigures.Lane) -> NodeSnapshot.RouteState {
-        let labels = Dictionary(
-            uniqueKeysWithValues: NodeMetrics.provider(of: lane.route.magic) + [("app", lane.route.app)])
+        let labels = Dictionary(uniqueKeysWithValues: NodeMetrics.provider(of: lane.route))
         let answers = registry.sums("tocsin_provider_results_total", by: "reason", where: labels)
-        let latest = Self.since(recent.before?.providers[lane.route.magic.rawValue], latency(of: lane.route.magic))
+        let latest = Self.since(recent.before?.providers[lane.route.description], latency(of: lane.route))
         return NodeSnapshot.RouteState(
             name: lane.route.description, breaker: lane.breaker.rawValue, isWave: lane.isWave,
             inFlight: lane.inFlight, waiting: lane.waiting,
@@ -167,6 +167,7 @@ extension Node: AdminServer.Source {
         {
             logger.error("\(trouble)")
         }
+        if status.address != before?.address { learnOnion(status) }
         if status.isReachable, before?.isReachable != true, let address = status.address {
             logger.notice("the onion can be reached", metadata: ["address": "\(address)"])
             whenReachable?(address)

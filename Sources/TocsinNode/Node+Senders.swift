@@ -18,26 +18,37 @@ extension Node {
         return (connections.count - http, http)
     }
 
-    /// Takes a new connection, of which nothing is known yet.
-    func welcomeStranger(_ connection: any SenderConnection) {
-        book.came(connection.number)
-        if !configuration.listen.circuitIDs {
-            let circuit = CircuitID.connection(connection.number)
-            if let goAway = identified(connection, as: circuit) { return connection.sendAway(goAway) }
+    /// Finds a place for a new connection, of which nothing is known yet.
+    func place(_ connection: any SenderConnection) {
+        switch connectionRegistry.place(at: connection.door, use: use(of:)) {
+        case .accept: opened(connection)
+        case .acceptInPlaceOf(let oldest):
+            connections[oldest]?.evict(
+                GoAway(code: .busy, retryAfter: 10_000, text: "too many connections that have not said anything"))
+            opened(connection)
+        case .reject(let quiet):
+            if let quiet {
+                connections[quiet]?.letGo("there are too many connections, and this one was quiet")
+            }
+            let goAway = GoAway(code: .busy, retryAfter: 10_000, text: "too many connections")
+            // A rejected connection is kept until its last words are out; only so many of them are.
+            if connections.count > connectionRegistry.limits.connections + Self.otherDescriptors / 2 {
+                connection.evict(goAway)
+            } else {
+                connection.sendAway(goAway)
+            }
         }
-        guard let oldest = book.strangerToGo(most: configuration.limits.halfOpen) else { return }
-        connections[oldest]?.sendAway(
-            GoAway(code: .busy, retryAfter: 10_000, text: "too many connections that have not said anything"))
     }
 
-    /// There are too many connections: a quiet one is let go of. Its sender may come again; who holds connections open for
-    /// nothing does not keep others out.
-    func makeRoomForConnection() {
-        let spare = book.oneToSpare { number in
-            guard let connection = connections[number], connection.isIdle(for: Self.youngest) else { return .busy }
-            return connection.hasServed ? .served : .unused
-        }
-        if let spare { connections[spare]?.letGo("there are too many connections, and this one was quiet") }
+    private func opened(_ connection: any SenderConnection) {
+        connectionRegistry.opened(connection.number, at: connection.door)
+        guard !configuration.listen.circuitIDs else { return }
+        if let goAway = identified(connection, as: .connection(connection.number)) { connection.sendAway(goAway) }
+    }
+
+    private func use(of number: UInt64) -> ConnectionRegistry.Use {
+        guard let connection = connections[number], connection.isIdle(for: Self.youngest) else { return .busy }
+        return connection.hasServed ? .served : .unused
     }
 
     /// Who has come lately may be about to send.
@@ -56,14 +67,14 @@ extension Node {
 
     nonisolated func greeted(_ connection: any SenderConnection) {
         let number = connection.number
-        assumeIsolated { $0.book.greeted(number) }
+        assumeIsolated { $0.connectionRegistry.identified(number) }
     }
 
     nonisolated func ended(_ connection: any SenderConnection) {
         let (number, circuit) = (connection.number, connection.circuit)
         assumeIsolated { node in
             guard node.connections.removeValue(forKey: number) != nil else { return }
-            node.book.ended(number)
+            node.connectionRegistry.closed(number)
             if let circuit { node.admission.disconnected(circuit, at: .now) }
             if node.connections.isEmpty { node.wakeWaiting() }
         }
@@ -83,7 +94,7 @@ extension Node {
                 features: features, maximumFrame: UInt32(rules.maximumFrame),
                 maximumInFlight: UInt16(rules.maximumInFlight),
                 idleTimeout: UInt32(rules.idleTimeout.components.seconds),
-                serverTime: UInt64(max(UnixTime.now, 0)) * 1000, puzzle: puzzle, routes: rules.routes)
+                serverTime: UInt64(max(UnixTime.now, 0)) / 60 * 60_000, puzzle: puzzle, routes: rules.routes)
         }
     }
 
@@ -93,54 +104,11 @@ extension Node {
         _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection
     ) {
         let connection = Loan(connection)
-        assumeIsolated { $0.take(submission, app: app, format: format, from: connection.value) }
-    }
-
-    private func take(
-        _ submission: Submission, app: String, format: EnvelopeFormat, from connection: any SenderConnection
-    ) {
-        guard let circuit = connection.circuit else { return }
-        let (envelope, request) = (submission.envelope, submission.request)
-        let route = Route(app: app, magic: envelope.magic)
-        let start = MonotonicTime.now
-        figures.record(start - connection.lastRead, in: .ingress)
-        do throws(Refusal) {
-            let moment = moment
-            try admission.enters(on: circuit, at: moment.monotonic)
-            if dispatch.knows(envelope, app: app) {
-                let reply = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
-                    connection?.isOver == false
-                } tell: { [weak connection] outcome, _ in
-                    connection?.finished(request, outcome)
-                }
-                return dispatch.repeatOutcome(of: envelope, to: reply)
-            }
-            let ticket = try admission.admit(submission, app: app, on: circuit, through: connection.door, at: moment)
-            // Wanted also when its sender is gone: it says what became of the device token.
-            let own = Reply(acceptsQueued: submission.acceptQueued) { [weak self, weak connection] outcome, reach in
-                let connection = Loan(connection)
-                self?.assumeIsolated { $0.tell(outcome, reach, of: ticket, route, request, on: connection.value) }
-            }
-            figures.record(.now - start, in: .admission)
-            let origin = Origin(circuit: circuit, effort: ticket.paid, isProven: !ticket.isUnproven)
-            dispatch.submit(envelope, app: app, format: format, from: origin, own)
-        } catch {
-            figures.record(.now - start, in: .admission)
-            figures.refused(error, at: connection.door.rawValue)
-            if let outcome = error.outcome {
-                figures.answered(outcome, of: route, at: connection.door.rawValue)
-                history.count(outcome.kind, at: UnixTime.now)
-            }
-            connection.refused(request, error)
-            if error.outcome?.reason == .connectionOverRate {
-                connection.rest(for: .milliseconds(Int64(error.outcome?.retryAfter ?? 0)))
-            }
-            if error.goAway != nil { noteAbuse() }
-        }
+        assumeIsolated { $0.take(Intake(submission, app: app, format: format, connection: connection.value)) }
     }
 
     /// What was admitted has an outcome. It counts also where its sender is there no more.
-    private func tell(
+    func tell(
         _ outcome: Outcome, _ reach: Reach, of ticket: Admission.Ticket, _ route: Route, _ request: UInt32,
         on connection: (any SenderConnection)?
     ) {
@@ -180,6 +148,7 @@ extension Node {
 
     /// A second has passed.
     func advanceAdmission() {
+        clock.observe(wall: UnixTime.now, at: .now)
         let isChanged = admission.tick(queue: dispatch.load, at: moment) { SecureRandom.bytes(Puzzle.seedLength) }
         if isChanged { announcePuzzle() }
         if admission.efforts.unproven != announcedToUnproven {
@@ -189,6 +158,10 @@ extension Node {
                 let puzzle = admission.puzzle(at: .now)
                 for connection in connections.values where connection.isAskedForMore { connection.announce(puzzle) }
             }
+        }
+        if let names = UnbindRequest.take(state: configuration.state) {
+            logger.notice(
+                "sender keys removed on the operator's request", metadata: ["phones": "\(admission.unbind(names))"])
         }
         figures.show(admission.efforts, known: admission.known)
         saveStanding()
@@ -235,14 +208,14 @@ extension Node {
     private func distrustClock(ifFarAfter day: UInt16) {
         let ahead = UnixTime.now / 86_400 - Int64(day) - Self.longestRest
         guard ahead > 0 else { return }
-        clockAhead = ahead * 86_400
+        clock.setBack(by: ahead * 86_400)
         logger.warning(
             "no device token was used for a long time: is this machine's clock right? None is forgotten for it",
             metadata: ["days": "\(ahead + Self.longestRest)"])
     }
 
     /// The present moment, as admission counts it.
-    var moment: Moment { Moment(monotonic: .now, unix: UnixTime.now - clockAhead) }
+    var moment: Moment { clock.moment(at: .now) }
 
     private func saveStanding() {
         guard let standing, !isSavingStanding, let changes = admission.takeChanges(atMost: Self.rowsOfASave) else {

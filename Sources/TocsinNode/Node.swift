@@ -44,6 +44,8 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     nonisolated let started = MonotonicTime.now
     /// Held while the node runs: two of them at one state directory would undo each other's work.
     private var lock: FileLock?
+    /// The spool from when it is open until delivery has it.
+    private var openedSpool: Spool?
     private(set) var rules: IngressSession.Rules!
     private var appFinder: HTTPDoor!
     /// One for each door.
@@ -52,13 +54,13 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     public private(set) var httpEndpoint: Endpoint?
     /// By their numbers.
     var connections: [UInt64: any SenderConnection] = [:]
-    var book = ConnectionBook()
+    var connectionRegistry = ConnectionRegistry(.init(connections: 1, halfOpen: 1, servesHTTP: false))
     var lastConnection: UInt64 = 0
     var admission: Admission!
     var standing: StandingStore?
     var isSavingStanding = false
-    /// Seconds by which admission's days lie behind this machine's clock.
-    var clockAhead: Int64 = 0
+    /// What admission counts days by.
+    var clock = SteadyClock(wall: UnixTime.now, at: .now)
     /// The effort that everybody was told, and the one that was asked for unproven device tokens at that time.
     var announced: UInt32 = 0
     var announcedToUnproven: UInt32 = 0
@@ -72,7 +74,6 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     public private(set) var isServing = false
     /// The node itself while it runs: what hangs on the loop must not be let go of on another thread.
     private var whileRunning: Node?
-    private(set) var mostConnections = 0
     /// Descriptors for what is no sender: the push services, files, and the last words of refused connections.
     static let otherDescriptors = 128
 
@@ -96,10 +97,33 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
 
     // MARK: Life cycle
 
-    /// Reads the credentials, opens the spool and starts to listen.
+    /// Reads the credentials, opens the spool and starts to listen. Where it throws, nothing of it is left.
     /// - Returns: where senders connect.
-    /// - Throws: ``ConfigurationError``, `StandingStoreError`, `SpoolError` or `ListenError`.
+    /// - Throws: ``ConfigurationError``, ``PortError``, `StandingStoreError` or `SpoolError`.
     public func start() async throws -> Endpoint {
+        whileRunning = self
+        do {
+            return try await open()
+        } catch {
+            await undoStart()
+            throw error
+        }
+    }
+
+    private func undoStart() async {
+        listeners = []
+        httpEndpoint = nil
+        admin?.close()
+        (admin, adminEndpoint) = (nil, nil)
+        await dispatch?.close()
+        await openedSpool?.close()
+        openedSpool = nil
+        await closeStanding()
+        lock = nil
+        whileRunning = nil
+    }
+
+    private func open() async throws -> Endpoint {
         try makeStateDirectory()
         lock = try await lockStateDirectory()
         raiseDescriptorLimit()
@@ -111,6 +135,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         }
         try openStanding()
         let spool = try openSpool(for: dispatch)
+        openedSpool = spool
         await dispatch.start(providers(of: parts))
         self.dispatch = dispatch
         adopt(assembly, parts)
@@ -119,17 +144,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         let httpListener = try configuration.listen.http.map { try listen(at: $0, .http) }
         listeners = [listener] + [httpListener].compactMap(\.self)
         httpEndpoint = httpListener?.endpoint
-        try openAdminPort()
-        whileRunning = self
-        do {
-            if let spool { try await dispatch.use(spool) }
-        } catch {
-            listeners = []
-            admin?.close()
-            await dispatch.close()
-            whileRunning = nil
-            throw error
-        }
+        try PortError.naming("listen.admin") { () throws(ListenError) in try openAdminPort() }
+        if let spool { try await dispatch.use(spool) }
+        openedSpool = nil
         for listener in listeners { listener.resume() }
         isServing = true
         scheduleSecond()
@@ -141,14 +158,23 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         metadata["http"] = httpEndpoint.map { "\($0)" }
         metadata["admin"] = adminEndpoint.map { "\($0)" }
         logger.notice("listening", metadata: metadata)
+        if configuration.tor.managed != true, configuration.tor.onionDirectory == nil {
+            logger.warning(
+                """
+                no tor: the node runs none, and tor.onion_directory names no other, so that only this machine reaches it. \
+                Install tor, or set tor.managed = false and tor.onion_directory
+                """)
+        }
         await startTor(for: listener.endpoint)
         return listener.endpoint
     }
 
     /// Opens a door, behind which nobody is served yet: an address that is in use must not end a process that has begun to
     /// deliver, and first it must be known what an earlier process has left.
-    private func listen(at endpoint: Endpoint, _ door: Admission.Door) throws -> Listener {
-        let listener = try Listener(endpoint, on: loop) { [unowned self] stream in accepted(stream, at: door) }
+    private func listen(at endpoint: Endpoint, _ door: Admission.Door) throws(PortError) -> Listener {
+        let listener = try PortError.naming("listen.\(door.rawValue)") { () throws(ListenError) in
+            try Listener(endpoint, on: loop) { [unowned self] stream in accepted(stream, at: door) }
+        }
         listener.pause()
         return listener
     }
@@ -226,18 +252,29 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
             logger.warning(
                 "nothing is taken through the HTTP door: its senders sign nothing, and senders.mode is \"required\"")
         }
+        for advice in HTTPAdvice.texts(for: configuration) { logger.warning("\(advice.key) \(advice.text)") }
         appFinder = HTTPDoor(configuration.apps)
         if configuration.listen.http != nil {
             for problem in appFinder.unreachable { logger.warning("\(problem)") }
         }
         let routes = parts.keys.map(\.description).sorted()
         rules = IngressSession.Rules(
-            circuitIDs: configuration.listen.circuitIDs, maximumFrame: configuration.limits.maximumFrame,
+            circuitIDs: configuration.listen.circuitIDs,
+            onion: torStatus.flatMap(onion(of:)),
+            maximumFrame: configuration.limits.maximumFrame,
             maximumInFlight: configuration.limits.inFlight,
             handshakeTimeout: .seconds(configuration.limits.handshakeTimeout),
             idleTimeout: .seconds(configuration.limits.idleTimeout),
             frameTimeout: .seconds(configuration.limits.frameTimeout), control: configuration.limits.control,
             apps: configuration.apps.map { ($0.name, $0.format) }, routes: routes)
+    }
+
+    /// The node's own tor has come further.
+    func learnOnion(_ status: TorStatus) { rules.onion = onion(of: status) }
+
+    private func onion(of status: TorStatus) -> String? {
+        let ports = configuration.tor.settings(state: configuration.state).tnpPorts
+        return status.address.flatMap { address in ports.first.map { "\(address):\($0)" } }
     }
 
     /// Stops: no new work, everything that was taken is answered, for at most `limits.shutdown_timeout`; what is then
@@ -297,10 +334,16 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
                 file: configuration.file, key: "node.state",
                 problem: "cannot make \(configuration.state): \(String(cString: strerror(errno)))")
         }
-        var status = stat()
-        if stat(configuration.state, &status) == 0, status.st_mode & 0o077 != 0 {
+        let judgement = StateJudgement(lookingAt: configuration.state)
+        if let problem = judgement.refusal {
+            throw ConfigurationError(
+                file: configuration.file, key: "node.state", problem: "\(configuration.state) \(problem)")
+        }
+        if judgement.mode & 0o077 != 0 {
             logger.warning(
-                "others can look into the state directory: run chmod 700",
+                judgement.mode & 0o022 == 0
+                    ? "others can read the state directory: run chmod 700"
+                    : "others can write to the state directory: run chmod 700",
                 metadata: ["directory": "\(configuration.state)"])
         }
     }
@@ -315,13 +358,16 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         let upstream =
             configuration.apps.count
             * (2 * services.apnsConnections.upperBound + services.fcmConnections.upperBound + 1)
-        mostConnections = min(
-            configuration.limits.connections, Int(clamping: limit.rlim_max) - Self.otherDescriptors - upstream)
-        if mostConnections < configuration.limits.connections {
+        let connections = min(
+            configuration.limits.connections, max(1, Int(clamping: limit.rlim_max) - Self.otherDescriptors - upstream))
+        if connections < configuration.limits.connections {
             logger.warning(
                 "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
-                metadata: ["connections": "\(mostConnections)"])
+                metadata: ["connections": "\(connections)"])
         }
+        connectionRegistry.limits = ConnectionRegistry.Limits(
+            connections: connections, halfOpen: configuration.limits.halfOpen,
+            servesHTTP: configuration.listen.http != nil)
     }
 
     private func scheduleSecond() {
@@ -365,13 +411,13 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
             figures.show(expiry: certificate.notAfter, of: certificate.app, kind: "APNs certificate")
             let due = expiryWarnings.due(for: certificate.file, end: certificate.notAfter, now: UnixTime.now)
             guard let due else { continue }
-            let days = max(0, (certificate.notAfter - UnixTime.now) / 86_400)
+            let date = Words.date(certificate.notAfter)
             logger.log(
                 level: due >= .day ? .error : .warning,
                 due == .ended
-                    ? "Apple's certificate has ended: make a new one at developer.apple.com and put it in its place"
-                    : "Apple's certificate ends soon: make a new one at developer.apple.com and put it in its place",
-                metadata: ["file": "\(certificate.file)", "days": "\(days)"])
+                    ? "Apple's certificate expired, and Apple refuses connections with it: put a new one from developer.apple.com in its place"
+                    : "Apple's certificate expires soon: put a new one from developer.apple.com in its place",
+                metadata: ["file": "\(certificate.file)", "expires": "\(date)"])
         }
     }
 
@@ -385,16 +431,8 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     private func accept(_ stream: ByteStream, at door: Admission.Door) {
         lastConnection += 1
         let connection = connection(stream, at: door)
-        let isFull = connections.count >= mostConnections
-        // Also one that is refused is kept until its last words are out; a second bound keeps those few.
-        guard connections.count < mostConnections + Self.otherDescriptors / 2 else { return connection.close() }
         connections[connection.number] = connection
-        if isFull { makeRoomForConnection() }
-        if isFull {
-            connection.sendAway(GoAway(code: .busy, retryAfter: 10_000, text: "too many connections"))
-        } else {
-            welcomeStranger(connection)
-        }
+        place(connection)
     }
 
     private func connection(_ stream: ByteStream, at door: Admission.Door) -> any SenderConnection {
@@ -449,7 +487,13 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
                     : "the push service takes most device tokens again", metadata: ["route": "\(route)"])
         case .spoolRefused(let reason):
             guard throttle.allows("spool", at: .now) else { return }
-            logger.error("the spool takes no more; senders are told RETRY 202", metadata: ["reason": "\(reason)"])
+            logger.error(
+                "an envelope could not be stored; its sender is told RETRY 202", metadata: ["reason": "\(reason)"])
+        case .spoolShort(let why?):
+            logger.error(
+                "the spool takes no more envelopes; senders are told RETRY 202 until there is room again",
+                metadata: ["reason": "\(why.text)"])
+        case .spoolShort(nil): logger.notice("the spool takes envelopes again")
         case .spoolUnreadable(let count):
             logger.error(
                 "rows of the spool could not be read and were dropped: was its key replaced, or the disk damaged?",
@@ -467,6 +511,11 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
             "phone": "\(pseudonyms.name(of: deviceToken, at: UnixTime.now))",
         ]
         metadata["detail"] = verdict.detail.map { "\($0)" }
+        // Apple says so in the TLS handshake at best, which then looks like an outage.
+        let expired = certificates.first { $0.app == route.app && $0.notAfter <= UnixTime.now }
+        if route.magic != .android, verdict.ruling.concern == .provider, let expired {
+            metadata["cause"] = "the certificate \(expired.file) expired on \(Words.date(expired.notAfter))"
+        }
         logger.log(level: level, Self.message(for: verdict.ruling.concern), metadata: metadata)
     }
 

@@ -31,8 +31,8 @@ struct NodeMetrics {
                 help: "Time that a notification spends in a stage.", labels: ["stage"], maximumSeries: 4),
             MetricFamily(
                 "tocsin_provider_duration_seconds", .histogram(buckets: Self.durations),
-                help: "Time until a push service has answered.", labels: ["provider", "environment"],
-                maximumSeries: 3),
+                help: "Time until a push service has answered.", labels: ["app", "provider", "environment"],
+                maximumSeries: Self.mostOfRoutes),
             MetricFamily(
                 "tocsin_connections", .gauge, help: "Connections of senders.", labels: ["door"], maximumSeries: 2),
             MetricFamily("tocsin_circuits", .gauge, help: "Circuits that are known."),
@@ -97,6 +97,7 @@ struct NodeMetrics {
 
     private struct RouteHandles {
         var results: [String: Counter] = [:]
+        var duration: Timer?
         var breaker: [Breaker.State: Gauge] = [:]
         var wave: Gauge?
         var depth: Gauge?
@@ -134,7 +135,6 @@ struct NodeMetrics {
     private var refusals: [RefusalKey: Counter] = [:]
     private var responses: [Int: Counter] = [:]
     private let stages: [Stage: Timer]
-    private let providers: [String: Timer]
     private let abuse: Counter
     private let spoolRefusals: Counter
     private var torHandles: TorHandles?
@@ -151,15 +151,6 @@ struct NodeMetrics {
                 let labels = [("stage", stage.rawValue)]
                 return (
                     stage, Timer(label: "tocsin_stage_duration_seconds", dimensions: labels, factory: factory)
-                )
-            })
-        providers = Dictionary(
-            uniqueKeysWithValues: Magic.allCases.map { magic in
-                (
-                    magic.rawValue,
-                    Timer(
-                        label: "tocsin_provider_duration_seconds", dimensions: Self.provider(of: magic),
-                        factory: factory)
                 )
             })
         abuse = Counter(label: "tocsin_abuse_blocks_total", factory: factory)
@@ -190,10 +181,10 @@ struct NodeMetrics {
             result(route, verdict.answer).increment()
             record(waited, in: .queue)
             record(took, in: .provider)
-            providers[route.magic.rawValue]?.recordNanoseconds(took.wholeNanoseconds)
+            duration(route).recordNanoseconds(took.wholeNanoseconds)
         case .recovered(let envelope, let app, let outcome):
             answered(outcome, of: Route(app: app, magic: envelope.magic), at: "spool")
-        case .finished, .suspected: break
+        case .finished, .suspected, .spoolShort: break
         case .breaker(let route, let state, _): show(state, of: route)
         case .wave(let route, let isActive):
             let gauge =
@@ -206,9 +197,17 @@ struct NodeMetrics {
         }
     }
 
+    private mutating func duration(_ route: Route) -> Timer {
+        if let timer = routes[route]?.duration { return timer }
+        let timer = Timer(
+            label: "tocsin_provider_duration_seconds", dimensions: Self.provider(of: route), factory: factory)
+        routes[route, default: RouteHandles()].duration = timer
+        return timer
+    }
+
     private mutating func result(_ route: Route, _ answer: String) -> Counter {
         if let counter = routes[route]?.results[answer] { return counter }
-        let labels = [("app", route.app)] + Self.provider(of: route.magic) + [("reason", answer)]
+        let labels = Self.provider(of: route) + [("reason", answer)]
         let counter = Counter(label: "tocsin_provider_results_total", dimensions: labels, factory: factory)
         routes[route, default: RouteHandles()].results[answer] = counter
         return counter
@@ -352,6 +351,7 @@ struct NodeMetrics {
     mutating func forget(_ route: Route) {
         guard let handles = routes.removeValue(forKey: route) else { return }
         for counter in handles.results.values { counter.destroy() }
+        handles.duration?.destroy()
         for gauge in Array(handles.breaker.values) + [handles.wave, handles.depth, handles.oldest].compactMap(\.self) {
             gauge.destroy()
         }
@@ -365,10 +365,11 @@ struct NodeMetrics {
         [("app", route.app), ("magic", route.magic.rawValue)]
     }
 
-    static func provider(of magic: Magic) -> [(String, String)] {
+    /// The labels of an app's push service in one environment.
+    static func provider(of route: Route) -> [(String, String)] {
         [
-            ("provider", magic == .android ? "fcm" : "apns"),
-            ("environment", magic == .iOSDev ? "development" : "production"),
+            ("app", route.app), ("provider", route.magic == .android ? "fcm" : "apns"),
+            ("environment", route.magic == .iOSDev ? "development" : "production"),
         ]
     }
 }

@@ -10,8 +10,8 @@ struct CheckCommand: AsyncParsableCommand {
             Looks at the configuration, the state directory, credentials and when they end, clock, disk, limits, tor and
             ports; whether the node runs or not. With --online also asks name servers, Apple and Google, which see the
             credentials and a device token that is none, so that nobody is rung, and reaches the onion through tor. With
-            --phone a real notification goes through the running node to that phone; it is not signed, so that it binds
-            the phone to no key. No secret is printed.
+            --phone a real notification goes through the running node to that phone; it is signed only where the phone is
+            bound already, so that it binds the phone to no key. No secret is printed.
 
             EXIT CODES
               0 all is well, or there are warnings only · 1 something does not work · 64 wrong usage ·
@@ -21,6 +21,7 @@ struct CheckCommand: AsyncParsableCommand {
               tocsin check
               tocsin check --online --config /etc/tocsin/tocsin.toml
               tocsin check --online --tor 127.0.0.1:9050 --phone - < pairing
+              tocsin check --phone - --app connect < pairing
               tocsin check --json
             """)
 
@@ -35,6 +36,9 @@ struct CheckCommand: AsyncParsableCommand {
     @Option(help: "Ring this phone through the node; - reads its pairing token from standard input.")
     var phone: String?
 
+    @Option(help: "The app profile of that phone. Default: the first.")
+    var app: String?
+
     @Flag(help: "Print the findings as JSON.")
     var json = false
 
@@ -45,6 +49,7 @@ struct CheckCommand: AsyncParsableCommand {
             throw fail("--tor must be like 127.0.0.1:9050", ExitStatus.usage)
         }
         let pairing = try phone.map { try PhoneCheck.pairing($0) }
+        guard app == nil || phone != nil else { throw fail("--app goes with --phone", ExitStatus.usage) }
         let configuration: Configuration
         do {
             configuration = try options.load()
@@ -54,6 +59,10 @@ struct CheckCommand: AsyncParsableCommand {
                     [Finding(.configuration, options.config ?? "tocsin.toml", .failed, "standard error says why")].json)
             }
             throw error
+        }
+        if let app, !configuration.apps.contains(where: { $0.name == app }) {
+            let names = configuration.apps.map(\.name).joined(separator: ", ")
+            throw fail("there is no app \(app) in \(configuration.file); there is \(names)", ExitStatus.usage)
         }
         let loop = EventLoop(name: "check")
         let checkup = Checkup(
@@ -66,7 +75,11 @@ struct CheckCommand: AsyncParsableCommand {
         }
         if let pairing {
             Terminal.progress("ringing the phone …")
-            findings.append(await PhoneCheck(pairing, checkup.doorForSenders(through: proxy), on: loop).finding())
+            let profile = configuration.apps.first { app == nil || $0.name == app }
+            findings.append(
+                await PhoneCheck(
+                    pairing, app: app, format: profile?.format, checkup.doorForSenders(through: proxy), on: loop
+                ).finding())
         }
         Terminal.endProgress()
         Self.show(findings, asJSON: json)

@@ -1,6 +1,8 @@
 import ArgumentParser
 import TNP
 
+extension EnvelopeFormat: ExpressibleByArgument {}
+
 /// Through which node a notification goes, and how, for all commands that send one.
 struct DeliveryOptions: ParsableArguments {
     @Option(help: "The node: its onion address and port.")
@@ -27,11 +29,15 @@ struct DeliveryOptions: ParsableArguments {
     @Option(help: "Seconds to compute, at most, where the node asks for proof of work; 0: never.")
     var maxWork: Int = 60
 
-    @Option(help: "Directory of the sender keys. Default: tocsin/senders in $XDG_DATA_HOME or ~/.local/share.")
-    var keys: String?
-
     @Flag(help: "Do not sign: a phone that is bound to a sender key is not rung.")
     var noKey = false
+
+    @Option(
+        help: """
+            How the phone's app opens notifications: pipe (Bisq 1, Haveno: AES-CBC) or sealed (Bisq Connect: AES-GCM). \
+            Default: sealed where the pairing token's key is Base64 of 32 bytes, else pipe.
+            """)
+    var format: EnvelopeFormat?
 
     @OptionGroup var onionKey: OnionKeyOption
 
@@ -40,6 +46,5 @@ struct DeliveryOptions: ParsableArguments {
             throw ValidationError("--onion-key is for an onion, which --direct does not reach")
         }
         guard maxWork >= 0 else { throw ValidationError("--max-work must not be negative") }
-        guard keys?.isEmpty != true else { throw ValidationError("--keys must name a directory") }
     }
 }

@@ -11,7 +11,8 @@ struct FindingLines {
         findings.map { finding in
             let grade = Terminal.padded(finding.grade.rawValue, 8)
             let area = Terminal.padded(finding.area.rawValue, 14)
-            return coloured(grade, finding.grade) + " \(area)\(finding.subject): \(finding.text)".printable
+            return coloured(grade, finding.grade) + " \(area)"
+                + TerminalText.line("\(finding.subject): \(finding.text)")
         }
     }
 

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Cryptography
 import EventLoop
-import FoundationEssentials
 import Glibc
 import TNP
 import TocsinClient
@@ -14,19 +13,17 @@ struct NotificationDelivery {
     /// Returns when the notification is delivered, or queued where that is enough.
     /// - Throws: the exit code of everything else, whose reason has been said.
     func deliver(_ notification: BisqNotification, sound: Bool) async throws {
-        guard let endpoint = Endpoint(options.node) else {
-            throw fail("--node must be like ADDRESS.onion:7077, not \(options.node)", ExitStatus.usage)
-        }
+        let endpoint = try NodeAddress.endpoint(options.node, direct: options.direct)
         guard let proxy = Endpoint(options.tor) else {
             throw fail("--tor must be like 127.0.0.1:9050, not \(options.tor)", ExitStatus.usage)
         }
+        let sealer = Sealer(pairing, format: options.format)
         let envelope: Envelope
         do {
-            envelope = try Sealer(pairing).seal(notification.json, app: options.app, ttl: options.ttl, sound: sound)
+            envelope = try sealer.seal(notification, app: options.app, ttl: options.ttl, sound: sound)
         } catch {
             throw fail("\(error)", ExitStatus.rejected)
         }
-        let key = options.noKey ? nil : try senderKey()
         // A label of its own for each call keeps it on a circuit of its own.
         let label = SOCKS5.Credentials(
             user: "tocsin-send", password: "\(getpid())-\(UInt64.random(in: 0...UInt64.max))")
@@ -44,7 +41,7 @@ struct NotificationDelivery {
             case .working: Terminal.progress("the node asks for proof of work: computing …")
             case .retrying(let reason, let after):
                 Terminal.progress(
-                    "\(reason.printable); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
+                    "\(reason); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
             }
         }
         let loan = try options.onionKey.loan(for: endpoint, on: loop)
@@ -57,7 +54,7 @@ struct NotificationDelivery {
         do {
             outcome = try await client.submit(
                 envelope, patience: .seconds(options.timeout), acceptQueued: options.queue,
-                returnsWhenQueued: options.queue, signedBy: key)
+                returnsWhenQueued: options.queue, signedBy: options.noKey ? nil : sealer.senderKey)
         } catch ClientError.refused(let goAway) {
             Terminal.endProgress()
             await loan?.giveBack()
@@ -66,7 +63,7 @@ struct NotificationDelivery {
         } catch {
             Terminal.endProgress()
             await loan?.giveBack()
-            throw fail("\(error)", ExitStatus.unreachable)
+            throw fail("\(error)\(Self.advice(on: error, options))", ExitStatus.unreachable)
         }
         await client.close()
         await loan?.giveBack()
@@ -74,13 +71,13 @@ struct NotificationDelivery {
         try report(outcome)
     }
 
-    private func senderKey() throws -> Ed25519.PrivateKey {
-        do throws(SenderKeyError) {
-            guard let directory = options.keys ?? SenderKeys.defaultDirectory(ProcessInfo.processInfo.environment)
-            else { throw .noDirectory }
-            return try SenderKeys(directory: directory).key(for: pairing.deviceToken)
-        } catch {
-            throw fail("\(error)", ExitStatus.configuration)
+    /// What to do about it, where that is known.
+    static func advice(on error: any Error, _ options: DeliveryOptions) -> String {
+        switch error {
+        case ClientError.proxyUnreachable:
+            ". This is tor's SOCKS port: start tor, name another port with --tor (Tor Browser's is 127.0.0.1:9150), or use "
+                + "--direct where the node is on this machine"
+        default: ""
         }
     }
 
@@ -88,7 +85,7 @@ struct NotificationDelivery {
         let words = OutcomeWords(outcome)
         if let allowance = words.allowance { Terminal.error("tocsin: \(allowance)") }
         switch outcome.kind {
-        case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \($0.printable)" } ?? ""))
+        case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \($0)" } ?? ""))
         case .queued: Terminal.print("queued")
         case .rejected: throw fail("rejected: \(words.why)", ExitStatus.rejected)
         case .retry: throw fail("try again \(words.when): \(words.why)", ExitStatus.tryLater)

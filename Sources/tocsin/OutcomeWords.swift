@@ -8,7 +8,7 @@ struct OutcomeWords {
 
     /// The reason, and what to do about it where that is not plain.
     var why: String {
-        let text = (outcome.text ?? outcome.reason.description).printable
+        let text = outcome.text ?? outcome.reason.description
         switch outcome.kind {
         case .delivered, .queued, .gone: return text
         case .rejected, .retry: return "\(text) (reason \(outcome.reason.rawValue))" + (advice.map { "; \($0)" } ?? "")
@@ -18,11 +18,11 @@ struct OutcomeWords {
     private var advice: String? {
         switch (outcome.kind, outcome.reason) {
         case (.rejected, .senderKeyNeeded):
-            "this phone is rung by signed notifications only: send without --no-key, with the key that it is bound to"
+            "this phone is rung by signed notifications only: send without --no-key"
         case (.rejected, .notThisSenderKey):
             """
-            this phone is bound to another sender key: send from where it was rung first, or with that --keys \
-            directory. If the key is lost, install the app on the phone anew and pair it again
+            this phone is bound to another sender key, which comes from its pairing: use its present pairing token. If \
+            this is it, somebody else has bound the phone: ask the node's operator to run tocsin unbind
             """
         case (.retry, .proofNeeded), (.retry, .proofWrong): "--max-work SECONDS lets it compute for longer"
         default: nil

@@ -7,6 +7,10 @@ import TocsinNode
 /// Rings the operator's own phone through the running node, as a sender would.
 struct PhoneCheck {
     private let pairing: PairingToken
+    /// The app profile's name; nil: the node's first.
+    private let app: String?
+    /// How that app opens envelopes; nil: by the pairing's key.
+    private let format: EnvelopeFormat?
     private let door: (node: Endpoint, proxy: Endpoint?)?
     private let loop: EventLoop
 
@@ -14,8 +18,13 @@ struct PhoneCheck {
     private static let patience = Duration.seconds(90)
 
     /// - Parameter door: where the node is reached; nil: nobody knows.
-    init(_ pairing: PairingToken, _ door: (node: Endpoint, proxy: Endpoint?)?, on loop: EventLoop) {
+    init(
+        _ pairing: PairingToken, app: String?, format: EnvelopeFormat?, _ door: (node: Endpoint, proxy: Endpoint?)?,
+        on loop: EventLoop
+    ) {
         self.pairing = pairing
+        self.app = app
+        self.format = format
         self.door = door
         self.loop = loop
     }
@@ -36,9 +45,10 @@ struct PhoneCheck {
         let notification = BisqNotification(
             kind: .trade, title: "Tocsin", message: "The node reaches this phone.",
             sentDate: .unixMillisecondsNow)
+        let sealer = Sealer(pairing, format: format)
         let envelope: Envelope
         do {
-            envelope = try Sealer(pairing).seal(notification.json, ttl: 600)
+            envelope = try sealer.seal(notification, app: app ?? "", ttl: 600)
         } catch {
             return finding(.failed, "\(error)")
         }
@@ -47,10 +57,14 @@ struct PhoneCheck {
             TocsinClient.Options(node: door.node, proxy: door.proxy.map { .socks5($0, label) }), on: loop)
         defer { Task { await client.close() } }
         do {
-            return Self.finding(
-                on: try await client.submit(envelope, patience: Self.patience), subject: subject)
+            var outcome = try await client.submit(envelope, patience: Self.patience)
+            // Unsigned first, so that the check binds no phone; one that is bound is rung with the key of its pairing.
+            if outcome.reason == .senderKeyNeeded {
+                outcome = try await client.submit(envelope, patience: Self.patience, signedBy: sealer.senderKey)
+            }
+            return Self.finding(on: outcome, subject: subject)
         } catch {
-            return finding(.failed, "not rung: \(error). Does the node run (tocsin run)?")
+            return finding(.failed, "not rung: \(error)")
         }
     }
 
@@ -71,8 +85,7 @@ struct PhoneCheck {
         case (.rejected, .senderKeyNeeded), (.rejected, .notThisSenderKey):
             return Finding(
                 .phone, subject, .warning,
-                "the node answers, but this phone is bound to a sender key, and the check signs nothing: use tocsin send"
-            )
+                "the node answers, but this phone is bound to another sender key than its pairing's: see tocsin unbind")
         case (.rejected, _): return Finding(.phone, subject, .failed, "rejected: \(words.why)")
         case (.retry, _): return Finding(.phone, subject, .failed, "not now: \(words.why)")
         case (.gone, _):

@@ -40,8 +40,11 @@ struct RunCommand: AsyncParsableCommand {
                 manager?.tell(.ready)
             }
         }
+        let starting = Task { await manager?.keepStarting() }
+        defer { starting.cancel() }
         do {
             let endpoint = try await node.start()
+            starting.cancel()
             manager?.tell(.ready, .status("serves at \(endpoint)"))
         } catch let error as ConfigurationError {
             throw fail("\(error)", ExitStatus.configuration)

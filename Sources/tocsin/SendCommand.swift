@@ -8,15 +8,20 @@ struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send", abstract: "Encrypt one notification for a phone and deliver it through a node.",
         discussion: """
-            Each notification is signed with a key that is made at the first one to a phone and kept in a file. Where the
-            node honours such keys, the first that rings a phone is from then on the only one that does.
+            Each notification is signed with a key made from the phone's pairing: every desktop that has the pairing has
+            the same one. Where the node honours such keys, the first that rings a phone is from then on the only one that
+            does.
+
+            Other users of this machine see the arguments of a command. FILE after --title or --message is read where it
+            is written @FILE; @- is standard input.
 
             EXIT CODES
               0 delivered or queued · 64 wrong usage · 65 rejected · 69 node unreachable · 75 try again later ·
-              76 the phone no longer has this token: forget the pairing · 78 the sender key cannot be used
+              76 the phone no longer has this token: forget the pairing · 78 the onion's key cannot be used
 
             EXAMPLES
               tocsin send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
+              tocsin send - --node ADDRESS.onion:7077 --title @title.txt --message @message.txt < pairing
               tocsin send 'iOS|iPhone 15|KEY|TOKEN' --node 127.0.0.1:7077 --direct --type OFFER --title Taken
             """)
 
@@ -25,10 +30,10 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "What it is about: \(BisqNotification.Kind.allCases.map(\.rawValue).joined(separator: ", ")).")
     var type: BisqNotification.Kind = .trade
 
-    @Option(help: "The title.")
+    @Option(help: "The title; @FILE reads it from a file, @- from standard input.")
     var title: String = ""
 
-    @Option(help: "The text.")
+    @Option(help: "The text; @FILE reads it from a file, @- from standard input.")
     var message: String = ""
 
     @Option(help: "Short id of the trade or offer.")
@@ -39,9 +44,16 @@ struct SendCommand: AsyncParsableCommand {
 
     @OptionGroup var delivery: DeliveryOptions
 
+    func validate() throws {
+        guard [phone.pairing == "-", title == "@-", message == "@-"].count(where: { $0 }) <= 1 else {
+            throw ValidationError("standard input can be read once: for the pairing token, --title or --message")
+        }
+    }
+
     func run() async throws {
         let notification = BisqNotification(
-            kind: type, title: title, message: message, transactionID: tradeID, sentDate: .unixMillisecondsNow)
+            kind: type, title: try TextArgument.text(title), message: try TextArgument.text(message),
+            transactionID: tradeID, sentDate: .unixMillisecondsNow)
         try await NotificationDelivery(pairing: phone.read(), options: delivery).deliver(notification, sound: !silent)
     }
 }

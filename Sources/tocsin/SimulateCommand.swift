@@ -73,7 +73,7 @@ struct SimulateCommand: AsyncParsableCommand {
         let shelf = PhoneShelf(phones)
         await services.observe { received in
             guard let (phone, reaction) = shelf.receive(received) else { return }
-            Terminal.print("\(phone.model): \(reaction)".printable)
+            Terminal.print("\(phone.model): \(reaction)")
         }
         Terminal.print("configuration of a node: \(directory)/tocsin.toml")
         Terminal.print("pairing tokens, as the phones' QR codes would say them:")

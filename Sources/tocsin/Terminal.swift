@@ -5,12 +5,14 @@ enum Terminal {
     static let isErrorATerminal = isatty(STDERR_FILENO) == 1
     static let isOutputATerminal = isatty(STDOUT_FILENO) == 1
 
-    static func print(_ text: String, end: String = "\n") { write(text + end, to: STDOUT_FILENO) }
-    static func error(_ text: String) { write(text + "\n", to: STDERR_FILENO) }
+    static func print(_ text: String, end: String = "\n") { write(TerminalText.safe(text) + end, to: STDOUT_FILENO) }
+    static func error(_ text: String) { write(TerminalText.safeLines(text) + "\n", to: STDERR_FILENO) }
 
     /// A line that the next one replaces; nothing where nobody looks.
     static func progress(_ text: String) {
-        if isErrorATerminal { write("\r\u{1B}[K\(text)", to: STDERR_FILENO) }
+        guard isErrorATerminal else { return }
+        let line = TerminalText.safeLines(text).split(whereSeparator: \.isNewline).joined(separator: " ")
+        write("\r\u{1B}[K\(line)", to: STDERR_FILENO)
     }
 
     /// Takes the progress line away.
@@ -40,12 +42,5 @@ enum Terminal {
     static func padded(_ text: String, _ width: Int, right: Bool = false) -> String {
         let fill = String(repeating: " ", count: max(0, width - text.count))
         return right ? fill + text : text + fill
-    }
-}
-
-extension String {
-    /// What a node says, fit for a terminal: without the characters by which it could be written over.
-    var printable: String {
-        String(String.UnicodeScalarView(unicodeScalars.filter { $0.properties.generalCategory != .control }))
     }
 }

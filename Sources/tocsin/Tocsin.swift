@@ -17,7 +17,7 @@ struct Tocsin: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             InitCommand.self, CheckCommand.self, RunCommand.self, OnionCommand.self, KeysCommand.self, SendCommand.self,
-            PairCommand.self,
+            PairCommand.self, UnbindCommand.self,
             SimulateCommand.self, DemoCommand.self, BenchCommand.self,
         ])
 }

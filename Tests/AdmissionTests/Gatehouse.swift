@@ -39,6 +39,7 @@ final class Gatehouse {
         settings.app = Self.wide
         settings.node = Self.wide
         settings.unproven = Self.wide
+        settings.senderQuietDays = 0
         change(&settings)
         admission = Admission(
             settings, hash: KeyedHash(key: Self.key), seed: Array(repeating: 1, count: Puzzle.seedLength), now: now)
@@ -91,7 +92,7 @@ final class Gatehouse {
             format: .pipe)
     }
 
-    /// Goes through both gates.
+    /// Goes through all gates.
     func submit(
         _ envelope: Envelope, app: String = "app", on circuit: CircuitID = .tor(1), proof: Proof? = nil,
         signature: SenderSignature? = nil, through door: Admission.Door = .tnp
@@ -99,14 +100,15 @@ final class Gatehouse {
         do throws(Refusal) {
             try admission.enters(on: circuit, at: now)
             let submission = Submission(request: 1, envelope: envelope, proof: proof, signature: signature)
+            let paid = try admission.verify(submission, on: circuit, through: door, at: now)
             return .admitted(
-                try admission.admit(submission, app: app, on: circuit, through: door, at: moment))
+                try admission.admit(submission, paid: paid, app: app, on: circuit, through: door, at: moment))
         } catch {
             return .refused(error)
         }
     }
 
-    /// Goes through both gates, with the signature of a key and the proof for a puzzle where they are named.
+    /// Goes through all gates, with the signature of a key and the proof for a puzzle where they are named.
     func submit(
         to device: Int, app: String = "app", on circuit: CircuitID = .tor(1), by key: Ed25519.PrivateKey? = nil,
         solving puzzle: Puzzle? = nil, through door: Admission.Door = .tnp
@@ -120,6 +122,25 @@ final class Gatehouse {
     /// How many of so many submissions are admitted.
     func admitted(of count: Int, to device: Int, app: String = "app", on circuit: CircuitID = .tor(1)) throws -> Int {
         try (0..<count).count { _ in try submit(to: device, app: app, on: circuit).isAdmitted }
+    }
+
+    // MARK: The operator
+
+    /// What the store would have by now.
+    func rows() -> [StandingRow] {
+        var rows: [UInt64: StandingRow] = [:]
+        while let changes = admission.takeChanges(atMost: 1000) {
+            for row in changes.rows { rows[row.token] = row }
+            for token in changes.forgotten { rows[token] = nil }
+        }
+        return Array(rows.values)
+    }
+
+    /// Takes the sender key off a phone.
+    /// - Returns: how many were bound.
+    func unbind(_ device: Int, app: String = "app") -> Int {
+        admission.unbind(
+            Admission.names(of: Array(String(1_000_000_000 + device).utf8), app: app, under: KeyedHash(key: Self.key)))
     }
 
     // MARK: Push services

@@ -287,7 +287,7 @@ import Testing
         var ids: [Int64] = []
         for envelope in envelopes.prefix(3) { ids.append(try await newID(of: spool.store(envelope))) }
         var result = await spool.store(envelopes[3])
-        #expect(result == .full)
+        #expect(result == .full(.bytes))
         result = await spool.store(envelopes[0])
         #expect(result == .alreadyStored(id: ids[0]))
         #expect(spool.count == 3)
@@ -296,7 +296,7 @@ import Testing
         _ = try await newID(of: spool.store(envelopes[3]))
         _ = try await newID(of: spool.store(envelopes[4]))
         result = await spool.store(envelopes[5])
-        #expect(result == .full)
+        #expect(result == .full(.bytes))
         let first = Set(ids.prefix(2))
         try await eventually { expired.ids == first }
         #expect(spool.count == 3 && spool.bytes == 3 * place.size(of: envelopes[0]))
@@ -333,7 +333,7 @@ import Testing
         // What a disk holds at this moment, but for SQLite's shared memory and the lock.
         let copy = try Place()
         defer { withExtendedLifetime(copy) {} }
-        for suffix in ["", "-wal"] {
+        for suffix in ["", "-wal", ".rowkeys"] {
             try FileManager.default.copyItem(atPath: place.path + suffix, toPath: copy.path + suffix)
         }
         try FileManager.default.copyItem(atPath: place.keyFile, toPath: copy.keyFile)
@@ -380,11 +380,64 @@ import Testing
         try expectUnreadable()
     }
 
+    @Test func `what was removed is erased from the log, too, and its secrets are destroyed`() async throws {
+        let spool = try place.open()
+        var rows: [(id: Int64, digest: Digest256)] = []
+        for _ in 0..<300 {
+            let spooled = try makeSpooled()
+            rows.append((try await newID(of: spool.store(spooled)), spooled.envelope.digest))
+        }
+        // A disk that was seized then, and one that is seized afterwards.
+        let seized = try Place()
+        defer { withExtendedLifetime(seized) {} }
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: place.path + suffix, toPath: seized.path + suffix)
+        }
+        let database = try DatabaseQueue(path: seized.path)
+        let sealed = try await database.read { try Data.fetchAll($0, sql: "SELECT sealed FROM envelope") }
+        try database.close()
+        #expect(sealed.count == 300)
+        for row in rows.dropLast() {
+            spool.finish(id: row.id, digest: row.digest, outcome: .delivered(), keepUntil: nil)
+        }
+        func found() throws -> Int {
+            let files = try ["", "-wal"].map { try Data(contentsOf: URL(filePath: place.path + $0)) }
+            return sealed.count { blob in files.contains { $0.range(of: blob.prefix(48)) != nil } }
+        }
+        try await eventually { try found() == 1 }
+        // What was copied before opens, with all keys that are there now, no more than what still waits.
+        let secrets = try Data(contentsOf: URL(filePath: place.path + ".rowkeys"))
+        let left = stride(from: 0, to: secrets.count, by: 32).count { secrets[$0..<$0 + 32].contains { $0 != 0 } }
+        #expect(left == 1)
+        try FileManager.default.copyItem(atPath: place.path + ".rowkeys", toPath: seized.path + ".rowkeys")
+        try FileManager.default.copyItem(atPath: place.keyFile, toPath: seized.keyFile)
+        let thief = try seized.open()
+        #expect(try await thief.load(rows.map(\.id)).map(\.id) == [rows[299].id])
+        await thief.close()
+        await spool.close()
+    }
+
+    @Test func `secrets that a crash has left without a row are destroyed at the start`() throws {
+        let path = URL.temporaryDirectory.appending(path: "tocsin-rowkeys-\(UUID().uuidString)").path()
+        defer { unlink(path) }
+        do {
+            let keys = try RowKeys(at: path, used: [])
+            for slot in 0..<10 { #expect(try keys.make().slot == slot) }
+            try keys.sync()
+        }
+        let keys = try RowKeys(at: path, used: [3, 7])
+        #expect((0..<10).filter { keys.secret(in: $0) != nil } == [3, 7])
+        #expect(try Data(contentsOf: URL(filePath: path)).count == 8 * 32)
+        #expect(try keys.make().slot == 0)
+        keys.destroy(3)
+        #expect(keys.secret(in: 3) == nil)
+    }
+
     @Test func `all files are for their owner only, also where they were not`() async throws {
         var spool = try place.open()
         _ = try await newID(of: spool.store(makeSpooled()))
         let files = try place.files()
-        #expect(files.count == 5)
+        #expect(files.count == 6)
         var permissions = try place.permissions()
         #expect(permissions == [0o600])
         await spool.close()
@@ -605,7 +658,7 @@ import Testing
         let first = try await newID(of: spool.store(envelope))
         try disk.occupy(kilobytes: 2048)
         var result = try await spool.store(makeSpooled())
-        #expect(result == .full)
+        #expect(result == .full(.disk))
         spool.finish(
             id: first, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: there.clock.now + 60)
         try await eventually { spool.count == 0 }
@@ -656,9 +709,9 @@ private struct NotStored: Error {
 private struct TooSlow: Error {}
 
 /// Waits for what a transaction that nobody waits for brings.
-private func eventually(_ isTrue: () -> Bool) async throws {
+private func eventually(_ isTrue: () throws -> Bool) async throws {
     for _ in 0..<10_000 {
-        if isTrue() { return }
+        if try isTrue() { return }
         try await Task.sleep(for: .milliseconds(1))
     }
     throw TooSlow()

@@ -8,6 +8,7 @@ import Testing
 import TocsinClient
 
 @testable import TocsinNode
+@testable import tocsin
 
 /// Admission in a real node: limits, standing, puzzles and sender keys as senders meet them.
 @Suite struct AdmissionTests {
@@ -243,7 +244,7 @@ import TocsinClient
         let endpoints = try await stage.start()
         let phone = await phone(.iOSDev, on: stage)
         let client = stage.client()
-        #expect(try await outcome(phone, on: stage, by: client, "1").kind == .delivered)
+        #expect(try await outcome(phone, on: stage, by: client, "1", signedBy: try key(1)).kind == .delivered)
         #expect(try await outcome(phone, on: stage, by: client, "2", signedBy: try key(1)).kind == .delivered)
         #expect(try await outcome(phone, on: stage, by: client, "3", signedBy: try key(2)).reason == .notThisSenderKey)
         #expect(try await outcome(phone, on: stage, by: client, "4").reason == .senderKeyNeeded)
@@ -256,6 +257,33 @@ import TocsinClient
         #expect(try await outcome(phone, on: stage, by: second, "6", signedBy: try key(1)).kind == .delivered)
         #expect(await stage.services.received.count == 3)
         await second.close()
+        await stage.end()
+    }
+
+    @Test func `a signature locks nobody out who rings the phone without one, and the operator takes a key off`()
+        async throws
+    {
+        let stage = Stage()
+        try await stage.start()
+        let (owned, seized) = (await phone(.iOS, on: stage), await phone(.iOS, on: stage))
+        let client = stage.client()
+        // The owner's desktop cannot sign; whoever has the device token can.
+        #expect(try await outcome(owned, on: stage, by: client, "1").kind == .delivered)
+        #expect(try await outcome(owned, on: stage, by: client, "2", signedBy: try key(2)).kind == .delivered)
+        #expect(try await outcome(owned, on: stage, by: client, "3").kind == .delivered)
+        // One that was bound by somebody else is given back.
+        #expect(try await outcome(seized, on: stage, by: client, "4", signedBy: try key(2)).kind == .delivered)
+        #expect(try await outcome(seized, on: stage, by: client, "5").reason == .senderKeyNeeded)
+        try Data("\(seized.pairingToken)\n".utf8).write(to: URL(filePath: "\(stage.directory)/pairing"))
+        let unbind = try #require(
+            UnbindCommand.parseAsRoot(["\(stage.directory)/pairing", "--config", "\(stage.directory)/tocsin.toml"])
+                as? UnbindCommand)
+        try await unbind.run()
+        #expect(try await outcome(seized, on: stage, by: client, "6").kind == .delivered)
+        #expect(!FileManager.default.fileExists(atPath: "\(stage.directory)/state/unbind"))
+        await client.close()
+        _ = await stage.stopNode()
+        await #expect(throws: ExitStatus.unreachable) { try await unbind.run() }
         await stage.end()
     }
 
@@ -340,13 +368,17 @@ import TocsinClient
 
     @Test func `where there is no room for another connection, one goes that has been quiet`() async throws {
         let stage = Stage()
-        try await stage.start(limits: "connections = 4")
+        try await stage.start(limits: "connections = 8")
         let client = stage.client()
         let phone = await phone(.iOS, on: stage)
         #expect(try await outcome(phone, on: stage, by: client, "1").kind == .delivered)
         var hello: [UInt8] = []
         hello.append(Hello(agent: ""))
-        for _ in 0..<3 { try await stage.holdOpen(saying: hello) }
+        for number in 2...6 {
+            try await stage.holdOpen(saying: hello)
+            // Each is identified before the next one comes.
+            for _ in 0..<100 where await stage.identifiedCount < number { try await Task.sleep(for: .milliseconds(10)) }
+        }
         // Who has only just come is not sent away for another.
         #expect(try goAwayCode(try await stage.raw(hello)) == .busy)
         try await Task.sleep(for: .seconds(10))

@@ -205,15 +205,15 @@ import Testing
         try await stage.start()
         let phone = Phone.new(.android, model: "test")
         let loop = EventLoop(name: "check")
-        let unknown = await PhoneCheck(phone.pairing, (stage.socket, nil), on: loop).finding()
+        let unknown = await PhoneCheck(phone.pairing, app: nil, format: nil, (stage.socket, nil), on: loop).finding()
         #expect(unknown.grade == .failed)
         let own = Phone.new(.iOS, model: "test")
         await stage.services.register(own)
-        let rung = await PhoneCheck(own.pairing, (stage.socket, nil), on: loop).finding()
+        let rung = await PhoneCheck(own.pairing, app: nil, format: nil, (stage.socket, nil), on: loop).finding()
         #expect(rung.grade == .ok, "\(rung.text)")
         let received = try #require(await stage.services.received.first { $0.deviceToken == own.pairing.deviceToken })
         #expect(try own.open(received.encrypted).title == "Tocsin")
-        #expect(await PhoneCheck(own.pairing, nil, on: loop).finding().grade == .failed)
+        #expect(await PhoneCheck(own.pairing, app: nil, format: nil, nil, on: loop).finding().grade == .failed)
         await stage.end()
     }
 

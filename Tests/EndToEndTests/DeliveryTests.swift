@@ -96,6 +96,26 @@ import TocsinClient
         await stage.end()
     }
 
+    /// How long connections that fail after 100 of 150 envelopes delay them, by the way they fail.
+    @Test(arguments: [("silent", 12), ("stall", 20)])
+    func `what was on a connection that failed is delivered by the next one`(_ fault: String, _ limit: Int) async throws
+    {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        var faults = Faults()
+        if fault == "silent" { faults.silentAfter = 100 } else { faults.stallsAfter = 100 }
+        try await stage.services.set(faults, on: .apnsProduction)
+        let client = stage.client()
+        let start = MonotonicTime.now
+        let outcomes = await submit(150, to: phone, by: client, on: stage)
+        #expect(allDelivered(outcomes), "\(outcomes.count { $0?.kind == .retry }) RETRY")
+        #expect(MonotonicTime.now - start < .seconds(limit))
+        #expect(stage.log.count(of: "breaker=open") == 0)
+        await client.close()
+        await stage.end()
+    }
+
     @Test func `SETTINGS that cut the streams to one make the pool grow, and nothing waits for ever`() async throws {
         let stage = Stage()
         try await stage.start()

@@ -98,6 +98,9 @@ actor Stage {
         self.node = node
     }
 
+    /// Connections that have said HELLO.
+    var identifiedCount: Int { get async { await node?.connectionRegistry.identifiedCount ?? 0 } }
+
     var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
 
     var torStatus: TorStatus? { get async { await node?.torStatus } }
@@ -504,7 +507,8 @@ private let hello: [UInt8] = {
         #expect(await problem { $0.replacing("apns.p8", with: "service-account.json") }.contains("not a private key"))
         let p12 = "certificate_file = \"apns.p12\"\ncertificate_password_file = \"apns.p8\""
         let wrongPassword = stage.configuration(endpoints, credential: p12)
-        #expect(await problem { _ in wrongPassword }.contains("password does not open it"))
+        #expect(
+            await problem { _ in wrongPassword }.contains("the password in certificate_password_file does not open it"))
         #expect(await problem { $0.replacing("service-account.json", with: "apns.p8") }.contains("service account"))
         #expect(await problem { $0.replacing("\"ca.pem\"", with: "\"apns.p12.password\"") }.contains("no certificate"))
         await stage.end()

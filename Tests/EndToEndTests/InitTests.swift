@@ -113,10 +113,12 @@ import Testing
             try answers.take(
                 try #require(typed[question] ?? answers.usual(question, state: "state")), to: question)
         }
-        #expect(asked == [.app, .name, .apple, .keyID, .teamID, .topic, .google, .http, .admin, .state])
+        #expect(asked == [.app, .name, .apple, .keyID, .teamID, .topic, .google, .http, .spool, .admin, .state])
         let new = try answers.configuration()
         #expect(new.apple == .key(file: "/x/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890"))
-        #expect(new.hasHTTPDoor && new.hasAdminPort && new.state == "state" && new.serviceAccountFile == nil)
+        #expect(
+            new.hasHTTPDoor && new.hasSpool && new.hasAdminPort && new.state == "state" && new.serviceAccountFile == nil
+        )
 
         var known = InitAnswers(
             app: .bisq1, certificateFile: "c.p12", serviceAccount: "a.json", state: "s", http: false, admin: false)

@@ -39,7 +39,7 @@ import TocsinClient
         try FileManager.default.createDirectory(atPath: state, withIntermediateDirectories: true)
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: state)
         try await stage.startNode(stage.configuration(endpoints))
-        #expect(stage.log.count(of: "others can look into the state directory") == 1)
+        #expect(stage.log.count(of: "others can read the state directory") == 1)
         await stage.end()
     }
 

@@ -41,7 +41,7 @@ import TocsinClient
         try await stage.start()
         let phone = Phone.new(magic, model: "test")
         await stage.services.register(phone)
-        let options = ["--node", "\(stage.socket)", "--direct", "--keys", "\(stage.directory)/keys", "--timeout", "20"]
+        let options = ["--node", "\(stage.socket)", "--direct", "--timeout", "20"]
         try await pair(["confirm", phone.pairingToken] + options)
         try await pair(["erase", phone.pairingToken, "--yes"] + options)
         let received = await stage.services.received.filter { $0.deviceToken == phone.pairing.deviceToken }
@@ -51,8 +51,9 @@ import TocsinClient
             let text = try open(notification.encrypted, phone.pairing)
             #expect(text.contains("\"title\":\"\",\"message\":\"\",\"type\":\"\(type)\""))
         }
-        // Both are signed with the phone's one key.
-        #expect(try FileManager.default.contentsOfDirectory(atPath: "\(stage.directory)/keys").count == 1)
+        // Both were signed with the key of the pairing, which is bound now.
+        let unsigned = try await stage.client().submit(stage.envelope(for: phone), patience: .seconds(20))
+        #expect(unsigned.reason == .senderKeyNeeded)
         await stage.end()
     }
 
@@ -179,7 +180,7 @@ import TocsinClient
     @Test func `options that all senders share are checked in each`() throws {
         let token = Phone.new(.iOS, model: "x").pairingToken
         for command in ["confirm", "erase"] {
-            for wrong in [["--max-work=-1"], ["--keys", ""], ["--ttl=-1"]] {
+            for wrong in [["--max-work=-1"], ["--format", "aes"], ["--ttl=-1"]] {
                 #expect(throws: (any Error).self) {
                     _ = try PairCommand.parseAsRoot([command, token, "--node", "a:1"] + wrong)
                 }

@@ -32,11 +32,11 @@ import Testing
 
     /// The verdict that a row of a table means.
     private func verdict(_ ruling: Ruling, answer: String, goneSince: UInt64? = nil) -> Verdict {
-        Verdict(
-            Outcome(
-                ruling.kind, reason: ruling.reason, retryAfter: ruling.retryAfter * 1000,
-                text: ruling.kind == .rejected ? ruling.reason.description : nil, goneSince: goneSince),
-            ruling: ruling, answer: answer)
+        var outcome = Outcome(
+            ruling.kind, reason: ruling.reason, retryAfter: ruling.retryAfter * 1000,
+            text: ruling.kind == .rejected ? ruling.reason.description : nil, goneSince: goneSince)
+        outcome.isTokenUnknown = ["BadDeviceToken", "INVALID_ARGUMENT"].contains(answer)
+        return Verdict(outcome, ruling: ruling, answer: answer)
     }
 
     // MARK: The tables
@@ -51,7 +51,8 @@ import Testing
         default: state = .answers(status: row.status, reason: row.reason, retryAfter: nil)
         }
         let goneSince: UInt64? = row.ruling.kind == .gone ? Self.goneSince : nil
-        let wanted = verdict(row.ruling, answer: row.reason, goneSince: goneSince)
+        var wanted = verdict(row.ruling, answer: row.reason, goneSince: goneSince)
+        if row.reason == "TooManyProviderTokenUpdates" { wanted.outcome.text = APNsAnswers.tooManyTokens }
         let found = try await apple(state)
         #expect(found.withoutDetail == wanted)
     }

@@ -80,9 +80,9 @@ private let decided: [(event: TransportEvent, retry: Ruling.Retry, lane: Ruling.
     (.refusedStream, .atOnce, .none, 1),
     (.goAway, .atOnce, .none, 1),
     (.lostBeforeSent, .atOnce, .none, 1),
-    (.connectionLost, .onceMore, .strained, 5),
+    (.connectionLost, .onceMore, .none, 5),
     (.reset, .onceMore, .strained, 5),
-    (.timedOut, .onceMore, .strained, 5),
+    (.timedOut, .onceMore, .none, 5),
     (.responseTooLarge, .onceMore, .strained, 5),
 ]
 
@@ -148,7 +148,12 @@ private let decided: [(event: TransportEvent, retry: Ruling.Retry, lane: Ruling.
         }
         #expect(verdict(.delivered).outcome == .delivered(id: "an-id"))
         #expect(verdict(.gone).outcome == .gone(since: 1_700_000_000_000))
-        #expect(verdict(.badToken).outcome == .rejected(.badDeviceToken, text: Reason.badDeviceToken.description))
+        var unknown = Outcome.rejected(.badDeviceToken, text: Reason.badDeviceToken.description)
+        #expect(verdict(.foreignToken).outcome == unknown)
+        unknown.isTokenUnknown = true
+        #expect(verdict(.badToken).outcome == unknown)
+        let long = String(repeating: "i", count: SubmissionResult.longestProviderID + 1)
+        #expect(Ruling.delivered.verdict(answer: "accepted", providerID: long).outcome == .delivered())
         #expect(verdict(.misconfigured).outcome == .retry(.credentialsRefused, after: 7000))
         for ruling in [Ruling.delivered, .gone, .badToken] { #expect(verdict(ruling).wish == nil) }
     }

@@ -192,7 +192,7 @@ private let badLines: [(String, String)] = [
     ("kill", "a platform and nothing else"), ("kill fcm now", "nothing else"), ("kill apple", "fcm was expected"),
     ("restart", "a platform"), ("certificate fcm", "good, untrusted, expired, other-name"),
     ("certificate fcm bad", "other-name"), ("certificate apple good", "fcm was expected"),
-    ("fcm slow", "goaway-every=, reset="), ("fcm stall=1", "stall, swallow"), ("fcm reset", "reset="),
+    ("fcm slow", "goaway-every=, reset="), ("fcm stall=1", "stall, stall-after="), ("fcm reset", "reset="),
     ("fcm goaway-every=0", "from 1"), ("fcm goaway-every=5:late", "goaway-every=N:early"),
     ("fcm goaway-every=", "nothing stands"), ("fcm reset=1001", "from 0 to 1000"),
     ("fcm reset=-1", "from 0 to 1000"),
@@ -204,7 +204,7 @@ private let badLines: [(String, String)] = [
     ("fcm error=5", "error=PERMILLE:STATUS"), ("fcm error=5:200", "from 400 to 599"),
     ("fcm error=5:500:not-a-word", "letters, digits and _"), ("fcm error=5:500:A:soon", "'soon' stands"),
     ("fcm error=600:500 error=401:503", "1000 per mille at most"), ("fcm stall stall", "already named"),
-    ("fcm date-skew=tomorrow", "'tomorrow' stands"), ("fcm Stall", "stall, swallow"),
+    ("fcm date-skew=tomorrow", "'tomorrow' stands"), ("fcm Stall", "stall, stall-after="),
 ]
 
 /// What may be said on the command line and on standard input.

@@ -184,6 +184,17 @@ import Testing
         }
     }
 
+    @Test(arguments: Vectors.all.sender_keys.indices)
+    func `a pairing has one sender key`(_ index: Int) throws {
+        let vector = Vectors.all.sender_keys[index]
+        let magic = vector.device_token.contains(":") ? "android" : "iOS"
+        let pairing = try PairingToken("\(magic)|a phone|\(vector.key)|\(vector.device_token)")
+        #expect(pairing.usualFormat.rawValue == vector.format)
+        let key = Ed25519.PrivateKey(ofSenderFor: pairing)
+        #expect(Hex.encode(key.publicKey) == vector.sender_key)
+        #expect(key.publicKey == Ed25519.PrivateKey(seed: hex(vector.private_seed))?.publicKey)
+    }
+
     @Test(arguments: Vectors.all.sealing.indices)
     func `the phone gets what the app's phones open`(_ index: Int) throws {
         let vector = Vectors.all.sealing[index]

@@ -89,6 +89,14 @@ struct Vectors: Decodable {
         let signature: String
         let holds: Bool
     }
+    struct SenderKeyVector: Decodable {
+        let name: String
+        let format: String
+        let key: String
+        let device_token: String
+        let private_seed: String
+        let sender_key: String
+    }
     struct SealingVector: Decodable {
         let name: String?
         let format: String
@@ -116,6 +124,7 @@ struct Vectors: Decodable {
     let digests: [DigestVector]
     let puzzles: [PuzzleVector]
     let signatures: [SignatureVector]
+    let sender_keys: [SenderKeyVector]
     let sealing: [SealingVector]
     let rejected: [RejectedVector]
     let refused: [RefusedVector]

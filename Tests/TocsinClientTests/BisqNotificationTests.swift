@@ -169,7 +169,7 @@ import Testing
 
     @Test func `a fresh iv is sixteen printable characters that the protocol takes`() throws {
         for _ in 0..<1000 {
-            let iv = Sealer.freshIV()
+            let iv = Sealer.freshIV(.pipe)
             #expect(iv.count == 16)
             let isPrintable = iv.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "|") }
             #expect(isPrintable)
@@ -178,8 +178,43 @@ import Testing
         #expect(envelope.iv.count == 16)
     }
 
+    @Test func `for a sealed app the phone gets iv, ciphertext and tag of AES-GCM, which its key opens`() throws {
+        let key = [UInt8](0..<32)
+        let base64 = String(decoding: Base64.encode(key), as: UTF8.self)
+        let pairing = try PairingToken("iOS|iPhone|\(base64)|\(Self.token)")
+        #expect(pairing.usualFormat == .sealed)
+        let notification = BisqNotification(
+            kind: .offer, title: "Nabídka", message: "Přijata \"✓\"", transactionID: "29384203", sentDate: 1)
+        let envelope = try Sealer(pairing).seal(notification, app: "connect", ttl: 60)
+        #expect(envelope.iv.count == 12 && Array(envelope.app) == Array("connect".utf8))
+        let opened = try #require(AES256GCM.open(Array(envelope.ciphertext), key: key, nonce: Array(envelope.iv)))
+        let text = String(decoding: opened, as: UTF8.self)
+        #expect(text.hasPrefix("{\"id\":\""))
+        #expect(text.contains("\"title\":\"Nabídka\",\"message\":\"Přijata \\\"✓\\\"\""))
+        #expect(text.hasSuffix(",\"category\":\"offer_update\",\"tradeId\":\"29384203\"}"))
+        // An app of one's own may seal so under a key of 32 characters.
+        #expect(try Sealer(PairingToken("iOS|iPhone|\(Self.key)|\(Self.token)")).format == .pipe)
+        #expect(
+            try Sealer(PairingToken("iOS|iPhone|\(Self.key)|\(Self.token)"), format: .sealed).seal([1]).iv.count == 12)
+    }
+
+    @Test(arguments: [
+        // hashlib.blake2b(b"tnp1-sender-seed" + token, key=key, digest_size=32), and the public key of that seed.
+        (
+            "iOS|iPhone|A4C5EB9EDF1B0B0C2F8B9F2B1F0E7D6C|" + String(repeating: "ab", count: 32),
+            "3305c51a04139a66d5db9e6a0fa016793b7fe469b2505a49653c0e8a8f4bb17b"
+        ),
+        (
+            "android|Pixel|AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=|" + String(repeating: "x", count: 40),
+            "9e68dd8a4c6b8933c7185d226fc0a28753e0ebaf17abb50be844faa6bf8eb9bc"
+        ),
+    ])
+    func `the sender key comes from the pairing alone`(_ pairing: String, _ publicKey: String) throws {
+        #expect(Hex.encode(Sealer(try PairingToken(pairing)).senderKey.publicKey) == publicKey)
+    }
+
     @Test func `a fresh iv never comes twice`() {
-        let ivs = Set((0..<1000).map { _ in Sealer.freshIV() })
+        let ivs = Set((0..<1000).map { _ in Sealer.freshIV(.pipe) })
         #expect(ivs.count == 1000)
     }
 

@@ -270,9 +270,9 @@ import Testing
 
     @Test func `a node that will not listen for a while says for how long`() {
         let abuse = ClientError.refused(GoAway(code: .abuse, retryAfter: 600_001, text: "too many bad device tokens"))
-        #expect("\(abuse)" == "the node refused: too many bad device tokens; it listens again in 601 s")
+        #expect("\(abuse)" == "the node refused: too many bad device tokens; try again in 601 s")
         let silent = ClientError.refused(GoAway(code: .abuse, retryAfter: .max))
-        #expect("\(silent)" == "the node refused: GOAWAY with code 6; it listens again in 4294968 s")
+        #expect("\(silent)" == "the node refused: GOAWAY with code 6; try again in 4294968 s")
         let fault = ClientError.refused(GoAway(code: .protocolError, text: "a second HELLO"))
         #expect("\(fault)" == "the node refused: a second HELLO")
     }

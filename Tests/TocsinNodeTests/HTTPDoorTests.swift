@@ -329,17 +329,25 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
 
     @Test func `the answers of v1 have the four fields in their order`() {
         let gone = DoorAnswer.response(to: .device(.iOS), .gone(since: 1))
-        #expect(gone.status == 410)
+        #expect(gone.status == 400)
         #expect(
             text(gone)
                 == "{\"wasAccepted\":false,\"errorCode\":\"Unregistered\",\"errorMessage\":"
                 + "\"the app is no longer installed on this device\",\"isUnregistered\":true}")
-        for (magic, reason, code, isUnregistered) in [
-            (Magic.iOS, Reason.badDeviceToken, "BadDeviceToken", true),
-            (.android, .badDeviceToken, "INVALID_ARGUMENT", false), (.iOS, .ciphertextLength, "BadRequest", false),
-            (.android, .notThisSenderKey, "BadRequest", false),
+        var unknown = Outcome.rejected(.badDeviceToken)
+        unknown.isTokenUnknown = true
+        for (magic, outcome, code, isUnregistered) in [
+            (Magic.iOS, unknown, "BadDeviceToken", true), (.android, unknown, "INVALID_ARGUMENT", false),
+            // A registration of another app is alive.
+            (.iOS, .rejected(.badDeviceToken), "DeviceTokenNotForTopic", false),
+            (.android, .rejected(.badDeviceToken), "SENDER_ID_MISMATCH", false),
+            (.iOS, .rejected(.ciphertextLength), "BadRequest", false),
+            (.iOS, .rejected(.tooLarge), "PayloadTooLarge", false),
+            (.android, .rejected(.notThisSenderKey), "BadRequest", false),
         ] {
-            let answer = DoorAnswer.response(to: .device(magic), .rejected(reason, text: "say \"no\""))
+            var outcome = outcome
+            outcome.text = "say \"no\""
+            let answer = DoorAnswer.response(to: .device(magic), outcome)
             #expect(answer.status == 400)
             #expect(
                 text(answer)
@@ -355,8 +363,8 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
             let answer = DoorAnswer.response(to: dialect, Outcome(kind, reason: reason, retryAfter: 1500))
             switch kind {
             case .delivered, .queued: #expect(answer.status == 200)
-            case .gone: #expect(answer.status == (dialect == .relay ? 400 : 410))
-            case .rejected: #expect(answer.status == (reason == .tooLarge ? 413 : 400))
+            case .gone: #expect(answer.status == 400)
+            case .rejected: #expect(answer.status == (reason == .tooLarge && dialect == .relay ? 413 : 400))
             case .retry:
                 #expect(answer.status == ([200, 201, 209, 210].contains(reason.rawValue) ? 429 : 503))
                 #expect(header("retry-after", of: answer) == "2")

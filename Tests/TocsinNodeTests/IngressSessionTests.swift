@@ -419,11 +419,14 @@ import Testing
     @Test(arguments: [Int.max, 1])
     func `a stream without the PROXY line that was asked for ends`(_ size: Int) throws {
         for start in [hello, Array("PROXY UNKNOWN\r\n".utf8), Array("GET / HTTP/1.1\r\n".utf8)] {
-            var peer = Peer { $0.circuitIDs = true }
+            var peer = Peer {
+                $0.circuitIDs = true
+                $0.onion = "abc.onion:7077"
+            }
             try peer.send(start, every: size)
             peer.hears(.goAway(.protocolError))
             #expect(peer.hasEnded)
-            #expect(peer.goAways.last?.text.contains("PROXY") == true)
+            #expect(peer.goAways.last?.text.contains("reach the node through tor, at abc.onion:7077") == true)
             #expect(peer.circuit == nil)
         }
     }

@@ -304,6 +304,12 @@ def check_signature(v):
         again |= {"sender_key": key.hex(), "signature": signature.hex()}
     return again
 
+def check_sender_key(v):
+    """The sender's key that a pairing gives: the pairing's key is text for pipe, Base64 for sealed."""
+    key = base64.b64decode(v["key"], validate=True) if v["format"] == "sealed" else v["key"].encode()
+    seed = blake2b(b"tnp1-sender-seed" + v["device_token"].encode(), digest_size=32, key=key).digest()
+    return v | {"private_seed": seed.hex(), "sender_key": sign(seed, b"")[0].hex()}
+
 def check_rejected(v):
     number, payload, rest = next_frame(bytes.fromhex(v["bytes"]), MAX_FRAME)
     need(TYPES[number] == "SUBMIT" and not rest, "not one SUBMIT")
@@ -313,7 +319,7 @@ def check_rejected(v):
 
 CHECKS = {
     "messages": check_message, "digests": lambda v: v | names_of(digest_of(v)), "puzzles": check_puzzle,
-    "signatures": check_signature, "sealing": lambda v: v | seal(v), "rejected": check_rejected,
+    "signatures": check_signature, "sender_keys": check_sender_key, "sealing": lambda v: v | seal(v), "rejected": check_rejected,
     "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["greeted"])},
 }
 

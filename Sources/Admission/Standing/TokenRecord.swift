@@ -15,8 +15,8 @@ struct TokenRecord: Equatable {
 
     /// The keyed hash of the token; 0: an empty place.
     var token: UInt64 = 0
-    /// The keyed hash of the sender key that is bound to it; 0: none.
-    var sender: UInt64 = 0
+    /// Bit 63 set: ``sender``, the keyed hash of the key that it is bound to. Else the day of ``unsignedDay``; 0: neither.
+    private(set) var binding: UInt64 = 0
     var allowance = Allowance()
     /// 48 bits of `since`, 13 of `day`, 2 of `standing`, 1 of `isUnsaved`, from the top.
     private var packed: UInt64 = 0
@@ -47,6 +47,38 @@ struct TokenRecord: Equatable {
         set { setField(newValue > Self.firstDay ? UInt64(newValue - Self.firstDay) : 0, Self.dayShift, Self.dayMask) }
     }
 
+    private static let isSender: UInt64 = 1 << 63
+
+    /// The keyed hash of a sender key as ``sender`` holds it.
+    static func sender(_ hash: UInt64) -> UInt64 { hash | isSender }
+
+    /// The keyed hash of the sender key that is bound to it; 0: none.
+    var sender: UInt64 {
+        get { binding & Self.isSender == 0 ? 0 : binding }
+        set { binding = newValue == 0 ? 0 : Self.sender(newValue) }
+    }
+
+    /// The last day on which an unsigned submission was delivered, counted from 1970-01-01; nil: none since it was bound.
+    var unsignedDay: UInt16? {
+        get { binding != 0 && binding & Self.isSender == 0 ? UInt16(truncatingIfNeeded: binding) : nil }
+        set { binding = UInt64(newValue ?? 0) }
+    }
+
+    /// It is bound to no sender key, and any may bind it.
+    mutating func unbind() { binding = 0 }
+
+    /// Reads what ``binding`` was in the store: a day there is at most 16 bits long.
+    mutating func restore(binding stored: UInt64) {
+        binding = stored <= UInt64(UInt16.max) ? stored : Self.sender(stored)
+    }
+
+    /// Brings a day and a moment that lie in the future down to the present ones.
+    mutating func clamp(to today: UInt16, _ milliseconds: UInt64) {
+        day = min(day, max(today, Self.firstDay))
+        since = min(since, milliseconds)
+        if let unsignedDay, unsignedDay > today { self.unsignedDay = today }
+    }
+
     var standing: Standing {
         get { Standing(rawValue: UInt8(field(Self.standingShift, Self.standingMask))) ?? .unknown }
         set { setField(UInt64(newValue.rawValue), Self.standingShift, Self.standingMask) }
@@ -59,7 +91,7 @@ struct TokenRecord: Equatable {
     }
 
     /// Whether there is something in it that a restart should not lose.
-    var isWorthKeeping: Bool { standing != .unknown || sender != 0 }
+    var isWorthKeeping: Bool { standing != .unknown || binding != 0 }
 
     /// What it costs when it is forgotten.
     var rank: UInt32 {

@@ -11,7 +11,8 @@ public struct StandingRow: Equatable, Sendable, Redacted {
     public var since: UInt64
     /// The day of the last use, counted from 1970-01-01.
     public var day: UInt16
-    /// The hash, under the node's key, of the Ed25519 key that the token is bound to; 0: none.
+    /// The hash, under the node's key, of the Ed25519 key that the token is bound to, bit 63 set. Where it is bound to none,
+    /// the last day on which an unsigned submission was delivered, counted from 1970-01-01, or 0.
     public var sender: UInt64
 
     public init(token: UInt64, standing: UInt8, since: UInt64, day: UInt16, sender: UInt64) {

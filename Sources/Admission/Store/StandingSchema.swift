@@ -26,6 +26,7 @@ enum StandingSchema {
             sql: """
                 PRAGMA synchronous = NORMAL;
                 PRAGMA secure_delete = ON;
+                PRAGMA journal_size_limit = 0;
                 PRAGMA temp_store = MEMORY;
                 PRAGMA cache_size = -16384;
                 """)
@@ -77,6 +78,8 @@ enum StandingSchema {
                     """)
             try db.execute(sql: "INSERT INTO meta (name, value) VALUES ('key-check', ?)", arguments: [Data(check)])
         }
+        // The column `sender` may hold a day, which earlier versions would take for a key: they are to refuse the file.
+        migrator.registerMigration("2") { _ in }
         return migrator
     }
 }

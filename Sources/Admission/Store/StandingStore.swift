@@ -112,6 +112,8 @@ public final class StandingStore: Sendable {
                 try Self.write(rows, in: db)
                 return .commit
             }
+            // What was removed leaves the log, too.
+            if !gone.isEmpty { _ = try? db.checkpoint(.truncate) }
             return .success(())
         } catch {
             let error = StandingStoreError(error, file: path)

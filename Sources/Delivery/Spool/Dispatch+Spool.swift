@@ -44,9 +44,25 @@ extension Dispatch {
             if hasRoom(for: parcel.route) { await carry(parcel, envelope) } else { park(parcel, for: .zero, Self.busy) }
         case .alreadyStored(let row): await join(parcel, envelope, row)
         case .alreadyFinal(let outcome): finish(parcel, outcome)
-        case .full: await refused(parcel, envelope, "it is full: spool.max_bytes, or hardly any room on the disk")
+        case .full(let why):
+            noteShortage(why)
+            await refused(parcel, envelope, why.text)
         case .failed(let reason): await refused(parcel, envelope, reason)
         }
+    }
+
+    /// The spool takes no more, until ``endShortage()`` finds that it does.
+    func noteShortage(_ why: SpoolShortage) {
+        guard shortage != why else { return }
+        shortage = why
+        observer(.spoolShort(why))
+    }
+
+    /// Looks whether the spool takes envelopes again. To be called each second.
+    func endShortage() {
+        guard shortage != nil, canStore, spool?.shortage == nil else { return }
+        shortage = nil
+        observer(.spoolShort(nil))
     }
 
     /// The spool has no word on it. Where its row has been read meanwhile, it is an old promise and is kept.

@@ -9,7 +9,7 @@ extension Spool {
     /// Opens the spool, or makes an empty one. All its files are for their owner only. Blocks while it reads the whole
     /// file once.
     /// - Parameters:
-    ///   - path: of the database; `-wal`, `-shm` and `.lock` are added for the files beside it.
+    ///   - path: of the database; `-wal`, `-shm`, `.lock` and `.rowkeys` are added for the files beside it.
     ///   - keyFile: holds the key; it may lie on other storage, and is made together with the spool.
     ///   - maxBytes: what envelopes and outcomes may take; SQLite's log, up to some megabytes, comes on top.
     ///   - now: the time, Unix time in seconds.
@@ -43,8 +43,12 @@ extension Spool {
                 guard key.made(check) else { throw SpoolError.wrongKey(file: keyFile, spool: path) }
                 return (envelopes: try sum(of: "envelope", in: db), outcomes: try sum(of: "outcome", in: db))
             }
+            let slots = try database.read {
+                try Int.fetchSet($0, sql: "SELECT slot FROM envelope WHERE slot IS NOT NULL")
+            }
+            let rowKeys = try RowKeys(at: path + ".rowkeys", used: slots)
             return Spool(
-                at: path, in: database, lock: lock, key: key, maxBytes: maxBytes, reserve: reserve,
+                at: path, in: database, lock: lock, key: key, rowKeys: rowKeys, maxBytes: maxBytes, reserve: reserve,
                 count: sums.envelopes.rows, bytes: sums.envelopes.bytes + sums.outcomes.bytes, now: now,
                 onExpired: onExpired)
         } catch {

@@ -27,6 +27,8 @@ public final class Spool: Sendable {
 
     /// Seconds after which finishes that could not be committed are tried again.
     private static let pauseAfterFailure = 1.0
+    /// Seconds after which what was removed is erased from SQLite's log, too.
+    private static let erasureDelay = 2.0
     /// Outcomes whose time has run out are purged in steps: so many with each batch, beside twice what it adds.
     private static let purgedWithEachBatch = 100
 
@@ -37,22 +39,26 @@ public final class Spool: Sendable {
     private let reserve: Int
     let now: @Sendable () -> Int64
     private let onExpired: ExpiryObserver
+    /// Used on the database's queue only.
+    private nonisolated(unsafe) let rowKeys: RowKeys
     private let lock: Mutex<FileLock?>
     private let inbox = Mutex(SpoolInbox())
     private let storedCount: Atomic<Int>
     private let storedBytes: Atomic<Int>
     private let droppedCount = Atomic<Int>(0)
+    private let erasureIsScheduled = Atomic<Bool>(false)
     /// Transactions committed.
     let transactions = Atomic<Int>(0)
 
     init(
-        at path: String, in database: DatabaseQueue, lock: FileLock, key: SpoolKey, maxBytes: Int, reserve: Int,
-        count: Int, bytes: Int, now: @escaping @Sendable () -> Int64, onExpired: @escaping ExpiryObserver
+        at path: String, in database: DatabaseQueue, lock: FileLock, key: SpoolKey, rowKeys: RowKeys, maxBytes: Int,
+        reserve: Int, count: Int, bytes: Int, now: @escaping @Sendable () -> Int64, onExpired: @escaping ExpiryObserver
     ) {
         self.path = path
         self.database = database
         self.lock = Mutex(lock)
         self.key = key
+        self.rowKeys = rowKeys
         self.maxBytes = maxBytes
         self.reserve = reserve
         self.now = now
@@ -67,6 +73,15 @@ public final class Spool: Sendable {
     public var bytes: Int { storedBytes.load(ordering: .relaxed) }
     /// How many rows could not be opened and were dropped since the spool was opened.
     public var dropped: Int { droppedCount.load(ordering: .relaxed) }
+
+    /// What keeps envelopes out at this moment, as far as can be told without looking for expired ones; nil: nothing.
+    public var shortage: SpoolShortage? {
+        if freeBytes < reserve { return .disk }
+        return bytes + Self.usualRow > maxBytes ? .bytes : nil
+    }
+
+    /// Bytes of a row as envelopes of today make it.
+    private static let usualRow = 1024
 
     // MARK: Writing
 
@@ -150,15 +165,38 @@ public final class Spool: Sendable {
         in db: Database, _ body: (inout SpoolTransaction) throws -> Void
     ) throws -> SpoolTransaction {
         var transaction = SpoolTransaction(
-            db, key: key, now: now(), maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count, bytes: bytes)
-        try db.inTransaction(.immediate) {
-            try body(&transaction)
-            return .commit
+            db, key: key, rowKeys: rowKeys, now: now(), maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count,
+            bytes: bytes)
+        do {
+            try db.inTransaction(.immediate) {
+                try body(&transaction)
+                // No row is on disk before its secret is.
+                try rowKeys.sync()
+                return .commit
+            }
+        } catch {
+            for slot in transaction.madeSlots { rowKeys.destroy(slot) }
+            throw error
         }
+        for slot in transaction.freedSlots { rowKeys.destroy(slot) }
+        if !transaction.freedSlots.isEmpty { scheduleErasure() }
         storedCount.store(transaction.count, ordering: .relaxed)
         storedBytes.store(transaction.bytes, ordering: .relaxed)
         transactions.wrappingAdd(1, ordering: .relaxed)
         return transaction
+    }
+
+    /// What was removed leaves the disk, log included, soon after: once for all that is removed until then.
+    private func scheduleErasure() {
+        guard !erasureIsScheduled.exchange(true, ordering: .relaxed) else { return }
+        DispatchQueue.global().asyncAfter(deadline: .now() + Self.erasureDelay) { [weak self] in
+            guard let self, !self.inbox.withLock({ $0.isClosed }) else { return }
+            self.database.asyncWriteWithoutTransaction { db in
+                self.erasureIsScheduled.store(false, ordering: .relaxed)
+                try? self.rowKeys.sync()
+                _ = try? db.checkpoint(.truncate)
+            }
+        }
     }
 
     /// What is free for us on the spool's disk.
@@ -188,12 +226,18 @@ public final class Spool: Sendable {
         try await read { db in
             var loaded: [(id: Int64, envelope: SpooledEnvelope)] = []
             var unreadable: [Int64] = []
-            let statement = try db.cachedStatement(sql: "SELECT digest, expires, sealed FROM envelope WHERE id = ?")
+            let statement = try db.cachedStatement(
+                sql: "SELECT digest, expires, sealed, slot FROM envelope WHERE id = ?")
             for id in ids {
                 guard let row = try Row.fetchOne(statement, arguments: [id]) else { continue }
                 let name: Data = row[0]
                 let sealed: Data = row[2]
-                if let envelope = self.key.openEnvelope(Array(sealed), name: Array(name), expires: row[1]) {
+                let slot: Int? = row[3]
+                // A slot without a secret opens nothing.
+                let secret = slot.map { self.rowKeys.secret(in: $0) ?? [UInt8](repeating: 0, count: RowKeys.length) }
+                if let envelope = self.key.openEnvelope(
+                    Array(sealed), name: Array(name), expires: row[1], secret: secret)
+                {
                     loaded.append((id, envelope))
                 } else {
                     unreadable.append(id)
@@ -243,6 +287,7 @@ public final class Spool: Sendable {
                 for store in self.inbox.withLock({ $0.abandonStores() }) {
                     store.continuation.resume(returning: .failed("the spool is closed"))
                 }
+                try? self.rowKeys.sync()
                 _ = try? db.checkpoint(.truncate)
                 continuation.resume()
             }

@@ -9,6 +9,8 @@ struct SpoolKey: Sendable, Redacted {
 
     private let box: SealedBox
     private let names: SecretBytes
+    /// Makes a row's key of the row's own secret.
+    private let rows: SecretBytes
 
     /// Where a sealed text stands: one that was moved to another place does not open there.
     private enum Place: UInt8 {
@@ -24,18 +26,30 @@ struct SpoolKey: Sendable, Redacted {
         else { return nil }
         self.box = box
         names = secret.derivedKey(for: "tocsin-spool-name")
+        rows = secret.derivedKey(for: "tocsin-spool-row")
     }
 
     /// What stands for a digest on disk.
     func name(of digest: Digest256) -> [UInt8] { names.keyedHash(of: digest, count: Self.nameLength) }
 
-    func seal(_ envelope: SpooledEnvelope, name: [UInt8]) -> [UInt8] {
-        box.seal(envelope.encoded, authenticating: Self.label(.envelope, name, envelope.expires))
+    /// - Parameter secret: the row's own, of ``RowKeys``.
+    func seal(_ envelope: SpooledEnvelope, name: [UInt8], secret: [UInt8]) -> [UInt8] {
+        SealedBox.seal(
+            envelope.encoded, authenticating: Self.label(.envelope, name, envelope.expires),
+            underOneTimeKey: rows.keyedHash(of: secret, count: SealedBox.keyLength))
     }
 
     /// The envelope of a row; nil where the row was forged, altered or written by a version that sealed otherwise.
-    func openEnvelope(_ sealed: [UInt8], name: [UInt8], expires: Int64) -> SpooledEnvelope? {
-        box.open(sealed, authenticating: Self.label(.envelope, name, expires)).flatMap(SpooledEnvelope.init(decoding:))
+    /// - Parameter secret: the row's own; nil for a row of a version that had none.
+    func openEnvelope(_ sealed: [UInt8], name: [UInt8], expires: Int64, secret: [UInt8]?) -> SpooledEnvelope? {
+        let label = Self.label(.envelope, name, expires)
+        let encoded =
+            secret.map {
+                SealedBox.open(
+                    sealed, authenticating: label,
+                    underOneTimeKey: rows.keyedHash(of: $0, count: SealedBox.keyLength))
+            } ?? box.open(sealed, authenticating: label)
+        return encoded.flatMap(SpooledEnvelope.init(decoding:))
     }
 
     func seal(_ outcome: Outcome, name: [UInt8], until: Int64) -> [UInt8] {

@@ -23,6 +23,7 @@ enum SpoolSchema {
             sql: """
                 PRAGMA synchronous = FULL;
                 PRAGMA secure_delete = ON;
+                PRAGMA journal_size_limit = 0;
                 PRAGMA temp_store = MEMORY;
                 PRAGMA cache_size = -16384;
                 """)
@@ -73,6 +74,8 @@ enum SpoolSchema {
                     """)
             try db.execute(sql: "INSERT INTO meta (name, value) VALUES ('key-check', ?)", arguments: [Data(check)])
         }
+        // Where the row's own secret is, in the file of ``RowKeys``; NULL: sealed by version 1, under the common key.
+        migrator.registerMigration("2") { db in try db.execute(sql: "ALTER TABLE envelope ADD COLUMN slot INTEGER") }
         return migrator
     }
 }

@@ -15,6 +15,7 @@ struct SpoolTransaction {
 
     private let db: Database
     private let key: SpoolKey
+    private let rowKeys: RowKeys
     private let now: Int64
     private let maxBytes: Int
     private var purgeable = Self.mostPurged
@@ -25,10 +26,14 @@ struct SpoolTransaction {
     private(set) var bytes: Int
     /// The envelopes that were removed because their time had run out.
     private(set) var expired: [Int64] = []
+    /// Slots of ``RowKeys`` that rows of this transaction have got, and those whose rows it removes.
+    private(set) var madeSlots: [Int] = []
+    private(set) var freedSlots: [Int] = []
 
-    init(_ db: Database, key: SpoolKey, now: Int64, maxBytes: Int, count: Int, bytes: Int) {
+    init(_ db: Database, key: SpoolKey, rowKeys: RowKeys, now: Int64, maxBytes: Int, count: Int, bytes: Int) {
         self.db = db
         self.key = key
+        self.rowKeys = rowKeys
         self.now = now
         self.maxBytes = maxBytes
         self.count = count
@@ -52,11 +57,16 @@ struct SpoolTransaction {
         let present = try Int64.fetchOne(
             db.cachedStatement(sql: "SELECT id FROM envelope WHERE digest = ?"), arguments: [Data(name)])
         if let present { return .alreadyStored(id: present) }
-        let sealed = key.seal(envelope, name: name)
+        let (slot, secret) = try rowKeys.make()
+        madeSlots.append(slot)
+        let sealed = key.seal(envelope, name: name, secret: secret)
         let size = sealed.count + Self.rowOverhead
-        guard try makeRoom(for: size) else { return .full }
-        try db.cachedStatement(sql: "INSERT INTO envelope (digest, expires, sealed) VALUES (?, ?, ?)")
-            .execute(arguments: [Data(name), envelope.expires, Data(sealed)])
+        guard try makeRoom(for: size) else {
+            freedSlots.append(slot)
+            return .full(maxBytes == 0 ? .disk : .bytes)
+        }
+        try db.cachedStatement(sql: "INSERT INTO envelope (digest, expires, sealed, slot) VALUES (?, ?, ?, ?)")
+            .execute(arguments: [Data(name), envelope.expires, Data(sealed), slot])
         count += 1
         bytes += size
         return .stored(id: db.lastInsertedRowID)
@@ -64,12 +74,16 @@ struct SpoolTransaction {
 
     /// Removes an envelope, where it is still there.
     mutating func remove(_ id: Int64) throws {
-        let lengths = try Int.fetchAll(
-            db.cachedStatement(sql: "DELETE FROM envelope WHERE id = ? RETURNING length(sealed)"), arguments: [id])
-        for length in lengths {
-            count -= 1
-            bytes -= length + Self.rowOverhead
-        }
+        let rows = try Row.fetchAll(
+            db.cachedStatement(sql: "DELETE FROM envelope WHERE id = ? RETURNING length(sealed), slot"), arguments: [id]
+        )
+        for row in rows { removed(length: row[0], slot: row[1]) }
+    }
+
+    private mutating func removed(length: Int, slot: Int?) {
+        count -= 1
+        bytes -= length + Self.rowOverhead
+        if let slot { freedSlots.append(slot) }
     }
 
     /// Forgets up to `limit` outcomes whose time has run out. Returns how many.
@@ -92,13 +106,11 @@ struct SpoolTransaction {
                 sql: """
                     DELETE FROM envelope WHERE id IN
                         (SELECT id FROM envelope WHERE expires <= ? ORDER BY expires LIMIT ?)
-                    RETURNING id, length(sealed)
+                    RETURNING id, length(sealed), slot
                     """), arguments: [now, limit])
         for row in rows {
-            let length: Int = row[1]
             expired.append(row[0])
-            count -= 1
-            bytes -= length + Self.rowOverhead
+            removed(length: row[1], slot: row[2])
         }
         return rows.count
     }

@@ -1,5 +1,24 @@
 import TNP
 
+/// Why the spool takes no more envelopes.
+public enum SpoolShortage: String, Equatable, Sendable {
+    /// They take as many bytes as they may.
+    case bytes
+    /// There are as many as there may be.
+    case envelopes
+    /// Hardly anything is free on the disk.
+    case disk
+
+    /// For the log, and for whoever asks whether the node is ready.
+    public var text: String {
+        switch self {
+        case .bytes: "its envelopes take spool.max_bytes"
+        case .envelopes: "it holds spool.max_envelopes"
+        case .disk: "the disk is nearly full, less than \(Spool.diskReserve >> 20) MiB free"
+        }
+    }
+}
+
 /// What came of storing an envelope.
 public enum StoreResult: Equatable, Sendable {
     /// It is on disk, under this id, and survives a crash: QUEUED may be answered.
@@ -8,8 +27,8 @@ public enum StoreResult: Equatable, Sendable {
     case alreadyStored(id: Int64)
     /// An envelope of the same digest has had this outcome.
     case alreadyFinal(Outcome)
-    /// The spool is as large as it may become, or the disk nearly full, and nothing in it has expired.
-    case full
+    /// There is no room, and nothing in the spool has expired.
+    case full(SpoolShortage)
     /// The disk could not take it; the text says why and holds nothing of the envelope.
     case failed(String)
 }

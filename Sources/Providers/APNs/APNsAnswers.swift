@@ -81,7 +81,18 @@ public enum APNsAnswers {
         }
         let body = try? JSONDecoder().decode(Body.self, from: Data(response.body))
         let row = body?.reason.flatMap { byReason[$0] }.flatMap { $0.status == response.status ? $0 : nil }
-        return (row?.ruling ?? ruling(ofStatus: response.status)).verdict(
+        var verdict = (row?.ruling ?? ruling(ofStatus: response.status)).verdict(
             answer: row?.reason ?? "unknown", retryAfter: retryAfter(response.headers), goneSince: body?.timestamp)
+        if row?.reason == "TooManyProviderTokenUpdates" {
+            verdict.detail = tooManyTokens
+            verdict.outcome.text = tooManyTokens
+        }
+        return verdict
     }
+
+    /// What TooManyProviderTokenUpdates means, in the log, in RESULT and in `tocsin check` (Apple, "Establishing a token-based
+    /// connection to APNs": no more than one token in 20 minutes).
+    public static let tooManyTokens =
+        "Apple has got too many provider tokens of this key: another process makes them as well. One node for one key; try "
+        + "again in 20 minutes"
 }

@@ -19,6 +19,8 @@ public final class APNsProvider: Provider {
         self.upstream = upstream
     }
 
+    public func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
+
     public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> Verdict {
         var isReplay = false
         while true {

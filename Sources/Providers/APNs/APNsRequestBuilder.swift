@@ -117,6 +117,20 @@ public struct APNsRequestBuilder: Sendable {
         return payloadStarts[flags.rawValue]
     }
 
+    private func payloadLength(of envelope: Envelope) -> Int {
+        payloadStart(for: envelope).count
+            + envelope.deliveredJSONLength(format: format, messageMagicLength: messageMagic.count)
+            + Self.payloadEnd.count
+    }
+
+    /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
+    public func check(_ envelope: Envelope) throws(Rejection) {
+        let length = payloadLength(of: envelope)
+        guard length <= Self.largestPayload else {
+            throw Rejection(.tooLarge, "the payload would be \(length) bytes; Apple takes \(Self.largestPayload)")
+        }
+    }
+
     /// The request for an envelope.
     /// - Parameters:
     ///   - authorization: value of the header, where a provider token is used.
@@ -125,15 +139,12 @@ public struct APNsRequestBuilder: Sendable {
     public func request(
         for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
     ) throws(Rejection) -> Request {
+        try check(envelope)
         var body: [UInt8] = []
-        let start = payloadStart(for: envelope)
-        body.reserveCapacity(start.count + messageMagic.count + envelope.ciphertext.count * 4 / 3 + 64)
-        body += start
+        body.reserveCapacity(payloadLength(of: envelope))
+        body += payloadStart(for: envelope)
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &body)
         body += Self.payloadEnd
-        guard body.count <= Self.largestPayload else {
-            throw Rejection(.tooLarge, "the payload would be \(body.count) bytes; Apple takes \(Self.largestPayload)")
-        }
         var headers = HeaderBlock(bytes: 768, fields: 12)
         headers.append(pseudoHeaders)
         headers.append(":path", indexing: .never) {

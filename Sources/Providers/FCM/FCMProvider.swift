@@ -3,8 +3,9 @@ import TNP
 
 /// Google's push service for one app under one service account.
 public final class FCMProvider: Provider {
-    /// Seconds to wait for Google's answer; Google asks for at least 10.
-    public static let answerTimeout = Duration.seconds(20)
+    /// Seconds to wait for Google's answer. Google asks for at least 10; what is left of the node's patience is for one
+    /// resend on another connection.
+    public static let answerTimeout = Duration.seconds(15)
 
     private let builder: FCMRequestBuilder
     private let token: FCMAccessToken
@@ -18,6 +19,8 @@ public final class FCMProvider: Provider {
         self.token = token
         self.upstream = upstream
     }
+
+    public func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
     public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> Verdict {
         var isReplay = false

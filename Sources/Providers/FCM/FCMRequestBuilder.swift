@@ -82,23 +82,29 @@ public struct FCMRequestBuilder: Sendable {
         }
     }
 
+    /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
+    public func check(_ envelope: Envelope) throws(Rejection) {
+        // Without a notification block the app decides what it plays: it is told by a key of its own.
+        let payload =
+            fixedPayload + envelope.deliveredJSONLength(format: format, messageMagicLength: messageMagic.count)
+            + (envelope.sound ? soundPayload : 0)
+        guard payload <= Self.largestPayload else {
+            throw Rejection(.tooLarge, "the payload would be \(payload) bytes; Google takes \(Self.largestPayload)")
+        }
+    }
+
     /// The request for an envelope.
     /// - Parameters:
     ///   - authorization: value of the header.
     ///   - ttl: seconds that Google may keep it.
     /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
     public func request(for envelope: Envelope, authorization: [UInt8], ttl: Int64) throws(Rejection) -> Request {
+        try check(envelope)
         var body = Array("{\"message\":{\"token\":\"".utf8)
         body.reserveCapacity(1024 + envelope.ciphertext.count * 4 / 3)
         Self.appendEscaped(envelope.deviceToken, to: &body)
         body += Array("\",\"data\":{\"encrypted\":\"".utf8)
-        let start = body.count
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &body)
-        // Without a notification block the app decides what it plays: it is told by a key of its own.
-        let payload = fixedPayload + body.count - start + (envelope.sound ? soundPayload : 0)
-        guard payload <= Self.largestPayload else {
-            throw Rejection(.tooLarge, "the payload would be \(payload) bytes; Google takes \(Self.largestPayload)")
-        }
         body += envelope.sound ? soundKey : Self.dataEnd
         body += silentNotification
         body += Array(",\"android\":{\"priority\":\"".utf8)

@@ -28,6 +28,8 @@ public enum FaultLine: Sendable, Equatable {
         close=PERMILLE                  the connection ends without GOAWAY and without TLS's close_notify
         streams=N                       MAX_CONCURRENT_STREAMS, at once
         stall                           takes and delivers, never answers
+        stall-after=N                   the same after N requests of a connection
+        silent-after=N                  a connection answers nothing, PINGs included, after N requests
         swallow                         bytes are taken and dropped, nothing is said
         latency=fixed:MS                or uniform:LOW-HIGH, exponential:MEAN, in milliseconds
         error=PERMILLE:STATUS[:REASON[:RETRY-AFTER]]   may come several times; REASON may be empty
@@ -107,6 +109,8 @@ public enum FaultLine: Sendable, Equatable {
         case ("streams", let value?):
             faults.concurrentStreams = UInt32(try number(value, 0...Int(UInt32.max), in: word))
         case ("stall", nil): faults.stalls = true
+        case ("stall-after", let value?): faults.stallsAfter = try number(value, 0...1_000_000_000, in: word)
+        case ("silent-after", let value?): faults.silentAfter = try number(value, 0...1_000_000_000, in: word)
         case ("swallow", nil): faults.swallows = true
         case ("latency", let value?): faults.latency = try latency(value, in: word)
         case ("error", let value?): faults.errors.append(try errorAnswer(value, in: word))
@@ -116,8 +120,8 @@ public enum FaultLine: Sendable, Equatable {
             faults.dateSkew = Int64(try number(value, -3_155_760_000...3_155_760_000, in: word))
         default:
             throw Mistake(
-                description: "'\(word)': goaway-every=, reset=, close=, streams=, stall, swallow, latency=, error=, "
-                    + "token-endpoint-down or date-skew= was expected")
+                description: "'\(word)': goaway-every=, reset=, close=, streams=, stall, stall-after=, silent-after=, "
+                    + "swallow, latency=, error=, token-endpoint-down or date-skew= was expected")
         }
     }
 

@@ -11,6 +11,8 @@ struct FaultPlan: Equatable {
         case reset(code: UInt32, isProcessed: Bool)
         /// Its connection is dropped; before that the request is judged and delivered, or not.
         case closed(isProcessed: Bool)
+        /// Its connection falls silent, and the request is not seen.
+        case swallowed
     }
 
     /// Whether GOAWAY is said now. A request above its last stream has no fate.
@@ -32,7 +34,7 @@ extension Faults {
     ) -> FaultPlan {
         FaultPlan(
             saysGoAway: goAwayEvery.map { $0 > 0 && ordinal.isMultiple(of: $0) } ?? false,
-            fate: fate(isForToken: isForToken, using: &random))
+            fate: fate(ordinal: ordinal, isForToken: isForToken, using: &random))
     }
 
     /// The last stream that GOAWAY names.
@@ -44,14 +46,16 @@ extension Faults {
         goAwayIsEarly ? max(processed, newest - 2 * Self.fewStreams) : newest
     }
 
-    private func fate(isForToken: Bool, using random: inout some RandomNumberGenerator) -> FaultPlan.Fate {
+    private func fate(ordinal: Int, isForToken: Bool, using random: inout some RandomNumberGenerator) -> FaultPlan.Fate
+    {
         if Self.happens(closePerMille, using: &random) {
             return .closed(isProcessed: Bool.random(using: &random))
         }
         if Self.happens(resetPerMille, using: &random), let code = resetCodes.randomElement(using: &random) {
             return .reset(code: code, isProcessed: code != Self.refusedStream && Bool.random(using: &random))
         }
-        if stalls { return .stalled }
+        if let silentAfter, ordinal > silentAfter { return .swallowed }
+        if stalls || stallsAfter.map({ ordinal > $0 }) ?? false { return .stalled }
         let time = latency.draw(using: &random)
         if isForToken {
             return tokenEndpointIsDown

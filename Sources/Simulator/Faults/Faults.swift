@@ -39,6 +39,10 @@ public struct Faults: Sendable, Equatable {
     public var concurrentStreams: UInt32?
     /// Whether requests are processed and never answered; PINGs still are.
     public var stalls = false
+    /// The same from this request of a connection on, counted from 0; nil: never. New connections are served.
+    public var stallsAfter: Int?
+    /// A connection falls silent, PINGs included, after so many requests; nil: never. New connections are served.
+    public var silentAfter: Int?
     /// Whether bytes are taken and dropped, and nothing is said: on all connections that there are, and on new ones
     /// before TLS. A connection that was swallowed once stays so.
     public var swallows = false

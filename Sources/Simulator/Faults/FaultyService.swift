@@ -129,6 +129,7 @@ final class FaultyService: RequestHandler {
         case .reset(let code, let isProcessed):
             if isProcessed { processUnanswered(request, on: connection) }
             connection.reset(request.stream, code: code)
+        case .swallowed: connection.swallow()
         case .closed(let isProcessed):
             if isProcessed { processUnanswered(request, on: connection) }
             abort(connection)

@@ -45,7 +45,9 @@ public struct Phone: Sendable, Redacted {
     public static func new(_ magic: Magic, model: String, app: PhoneApp = .bisq) -> Phone {
         let token = newDeviceToken(magic)
         guard app.pairs else { return Phone(magic, model: model, deviceToken: token, registeredBy: app) }
-        let key = String(decoding: Base64.encode(SecureRandom.bytes(24)), as: UTF8.self)
+        // 24 bytes are 32 characters of Base64, which are the key themselves; 32 bytes are the key in Base64.
+        let bytes = SecureRandom.bytes(app.format == .sealed ? PairingToken.keyLength : 24)
+        let key = String(decoding: Base64.encode(bytes), as: UTF8.self)
         do {
             return try Phone(pairingToken: "\(magic.rawValue)|\(model)|\(key)|\(token)", app: app)
         } catch {

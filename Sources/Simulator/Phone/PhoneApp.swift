@@ -8,8 +8,8 @@ public enum PhoneApp: String, Sendable, CaseIterable {
     case haveno
     /// The app of Bisq 2.
     case bisqConnect
-    /// An app that somebody has built for their own node: paired as Bisq 1's are, its envelopes sealed as Bisq
-    /// Connect's.
+    /// An app that somebody has built for their own node: paired as Bisq 1's are, its key and envelopes those of Bisq
+    /// Connect.
     case own
 
     /// How its envelopes are sealed.

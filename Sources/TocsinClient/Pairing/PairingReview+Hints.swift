@@ -104,7 +104,18 @@ extension PairingReview {
         (PairingToken.keyLength - 1...PairingToken.keyLength + 1).contains(text.utf8.count) && text.isOfBase64
     }
 
+    /// The magics of Bisq's wiki and of the first apps, of 2018, and what stands for them today.
+    private static let oldMagics: [(old: String, today: Magic)] = [
+        ("BisqPhoneiOS", .iOS), ("BisqPhoneiOSDev", .iOSDev), ("BisqPhoneAndroid", .android),
+    ]
+
     private static func missing(_ pieces: [String]) -> [String] {
+        if let (old, today) = oldMagics.first(where: { $0.old.lowercased() == pieces[0].lowercased() }) {
+            return [
+                "\(old) is the magic of 2018, as in Bisq's old wiki; today it is \(today.rawValue), and a descriptor follows it: "
+                    + "install the phone's present app and pair again"
+            ]
+        }
         if pieces[0].hasSuffix("MessageiOS") || pieces[0].hasSuffix("MessageAndroid") {
             return ["this is a sealed message to a phone, not a pairing token"]
         }
@@ -127,6 +138,14 @@ extension PairingReview {
         guard pieces.count >= 4 else { return hints }
         let (key, token) = (pieces[2], pieces[3])
         switch key.utf8.count - PairingToken.keyLength {
+        case 4..<PairingToken.base64KeyLength - PairingToken.keyLength + 4 where key.isOfBase64:
+            if key.utf8.count != PairingToken.base64KeyLength
+                || Base64.decode(Array(key.utf8))?.count != PairingToken.keyLength
+            {
+                hints.append(
+                    "a key in Base64 stands for \(PairingToken.keyLength) bytes: \(PairingToken.base64KeyLength) characters"
+                )
+            }
         case -1: hints.append("one character of the key is missing: copy it again, or scan the QR code")
         case 1: hints.append("there is one character too many in the key: copy it again, or scan the QR code")
         case 0 where !key.isOfBase64:

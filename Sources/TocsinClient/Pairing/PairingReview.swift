@@ -1,3 +1,4 @@
+import Cryptography
 import TNP
 
 /// What a text that should be a pairing token is made of, what is wrong with it, and which apps would take it, in words
@@ -90,10 +91,11 @@ public struct PairingReview: Sendable, Equatable {
             part(1, "descriptor") { (descriptor($0, isInPlace: all.count == 4), nil) },
             part(2, "key") { text in
                 let count = text.utf8.count
-                let isRight = count == PairingToken.keyLength
-                return (
-                    text.lengthInWords, isRight ? nil : "it has \(count) bytes instead of \(PairingToken.keyLength)"
-                )
+                if count == PairingToken.keyLength { return (text.lengthInWords, nil) }
+                if Base64.decode(Array(text.utf8))?.count == PairingToken.keyLength {
+                    return ("\(text.lengthInWords), Base64 of \(PairingToken.keyLength) bytes: a sealed app's", nil)
+                }
+                return (text.lengthInWords, "it has \(count) bytes instead of \(PairingToken.keyLength)")
             },
             part(3, "device token") { ($0.lengthInWords, deviceTokenFault($0, magic)) },
         ]

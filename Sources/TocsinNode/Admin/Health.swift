@@ -16,9 +16,12 @@ struct Health: Equatable {
         let concerns = Self.concerns(snapshot)
         reasons = snapshot.notReady + concerns
         if !snapshot.notReady.isEmpty {
-            (grade, sentence) = (.bad, "Nothing can be delivered at this moment")
+            (grade, sentence) = (.bad, "The node is not ready")
         } else if !concerns.isEmpty {
-            (grade, sentence) = (.warning, "Notifications are delivered, but not all is well")
+            let hasDelivered = snapshot.hour.contains { $0.delivered > 0 }
+            (grade, sentence) = (
+                .warning, hasDelivered ? "Notifications are delivered, but not all is well" : "Not all is well"
+            )
         } else {
             (grade, sentence) = (.good, "Everything works")
         }

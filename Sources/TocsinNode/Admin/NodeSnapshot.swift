@@ -81,7 +81,7 @@ struct NodeSnapshot: Sendable {
     var version: String
     /// Seconds since the start.
     var uptime: Int64
-    /// Why nothing can be delivered at this moment; empty: it can.
+    /// Why the node is not ready; empty: it is.
     var notReady: [String]
     /// Connections of senders at the moment: by TNP, and by HTTP.
     var connections: (tnp: Int, http: Int)

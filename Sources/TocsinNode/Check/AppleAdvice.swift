@@ -63,10 +63,7 @@ enum AppleAdvice {
         case "Forbidden", "MissingProviderToken":
             return (.failed, "\(word): Apple lets nobody in with this credential: make a new one")
         case "TooManyProviderTokenUpdates":
-            return (
-                .warning,
-                "\(word): another process makes tokens of the same key. One node for one key; try again in 20 minutes"
-            )
+            return (.warning, "\(word): \(APNsAnswers.tooManyTokens)")
         default: return transport(answer.verdict)
         }
     }

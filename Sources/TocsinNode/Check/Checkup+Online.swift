@@ -157,7 +157,7 @@ extension Checkup {
             return try TLSContext.client(
                 extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
         } catch {
-            throw Credential.Problem(text: "\(error)")
+            throw Credential.Problem(file: trustFile ?? configuration.file, text: "\(error)")
         }
     }
 

@@ -61,6 +61,7 @@ public actor Checkup {
                     "is \"required\", and who comes through the HTTP door signs nothing: leave listen.http out, or set"
                         + " \"optional\""))
         }
+        findings += HTTPAdvice.texts(for: configuration).map { Finding(.configuration, $0.key, .warning, $0.text) }
         if !configuration.listen.circuitIDs {
             findings.append(
                 Finding(
@@ -86,7 +87,7 @@ public actor Checkup {
                         Finding(.credentials, file, .ok, "Google's service account of the project \(account.projectID)")
                     )
                 } catch {
-                    findings.append(Finding(.credentials, file, .failed, error.text))
+                    findings.append(Finding(.credentials, error.file, .failed, error.text))
                 }
             }
         }
@@ -116,7 +117,7 @@ public actor Checkup {
             case .google: break
             }
         } catch {
-            findings.append(Finding(.credentials, file, .failed, error.text))
+            findings.append(Finding(.credentials, error.file, .failed, error.text))
         }
         return findings
     }

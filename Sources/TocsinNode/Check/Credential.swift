@@ -11,76 +11,82 @@ enum Credential {
 
     /// Why a file is no such credential, in words that hold nothing of it.
     struct Problem: Error, Equatable {
+        let file: String
+        /// Does not name the file.
         let text: String
     }
 
+    /// Is shown each file that is read, and the bytes in it.
+    typealias Reader = (_ file: String, _ bytes: [UInt8]) -> Void
+
     /// Reads what a configuration names for Apple.
     /// - Throws: ``Problem``.
-    init(_ credential: Configuration.APNsCredential) throws(Problem) {
+    init(_ credential: Configuration.APNsCredential, reading: Reader = { _, _ in }) throws(Problem) {
         switch credential {
         case .token(let file, let keyID, let teamID):
-            let pem = try Self.read(file)
+            let pem = try Self.read(file, reading)
             do {
                 self = .appleKey(try SigningKey(pem: pem, algorithm: .es256), keyID: keyID, teamID: teamID)
             } catch {
-                throw Problem(text: "\(error): take the .p8 file that developer.apple.com gives under Keys")
+                throw Problem(file: file, text: "\(error): take the .p8 file that developer.apple.com gives under Keys")
             }
         case .certificate(let file, let passwordFile):
-            let packed = try Self.read(file)
+            let packed = try Self.read(file, reading)
             var password: [UInt8] = []
             if let passwordFile {
-                password = try Self.read(passwordFile)
+                password = try Self.read(passwordFile, reading)
                 while let last = password.last, last == 10 || last == 13 { password.removeLast() }
             }
-            self = try Self.certificate(packed, &password, hasPasswordFile: passwordFile != nil)
+            self = try Self.certificate(packed, in: file, &password, hasPasswordFile: passwordFile != nil)
         }
     }
 
     /// Reads what a configuration names for Google.
     /// - Throws: ``Problem``.
-    init(serviceAccountFile file: String) throws(Problem) {
-        let json = try Self.read(file)
+    init(serviceAccountFile file: String, reading: Reader = { _, _ in }) throws(Problem) {
+        let json = try Self.read(file, reading)
         let account: ServiceAccount
         do {
             account = try ServiceAccount(json: json)
         } catch {
-            throw Problem(text: error.description)
+            throw Problem(file: file, text: error.description)
         }
         guard let url = ServiceURL(account.tokenURI) else {
-            throw Problem(text: "token_uri is not an https address: take the file as Firebase gives it")
+            throw Problem(file: file, text: "token_uri is not an https address: take the file as Firebase gives it")
         }
         self = .google(account, tokenURL: url)
     }
 
     private static func certificate(
-        _ packed: [UInt8], _ password: inout [UInt8], hasPasswordFile: Bool
+        _ packed: [UInt8], in file: String, _ password: inout [UInt8], hasPasswordFile: Bool
     ) throws(Problem) -> Credential {
         let certified: CertifiedKey
         do {
             certified = try PKCS12.open(packed, password: SecretBytes(moving: &password))
         } catch .wrongPassword {
             throw Problem(
+                file: file,
                 text: hasPasswordFile
                     ? "the password in certificate_password_file does not open it"
                     : "it has a password: write that into a file of mode 600, and name it in certificate_password_file")
         } catch {
-            throw Problem(text: error.description)
+            throw Problem(file: file, text: error.description)
         }
         guard let facts = CertificateFacts(pem: certified.certificates) else {
-            throw Problem(text: "its certificate cannot be read: export it again")
+            throw Problem(file: file, text: "its certificate cannot be read: export it again")
         }
         let key = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
         return .appleCertificate(
             TLSContext.Identity(certificates: certified.certificates, privateKey: key), facts)
     }
 
-    private static func read(_ file: String) throws(Problem) -> [UInt8] {
+    private static func read(_ file: String, _ reading: Reader) throws(Problem) -> [UInt8] {
         do {
-            return try ConfiguredFile.readSecret(file, for: "", of: "")
-        } catch let error as ConfigurationError {
-            throw Problem(text: error.problem)
+            let bytes = try ConfiguredFile.read(file, mustBePrivate: true)
+            reading(file, bytes)
+            return bytes
         } catch {
-            throw Problem(text: "cannot be read")
+            throw Problem(file: file, text: error.text)
         }
     }
 }

@@ -10,9 +10,12 @@ enum CredentialJudgement {
     /// - Parameter nodeUser: who runs the node.
     static func owner(_ file: String, owner: uid_t, nodeUser: uid_t) -> Finding? {
         guard owner != nodeUser else { return nil }
+        // Root may be looking after a node that runs as another user, and can read everything itself.
+        guard nodeUser != 0 else { return nil }
         return Finding(
             .credentials, file, .failed,
-            "belongs to uid \(owner), but the node runs as uid \(nodeUser): run: chown \(nodeUser) \(file)")
+            "belongs to \(UserName.of(owner)), but the node runs as \(UserName.of(nodeUser)): run: "
+                + "chown \(UserName.forCommands(nodeUser)) \(file)")
     }
 
     /// Apple names its key files by their ids. Nil: the name says nothing else than the configuration.

@@ -1,7 +1,7 @@
 import Glibc
 
 /// Whether a node runs on a state directory.
-enum LockState: Equatable {
+public enum LockState: Equatable, Sendable {
     /// None does.
     case free
     /// One does; its number, where it can be read.
@@ -11,7 +11,7 @@ enum LockState: Equatable {
 
     /// Looks at the lock file of a state directory. Nothing is written; that nobody holds the lock is found by sharing it
     /// for a moment.
-    init(ofStateAt state: String) {
+    public init(ofStateAt state: String) {
         let descriptor = open("\(state)/lock", O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             self = errno == ENOENT || errno == ENOTDIR ? .free : .unknown(reason: String(cString: strerror(errno)))
@@ -31,5 +31,5 @@ enum LockState: Equatable {
     }
 
     /// Whether a node is known to run.
-    var isHeld: Bool { if case .held = self { true } else { false } }
+    public var isHeld: Bool { if case .held = self { true } else { false } }
 }

@@ -3,7 +3,7 @@ import Delivery
 import Glibc
 
 /// What is to be said of the state directory.
-struct StateJudgement: Equatable {
+struct StateJudgement {
     /// What is at the path.
     enum Kind: Equatable {
         /// Nothing; `isPossible`: whether the node could make it.
@@ -21,6 +21,8 @@ struct StateJudgement: Equatable {
     var user: uid_t
     /// Nil: it can be written to; else why not.
     var writeFailure: String?
+    /// A file or directory in it that belongs to another user than the directory, and to whom.
+    var foreign: (path: String, owner: uid_t)?
     var lock: LockState
 
     /// Whoever owns the directory runs the node; where there is none yet, whoever looks.
@@ -38,11 +40,29 @@ struct StateJudgement: Equatable {
         }
     }
 
-    private var directory: Finding {
-        guard owner == user || user == 0 else {
-            return finding(
-                .failed, "belongs to uid \(owner), and this is uid \(user): run it as that user, e.g. with sudo -u")
+    /// Why a node of this user must not run on it; nil: it may. Files of another user would end the next start of the node
+    /// that they belong to.
+    var refusal: String? {
+        guard kind != .other else { return "is not a directory: name another one in node.state" }
+        guard kind == .directory else { return nil }
+        guard owner == user else {
+            let (name, me) = (UserName.forCommands(owner), UserName.forCommands(user))
+            return "belongs to \(UserName.of(owner)), and the node runs as \(UserName.of(user)): run it as that user, "
+                + "systemctl start tocsin or sudo -u \(name) tocsin run, or give it away with chown -R \(me): \(path)"
         }
+        return foreignFile
+    }
+
+    private var foreignFile: String? {
+        foreign.map {
+            "holds \($0.path), which belongs to \(UserName.of($0.owner)) and not to \(UserName.of(owner)): run "
+                + "chown -R \(UserName.forCommands(owner)): \(path)"
+        }
+    }
+
+    private var directory: Finding {
+        if user != 0, owner != user { return finding(.failed, refusal ?? "") }
+        if let foreignFile { return finding(.failed, foreignFile) }
         if let writeFailure {
             return finding(
                 .failed, "cannot be written to (\(writeFailure)): the node keeps there what it must not forget")
@@ -53,7 +73,7 @@ struct StateJudgement: Equatable {
         guard mode & 0o077 == 0 else {
             return finding(.warning, "others can look into it (mode \(modeText)): run: chmod 700 \(path)")
         }
-        return finding(.ok, owner == user ? "for its owner only" : "for its owner only, uid \(owner)")
+        return finding(.ok, owner == user ? "for its owner only" : "for its owner only, \(UserName.of(owner))")
     }
 
     private var running: Finding {
@@ -88,7 +108,34 @@ extension StateJudgement {
         let reason = isWritable ? nil : String(cString: strerror(errno))
         self.init(
             path: path, kind: isDirectory ? .directory : .other, mode: status.st_mode & 0o777, owner: status.st_uid,
-            user: user, writeFailure: reason, lock: isDirectory ? LockState(ofStateAt: path) : .free)
+            user: user, writeFailure: reason,
+            foreign: isDirectory ? Self.foreignFile(in: path, owner: status.st_uid) : nil,
+            lock: isDirectory ? LockState(ofStateAt: path) : .free)
+    }
+
+    /// Entries of the directory and of those below it that are looked at; the node makes some dozens.
+    private static let mostEntries = 1000
+
+    private static func foreignFile(in path: String, owner: uid_t) -> (path: String, owner: uid_t)? {
+        var left = mostEntries
+        func look(_ directory: String, depth: Int) -> (path: String, owner: uid_t)? {
+            guard depth > 0, let stream = opendir(directory) else { return nil }
+            defer { closedir(stream) }
+            while left > 0, let entry = readdir(stream) {
+                left -= 1
+                let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                    String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+                }
+                guard name != ".", name != ".." else { continue }
+                var status = stat()
+                guard lstat("\(directory)/\(name)", &status) == 0 else { continue }
+                if status.st_uid != owner { return ("\(directory)/\(name)", status.st_uid) }
+                let isDirectory = status.st_mode & S_IFMT == S_IFDIR
+                if isDirectory, let found = look("\(directory)/\(name)", depth: depth - 1) { return found }
+            }
+            return nil
+        }
+        return look(path, depth: 4)
     }
 
     /// What is to be said of the databases in it. Those of a running node are good, and are left alone.

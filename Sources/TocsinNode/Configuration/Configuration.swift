@@ -206,8 +206,12 @@ public struct Configuration: Sendable {
         do {
             root = TableReader(try TOMLTable(string: text), file: file, path: "", catalogue: catalogue)
         } catch let error as TOMLParseError {
+            let line =
+                text.split(separator: "\n", omittingEmptySubsequences: false)
+                .dropFirst(Int(error.source.begin.line) - 1).first ?? ""
             throw ConfigurationError(
-                file: "\(file):\(error.source.begin.line):\(error.source.begin.column)", problem: error.description)
+                file: "\(file):\(error.source.begin.line):\(error.source.begin.column)",
+                problem: BareText.hint(on: line).map { "\($0) (\(error.description))" } ?? error.description)
         }
         self.file = file
         let paths = PathResolver(file: file)
@@ -267,7 +271,9 @@ public struct Configuration: Sendable {
             "limits",
             "What is bounded, and what happens there: see admission.md. A rate is a burst, then so many a minute.")
         self.limits = Limits(
-            connections: try limits.integer("connections", in: 1...100_000, default: 10_000, "Senders at a time"),
+            connections: try limits.integer(
+                "connections", in: 1...100_000, default: 10_000,
+                "Senders at a time; where both `listen.tnp` and `listen.http` serve, a quarter is kept for each"),
             inFlight: try limits.integer(
                 "in_flight", in: 1...10_000, default: 64, "Submissions without a result on one connection"),
             totalInFlight: try limits.integer(
@@ -292,7 +298,8 @@ public struct Configuration: Sendable {
                 "replay_entries", in: 1000...10_000_000, default: 200_000,
                 "Outcomes remembered for that; when they are too many, new envelopes wait"),
             halfOpen: try limits.integer(
-                "half_open", in: 1...100_000, default: 1000, "Connections that have not said HELLO"),
+                "half_open", in: 1...100_000, default: 1000,
+                "Connections that have not said HELLO; never more than half of all"),
             frameTimeout: try limits.integer(
                 "frame_timeout", in: 1...600, default: 30, "Seconds for a frame that has begun"),
             readTimeout: try limits.integer(
@@ -449,6 +456,9 @@ public struct Configuration: Sendable {
         settings.senderForgetDays = try senders.integer(
             "forget_days", in: 1...3650, default: settings.senderForgetDays,
             "Days without use, then a device token is no longer bound")
+        settings.senderQuietDays = try senders.integer(
+            "quiet_days", in: 0...3650, default: settings.senderQuietDays,
+            "A device token that unsigned submissions have rung within so many days is not bound")
         try senders.finish()
         return settings
     }
@@ -565,7 +575,11 @@ public struct Configuration: Sendable {
                 throw table.problem("certificate_password_file", "belongs to certificate_file; a key_file needs none")
             }
             func identifier(_ value: String?, _ key: String) throws -> String {
-                guard let value, value.utf8.count == 10, value.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
+                guard let value else {
+                    throw table.missing(
+                        key, "is missing: a key_file needs key_id and team_id, 10 letters and digits each")
+                }
+                guard value.utf8.count == 10, value.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
                     throw table.problem(key, "must be Apple's identifier of 10 letters and digits")
                 }
                 return value
@@ -581,7 +595,7 @@ public struct Configuration: Sendable {
             return .certificate(file: paths.absolute(certificate), passwordFile: password.map(paths.absolute))
         case (_?, _?): throw table.problem("key_file", "give key_file or certificate_file, not both")
         case (nil, nil):
-            throw table.problem(
+            throw table.missing(
                 "key_file", "is missing: give key_file (.p8) with key_id and team_id, or certificate_file (.p12)")
         }
     }
@@ -673,9 +687,9 @@ extension ConfiguredFile {
     /// The configuration itself: named by the person at the command line, so that its absence is explained.
     static func readConfiguration(_ file: String) throws -> [UInt8] {
         do {
-            return try read(file, for: "", of: file)
-        } catch let error as ConfigurationError {
-            throw ConfigurationError(file: file, problem: error.problem)
+            return try read(file, mustBePrivate: false)
+        } catch {
+            throw ConfigurationError(file: file, problem: error.text)
         }
     }
 }

@@ -26,6 +26,15 @@ final class TableReader {
         ConfigurationError(file: file, key: name(of: key), problem: text)
     }
 
+    /// What to say of a key that has to be there and is not: it may stand there under a name that was mistyped.
+    func missing(_ key: String, _ text: String) -> ConfigurationError {
+        let mistyped = (table?.keys ?? []).sorted().first { present in
+            !known.contains(present) && Self.distance(present, key) <= max(2, key.utf8.count / 3)
+        }
+        guard let mistyped else { return problem(key, text) }
+        return problem(mistyped, "is not a key that Tocsin knows; did you mean \(key)?")
+    }
+
     private func value(_ key: String) -> (any TOMLValueConvertible)? {
         known.insert(key)
         guard let table, table.contains(key: key) else { return nil }
@@ -66,7 +75,7 @@ final class TableReader {
     func needed(_ key: String, expected: String, _ help: String) throws -> String {
         describe(key, expected, isRequired: true, help)
         guard let text = try text(key, expected: expected), !text.isEmpty else {
-            throw problem(key, "is missing: it must be \(expected)")
+            throw missing(key, "is missing: it must be \(expected)")
         }
         return text
     }

@@ -15,6 +15,9 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
     /// Bytes of results that a sender may leave unread before it is no longer read from: a few hundred results.
     private static let highWater = 16 * 1024
 
+    /// Bytes that one turn of the loop reads: the bound on what a turn does for one connection.
+    private static let largestRead = 16 * 1024
+
     private let stream: ByteStream
     private unowned let host: any Host
     private var session: IngressSession
@@ -43,6 +46,7 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
         self.host = host
         session = IngressSession(rules: rules, now: .now)
         stream.highWater = Self.highWater
+        stream.largestRead = Self.largestRead
         stream.handler = self
         timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
         armTimer()
@@ -129,9 +133,7 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
 
     func stream(_ stream: ByteStream, ended reason: StreamError) {
         guard !isOver else { return }
-        isOver = true
-        timer = nil
-        rest = nil
+        stop()
         host.ended(self)
     }
 
@@ -156,6 +158,16 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
 
     func sendAway(_ goAway: GoAway) { perform { session, effects in session.sendAway(goAway, &effects) } }
 
+    func evict(_ goAway: GoAway) {
+        guard !isOver else { return }
+        var effects = IngressSession.Effects()
+        session.sendAway(goAway, &effects)
+        stop()
+        stream.write(output + effects.output)
+        stream.closeAfterWriting()
+        host.ended(self)
+    }
+
     func rest(for duration: Duration) {
         guard !isOver, rest == nil else { return }
         stream.pauseReading()
@@ -172,9 +184,13 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
     }
 
     func close() {
+        stop()
+        stream.close()
+    }
+
+    private func stop() {
         isOver = true
         timer = nil
         rest = nil
-        stream.close()
     }
 }

@@ -9,6 +9,8 @@ struct IngressSession {
     /// What does not change while the connection lasts.
     struct Rules: Sendable {
         var circuitIDs: Bool
+        /// Where senders reach the node through tor, as far as it is known: for one who has come past tor.
+        var onion: String?
         var maximumFrame: Int
         var maximumInFlight: Int
         var handshakeTimeout: Duration
@@ -120,8 +122,16 @@ struct IngressSession {
         } catch {
             // An old sender is no hostile one.
             if error.code != .version { effects.faults += 1 }
-            end(with: GoAway(error), &effects)
+            end(with: GoAway(phase == .proxyLine ? cameDirectly(error) : error), &effects)
         }
+    }
+
+    /// tor begins each stream with a line of its own: what does not has come past it.
+    private func cameDirectly(_ error: ProtocolError) -> ProtocolError {
+        let onion = rules.onion.map { ", at \($0)" } ?? ""
+        return ProtocolError(
+            code: error.code,
+            text: "this port takes connections from tor only (listen.circuit_ids): reach the node through tor\(onion)")
     }
 
     /// A submission has an outcome.

@@ -32,6 +32,8 @@ protocol SenderConnection: AnyObject {
     func letGo(_ text: String)
     /// Ends it with these last words.
     func sendAway(_ goAway: GoAway)
+    /// Ends it at once for another connection, without waiting for its peer: its place is free when this returns.
+    func evict(_ goAway: GoAway)
     /// Ends it once what was taken is answered.
     func shutDown(retryAfter: UInt32)
     /// Ends it at once.

@@ -71,6 +71,20 @@ public struct ServiceManager: Sendable {
         }
     }
 
+    /// Tells it again and again that the start goes on, until the task is cancelled or ``longestStart`` is over: a large spool
+    /// is read through before the node is ready. Not on the loop, which the start may hold.
+    @concurrent
+    public func keepStarting() async {
+        let deadline = MonotonicTime.now + Self.longestStart
+        while !Task.isCancelled, MonotonicTime.now < deadline {
+            tell(.starting(within: Self.startInterval * 3))
+            try? await Task.sleep(for: Self.startInterval)
+        }
+    }
+
+    private static let startInterval = Duration.seconds(10)
+    private static let longestStart = Duration.seconds(1800)
+
     /// Tells it again and again that `loop` still turns, until the task is cancelled; where no watchdog is wanted, it
     /// returns at once. A loop that hangs says nothing, and the manager starts the service anew.
     public func keepWatch(of loop: EventLoop) async {

@@ -6,6 +6,8 @@ public enum ServiceNotice: Equatable, Sendable {
     case ready
     /// It reads its configuration anew, since this moment of `CLOCK_MONOTONIC`; ``ready`` follows.
     case reloading(since: MonotonicTime)
+    /// It is starting, and still will be for this time at most: so long the manager waits on.
+    case starting(within: Duration)
     /// It takes no new work, and ends within this time: so long the manager waits before it kills.
     case stopping(within: Duration)
     /// One sentence for `systemctl status`. Everybody on the machine may read it.
@@ -25,6 +27,7 @@ public enum ServiceNotice: Equatable, Sendable {
         switch self {
         case .ready: ["READY=1"]
         case .reloading(let start): ["RELOADING=1", "MONOTONIC_USEC=\(start.nanoseconds / 1000)"]
+        case .starting(let limit): ["EXTEND_TIMEOUT_USEC=\(UInt64(limit.milliseconds * 1000))"]
         case .stopping(let limit):
             ["STOPPING=1", "EXTEND_TIMEOUT_USEC=\(UInt64(limit.milliseconds * 1000))"]
         case .status(let text): ["STATUS=\(Self.oneLine(text))"]

@@ -96,9 +96,7 @@ private final class AdmissionLoad {
         for number in 0..<tokens {
             guard let submission = Self.submission(to: number) else { continue }
             let now = moment()
-            guard
-                let ticket = try? admission.admit(submission, app: "bisq", on: circuit, through: .tnp, at: now)
-            else { continue }
+            guard let ticket = try? admit(submission, on: circuit, at: now) else { continue }
             _ = admission.concluded(ticket, .delivered(), .asked, at: now)
             // What a store would take.
             if number.isMultiple(of: 100_000) {
@@ -107,6 +105,13 @@ private final class AdmissionLoad {
             }
         }
         while admission.takeChanges(atMost: 100_000) != nil {}
+    }
+
+    private func admit(
+        _ submission: Submission, on circuit: CircuitID, at moment: Moment
+    ) throws(Refusal) -> Admission.Ticket {
+        let paid = try admission.verify(submission, on: circuit, through: .tnp, at: moment.monotonic)
+        return try admission.admit(submission, paid: paid, app: "bisq", on: circuit, through: .tnp, at: moment)
     }
 
     /// Nanoseconds of a decision, on average over a batch.
@@ -121,7 +126,7 @@ private final class AdmissionLoad {
         for (submission, circuit) in zip(submissions, places) {
             guard
                 (try? admission.enters(on: circuit, at: now.monotonic)) != nil,
-                (try? admission.admit(submission, app: "bisq", on: circuit, through: .tnp, at: now)) != nil
+                (try? admit(submission, on: circuit, at: now)) != nil
             else { continue }
             admitted += 1
         }

@@ -129,9 +129,6 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
             ]
         }
     }
-
-    /// Whether a spool is worth a word in the file: desktops of today are told of it by no other way.
-    var mentionsSpool: Bool { self == .bisq1 }
 }
 
 /// Lines of TOML.

@@ -14,6 +14,7 @@ struct InitAnswers: Equatable {
     var state: String?
     var http: Bool?
     var admin: Bool?
+    var spool: Bool?
     /// That there are no iPhones, no Android phones, no password was the answer.
     var withoutApple = false
     var withoutGoogle = false
@@ -21,7 +22,7 @@ struct InitAnswers: Equatable {
 
     /// What can be asked, in this order.
     enum Question: CaseIterable {
-        case app, name, apple, keyID, teamID, password, topic, google, http, admin, state
+        case app, name, apple, keyID, teamID, password, topic, google, http, spool, admin, state
     }
 
     /// What is wrong with an answer, or with the flags together.
@@ -56,6 +57,7 @@ struct InitAnswers: Equatable {
         case .topic: hasApple && topic == nil && app?.topic == nil
         case .google: serviceAccount == nil && !withoutGoogle
         case .http: http == nil
+        case .spool: http == true && spool == nil
         case .admin: admin == nil
         case .state: state == nil
         }
@@ -79,6 +81,9 @@ struct InitAnswers: Equatable {
         case .google:
             "The service account's JSON file (Firebase, Project settings, Service accounts); empty: no Android phones"
         case .http: "Open the HTTP door for the desktops of today? (yes or no)"
+        case .spool:
+            "Bisq 1 and Haveno never send again what cannot be delivered at once (429, 503): it is lost, unless the node stores"
+                + " it on its disk, sealed, and tries on. Store it? (yes or no)"
         case .admin: "Open the admin port, for this machine alone: dashboard, metrics, health? (yes or no)"
         case .state: "The directory for what the node keeps"
         }
@@ -92,6 +97,7 @@ struct InitAnswers: Equatable {
         case .apple, .google, .password: ""
         case .keyID: keyFile.flatMap { AppleKeyName.keyID(in: $0) }
         case .http: "yes"
+        case .spool: "yes"
         case .admin: "yes"
         case .state: state
         }
@@ -122,6 +128,7 @@ struct InitAnswers: Equatable {
         case .topic: topic = answer
         case .google: if answer.isEmpty { withoutGoogle = true } else { serviceAccount = answer }
         case .http: http = try Self.decision(answer)
+        case .spool: spool = try Self.decision(answer)
         case .admin: admin = try Self.decision(answer)
         case .state: state = answer
         }
@@ -152,6 +159,7 @@ struct InitAnswers: Equatable {
         case .topic: "--topic"
         case .google: "--service-account"
         case .http: "--http"
+        case .spool: "--spool"
         case .admin: "--admin"
         case .state: "--state"
         }
@@ -190,7 +198,8 @@ struct InitAnswers: Equatable {
         }
         return NewConfiguration(
             template: app, name: name, apple: apple, topic: topic ?? app.topic ?? "",
-            serviceAccountFile: serviceAccount, state: state, hasHTTPDoor: http ?? true, hasAdminPort: admin ?? true,
+            serviceAccountFile: serviceAccount, state: state, hasHTTPDoor: http ?? true, hasSpool: spool ?? false,
+            hasAdminPort: admin ?? true,
             head: [
                 "A node for \(app.about). Written by tocsin init.",
                 "All keys with their defaults: tocsin keys. After a change: tocsin check, then kill -HUP, or a restart.",

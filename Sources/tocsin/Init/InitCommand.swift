@@ -58,6 +58,12 @@ struct InitCommand: AsyncParsableCommand {
     @Flag(inversion: .prefixedNo, help: "The door for the desktops of today.")
     var http: Bool?
 
+    @Flag(
+        inversion: .prefixedNo,
+        help:
+            "Store what cannot be delivered at once, as those desktops never send it again. Default: yes, with --http.")
+    var spool: Bool?
+
     @Flag(inversion: .prefixedNo, help: "Dashboard, metrics and health, for this machine alone.")
     var admin: Bool?
 
@@ -95,7 +101,7 @@ struct InitCommand: AsyncParsableCommand {
         for file in new.secretFiles { Self.protect(writer.absolute(file), isAsking: isAsking, isAgreed: yes) }
         let findings = try await check(writer.file)
         CheckCommand.show(findings, asJSON: false)
-        Terminal.print(Self.next(writer.file).joined(separator: "\n"))
+        Terminal.print(Self.next(writer.file, hasService: Self.hasService(for: writer.file)).joined(separator: "\n"))
         if findings.hasFailure { throw ExitStatus.failure }
     }
 
@@ -105,7 +111,7 @@ struct InitCommand: AsyncParsableCommand {
         InitAnswers(
             app: app, name: name, topic: topic, keyFile: keyFile, keyID: keyID, teamID: teamID,
             certificateFile: certificateFile, certificatePasswordFile: certificatePasswordFile,
-            serviceAccount: serviceAccount, state: state, http: http, admin: admin)
+            serviceAccount: serviceAccount, state: state, http: http, admin: admin, spool: spool)
     }
 
     private func answers(isAsking: Bool, inSystem: Bool) throws -> InitAnswers {
@@ -185,11 +191,23 @@ struct InitCommand: AsyncParsableCommand {
         return await Checkup(configuration, searchPath: path, on: EventLoop(name: "init")).offline()
     }
 
-    static func next(_ file: String) -> [String] {
+    /// Whether systemd runs here and has the package's unit, which reads this file.
+    private static func hasService(for file: String) -> Bool {
+        file == "\(systemDirectory)/tocsin.toml" && access("/run/systemd/system", F_OK) == 0
+            && ["/lib/systemd/system", "/usr/lib/systemd/system", "/etc/systemd/system"].contains {
+                access("\($0)/tocsin.service", F_OK) == 0
+            }
+    }
+
+    /// - Parameter hasService: whether systemd runs the node, under a user of its own: run by hand as root it would fill the
+    ///   state directory with files that the service cannot read.
+    static func next(_ file: String, hasService: Bool) -> [String] {
         [
             "", "What is next:",
             "  tocsin check --online --config \(file)     asks Apple and Google; rings nobody",
-            "  tocsin run --config \(file)                the node, and its onion where tor is installed",
+            hasService
+                ? "  systemctl enable --now tocsin              the node, and its onion where tor is installed"
+                : "  tocsin run --config \(file)                the node, and its onion where tor is installed",
             "  tocsin onion show --config \(file)         the address for senders",
             "  tocsin check --config \(file) --phone -    a first notification to a phone: paste its pairing token",
         ]

@@ -16,6 +16,7 @@ struct NewConfiguration: Equatable {
     var serviceAccountFile: String?
     var state: String
     var hasHTTPDoor = true
+    var hasSpool = false
     var hasAdminPort = false
     /// Comment lines at the top.
     var head: [String]
@@ -25,11 +26,13 @@ struct NewConfiguration: Equatable {
         var parts = [
             head.map { "# \($0)" }, ["[node]", TOMLLine.string("state", state)], listen,
         ]
-        if template.mentionsSpool {
+        if hasHTTPDoor {
+            let mark = hasSpool ? "" : "# "
             parts.append([
                 TOMLLine.noted(
-                    "# [spool]", "success then also means \"stored\": it is tried on until it is delivered"),
-                "# enabled = true",
+                    "\(mark)[spool]", "success then also means \"stored\": it is tried on until it is delivered"),
+                TOMLLine.noted(
+                    "\(mark)enabled = true", "without it, Bisq 1 and Haveno lose what is answered 429 or 503"),
             ])
         }
         parts.append([
@@ -137,6 +140,6 @@ extension NewConfiguration {
             topic: template.topic ?? "org.example.haveno",
             serviceAccountFile: template == .bisqConnect
                 ? "/etc/tocsin/firebase-connect.json" : "/etc/tocsin/firebase.json",
-            state: "/var/lib/tocsin", hasAdminPort: true, head: head)
+            state: "/var/lib/tocsin", hasSpool: true, hasAdminPort: true, head: head)
     }
 }

@@ -32,11 +32,11 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
         try OnionOptions.attempt { () throws(OnionFileError) in
             let name = try ClientName(name)
             // Before the onion is closed: nobody should be authorised whose key is lost.
-            if let output { try pair.key.write(to: output) }
+            if let output { try StateOwner.asCaller { () throws(OnionFileError) in try pair.key.write(to: output) } }
             do throws(OnionFileError) {
                 try clients.install(pair.publicKey, as: name)
             } catch {
-                if let output { unlink(output) }
+                if let output { _ = StateOwner.asCaller { unlink(output) } }
                 throw error
             }
         }

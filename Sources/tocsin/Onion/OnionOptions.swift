@@ -9,6 +9,7 @@ struct OnionOptions: ParsableArguments {
     /// `[tor]` of the configuration.
     func settings() throws -> TorSettings {
         let configuration = try configuration.load()
+        try StateOwner.act(onStateAt: configuration.state)
         return configuration.tor.settings(state: configuration.state)
     }
 

@@ -19,8 +19,12 @@ struct PairConfirm: AsyncParsableCommand {
     @OptionGroup var delivery: DeliveryOptions
 
     func run() async throws {
+        let pairing = try phone.read()
+        // Bisq 1's app has words of its own for it; a sealed app shows what it is sent.
+        let isSealed = Sealer(pairing, format: delivery.format).format == .sealed
         let notification = BisqNotification(
-            kind: .setupConfirmation, title: "", message: "", sentDate: .unixMillisecondsNow)
-        try await NotificationDelivery(pairing: phone.read(), options: delivery).deliver(notification, sound: true)
+            kind: .setupConfirmation, title: isSealed ? "Paired" : "", message: isSealed ? "This phone is paired." : "",
+            sentDate: .unixMillisecondsNow)
+        try await NotificationDelivery(pairing: pairing, options: delivery).deliver(notification, sound: true)
     }
 }

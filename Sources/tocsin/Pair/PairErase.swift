@@ -26,7 +26,12 @@ struct PairErase: AsyncParsableCommand {
 
     func run() async throws {
         let pairing = try phone.read()
-        let question = "All notifications and the pairing of the app on “\(pairing.descriptor.printable)” will be gone."
+        guard Sealer(pairing, format: delivery.format).format == .pipe else {
+            throw fail(
+                "a sealed app knows no ERASE: delete the pairing in the app itself, or remove the app", ExitStatus.usage
+            )
+        }
+        let question = "All notifications and the pairing of the app on “\(pairing.descriptor)” will be gone."
         switch Self.consent(isGiven: yes, isTerminal: isatty(STDIN_FILENO) == 1, answer: { Self.ask(question) }) {
         case .given: break
         case .refused: throw fail("nothing was sent", ExitStatus.failure)

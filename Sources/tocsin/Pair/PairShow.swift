@@ -28,6 +28,9 @@ struct PairShow: ParsableCommand {
     @Option(help: "The phone's model. Default: iPhone 15, or Google Pixel 8.")
     var model: String?
 
+    @Option(help: "The form of its key: pipe (Bisq 1, Haveno) or sealed (Base64 of 32 bytes). Default: pipe.")
+    var format: EnvelopeFormat?
+
     @Option(help: "Show this pairing token; - reads it from standard input.")
     var token: String?
 
@@ -40,13 +43,15 @@ struct PairShow: ParsableCommand {
     private static let longestModel = 64
 
     func validate() throws {
-        guard token == nil || magic == nil && model == nil else {
-            throw ValidationError("--token shows a pairing token that is there already: leave out --magic and --model")
+        guard token == nil || magic == nil && model == nil && format == nil else {
+            throw ValidationError(
+                "--token shows a pairing token that is there already: leave out --magic, --model and --format")
         }
         guard !force || png != nil else { throw ValidationError("--force goes with --png") }
         guard png?.isEmpty != true else { throw ValidationError("--png must name a file") }
         if let model {
-            guard (1...Self.longestModel).contains(model.utf8.count), !model.contains("|"), model.printable == model
+            guard (1...Self.longestModel).contains(model.utf8.count), !model.contains("|"),
+                TerminalText.safe(model) == model
             else {
                 throw ValidationError(
                     "--model must be 1 to \(Self.longestModel) bytes without a bar or control characters")
@@ -87,7 +92,10 @@ struct PairShow: ParsableCommand {
             return pairing
         }
         let magic = magic ?? .iOS
-        return Phone.new(magic, model: model ?? (magic == .android ? "Google Pixel 8" : "iPhone 15")).pairingToken
+        return Phone.new(
+            magic, model: model ?? (magic == .android ? "Google Pixel 8" : "iPhone 15"),
+            app: format == .sealed ? .own : .bisq
+        ).pairingToken
     }
 }
 

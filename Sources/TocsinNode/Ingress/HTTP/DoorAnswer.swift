@@ -41,13 +41,16 @@ enum DoorAnswer {
         .retry(goAway.code == .abuse ? .connectionOverRate : .nodeBusy, after: goAway.retryAfter, text: goAway.text)
     }
 
-    /// The four fields that the clients of `/v1` know.
+    /// The four fields that the clients of `/v1` know. Every final refusal has status 400, as in bisq-relay: Bisq 2 reads
+    /// the fields of that status only.
     private static func refusal(_ outcome: Outcome, _ magic: Magic) -> HTTPResponse {
         let status = status(of: outcome, .device(magic))
-        let isUnregistered = outcome.reason == .unregistered || (outcome.reason == .badDeviceToken && magic != .android)
+        // bisq-relay: Apple's Unregistered, ExpiredToken and BadDeviceToken, Google's UNREGISTERED. A desktop deletes the
+        // registration, so a token that only belongs to another app must not be reported as such.
+        let isUnregistered = outcome.kind == .gone || (outcome.isTokenUnknown && magic != .android)
         return json(
             status,
-            "{\"wasAccepted\":false,\"errorCode\":\"\(code(of: outcome.reason, status, magic))\","
+            "{\"wasAccepted\":false,\"errorCode\":\"\(code(of: outcome, status, magic))\","
                 + "\"errorMessage\":\"\(escaped(text(of: outcome)))\",\"isUnregistered\":\(isUnregistered)}",
             headers: retryAfter(status, outcome.retryAfter))
     }
@@ -55,9 +58,8 @@ enum DoorAnswer {
     private static func status(of outcome: Outcome, _ dialect: DoorRequest.Dialect) -> Int {
         switch (outcome.kind, outcome.reason) {
         case (.delivered, _), (.queued, _): 200
-        case (.gone, _): dialect == .relay ? 400 : 410
-        case (.rejected, .tooLarge): 413
-        case (.rejected, _): 400
+        case (.rejected, .tooLarge) where dialect == .relay: 413
+        case (.gone, _), (.rejected, _): 400
         case (.retry, .deviceTokenOverRate), (.retry, .connectionOverRate), (.retry, .tooManyUnproven),
             (.retry, .tooManyInFlight):
             429
@@ -66,10 +68,12 @@ enum DoorAnswer {
     }
 
     /// In the words of the push service, where it has one for it.
-    private static func code(of reason: Reason, _ status: Int, _ magic: Magic) -> String {
-        switch (reason, status) {
+    private static func code(of outcome: Outcome, _ status: Int, _ magic: Magic) -> String {
+        switch (outcome.reason, status) {
         case (.unregistered, _): magic == .android ? "UNREGISTERED" : "Unregistered"
-        case (.badDeviceToken, _): magic == .android ? "INVALID_ARGUMENT" : "BadDeviceToken"
+        case (.badDeviceToken, _) where outcome.isTokenUnknown:
+            magic == .android ? "INVALID_ARGUMENT" : "BadDeviceToken"
+        case (.badDeviceToken, _): magic == .android ? "SENDER_ID_MISMATCH" : "DeviceTokenNotForTopic"
         case (.tooLarge, _): "PayloadTooLarge"
         case (_, 429): "TooManyRequests"
         case (_, 503): "ServiceUnavailable"

@@ -22,30 +22,15 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         var lastAnswerTimeout: Duration
     }
 
-    /// What lies in the spool safely is answered after so long, as no later outcome could be told anyway.
-    private static let storedPatience = Duration.seconds(5)
-    /// Who is over the rate of his circuit is answered as much later.
-    private static let longestRest = Duration.seconds(1)
-
     private var connection: HTTPConnection!
     private unowned let host: any Host
     private let rules: Rules
-    private var underWay: Errand?
+    private var pending: PendingRequest?
     private var requests: UInt32 = 0
     private var timer: Timer!
     private var proxyLine = ProxyLineDecoder()
     private let since = MonotonicTime.now
     private(set) var lastRead = MonotonicTime.now
-
-    /// A request that has no answer yet.
-    private struct Errand {
-        let number: UInt32
-        let dialect: DoorRequest.Dialect
-        let deadline: MonotonicTime
-        /// What is answered when the timer fires.
-        var late = Outcome.retry(
-            .providerUnreachable, after: 60_000, text: "the push service has not answered in time")
-    }
 
     let number: UInt64
     let door = Admission.Door.http
@@ -93,12 +78,14 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         do throws(DoorRoute.Stray) {
             route = try DoorRoute(request)
         } catch {
-            return respond(Self.answer(to: error))
+            respond(Self.answer(to: error))
+            return host.charge(self, faults: 1)
         }
         do throws(Rejection) {
             let (envelope, app) = try host.door.envelope(of: try route.door())
             requests &+= 1
-            underWay = Errand(number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
+            pending = PendingRequest(
+                number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
             timer.start(after: rules.answerTimeout)
             host.deliver(
                 Submission(request: requests, envelope: envelope, acceptQueued: true), app: app.name,
@@ -132,9 +119,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     }
 
     func ended(_ connection: HTTPConnection) {
-        isOver = true
-        underWay = nil
-        timer.stop()
+        stop()
         host.ended(self)
     }
 
@@ -142,24 +127,27 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     func finished(_ request: UInt32, _ outcome: Outcome) {
         if outcome.kind == .delivered { hasServed = true }
-        guard let underWay, request == underWay.number else { return }
-        guard outcome.isFinal else { return answer(outcome, at: min(underWay.deadline, .now + Self.storedPatience)) }
-        answer(outcome)
+        handle(request) { $0.finished(outcome, now: .now) }
     }
 
-    /// Answers this unless something else is to be said before.
-    private func answer(_ outcome: Outcome, at time: MonotonicTime) {
-        underWay?.late = outcome
-        timer.start(after: max(.zero, time - .now))
+    /// Passes an event to the pending request, where that still has this number (nil: any), and performs its action.
+    private func handle(_ request: UInt32?, _ event: (inout PendingRequest) -> PendingRequest.Action) {
+        guard var changed = pending, request == nil || request == changed.number else { return }
+        let action = event(&changed)
+        pending = changed
+        switch action {
+        case .respond(let outcome): answer(outcome)
+        case .wait(let time): timer.start(after: max(.zero, time - .now))
+        }
     }
 
     private func timeReached() {
-        if let underWay { answer(underWay.late) }
+        if let pending { answer(pending.fallback) }
     }
 
     private func answer(_ outcome: Outcome) {
-        guard let dialect = underWay?.dialect else { return }
-        underWay = nil
+        guard let dialect = pending?.dialect else { return }
+        pending = nil
         timer.stop()
         respond(DoorAnswer.response(to: dialect, outcome))
     }
@@ -181,9 +169,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
             if let goAway = refusal.goAway { sendAway(goAway) }
             return
         }
-        guard outcome.reason == .connectionOverRate else { return finished(request, outcome) }
-        // Nothing is read before it is answered: who sends too fast is slowed down, as at the other door.
-        answer(outcome, at: .now + min(.milliseconds(Int64(outcome.retryAfter)), Self.longestRest))
+        handle(request) { $0.refused(outcome, now: .now) }
     }
 
     // MARK: The end
@@ -200,16 +186,12 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     func shutDown(retryAfter: UInt32) {
         connection.leave()
-        guard let underWay else { return }
-        let late =
-            underWay.late.kind == .queued
-            ? underWay.late : .retry(.shuttingDown, after: retryAfter, text: "the node is shutting down")
-        answer(late, at: min(underWay.deadline, .now + rules.lastAnswerTimeout))
+        handle(nil) { $0.nodeShutsDown(within: rules.lastAnswerTimeout, retryAfter: retryAfter, now: .now) }
     }
 
     func sendAway(_ goAway: GoAway) {
         guard !isOver else { return }
-        if underWay == nil, !hasAnswered {
+        if pending == nil, !hasAnswered {
             return connection.sendAway(lastWords(DoorAnswer.farewell(goAway)))
         }
         // After an answer, last words would be taken for the answer to a request that is yet to come.
@@ -217,11 +199,23 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         answer(DoorAnswer.outcome(of: goAway))
     }
 
+    func evict(_ goAway: GoAway) {
+        guard !isOver else { return }
+        // After an answer, last words would be taken for the answer to a request that is yet to come.
+        connection.evict(hasAnswered ? [] : lastWords(DoorAnswer.farewell(goAway)))
+        stop()
+        host.ended(self)
+    }
+
     func close() {
-        isOver = true
-        underWay = nil
-        timer.stop()
+        stop()
         connection.close()
+    }
+
+    private func stop() {
+        isOver = true
+        pending = nil
+        timer.stop()
     }
 }
 

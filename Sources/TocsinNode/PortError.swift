@@ -1,0 +1,25 @@
+import EventLoop
+
+/// A port that the node cannot listen on, with the key of the configuration that names it.
+public struct PortError: Error, Sendable, CustomStringConvertible {
+    /// E.g. `listen.tnp`.
+    public let key: String
+    /// Where and why.
+    public let failure: ListenError
+
+    public var description: String {
+        let advice =
+            failure.reason == "Address already in use"
+            ? "; another process listens there (ss -ltnp shows which): end it, or choose another address" : ""
+        return "\(key): \(failure)\(advice)"
+    }
+
+    /// Names the key in what `body` throws.
+    static func naming<Result>(_ key: String, _ body: () throws(ListenError) -> Result) throws(PortError) -> Result {
+        do {
+            return try body()
+        } catch {
+            throw PortError(key: key, failure: error)
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import Admission
+import Cryptography
+import Glibc
+
+/// The operator's wish to take the sender keys off a phone: a file in the state directory that `tocsin unbind` writes and the
+/// running node reads, obeys and removes. It holds hashes under the node's key, no device token.
+public enum UnbindRequest {
+    /// Hashes in one request: two for each app.
+    private static let most = 256
+
+    private static func path(_ state: String) -> String { "\(state)/unbind" }
+
+    /// Writes a request. The key of the standing must be there already.
+    /// - Parameters:
+    ///   - deviceToken: as it stands in a pairing token.
+    ///   - apps: the names of the profiles that it may belong to.
+    /// - Throws: `PrivateFileError`.
+    public static func write(_ deviceToken: String, apps: [String], state: String) throws(PrivateFileError) {
+        let hash = KeyedHash(key: try KeyFile.read("\(state)/standing.key"))
+        let names = apps.flatMap { Admission.names(of: Array(deviceToken.utf8), app: $0, under: hash) }
+        let draft = "\(path(state)).\(getpid())"
+        unlink(draft)
+        try PrivateFile.create(
+            draft, holding: names.prefix(most).flatMap { name in Hex.encode(name.bigEndianBytes).utf8 })
+        guard rename(draft, path(state)) == 0 else { throw .system(path(state)) }
+    }
+
+    /// Whether a request waits that no node has obeyed.
+    public static func isWaiting(state: String) -> Bool { access(path(state), F_OK) == 0 }
+
+    /// Reads and removes a request, where there is one.
+    static func take(state: String) -> [UInt64]? {
+        let file = path(state)
+        // Most of the time there is none.
+        guard access(file, F_OK) == 0 else { return nil }
+        defer { unlink(file) }
+        let descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
+            status.st_mode & 0o077 == 0
+        else { return nil }
+        var bytes = [UInt8](repeating: 0, count: most * 16)
+        bytes.removeLast(bytes.count - max(0, read(descriptor, &bytes, bytes.count)))
+        return stride(from: 0, to: bytes.count - 15, by: 16).compactMap { start in
+            Hex.decode(bytes[start..<start + 16])?.reduce(0) { $0 << 8 | UInt64($1) }
+        }
+    }
+}
+
+extension UInt64 {
+    fileprivate var bigEndianBytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
+}

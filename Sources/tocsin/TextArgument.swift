@@ -1,0 +1,38 @@
+import Glibc
+
+/// A text on the command line, or in a file where other users of the machine do not see it.
+enum TextArgument {
+    /// Bytes of a text. No notification is as large.
+    private static let longest = 16 * 1024
+
+    /// The text itself, or the one in the file of `@FILE` (`@-`: standard input), without the line end of every file. `@@`
+    /// stands for an `@` at the beginning.
+    /// - Throws: the exit code, after saying what is wrong.
+    static func text(_ argument: String) throws -> String {
+        guard argument.hasPrefix("@") else { return argument }
+        let name = String(argument.dropFirst())
+        if name.hasPrefix("@") { return name }
+        let descriptor = name == "-" ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0, let bytes = read(descriptor) else {
+            throw fail("cannot read \(name): \(String(cString: strerror(errno)))", ExitStatus.usage)
+        }
+        if descriptor != STDIN_FILENO { close(descriptor) }
+        guard bytes.count <= longest, let text = String(validating: bytes, as: UTF8.self) else {
+            throw fail("\(name) is not a text in UTF-8 of at most \(longest) bytes", ExitStatus.usage)
+        }
+        return text.hasSuffix("\n") ? String(text.dropLast()) : text
+    }
+
+    /// One byte more than ``longest`` at most; nil where it cannot be read.
+    private static func read(_ descriptor: Int32) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: longest + 1)
+        while bytes.count <= longest {
+            let count = Glibc.read(descriptor, &piece, piece.count - bytes.count)
+            guard count >= 0 else { return nil }
+            if count == 0 { break }
+            bytes += piece[..<count]
+        }
+        return bytes
+    }
+}

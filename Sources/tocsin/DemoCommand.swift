@@ -184,16 +184,9 @@ private struct Demo: Sendable {
         let answer = try await LoopDomain(loop).run { domain in
             let stream = try await domain.loop.dial(
                 .tcp(host: host, port: Self.httpPort), through: proxy, timeout: .seconds(isPublic ? 120 : 30))
-            let reader = StreamReader(stream)
-            stream.write(RelayRequest(envelope).bytes(host: host))
-            let timer = Timer(on: domain.loop) { stream.fail(.timedOut) }
-            timer.start(after: .seconds(60))
-            defer { timer.stop() }
-            return await reader.readToEnd()
+            return await RelayRequest(envelope).answer(on: stream, host: host, within: .seconds(60), domain.loop)
         }
-        // All that Bisq looks at: the status, and these seven bytes as the body.
-        let text = String(decoding: answer, as: UTF8.self)
-        let isTaken = text.hasPrefix("HTTP/1.1 200 ") && text.hasSuffix("\r\n\r\nsuccess")
+        let isTaken = RelayRequest.isSuccess(answer)
         return ("GET /relay, \(isTaken ? "success" : "refused")", isTaken)
     }
 

@@ -366,6 +366,26 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `silent connections shut out neither endpoint`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "connections = 40")
+        let phone = await phone(.iOS, on: stage)
+        for round in 1...3 {
+            for _ in 0..<100 {
+                try await stage.holdOpen()
+                try await stage.holdOpen(at: stage.httpSocket)
+            }
+            let client = stage.client()
+            #expect(try await outcome(phone, on: stage, by: client, "\(round)").kind == .delivered)
+            await client.close()
+            let answer = try await stage.ask(RelayRequest(try stage.envelope(for: phone)).bytes(host: "localhost"))
+            #expect(answer.status == 200)
+            #expect(await stage.connectionCount <= 40)
+        }
+        await stage.letGo()
+        await stage.end()
+    }
+
     @Test func `where there is no room for another connection, one goes that has been quiet`() async throws {
         let stage = Stage()
         try await stage.start(limits: "connections = 8")

@@ -25,6 +25,7 @@ actor Stage {
     private var node: Node?
     /// Connections that nobody reads from.
     private var held: [ByteStream] = []
+    private var portTaken: Listener?
 
     init() {
         directory = URL.temporaryDirectory.appending(path: "tocsin-e2e-\(UUID().uuidString.prefix(8))").path()
@@ -117,6 +118,16 @@ actor Stage {
         return port
     }
 
+    /// Takes a port that is free, before the node can.
+    func takePort() throws -> UInt16 {
+        let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { $0.close() }
+        guard case .tcp(_, let port) = listener.endpoint else { return 0 }
+        portTaken = listener
+        return port
+    }
+
+    func givePortBack() { portTaken = nil }
+
     /// Gives the running node another configuration, as an operator would.
     func reload(_ text: String) async throws {
         try Data(text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
@@ -141,8 +152,8 @@ actor Stage {
     }
 
     /// Connects to the node, says this and then reads nothing.
-    func holdOpen(saying bytes: [UInt8] = []) async throws {
-        let stream = try await loop.dial(socket, timeout: .seconds(5))
+    func holdOpen(at endpoint: Endpoint? = nil, saying bytes: [UInt8] = []) async throws {
+        let stream = try await loop.dial(endpoint ?? socket, timeout: .seconds(5))
         stream.write(bytes)
         held.append(stream)
     }
@@ -486,6 +497,25 @@ private let hello: [UInt8] = {
         await client.close()
         await other.stop()
         try? FileManager.default.removeItem(atPath: stage.directory + "-other")
+        await stage.end()
+    }
+
+    @Test func `a node whose port is taken names the key, and leaves nothing behind`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let port = try await stage.takePort()
+        let text = stage.configuration(endpoints, http: "127.0.0.1:\(port)", more: "[spool]\nenabled = true")
+        let error = await #expect(throws: PortError.self) { try await stage.startNode(text) }
+        #expect(error?.key == "listen.http")
+        #expect(error?.description.contains("another process listens there") == true)
+        await stage.givePortBack()
+        // Lock, spool, standing and the other endpoint's socket are free again.
+        try await stage.startNode(text)
+        let phone = Phone.new(.iOS, model: "iPhone")
+        await stage.services.register(phone)
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        await client.close()
         await stage.end()
     }
 

@@ -477,6 +477,21 @@ extension Stage {
         await stage.end()
     }
 
+    @Test(arguments: [("GET", "/nowhere", 404), ("PUT", "/relay", 405)])
+    func `who asks for what is not there again and again is sent away`(
+        _ method: String, _ path: String, _ status: Int
+    ) async throws {
+        let stage = Stage()
+        try await stage.start(gates: "[limits]\nabuse_burst = 20\nabuse_per_minute = 1", more: Stage.sealed)
+        let request = DoorBytes.request(method, path, fields: ["Content-Length: 0"], closes: false)
+        let answers = try HTTPAnswer.all(in: try await stage.http(Array(repeatElement(request, count: 30).joined())))
+        // The one after the last of the account was read together with it.
+        #expect((20...21).contains(answers.count))
+        #expect(answers.allSatisfy { $0.status == status })
+        #expect(answers.last?.headers["connection"] == "close")
+        await stage.end()
+    }
+
     @Test func `an answer says no more than it must`() async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0", more: Stage.sealed)

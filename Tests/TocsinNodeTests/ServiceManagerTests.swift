@@ -32,6 +32,10 @@ private let watchdogs: [([String: String], Int64?)] = [
         #expect(text(.reloading(since: start)) == "RELOADING=1\nMONOTONIC_USEC=12345678")
     }
 
+    @Test func `a start that takes long says how much longer`() {
+        #expect(text(.starting(within: .seconds(30))) == "EXTEND_TIMEOUT_USEC=30000000")
+    }
+
     @Test func `a stop says how long it may take`() {
         #expect(text(.stopping(within: .seconds(30))) == "STOPPING=1\nEXTEND_TIMEOUT_USEC=30000000")
         #expect(text(.stopping(within: .zero)) == "STOPPING=1\nEXTEND_TIMEOUT_USEC=0")

@@ -300,6 +300,30 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `a program that hangs when it is asked which tor it is does not keep the node from ending`() async throws {
+        let loop = EventLoop(name: "test")
+        try await withDirectory { directory in
+            var settings = TorSettings(isManaged: true, directory: "\(directory)/tor")
+            settings.binary = "\(directory)/hanging"
+            let script = "#!/bin/sh\necho $$ > \(directory)/pid\ntrap '' TERM\nwhile true; do sleep 0.1; done\n"
+            try write(Array(script.utf8), to: settings.binary, mode: 0o700)
+            let watch = Watch()
+            let target = Endpoint.unix(path: "\(directory)/target")
+            let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
+            await tor.start()
+            var pid: Int32?
+            while pid == nil {
+                try await Task.sleep(for: .milliseconds(20))
+                pid = (try? String(contentsOfFile: "\(directory)/pid", encoding: .utf8))
+                    .flatMap { Int32($0.trimmingCharacters(in: .whitespacesAndNewlines)) }
+            }
+            await tor.stop()
+            #expect(watch.status.phase == .stopped)
+            try await waitForEnd(of: try #require(pid))
+        }
+    }
+
     @Test func `settings of which no torrc can be made are told of in words`() async throws {
         let loop = EventLoop(name: "test")
         try await withDirectory { directory in

@@ -13,7 +13,7 @@ struct BenchCommand: AsyncParsableCommand {
         subcommands: [
             BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSink.self, BenchSoak.self, BenchCrash.self,
             BenchBulkhead.self, BenchFlood.self, BenchSpool.self, BenchAdmission.self,
-            BenchConnections.self,
+            BenchConnections.self, BenchSilence.self,
         ],
         defaultSubcommand: BenchCompare.self)
 }

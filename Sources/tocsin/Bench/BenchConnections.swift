@@ -1,6 +1,5 @@
 import ArgumentParser
 import EventLoop
-import Glibc
 import TNP
 
 struct BenchConnections: AsyncParsableCommand {
@@ -25,11 +24,7 @@ struct BenchConnections: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        guard limit.rlim_max > connections + 100 else {
+        guard OpenFiles.allowMost() > connections + 100 else {
             throw fail("too few open files are allowed for that: ulimit -n \(connections + 200)", ExitStatus.failure)
         }
         try await TestBed.run("connections", more: "", circuitIDs: true) { bed in

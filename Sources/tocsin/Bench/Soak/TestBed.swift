@@ -15,13 +15,16 @@ actor TestBed {
     /// Where all files are.
     nonisolated let directory: String
     private let program: String
+    private let descriptors: Int?
     private var node: Spawned?
     /// Device tokens of each kind, known to Apple or Google.
     nonisolated let tokens: [Magic: [[UInt8]]]
 
     private static let devicesOfAKind = 500
 
-    init(name: String) throws {
+    /// - Parameter descriptors: open files that the node may have; nil: as many as this process.
+    init(name: String, descriptors: Int? = nil) throws {
+        self.descriptors = descriptors
         loop = EventLoop(name: "services")
         directory = URL.temporaryDirectory.appending(path: "tocsin-\(name)-\(getpid())").path()
         program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
@@ -38,12 +41,15 @@ actor TestBed {
     /// - Parameters:
     ///   - more: tables of the node's configuration, in TOML.
     ///   - circuitIDs: whether the node is told circuits, as tor does it.
+    ///   - servesHTTP: whether it has an HTTP endpoint, too.
+    ///   - descriptors: open files that the node may have; nil: as many as this process.
     static func run(
-        _ name: String, more: String, circuitIDs: Bool = false, _ body: (TestBed) async throws -> Void
+        _ name: String, more: String, circuitIDs: Bool = false, servesHTTP: Bool = false, descriptors: Int? = nil,
+        _ body: (TestBed) async throws -> Void
     ) async throws {
-        let bed = try TestBed(name: name)
+        let bed = try TestBed(name: name, descriptors: descriptors)
         do {
-            try await bed.start(more: more, circuitIDs: circuitIDs)
+            try await bed.start(more: more, circuitIDs: circuitIDs, servesHTTP: servesHTTP)
             try await body(bed)
         } catch {
             Terminal.endProgress()
@@ -57,6 +63,9 @@ actor TestBed {
     /// Where the node listens.
     nonisolated var endpoint: Endpoint { .unix(path: "\(directory)/tnp.sock") }
 
+    /// Where its HTTP endpoint is, if it has one.
+    nonisolated var httpEndpoint: Endpoint { .unix(path: "\(directory)/http.sock") }
+
     /// A device as Apple or Google know it.
     static func device(_ magic: Magic, state: Device.State = .registered) -> Device {
         switch magic {
@@ -67,7 +76,7 @@ actor TestBed {
     }
 
     /// Starts everything.
-    private func start(more: String, circuitIDs: Bool) async throws {
+    private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
         let endpoints = try await services.start()
         await services.setKeepsReceived(false)
         await services.observe { [tally] in tally.delivered($0) }
@@ -78,15 +87,17 @@ actor TestBed {
             }
         }
         let configuration = SimulatedConfiguration(
-            endpoints: endpoints, tnp: "unix:tnp.sock", circuitIDs: circuitIDs, logLevel: "notice", more: more)
+            endpoints: endpoints, tnp: "unix:tnp.sock", http: servesHTTP ? "unix:http.sock" : nil,
+            circuitIDs: circuitIDs, logLevel: "notice", more: more)
         try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         try await startNode()
     }
 
     /// Starts the node and waits until it listens.
     func startNode() async throws {
+        let limit = descriptors.map { ["prlimit", "--nofile=\($0):\($0)"] } ?? []
         node = try Spawned(
-            [program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory,
+            limit + [program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory,
             errors: "\(directory)/node.log")
         for _ in 0..<200 {
             if let stream = try? await loop.dial(endpoint, timeout: .seconds(1)) {

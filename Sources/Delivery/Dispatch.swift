@@ -204,7 +204,7 @@ public actor Dispatch {
     ) -> Bool {
         assumeIsolated { dispatch in
             if dispatch.willStore(envelope, acceptsQueued) {
-                if !dispatch.canStore { dispatch.noteShortage(.envelopes) }
+                if dispatch.holdsAllItMay { dispatch.noteShortage(.envelopes) }
                 return dispatch.canStore
             }
             let route = Route(app: app, magic: envelope.magic)

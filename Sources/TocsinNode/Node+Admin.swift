@@ -51,7 +51,7 @@ extension Node: AdminServer.Source {
 
     // MARK: Snapshot
 
-    private func makeSnapshot() -> NodeSnapshot {
+    func makeSnapshot() -> NodeSnapshot {
         let now = UnixTime.now
         let standing = dispatch.figures
         let efforts = admission.efforts

@@ -104,6 +104,9 @@ actor Stage {
 
     var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
 
+    /// What `/readyz` says where it is not 200.
+    var reasonsNotReady: [String] { get async { await node?.makeSnapshot().notReady ?? [] } }
+
     var torStatus: TorStatus? { get async { await node?.torStatus } }
 
     /// Where the HTTP door is, also where the system chose its port.
@@ -497,6 +500,19 @@ private let hello: [UInt8] = {
         await client.close()
         await other.stop()
         try? FileManager.default.removeItem(atPath: stage.directory + "-other")
+        await stage.end()
+    }
+
+    @Test func `WELCOME tells the time to the minute`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let before = UInt64(Date.now.timeIntervalSince1970)
+        guard case .welcome(let welcome)? = try messages(await stage.raw(hello, readingFor: .seconds(1))).first else {
+            Issue.record("no WELCOME")
+            return
+        }
+        #expect(welcome.serverTime % 60_000 == 0)
+        #expect((before - 60...before + 60).contains(welcome.serverTime / 1000))
         await stage.end()
     }
 

@@ -85,6 +85,35 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `a full spool says which bound it is, is not ready, and says when that is over`() async throws {
+        let stage = Stage()
+        try await stage.start(more: spool + "\nmax_bytes = 65536")
+        let phone = await phone(.iOS, on: stage)
+        await stage.services.kill(.apnsProduction)
+        let client = stage.client()
+        func queue(_ title: String) async throws -> Outcome {
+            try await client.submit(
+                stage.envelope(for: phone, title: title), patience: .seconds(20), acceptQueued: true,
+                returnsWhenQueued: true)
+        }
+        var outcome = try await queue("first")
+        #expect(outcome.kind == .queued)
+        for number in 0..<400 where outcome.kind == .queued { outcome = try await queue("\(number)") }
+        #expect(outcome.reason == .nodeBusy)
+        #expect(
+            await stage.reasonsNotReady.contains(
+                "the spool takes no more envelopes: its envelopes take spool.max_bytes"))
+        #expect(stage.log.count(of: "the spool takes no more envelopes") == 1)
+        try await stage.services.restart(.apnsProduction)
+        for _ in 0..<300 where stage.log.count(of: "the spool takes envelopes again") == 0 {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(stage.log.count(of: "the spool takes envelopes again") == 1)
+        #expect(await !stage.reasonsNotReady.contains { $0.contains("spool") })
+        await client.close()
+        await stage.end()
+    }
+
     @Test func `what is queued expires like anything else, and is never delivered late`() async throws {
         let stage = Stage()
         try await stage.start(more: spool)

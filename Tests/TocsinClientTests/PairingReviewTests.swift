@@ -37,6 +37,13 @@ import Testing
             + review.verdicts.map { $0.remark ?? "" }).joined(separator: "\n")
     }
 
+    @Test(arguments: [("BisqPhoneiOS", "iOS"), ("BisqPhoneiOSDev", "iOSDev"), ("bisqphoneandroid", "android")])
+    func `a token of 2018 is named as such`(_ old: String, _ today: String) {
+        let hints = hints("\(old)|\(Self.key)|\(Self.apple)")
+        #expect(hints.contains("the magic of 2018") && hints.contains("today it is \(today),"))
+        #expect(takers("\(old)|\(Self.key)|\(Self.apple)").isEmpty)
+    }
+
     @Test func `a token of an iPhone is right in all parts, and each app reads it but those of Android and Bisq 2`() {
         for text in [Self.phone, Self.phone.replacing("iOS|", with: "iOSDev|")] {
             let review = PairingReview(text)

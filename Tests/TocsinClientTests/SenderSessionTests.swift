@@ -387,6 +387,16 @@ import Testing
         sender.expectActions(.welcomed(welcome))
     }
 
+    @Test(arguments: [UInt8(0), 2, 255])
+    func `a WELCOME of a version that was not offered is a fault`(_ version: UInt8) throws {
+        var bytes = welcomeFrame()
+        bytes[5] = version
+        var sender = Sender()
+        try sender.connect()
+        #expect(throws: ProtocolError.self) { try sender.told(bytes) }
+        #expect(sender.session.welcome == nil)
+    }
+
     @Test func `PING is answered with the same eight bytes`() throws {
         var ping: [UInt8] = []
         ping.append(ping: [1, 2, 3, 4, 5, 6, 7, 0xFF])

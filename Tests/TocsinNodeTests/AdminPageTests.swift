@@ -173,6 +173,16 @@ private func skeleton(_ page: String) -> [String] {
         #expect(health.grade == .bad && health.reasons.first == "no route works")
     }
 
+    @Test func `deliveries are claimed only where there were some`() {
+        var snapshot = NodeSnapshot.sample()
+        snapshot.notReady = []
+        snapshot.tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
+        #expect(snapshot.hour.contains { $0.delivered > 0 })
+        #expect(Health(snapshot).sentence == "Notifications are delivered, but not all is well")
+        snapshot.hour = []
+        #expect(Health(snapshot).sentence == "Not all is well")
+    }
+
     @Test func `each thing that is wrong is a warning by itself`() {
         let route = NodeSnapshot.RouteState(
             name: "a/iOS", breaker: "closed", isWave: false, inFlight: 0, waiting: 0, answers: [], p50: nil, p99: nil)

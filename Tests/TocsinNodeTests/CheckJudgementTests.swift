@@ -33,6 +33,19 @@ import Tor
         #expect(state(.other).findings.map(\.grade) == [.failed])
     }
 
+    @Test func `a node does not run on what belongs to another user`() {
+        #expect(state().refusal == nil)
+        #expect(state(.missing(isPossible: true, reason: "")).refusal == nil)
+        #expect(state(.other).refusal?.contains("is not a directory") == true)
+        let foreign = state(owner: 4_000_000, user: 0).refusal
+        #expect(foreign?.contains("belongs to uid 4000000, and the node runs as root") == true)
+        #expect(foreign?.contains("sudo -u 4000000 tocsin run") == true)
+        #expect(foreign?.contains("chown -R root: /s") == true)
+        var mixed = state(owner: 0, user: 0)
+        mixed.foreign = ("/s/standing.sqlite", 4_000_000)
+        #expect(mixed.refusal?.contains("/s/standing.sqlite, which belongs to uid 4000000 and not to root") == true)
+    }
+
     @Test func `a state directory is for its owner only`() {
         let cases: [(mode_t, Finding.Grade)] = [
             (0o700, .ok), (0o500, .ok), (0o750, .warning), (0o701, .warning), (0o770, .failed), (0o702, .failed),

@@ -554,6 +554,22 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("name = bisq", "name"), ("  key_file = /etc/tocsin/apns.p8", "key_file"), ("log = loud # text", "log"),
+        ("tnp = 127.0.0.1:7077", "tnp"), ("topic = ~x", "topic"),
+    ])
+    func `a text without quotes is named as such`(_ line: String, _ key: String) {
+        #expect(BareText.hint(on: line) == "a text needs quotes: \(key) = \"…\"")
+        let error = problem(in: "[node]\n\(line)\n")
+        #expect(error?.file.hasPrefix("\(file):2:") == true)
+        #expect(error?.problem.contains("a text needs quotes: \(key)") == true)
+    }
+
+    @Test(arguments: ["[node", "= 1", "a = 5 5", "a = true x", "a = \"b", "# a = b"])
+    func `another fault is not taken for a text without quotes`(_ line: String) {
+        #expect(BareText.hint(on: line) == nil)
+    }
+
     @Test func `a file that is not there is named`() {
         let missing = "/nowhere/at/all/tocsin.toml"
         let error = #expect(throws: ConfigurationError.self) { try Configuration(file: missing) }

@@ -28,9 +28,10 @@ extension Dispatch {
     func mayBeOfAnEarlierProcess(_ clock: MonotonicTime) -> Bool { clock < recoversUntil || unreadRows > 0 }
 
     /// Whether one more may be stored.
-    var canStore: Bool {
-        storing < limits.totalInFlight && parcels.count + unreadRows < limits.totalInFlight + limits.stored
-    }
+    var canStore: Bool { storing < limits.totalInFlight && !holdsAllItMay }
+
+    /// Whether there are as many as memory and spool may hold.
+    var holdsAllItMay: Bool { parcels.count + unreadRows >= limits.totalInFlight + limits.stored }
 
     func store(_ parcel: Parcel, _ envelope: Envelope) async {
         guard let spool, case .at(let expires) = parcel.expiry else { return await carry(parcel, envelope) }
@@ -60,7 +61,7 @@ extension Dispatch {
 
     /// Looks whether the spool takes envelopes again. To be called each second.
     func endShortage() {
-        guard shortage != nil, canStore, spool?.shortage == nil else { return }
+        guard shortage != nil, !holdsAllItMay, spool?.shortage == nil else { return }
         shortage = nil
         observer(.spoolShort(nil))
     }

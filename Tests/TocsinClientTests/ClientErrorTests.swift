@@ -1,0 +1,42 @@
+import EventLoop
+import TNP
+import TestSupport
+import Testing
+
+@testable import TocsinClient
+
+/// What a caller hears of a node that gives no outcome.
+@Suite struct ClientErrorTests {
+    private func failure(_ options: TocsinClient.Options, on loop: EventLoop) async throws -> ClientError? {
+        let client = TocsinClient(options, on: loop)
+        let envelope = try Envelope(
+            magic: .iOS, deviceToken: Array("ab".utf8)[...], iv: [UInt8](repeating: 48, count: 16)[...],
+            ciphertext: [UInt8](repeating: 0, count: 16)[...], format: .pipe)
+        let error = await #expect(throws: ClientError.self) { try await client.submit(envelope, patience: .seconds(1)) }
+        await client.close()
+        return error
+    }
+
+    @Test func `a node that accepts and says nothing is not one that was never reached`() async throws {
+        let node = FakeNode(on: EventLoop(name: "test"))
+        let error = try await failure(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        guard case .silent = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        await node.end()
+    }
+
+    @Test func `a proxy that is not there is named, and not the node`() async throws {
+        let loop = EventLoop(name: "test")
+        // Nobody listens at port 1.
+        let proxy = Endpoint.tcp(host: "127.0.0.1", port: 1)
+        let error = try await failure(
+            TocsinClient.Options(node: .tcp(host: "node.example", port: 7077), proxy: .socks5(proxy, nil)), on: loop)
+        guard case .proxyUnreachable(let endpoint, _) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(endpoint == proxy)
+    }
+}

@@ -185,17 +185,18 @@ public struct Admission {
         let signer = signer(of: submission, to: token)
         let objection = objection(to: submission, signer, standing, &record, moment)
         let isUnproven = standing != .proven
-        if isUnproven || objection != nil { try checkUnproven(submission, paid: paid, circuit, door, now) }
         let own = place(of: app)
         let appWait = apps[own].allowance.wait(settings.app, now: now)
         let nodeWait = node.wait(settings.node, now: now)
         let doorWait = door == .http ? http.wait(settings.http, now: now) : .zero
-        // An app over its own limit is nothing that all others should pay for; and those who cannot pay set no price.
-        if door == .tnp, appWait == .zero || nodeWait > .zero {
-            effort.count(isRefused: nodeWait > .zero, paid: paid)
-        }
         let longestWait = max(appWait, nodeWait, doorWait)
-        if longestWait > .zero { throw .retry(.nodeBusy, after: longestWait) }
+        guard longestWait == .zero else {
+            // An app over its own limit is nothing that all others should pay for; and those who cannot pay set no price.
+            if door == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: paid) }
+            throw .retry(.nodeBusy, after: longestWait)
+        }
+        if isUnproven || objection != nil { try checkUnproven(submission, paid: paid, circuit, door, now) }
+        if door == .tnp { effort.count(isRefused: false, paid: paid) }
         if let objection {
             // A desktop of today does not know what to make of GONE, and has phones that live: it is not sent away.
             let isCharged = objection.kind == .gone && door != .http

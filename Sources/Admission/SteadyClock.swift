@@ -6,6 +6,8 @@ import EventLoop
 public struct SteadyClock: Sendable {
     /// Seconds by which the wall clock may be off and is followed at once.
     static let tolerance: Int64 = 300
+    /// Seconds by which a step makes anything older, however far it goes.
+    static let longestStep: Int64 = 7 * 86_400
     /// How long a step has to last.
     static let agreement = Duration.seconds(6 * 3600)
 
@@ -33,7 +35,10 @@ public struct SteadyClock: Sendable {
             step = nil
         } else if let step, abs(measured - step.offset) <= Self.tolerance {
             guard now - step.since >= Self.agreement else { return }
-            offset = measured
+            // A clock that was behind when the node started has dated all that is known too early.
+            let excess = max(0, measured - offset - Self.longestStep)
+            ahead += excess
+            offset = measured - excess
             self.step = nil
         } else {
             step = (measured, now)

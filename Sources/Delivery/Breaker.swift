@@ -51,6 +51,11 @@ public struct Breaker: Sendable {
         state == .open && now < opensUntil ? (reason, opensUntil - now) : nil
     }
 
+    /// What is told to an envelope that comes now and may not wait: as ``refusal(_:)``, and while a probe is out.
+    func turnsBack(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
+        refusal(now) ?? (state == .halfOpen && isProbing ? (reason, Self.probeTime) : nil)
+    }
+
     /// An envelope wants to go out. After ``Admission/go`` and ``Admission/probe`` ``record(_:wish:wasProbe:now:random:)``
     /// follows.
     mutating func admit(_ now: MonotonicTime) -> Admission {

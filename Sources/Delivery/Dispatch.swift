@@ -176,7 +176,7 @@ public actor Dispatch {
 
     /// What is answered to an envelope whatever its device token is: nothing here depends on what the node knows of that.
     /// Nil: nothing.
-    /// - Parameter acceptsQueued: whether it may be stored, and so wait.
+    /// - Parameter acceptsQueued: whether it may be stored, and so wait for a push service that does not work.
     public nonisolated func refusal(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Outcome? {
         assumeIsolated { dispatch in
             guard let lane = dispatch.lanes[Route(app: app, magic: envelope.magic)] else {
@@ -188,30 +188,40 @@ public actor Dispatch {
             } catch {
                 return error.outcome
             }
-            if dispatch.willStore(envelope, acceptsQueued) { return nil }
-            // Apple's other environment is another lane, where the device token is known to be at home.
-            let home = dispatch.tokens[app]?[envelope.deviceToken].home
-            let asked = home.flatMap { dispatch.lanes[Route(app: app, magic: $0)] } ?? lane
-            return asked.breaker.refusal(.now).map { refusal in
-                Verdict.held(back: refusal.reason, for: refusal.retryAfter, "breaker-open").outcome
+            guard let held = lane.breaker.turnsBack(.now) else { return nil }
+            guard dispatch.willStore(envelope, acceptsQueued) else {
+                return Verdict.held(back: held.reason, for: held.retryAfter, "breaker-open").outcome
             }
+            return .seconds(Int64(envelope.ttl)) <= held.retryAfter ? .rejected(.ttlRanOut) : nil
         }
     }
 
-    /// Whether there is room for an envelope of this origin, be it that another has to go for it.
-    public nonisolated func hasRoom(
+    /// What is answered where there is no room for an envelope of this origin, not even by another that has to go for it.
+    /// Nil: there is room.
+    public nonisolated func lackOfRoom(
         for envelope: Envelope, app: String, acceptsQueued: Bool, from origin: Origin
-    ) -> Bool {
+    ) -> Outcome? {
         assumeIsolated { dispatch in
+            let clock = MonotonicTime.now
+            if let wait = dispatch.waitForPlace(clock) { return .retry(.nodeBusy, after: wait) }
             if dispatch.willStore(envelope, acceptsQueued) {
                 if dispatch.holdsAllItMay { dispatch.noteShortage(.envelopes) }
-                return dispatch.canStore
+                if dispatch.shortage != nil { return Self.spoolIsFull }
+                return dispatch.canStore ? nil : .retry(.nodeBusy, after: Self.busyRetry)
             }
             let route = Route(app: app, magic: envelope.magic)
-            return dispatch.hasRoom(for: route)
+            let hasRoom =
+                dispatch.hasRoom(for: route)
                 || dispatch.lanes[route]?.queue.canMakeRoom(
                     for: origin.circuit.rawValue, band: origin.band, now: Self.second) == true
+            return hasRoom ? nil : .retry(.nodeBusy, after: Self.busyRetry)
         }
+    }
+
+    /// The time until an outcome has a place, where there may be none: no outcome is forgotten before its time. Nil: at
+    /// once.
+    private func waitForPlace(_ clock: MonotonicTime) -> UInt32? {
+        window.count + parcels.count + unreadRows < window.capacity ? nil : window.nextFree(now: clock)
     }
 
     private func willStore(_ envelope: Envelope, _ acceptsQueued: Bool) -> Bool {
@@ -237,10 +247,7 @@ public actor Dispatch {
         guard let lane = lanes[route] else { return reply.tell(.rejected(.platformNotConfigured)) }
         guard !isDraining else { return reply.tell(.retry(.shuttingDown, after: Self.busyRetry)) }
         let clock = MonotonicTime.now
-        // Its outcome will need a place, and no outcome is forgotten before its time.
-        guard window.count + parcels.count + unreadRows < window.capacity else {
-            return reply.tell(.retry(.nodeBusy, after: window.nextFree(now: clock)), .noRoom)
-        }
+        if let wait = waitForPlace(clock) { return reply.tell(.retry(.nodeBusy, after: wait), .noRoom) }
         guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
         let isToBeStored = willStore(envelope, reply.acceptsQueued)
         guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(at: lane, for: origin) else {
@@ -406,9 +413,13 @@ public actor Dispatch {
     ) -> Ruling.LaneEffect {
         var ruling = verdict.ruling
         if ruling.retry == .atOnce, parcel.attempts.isOutOfReplays { ruling.lane = .strained }
-        // Everything on a connection fails with it, which is one event. A resend on another connection that fails, too, is
-        // evidence against the push service.
-        if ruling.retry == .onceMore, parcel.attempts.hasUnknownFate { ruling.lane = .strained }
+        // Everything on a connection fails with it, which is one event. A probe decides by itself, and a resend on another
+        // connection that fails, too, is evidence against the push service.
+        if ruling.retry == .onceMore, ruling.lane == .none,
+            wasProbe || parcel.attempts.hasUnknownFate || lane.connectionFailures.isNew(.now)
+        {
+            ruling.lane = .strained
+        }
         // What was under way to a device when its first refusal came says nothing new, and must not stop all others.
         if ruling.token == .paused, ruling.lane == .strained, pauses.left(envelope.deviceToken, now: .now) != nil {
             ruling.lane = .none

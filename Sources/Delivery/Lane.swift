@@ -10,6 +10,7 @@ final class Lane {
     let provider: any Provider
     var breaker = Breaker()
     var wave: RefusalWave
+    var connectionFailures = ConnectionFailures()
     /// Envelopes in memory that are for it.
     var inFlight = 0
     /// Of those, the ones that were sent away from the queue and are about to be answered.

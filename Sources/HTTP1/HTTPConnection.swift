@@ -108,11 +108,12 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         end()
     }
 
-    /// Says last words and ends the connection at once, without waiting for the client. The host hears nothing more of it.
+    /// Says last words, unless the connection is over, and ends it at once, without waiting for the client. The host hears
+    /// nothing more of it.
     public func evict(_ farewell: [UInt8]) {
-        guard !isOver else { return }
-        stop()
         hostListens = false
+        guard !isOver else { return stream.close() }
+        stop()
         stream.write(output + farewell)
         stream.closeAfterWriting()
     }

@@ -64,9 +64,11 @@ extension Node {
         }
         let paid = try admission.verify(submission, on: circuit, through: door, at: moment.monotonic)
         let unknown = Origin(circuit: circuit, effort: paid)
-        guard dispatch.hasRoom(for: intake.envelope, app: app, acceptsQueued: acceptsQueued, from: unknown) else {
+        if let outcome = dispatch.lackOfRoom(
+            for: intake.envelope, app: app, acceptsQueued: acceptsQueued, from: unknown)
+        {
             admission.lacksRoom(paid: paid, through: door)
-            throw Refusal(.retry(.nodeBusy, after: Dispatch.busyRetry))
+            throw Refusal(outcome)
         }
         let ticket = try admission.admit(submission, paid: paid, app: app, on: circuit, through: door, at: moment)
         return (ticket, Origin(circuit: circuit, effort: paid, isProven: !ticket.isUnproven))

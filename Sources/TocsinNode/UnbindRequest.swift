@@ -22,7 +22,9 @@ public enum UnbindRequest {
         unlink(draft)
         try PrivateFile.create(
             draft, holding: names.prefix(most).flatMap { name in Hex.encode(name.bigEndianBytes).utf8 })
-        guard rename(draft, path(state)) == 0 else { throw .system(path(state)) }
+        defer { unlink(draft) }
+        // Unlike rename, this fails where another request waits.
+        guard link(draft, path(state)) == 0 else { throw .system(path(state)) }
     }
 
     /// Whether a request waits that no node has obeyed.
@@ -33,8 +35,11 @@ public enum UnbindRequest {
         let file = path(state)
         // Most of the time there is none.
         guard access(file, F_OK) == 0 else { return nil }
-        defer { unlink(file) }
-        let descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        // From here on the name is free for the next request.
+        let taken = "\(file).taken"
+        guard rename(file, taken) == 0 else { return nil }
+        defer { unlink(taken) }
+        let descriptor = open(taken, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
         var status = stat()

@@ -85,7 +85,7 @@ struct NotificationDelivery {
         let words = OutcomeWords(outcome)
         if let allowance = words.allowance { Terminal.error("tocsin: \(allowance)") }
         switch outcome.kind {
-        case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \($0)" } ?? ""))
+        case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \(TerminalText.line($0))" } ?? ""))
         case .queued: Terminal.print("queued")
         case .rejected: throw fail("rejected: \(words.why)", ExitStatus.rejected)
         case .retry: throw fail("try again \(words.when): \(words.why)", ExitStatus.tryLater)

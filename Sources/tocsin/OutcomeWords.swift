@@ -8,7 +8,7 @@ struct OutcomeWords {
 
     /// The reason, and what to do about it where that is not plain.
     var why: String {
-        let text = outcome.text ?? outcome.reason.description
+        let text = outcome.text.map(TerminalText.line) ?? outcome.reason.description
         switch outcome.kind {
         case .delivered, .queued, .gone: return text
         case .rejected, .retry: return "\(text) (reason \(outcome.reason.rawValue))" + (advice.map { "; \($0)" } ?? "")

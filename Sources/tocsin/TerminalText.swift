@@ -23,9 +23,10 @@ enum TerminalText {
         return String(output)
     }
 
-    /// The same as one line, without colours.
+    /// A text of somebody else's as part of a line: without line ends and colours, and cut to ``longestLine`` characters.
     static func line(_ text: String) -> String {
-        String(String.UnicodeScalarView(text.unicodeScalars.filter { !isUnsafe($0) && $0 != "\n" }))
+        let line = String(String.UnicodeScalarView(text.unicodeScalars.filter { !isUnsafe($0) && $0 != "\n" }))
+        return line.count > longestLine ? line.prefix(longestLine) + "…" : line
     }
 
     /// The same, each line of it cut to ``longestLine`` characters.

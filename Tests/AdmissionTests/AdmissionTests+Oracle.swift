@@ -56,6 +56,17 @@ extension AdmissionTests {
                 }
             ),
             (
+                "no unproven left and no room at the app",
+                {
+                    $0.unproven = Rate(burst: 3, perMinute: 1)
+                    $0.app = Rate(burst: 4, perMinute: 1)
+                },
+                { house in
+                    for device in 100..<110 { _ = try house.submit(to: device, on: .tor(9)) }
+                    for _ in 0..<10 { _ = try house.submit(to: 1, on: .tor(9)) }
+                }
+            ),
+            (
                 "proof of work",
                 { $0.puzzle = EffortControl.Settings(mode: .always, least: $0.puzzle.least, most: $0.puzzle.most) },
                 { _ in }
@@ -63,7 +74,7 @@ extension AdmissionTests {
         ]
     }
 
-    @Test(arguments: [0, 1, 2], [0, 1, 2, 3])
+    @Test(arguments: [0, 1, 2, 3], [0, 1, 2, 3])
     func `a known and an unknown device token get the same refusal`(_ obstacle: Int, _ kind: Int) throws {
         let (name, settings, erect) = Self.obstacles[obstacle]
         for probe in Probe.allCases {

@@ -740,7 +740,7 @@ import Testing
         #expect(try house.admitted(of: 10, to: 1) == 4)
         house.now = MonotonicTime(nanoseconds: 5)
         for (reason, wait) in [
-            (.connectionOverRate, 1), (.tooManyUnproven, 1), (.nodeBusy, 1), (.deviceTokenOverRate, 998),
+            (.connectionOverRate, 1), (.nodeBusy, 1), (.tooManyUnproven, 1), (.deviceTokenOverRate, 998),
         ]
             as [(Reason, UInt32)]
         {

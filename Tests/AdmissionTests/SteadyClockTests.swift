@@ -20,7 +20,7 @@ import Testing
         #expect(clock.moment(at: time(200)).unix == start + 190)
     }
 
-    @Test(arguments: [400, 86_400, 365 * 86_400, -400, -86_400] as [Int64])
+    @Test(arguments: [400, 86_400, 7 * 86_400, -400, -86_400, -365 * 86_400] as [Int64])
     func `a step is adopted only when it has lasted for hours`(_ step: Int64) {
         var clock = SteadyClock(wall: start, at: time(0))
         let hours = SteadyClock.agreement.components.seconds
@@ -30,6 +30,22 @@ import Testing
         }
         clock.observe(wall: start + hours + 1 + step, at: time(hours + 1))
         #expect(clock.moment(at: time(hours + 1)).unix == start + hours + 1 + step)
+    }
+
+    @Test(arguments: [8, 30, 365 * 6] as [Int64])
+    func `a clock that was behind makes nothing much older when it is put right`(_ days: Int64) {
+        var clock = SteadyClock(wall: start, at: time(0))
+        let hours = SteadyClock.agreement.components.seconds
+        for second in stride(from: Int64(1), through: hours + 120, by: 60) {
+            clock.observe(wall: start + second + days * Self.day, at: time(second))
+        }
+        let now = clock.moment(at: time(hours + 200)).unix
+        #expect(now == start + hours + 200 + SteadyClock.longestStep)
+        // From then on it goes on with the wall clock.
+        for second in stride(from: hours + 240, through: 4 * hours, by: 60) {
+            clock.observe(wall: start + second + days * Self.day + 100, at: time(second))
+            #expect(clock.moment(at: time(second)).unix == start + second + SteadyClock.longestStep + 100)
+        }
     }
 
     @Test func `a step that is taken back, or followed by another, begins to count anew`() {

@@ -386,6 +386,36 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `a connection that is about to end makes room like any other`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "connections = 8\nhandshake_timeout = 1")
+        let phone = await phone(.iOS, on: stage)
+        for round in 1...3 {
+            // Their time for a first word runs out, and the node waits a little for them to close; they do not.
+            for _ in 0..<2 {
+                try await stage.holdOpen()
+                try await stage.holdOpen(at: stage.httpSocket)
+                try await stage.holdOpen(at: stage.httpSocket, saying: Array("PROXY \r\n".utf8))
+            }
+            try await Task.sleep(for: .milliseconds(1300))
+            for _ in 0..<6 {
+                try await stage.holdOpen()
+                try await stage.holdOpen(at: stage.httpSocket, saying: Array("PROXY \r\n".utf8))
+                try await stage.holdOpen(at: stage.httpSocket)
+            }
+            try await Task.sleep(for: .seconds(3))
+            let client = stage.client()
+            #expect(try await outcome(phone, on: stage, by: client, "\(round)").kind == .delivered)
+            await client.close()
+            let answer = try await stage.ask(RelayRequest(try stage.envelope(for: phone)).bytes(host: "localhost"))
+            #expect(answer.status == 200)
+        }
+        await stage.letGo()
+        try await Task.sleep(for: .seconds(3))
+        #expect(await stage.connectionCount == 0)
+        await stage.end()
+    }
+
     @Test func `where there is no room for another connection, one goes that has been quiet`() async throws {
         let stage = Stage()
         try await stage.start(limits: "connections = 8")

@@ -59,9 +59,18 @@ extension Dispatch {
         observer(.spoolShort(why))
     }
 
-    /// Looks whether the spool takes envelopes again. To be called each second.
+    /// What is answered while the spool takes no more.
+    static let spoolIsFull = Outcome.retry(
+        .nodeBusy, after: 60_000, text: "the node's store takes no more at present")
+
+    /// Looks whether the spool takes envelopes again, and has it give up what has expired. To be called each second.
     func endShortage() {
-        guard shortage != nil, !holdsAllItMay, spool?.shortage == nil else { return }
+        guard shortage != nil, let spool else { return }
+        // Some room is left between the end and the next beginning, so that they do not alternate.
+        let most = limits.totalInFlight + limits.stored
+        guard spool.shortage == nil, parcels.count + unreadRows <= most - max(1, most / 64) else {
+            return spool.purge()
+        }
         shortage = nil
         observer(.spoolShort(nil))
     }
@@ -70,7 +79,7 @@ extension Dispatch {
     private func refused(_ parcel: Parcel, _ envelope: Envelope, _ reason: String) async {
         observer(.spoolRefused(reason))
         if parcel.row != nil { return await carry(parcel, envelope) }
-        finish(parcel, .retry(.nodeBusy, after: 60_000, text: "the node's store takes no more at present"))
+        finish(parcel, Self.spoolIsFull)
     }
 
     /// What is not to be stored may still be a resend of what an earlier process stored, or delivered.

@@ -19,21 +19,22 @@ final class RowKeys {
 
     /// Opens the file, or makes an empty one, and destroys each secret that no row uses: a crash has left it.
     /// - Parameter used: the slots of all rows.
-    /// - Throws: `PrivateFileError`.
-    init(at path: String, used: Set<Int>) throws(PrivateFileError) {
+    /// - Throws: `PrivateFileError`; ``SpoolError/keyMissing(file:spool:)`` where the file lacks secrets of rows.
+    init(at path: String, of spool: String, used: Set<Int>) throws {
         _ = try PrivateFile.ensure(path)
         try PrivateFile.restrict(path)
         self.path = path
         descriptor = open(path, O_RDWR | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .system(path) }
+        guard descriptor >= 0 else { throw PrivateFileError.system(path) }
         slots = (used.max() ?? -1) + 1
         // What lies behind the last slot in use goes with its blocks, and is overwritten before.
         let size = Int(lseek(descriptor, 0, SEEK_END))
+        guard size >= slots * Self.length else { throw SpoolError.keyMissing(file: path, spool: spool) }
         for slot in 0..<(size + Self.length - 1) / Self.length where !used.contains(slot) {
             try write([UInt8](repeating: 0, count: Self.length), to: slot)
         }
         try sync()
-        guard ftruncate(descriptor, off_t(slots * Self.length)) == 0 else { throw .system(path) }
+        guard ftruncate(descriptor, off_t(slots * Self.length)) == 0 else { throw PrivateFileError.system(path) }
         free = (0..<slots).filter { !used.contains($0) }.reversed()
     }
 
@@ -44,16 +45,22 @@ final class RowKeys {
         let slot = free.popLast() ?? slots
         slots = max(slots, slot + 1)
         let secret = SecureRandom.bytes(Self.length)
-        try write(secret, to: slot)
+        do {
+            try write(secret, to: slot)
+        } catch {
+            free.append(slot)
+            throw error
+        }
         return (slot, secret)
     }
 
-    /// The secret of a slot; nil where there is none.
-    func secret(in slot: Int) -> [UInt8]? {
+    /// The secret of a slot. That of a free one is zeros, under which nothing was sealed.
+    /// - Throws: `PrivateFileError` where it cannot be read now.
+    func secret(in slot: Int) throws(PrivateFileError) -> [UInt8] {
         var secret = [UInt8](repeating: 0, count: Self.length)
-        guard pread(descriptor, &secret, secret.count, off_t(slot * Self.length)) == secret.count,
-            secret.contains(where: { $0 != 0 })
-        else { return nil }
+        guard pread(descriptor, &secret, secret.count, off_t(slot * Self.length)) == secret.count else {
+            throw .system(path)
+        }
         return secret
     }
 

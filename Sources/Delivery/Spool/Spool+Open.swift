@@ -46,7 +46,7 @@ extension Spool {
             let slots = try database.read {
                 try Int.fetchSet($0, sql: "SELECT slot FROM envelope WHERE slot IS NOT NULL")
             }
-            let rowKeys = try RowKeys(at: path + ".rowkeys", used: slots)
+            let rowKeys = try RowKeys(at: path + ".rowkeys", of: path, used: slots)
             return Spool(
                 at: path, in: database, lock: lock, key: key, rowKeys: rowKeys, maxBytes: maxBytes, reserve: reserve,
                 count: sums.envelopes.rows, bytes: sums.envelopes.bytes + sums.outcomes.bytes, now: now,

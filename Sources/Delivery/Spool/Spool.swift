@@ -77,11 +77,21 @@ public final class Spool: Sendable {
     /// What keeps envelopes out at this moment, as far as can be told without looking for expired ones; nil: nothing.
     public var shortage: SpoolShortage? {
         if freeBytes < reserve { return .disk }
-        return bytes + Self.usualRow > maxBytes ? .bytes : nil
+        return bytes + Self.largestRow > maxBytes ? .bytes : nil
     }
 
-    /// Bytes of a row as envelopes of today make it.
-    private static let usualRow = 1024
+    /// Bytes of the largest row, about: of an envelope with the longest ciphertext and device token.
+    private static let largestRow = 4096
+
+    /// Gives up what has expired. Returns at once.
+    func purge() {
+        database.asyncWriteWithoutTransaction { db in
+            guard !self.inbox.withLock({ $0.isClosed }),
+                let transaction = try? self.transact(in: db, { try $0.purge() })
+            else { return }
+            if !transaction.expired.isEmpty { self.onExpired(transaction.expired) }
+        }
+    }
 
     // MARK: Writing
 
@@ -179,7 +189,7 @@ public final class Spool: Sendable {
             throw error
         }
         for slot in transaction.freedSlots { rowKeys.destroy(slot) }
-        if !transaction.freedSlots.isEmpty { scheduleErasure() }
+        if transaction.hasRemoved { scheduleErasure() }
         storedCount.store(transaction.count, ordering: .relaxed)
         storedBytes.store(transaction.bytes, ordering: .relaxed)
         transactions.wrappingAdd(1, ordering: .relaxed)
@@ -233,8 +243,7 @@ public final class Spool: Sendable {
                 let name: Data = row[0]
                 let sealed: Data = row[2]
                 let slot: Int? = row[3]
-                // A slot without a secret opens nothing.
-                let secret = slot.map { self.rowKeys.secret(in: $0) ?? [UInt8](repeating: 0, count: RowKeys.length) }
+                let secret = try slot.map { try self.rowKeys.secret(in: $0) }
                 if let envelope = self.key.openEnvelope(
                     Array(sealed), name: Array(name), expires: row[1], secret: secret)
                 {

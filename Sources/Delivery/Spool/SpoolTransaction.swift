@@ -26,6 +26,8 @@ struct SpoolTransaction {
     private(set) var bytes: Int
     /// The envelopes that were removed because their time had run out.
     private(set) var expired: [Int64] = []
+    /// Whether rows were removed, of whatever kind.
+    private(set) var hasRemoved = false
     /// Slots of ``RowKeys`` that rows of this transaction have got, and those whose rows it removes.
     private(set) var madeSlots: [Int] = []
     private(set) var freedSlots: [Int] = []
@@ -81,6 +83,7 @@ struct SpoolTransaction {
     }
 
     private mutating func removed(length: Int, slot: Int?) {
+        hasRemoved = true
         count -= 1
         bytes -= length + Self.rowOverhead
         if let slot { freedSlots.append(slot) }
@@ -97,6 +100,7 @@ struct SpoolTransaction {
                     RETURNING length(sealed)
                     """), arguments: [now, limit])
         for length in lengths { bytes -= length + Self.rowOverhead }
+        hasRemoved = hasRemoved || !lengths.isEmpty
         return lengths.count
     }
 
@@ -113,6 +117,12 @@ struct SpoolTransaction {
             removed(length: row[1], slot: row[2])
         }
         return rows.count
+    }
+
+    /// Gives up expired outcomes and envelopes, as many as one transaction may.
+    mutating func purge() throws {
+        try purgeOutcomes(limit: Self.mostPurged)
+        _ = try purgeEnvelopes(limit: Self.mostPurged)
     }
 
     private mutating func makeRoom(for size: Int) throws -> Bool {

@@ -126,7 +126,8 @@ extension StateJudgement {
                 let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
                     String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
                 }
-                guard name != ".", name != ".." else { continue }
+                // The file system makes lost+found itself, where the directory is one of its own.
+                guard ![".", "..", "lost+found"].contains(name) else { continue }
                 var status = stat()
                 guard lstat("\(directory)/\(name)", &status) == 0 else { continue }
                 if status.st_uid != owner { return ("\(directory)/\(name)", status.st_uid) }

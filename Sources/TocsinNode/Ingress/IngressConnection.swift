@@ -159,7 +159,8 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
     func sendAway(_ goAway: GoAway) { perform { session, effects in session.sendAway(goAway, &effects) } }
 
     func evict(_ goAway: GoAway) {
-        guard !isOver else { return }
+        // Its last words have been said; the end of the stream tells the host.
+        guard !isOver else { return stream.close() }
         var effects = IngressSession.Effects()
         session.sendAway(goAway, &effects)
         stop()

@@ -200,9 +200,8 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     }
 
     func evict(_ goAway: GoAway) {
-        guard !isOver else { return }
         // After an answer, last words would be taken for the answer to a request that is yet to come.
-        connection.evict(hasAnswered ? [] : lastWords(DoorAnswer.farewell(goAway)))
+        connection.evict(connection.isOver || hasAnswered ? [] : lastWords(DoorAnswer.farewell(goAway)))
         stop()
         host.ended(self)
     }

@@ -1,0 +1,16 @@
+import EventLoop
+import Testing
+
+@testable import Delivery
+
+@Suite struct ConnectionFailuresTests {
+    private func time(_ milliseconds: UInt64) -> MonotonicTime {
+        MonotonicTime(nanoseconds: 1_000_000_000 + milliseconds * 1_000_000)
+    }
+
+    @Test func `what is lost within a second counts once`() {
+        var failures = ConnectionFailures()
+        let news = [0, 0, 500, 999, 1000, 1999, 5000].map { failures.isNew(time($0)) }
+        #expect(news == [true, false, false, false, true, false, true])
+    }
+}

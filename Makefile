@@ -21,7 +21,7 @@ help:
 	@echo "make build      debug build          make release   optimised and stripped: .build/tocsin"
 	@echo "make deb        Debian package: .build/tocsin_*.deb      make test-deb   installed, run and purged in a root"
 	@echo "make install    without dpkg: PREFIX=$(PREFIX), DESTDIR"
-	@echo "make lint       formatting           make format    mends it"
+	@echo "make lint       formatting and licence headers       make format    mends the formatting"
 	@echo "make bench      figures beside h2load and nghttpx"
 	@echo "make soak       envelopes through misbehaving services and kill -9, SOAK=$(SOAK) KILLS=$(KILLS)"
 	@echo "make flood      honest senders beside hostile circuits, calm and flooded: what the node promises, checked"
@@ -69,7 +69,7 @@ packages-deb: packages
 
 deb: packages-deb release
 	mandoc -Tlint -W warning Docs/man/*
-	rm -f .build/*.deb; .debian/build .build/tocsin .build
+	rm -f .build/*.deb; Packaging/build .build/tocsin .build
 	lintian --pedantic --fail-on error,warning --allow-root .build/tocsin_*.deb
 	@ls -l .build/*.deb
 
@@ -81,7 +81,7 @@ test-deb: deb
 
 # For systems without dpkg; then: systemd-sysusers && systemd-tmpfiles --create
 install: release
-	.debian/install .build/tocsin "$(DESTDIR)" "$(PREFIX)"
+	Packaging/install .build/tocsin "$(DESTDIR)" "$(PREFIX)"
 
 demo: packages
 	$(SWIFT) build --product tocsin
@@ -99,6 +99,9 @@ test-tsan: packages-test
 
 lint: swift
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests
+	@bare=$$(grep -rL --include='*.swift' --include='*.h' --include=module.modulemap --include='*.py' --include='*.sh' \
+	  --include='*.java' 'SPDX-License-Identifier: Apache-2.0' Package.swift Sources Tests); \
+	  [ -z "$$bare" ] || { echo "these files lack the line 'SPDX-License-Identifier: Apache-2.0':"; echo "$$bare"; exit 1; }
 
 format: swift
 	$(SWIFT) format --in-place --recursive Package.swift Sources Tests

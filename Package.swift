@@ -1,4 +1,6 @@
 // swift-tools-version: 6.2
+// SPDX-License-Identifier: Apache-2.0
+
 // 6.2 because swift-subprocess, which runs tor for us, asks for it.
 import PackageDescription
 

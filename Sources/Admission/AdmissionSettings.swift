@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Whether sender keys are asked for (PROTOCOL §3, fields 0x11 and 0x12).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Whom a submission comes from, as far as the node can tell: tor's circuit where tor passes it on, else the connection.
 /// It says who shares what with whom; it is no identity, since anybody gets a new one at will.
 public struct CircuitID: Hashable, Sendable {

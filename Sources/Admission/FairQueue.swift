@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import HeapModule
 
 /// What waits for its turn, in many flows: deficit round robin (Shreedhar and Varghese, 1995), so that a flow in which

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How far an envelope has come that was admitted.
 public enum Reach: Sendable {
     /// A push service has been asked, or may have been.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// The wall clock as admission counts days: derived from the monotonic clock. Small corrections are followed at once, a step

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <http_parser.h>
 
 // Bit fields and enumerations, as plain values.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // First: libevent's configuration defines _GNU_SOURCE, with which glibc's types would differ from those Swift knows.
 #include <sys/select.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <openssl/bio.h>
 #include <openssl/core_names.h>
 #include <openssl/ec.h>

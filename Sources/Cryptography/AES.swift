@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import COpenSSL
 
 /// AES-256 in CBC mode without padding (NIST SP 800-38A): what Bisq 1's phones open.

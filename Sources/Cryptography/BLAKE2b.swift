@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// BLAKE2b with 256 bits of output (RFC 7693), by libsodium.

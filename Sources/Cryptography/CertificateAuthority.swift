@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import COpenSSL
 
 /// A certificate authority of one's own: the stand-ins for Apple and Google get their certificates here.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import COpenSSL
 
 /// What a certificate says of itself, as far as a push provider's is of interest.

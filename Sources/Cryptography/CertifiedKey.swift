@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import COpenSSL
 
 /// A certificate with its chain and private key, as TLS uses it. Prints as `<redacted>`.

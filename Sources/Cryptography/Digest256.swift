@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A 256-bit digest held inline: comparing, hashing and copying it allocates nothing.
 public struct Digest256: Hashable, Sendable {
     var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)

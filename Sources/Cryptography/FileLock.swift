@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// A lock that one process at a time holds, until it is released or the process ends however it ends.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// Keyed hashes for messages (RFC 2104), by libsodium.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// A file that holds a key: as many random bytes as a key has, and nothing else. Only its owner may read it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// 64 bits of BLAKE2b under a secret key: what stands for a device token or a sender key in tables and files. Who does

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import COpenSSL
 
 /// What OpenSSL last complained about on this thread, and an end to the complaint.

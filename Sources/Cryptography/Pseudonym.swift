@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// Names for device tokens in logs: equal tokens have equal names for one day, and nobody without the key of that day

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import COpenSSL
 
 /// SHA3-256 (FIPS 202), by OpenSSL: what an onion address ends with.

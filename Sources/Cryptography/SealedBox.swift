@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// Authenticated encryption of what is stored: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03), by libsodium. A sealed

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// Bytes that must not leak: in locked memory between guard pages, wiped when released, and printed as `<redacted>`.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// Random bytes from the operating system, by libsodium.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import COpenSSL
 
 /// The signatures of JSON Web Tokens that Apple and Google ask for (RFC 7518 §3.1).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// libsodium picks its fastest implementations when it is initialised; every use goes through here first.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CSodium
 
 /// Key pairs of X25519 (RFC 7748), by libsodium.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// Which notification of a collapse id is the newest that a provider has accepted, so that an older one that waits for

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// How many attempts may be under way at one provider at a time: one more for each window's worth of good answers, less

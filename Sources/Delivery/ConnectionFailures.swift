@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Tells the failures of one connection from those of several: what is lost within a second was lost with one connection.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Tells a wave of refused device tokens, which says that the environment or the topic is wrong, from single ones, which

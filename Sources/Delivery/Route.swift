@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// Where envelopes for one app on one platform go.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// What the providers have said of device tokens: where each is at home, when it was last good, whether it was refused.

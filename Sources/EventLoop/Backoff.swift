@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How long to wait before the next try: doubling from a base up to a cap, and of that a random part ("full jitter"),
 /// so that many who lost the same peer do not come back at once.
 ///

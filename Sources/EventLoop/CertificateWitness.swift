@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import COpenSSL
 
 /// Remembers when the certificate ends that the last server showed to a context, once it was verified. The context is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A proxy to reach others through. The host's name is resolved by the proxy, never here.
 public enum Proxy: Hashable, Sendable {
     /// SOCKS version 5, for instance tor's `SocksPort`.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// Where to listen or to connect: a TCP port of a host, or a unix socket.

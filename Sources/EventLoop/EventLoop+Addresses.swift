@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension EventLoop {
     /// How many addresses a host has now, by the system's hosts file and name servers.
     /// - Throws: ``StreamError/unknownHost(_:)``.

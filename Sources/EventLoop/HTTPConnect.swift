@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The client's side of HTTP's CONNECT (RFC 9110 §9.3.6) in HTTP/1.1 (RFC 9112), as bytes: no I/O.
 enum HTTPConnect {
     /// The longest answer, header fields and all.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A place on an event loop for code that belongs to no other actor of it.
 public actor LoopDomain {
     /// The loop that this domain's code runs on.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// A point on the clock that never goes back, in nanoseconds since some moment before the process started.

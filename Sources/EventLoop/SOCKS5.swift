@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The client's side of SOCKS version 5 (RFC 1928) with user name and password (RFC 1929), as bytes: no I/O.
 public enum SOCKS5 {
     /// Name and password. tor gives each pair circuits of its own (`IsolateSOCKSAuth`), so they are labels, not secrets.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CLibevent
 
 /// Tells of a signal to the process, on the loop, for as long as it is kept. libevent serves signals on one loop of a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Reads a stream by `await`, for conversations that go step by step: a proxy's handshake, tor's control port.
 /// Only one read may be waiting at a time.
 public final class StreamReader: ByteStreamHandler {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CLibevent
 
 /// A timer of an event loop: fires once after each ``start(after:)`` unless stopped before. Ends when released.

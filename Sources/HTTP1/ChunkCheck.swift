@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What surrounds the data of chunks: the lines with their sizes, and the trailers.
 struct ChunkCheck {
     /// The longest line with a chunk's size and its extensions, the end of the chunk before included.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Checks the line that begins a chunk, byte by byte (RFC 9112 §7.1, §7.1.1):
 ///
 ///     chunk-size [ *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS ( token / quoted-string ) ] ) ]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// One client's connection: performs what its ``HTTPSession`` decides. Lives on its stream's loop.

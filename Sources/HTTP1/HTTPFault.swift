@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What is wrong with a stream of requests; it ends the connection.
 public enum HTTPFault: Error, Equatable, Sendable {
     /// Not the grammar of HTTP/1.1, or more than one reading of it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How much and how long a connection may take. Sizes are in bytes.
 public struct HTTPLimits: Sendable {
     /// The target of a request line.

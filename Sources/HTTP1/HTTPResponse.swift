@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CHTTPParser
 
 /// An answer. `Content-Length` and `Connection` are added where it is encoded.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// The server's side of one connection: bytes, answers and time in; requests, bytes and the end out. No I/O and no

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How lines may look: visible bytes, spaces and tabs, ended by CR LF and by nothing else; none is continued on the
 /// next.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CHTTPParser
 
 /// One call of the parser, and what its callbacks reach while it lasts.

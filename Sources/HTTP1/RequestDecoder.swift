@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CHTTPParser
 
 /// Makes one request of bytes: looks at every line of the head first, as ``LineCheck`` says, then gives it to the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CHTTPParser
 
 /// What the parser has told of a request so far, held to the limits as it comes. No I/O, and no pointer that outlives

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Takes what comes on a stream, drops it and says nothing, not even that it got it.

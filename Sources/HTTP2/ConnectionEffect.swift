@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What an answer means for the connection that it came on.
 public enum ConnectionEffect: String, Sendable {
     case kept

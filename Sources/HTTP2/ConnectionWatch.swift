@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Tells a connection that works from one that only looks so: events and time in, what to do out. No I/O and no clock.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Bounds what a peer's frames may cost this side: each frame takes a credit, each answer brings some, and some come with

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What may carry a credential or a token: prints as `<redacted>`.
 public protocol RedactedContent: CustomStringConvertible, CustomReflectable {}
 

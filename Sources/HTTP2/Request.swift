@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A request with all of its body.
 public struct Request: Sendable, RedactedContent {
     /// Pseudo-header fields first (RFC 9113 §8.3).

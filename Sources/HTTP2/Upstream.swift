@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// A server that requests go to, over as many connections as it takes: performs what ``PoolState`` decides. One attempt

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Which build is running: a gauge that is always 1, with the version as its label.
 public enum BuildInfo {
     /// For the catalogue.

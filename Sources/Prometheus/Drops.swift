@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// What was not kept, by what is wrong with it. None of it is an error of the moment: the catalogue and the code that

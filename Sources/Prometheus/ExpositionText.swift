@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Writes the text exposition format 0.0.4.
 struct ExpositionText {
     private(set) var bytes: [UInt8] = []

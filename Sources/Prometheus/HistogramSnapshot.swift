@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A histogram at one moment.
 public struct HistogramSnapshot: Sendable, Equatable {
     /// The upper bounds, ascending, each belonging to its bucket; without `+Inf`.

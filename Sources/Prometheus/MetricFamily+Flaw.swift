@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension MetricFamily {
     /// What makes this family impossible to write or to keep; nil where nothing does.
     var flaw: String? {

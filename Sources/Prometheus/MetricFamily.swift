@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What a metric is called, what it is and how large it may grow: one entry of the catalogue that a
 /// ``PrometheusRegistry`` is made with. The lines `# HELP` and `# TYPE` come from it.
 public struct MetricFamily: Sendable, Equatable {

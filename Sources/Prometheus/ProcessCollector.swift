@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// Figures of this process under the names that all Prometheus clients use, read from `/proc/self` when they are looked

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What `/proc/self/stat` says of a process: proc(5).
 struct ProcessStatistics: Equatable {
     /// CPU time in user and kernel mode, in clock ticks.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension PrometheusRegistry {
     /// The `Content-Type` of what ``expose()`` gives.
     public static let contentType = "text/plain; version=0.0.4; charset=utf-8"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What is kept, for those who show it themselves. A name that is not in the catalogue has no series.
 extension PrometheusRegistry {
     /// A counter or gauge.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CoreMetrics
 
 /// Keeps figures in memory and writes them as Prometheus reads them (text exposition format 0.0.4).

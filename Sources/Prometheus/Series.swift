@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One series of a family: what holds its figure. Whoever counts keeps the series, and needs no look-up.
 protocol Series: AnyObject, Sendable {
     var place: Place { get }

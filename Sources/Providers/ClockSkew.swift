@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import HTTP2
 
 /// How far this machine's clock is from a provider's, measured by an answer's `date` (RFC 9110 §6.6.1).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A date as HTTP writes it: IMF-fixdate (RFC 9110 §5.6.7). The two obsolete forms, which nobody may send any more,
 /// are not read.
 enum HTTPDate {

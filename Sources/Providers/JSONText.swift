@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Texts as they stand inside the quotes of a JSON string (RFC 8259 §7).
 public enum JSONText {
     /// The text, escaped.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// A push service in one environment under one credential. Makes one attempt and names what came of it; whether and

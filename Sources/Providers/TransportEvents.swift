@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import HTTP2
 
 /// What can happen to a request instead of an answer, and what the node makes of it (RFC 9113 §5.4, §6.8, §8.7).

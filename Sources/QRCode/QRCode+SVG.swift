@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension QRCode {
     /// The code as an SVG picture, one unit a module: dark on white, to be scaled to any size.
     /// - Parameter border: light modules around it, at least 0; the standard asks for 4.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension QRCode {
     /// Light modules around the code on a terminal. The standard asks for 4; readers do with 2, and 24 lines then hold
     /// the code of an iPhone's pairing token.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CQREncode
 
 /// A QR code (ISO/IEC 18004): a square of dark and light modules that says a text.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Why there is no QR code or picture of one. Holds nothing of the text.
 public enum QRCodeError: Error, Equatable, Sendable, CustomStringConvertible {
     /// There is nothing to say.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A phone as Apple or Google know it.
 public struct Device: Sendable {
     /// Whose notifications it gets.

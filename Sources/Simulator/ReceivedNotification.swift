@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A notification that Apple or Google have taken for a phone.
 public struct ReceivedNotification: Sendable {
     /// What the phone's system can show by itself.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// A JSON Web Token that somebody shows, taken apart but not yet believed.

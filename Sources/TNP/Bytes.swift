@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A run of bytes; the fields of a message share the buffer that the message came in.
 public typealias Bytes = ArraySlice<UInt8>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The rules of PROTOCOL §3 for the values of an envelope's fields.
 enum FieldRules {
     static let deviceTokenLengths = 1...512

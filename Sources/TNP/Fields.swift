@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// `tag u8 ‖ length u16 ‖ value`, in strictly ascending order of tag (PROTOCOL §1).
 struct FieldReader {
     private var reader: ByteReader

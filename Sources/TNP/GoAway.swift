@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// GOAWAY: the end of a connection, with its reason (PROTOCOL §6).
 public struct GoAway: Equatable, Sendable {
     /// Why. Numbers that this version does not know are kept as they came.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// HELLO: the first frame of a sender (PROTOCOL §2).
 public struct Hello: Equatable, Sendable {
     /// The lowest version that the sender speaks.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A frame with its meaning.
 public enum Message: Sendable {
     case hello(Hello)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What came of an envelope: the one type that travels back through the node, and what RESULT carries (PROTOCOL §4).
 public struct Outcome: Equatable, Sendable {
     /// What the sender is to do.

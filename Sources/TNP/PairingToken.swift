@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// What the phone gives the desktop by QR code: `magic|descriptor|key|device token`. Prints as `<redacted>`.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A fault that ends the connection: what GOAWAY says of it (PROTOCOL §6).
 public struct ProtocolError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code that GOAWAY carries.

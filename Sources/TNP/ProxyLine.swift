@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The PROXY line (version 1) by which tor names the circuit of a stream (`HiddenServiceExportCircuitID haproxy`).
 public struct ProxyLineDecoder: Sendable {
     /// The longest line, CR LF included.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Why an outcome is what it is (PROTOCOL §4). Numbers that this version does not know are kept as they came and are
 /// read by their hundred.
 public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConvertible {

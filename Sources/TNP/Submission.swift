@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// SUBMIT: an envelope with what the sender asks and shows for it (PROTOCOL §3).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// WELCOME: the node's answer to HELLO (PROTOCOL §2).
 public struct Welcome: Equatable, Sendable {
     /// What the node can do.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// A port that the node cannot listen on, with the key of the configuration that names it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Which Tocsin this is.
 public enum Version {
     /// By semantic versioning; the package and the manual take it from here.

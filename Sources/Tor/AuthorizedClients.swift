@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// The clients that an onion is open to: `authorized_clients` in its `HiddenServiceDir`. While there is one, nobody else

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// The X25519 pair by which one client of an onion is authorised: the service keeps the public half, the client the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What an operator calls an authorised client. It is a file's name, and nothing in it means something to a shell.
 public struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// 1 to 64 of the letters a-z and A-Z, digits, - and _.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Follows tor handing out the onion's descriptor. It does so in rounds, to some ten directories each time, and again
 /// every hour or two; a descriptor that was taken serves clients for hours, so a round that has begun takes nothing away.
 /// Not every upload is answered: tor drops those that are under way when a newer descriptor follows. So one that is taken

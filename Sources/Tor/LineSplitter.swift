@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Makes lines of bytes that come in pieces.
 struct LineSplitter {
     /// Of a line that is longer the beginning is kept.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// The address of an onion service, version 3: its public key, a checksum and the version in Base32, and `.onion`

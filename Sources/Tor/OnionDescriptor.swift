@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Whether the network's directories have the onion's descriptor, without which nobody finds it.
 public enum OnionDescriptor: String, Sendable {
     /// tor has not begun to hand it out.

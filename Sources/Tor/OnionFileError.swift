@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// Why files of an onion service cannot be used: what, where, and what to do. Holds nothing of a key.

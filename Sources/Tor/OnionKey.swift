@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// A sender's key to a closed onion: the private half of a client authorisation (rend-spec-v3, "Client

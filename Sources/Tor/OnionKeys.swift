@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// The keys of an onion service in tor's own files. Who has them is the service: they are its address.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// Files of an onion service: whole or not there at all, for their owner only, and owned by whoever owns the directory,

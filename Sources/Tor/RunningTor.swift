@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// What another process, a command of the operator's, can learn of the node's tor while that runs, and tell it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What a tor program is and can do.
 public struct TorBuild: Equatable, Sendable {
     /// Its version.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// The torrc of the node's own tor: one onion service, and nothing else that anybody could reach.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What tor does not do as it should: what it said, and what to do where that is known.
 public struct TorError: Error, Sendable, CustomStringConvertible {
     /// In words.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What tor tells of by its control port that matters here (control-spec, "Asynchronous events").
 public enum TorEvent: Equatable, Sendable {
     /// How much of the way into the network is done, 0–100.

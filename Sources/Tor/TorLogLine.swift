@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A line of tor's log: `Nov 21 18:36:54.000 [warn] …`.
 public struct TorLogLine: Equatable, Sendable {
     /// How much it matters.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// How one logs in at a control port that has its cookie in a file: each side proves to the other that it knows the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How the node's tor is.
 public struct TorStatus: Equatable, Sendable {
     /// Where it stands.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// What the node knows of its tor, for `tocsin onion show`, which is another process: whose descriptor state it is, by

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Decides when the node's tor is started, ended and started again, and how it is. No process, socket or clock inside:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Why the onion cannot be reached, in words, and what to do.
 public enum TorTrouble: Error, Equatable, Sendable, CustomStringConvertible {
     /// There is no such program.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A version of tor, for instance 0.4.9.11.
 public struct TorVersion: Comparable, Hashable, Sendable, CustomStringConvertible {
     /// Four numbers; what follows them (`-alpha`, `-rc`) does not count.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TocsinNode
 
 /// Findings as a person reads them: one line each, and a sum.

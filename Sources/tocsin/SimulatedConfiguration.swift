@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Simulator
 
 /// The configuration of a node whose Apple and Google are the stand-ins; its paths are relative to their directory.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Text on its way to a terminal. A node, a phone and a file may say anything; nothing of it may move the cursor, hide or
 /// reorder what is printed (Trojan Source, CVE-2021-42574), or fill the screen.
 enum TerminalText {

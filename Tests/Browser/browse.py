@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shows a page in headless Chromium and prints, as JSON, what came of it: the DOM, the console, the requests.
 
     browse.py URL [--no-script] [--dark] [--size WIDTHxHEIGHT] [--until EXPRESSION] [--screenshot FILE]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // libFuzzer over the protocol's decoder: `make fuzz`. The first byte of an input says in how large pieces the stream
 // comes (0: at once); whatever is in it, reading it must end in messages, a rejection or a protocol error.
 import Glibc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # An empty Debian in a directory of its own, for the tests of this directory, which source this file:
 #   . debian-root.sh; in_namespaces "$@"; make_root [PACKAGE,...]; boot_root

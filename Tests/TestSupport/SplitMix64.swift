@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// SplitMix64 (Steele, Lea and Flood, 2014): the same seed gives the same numbers everywhere, so that what fails once
 /// fails again.
 public struct SplitMix64: RandomNumberGenerator {

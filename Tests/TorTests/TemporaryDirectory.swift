@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// A directory of mode 0700 for one test, short enough for a unix socket's path.

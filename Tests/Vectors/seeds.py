@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes the seed corpus of the fuzzer that feeds streams to the TNP decoder.
 
     seeds.py VECTORS_JSON DIRECTORY    write each vector's stream, whole and in pieces, as a file into DIRECTORY

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """TNP/1 written a second time: the Swift and this agree only where both read the protocol alike.
 
     tnp1.py --check FILE    derive every vector of FILE again from its meaning; exit 1 naming each that differs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixed inputs of tnp1.json, for `tnp1.py --write`: what the vectors are about, and what each fault should earn."""
 import json
 from hashlib import shake_256

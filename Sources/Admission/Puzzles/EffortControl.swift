@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// How much work is asked for a submission: none in calm times; under pressure more and more, until those who flood

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// The records of device tokens by their keyed hashes, bounded: open addressing with linear probing in many parts, each

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// What is kept of a device token across restarts. Prints as `<redacted>`: hashes under the node's key never change, so

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// When a row of the spool is to be tried again.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What waits for the next transaction, and when there is to be one. One transaction runs at a time; what comes
 /// meanwhile goes into the next together, which is what makes one flush of the disk serve many envelopes.
 struct SpoolInbox: Sendable {

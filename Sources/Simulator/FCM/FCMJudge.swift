@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import HTTP2
 
 /// Google's message endpoint, as strict as the real one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One line that says what a stand-in does wrong from now on: what `tocsin simulate` takes as `--fault` and from its
 /// standard input.
 public enum FaultLine: Sendable, Equatable {

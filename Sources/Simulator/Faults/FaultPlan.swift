@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What becomes of one request.
 struct FaultPlan: Equatable {
     enum Fate: Equatable {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What one stand-in does wrong; by default nothing.
 public struct Faults: Sendable, Equatable {
     /// An answer that is not what the judge would say, and that delivers nothing.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// Dates as HTTP writes them: IMF-fixdate (RFC 9110 §5.6.7).

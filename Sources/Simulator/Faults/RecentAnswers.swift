@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// The notifications that were answered within the last second on one connection: if it is dropped, their answers may

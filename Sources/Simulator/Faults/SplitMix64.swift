@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Random numbers that the same seed repeats (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
 /// 2014). Not for secrets.
 struct SplitMix64: RandomNumberGenerator {

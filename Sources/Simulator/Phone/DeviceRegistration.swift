@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Cryptography
 
 /// What a phone with Bisq Connect tells its user's own Bisq 2 node, in the place of a pairing token. The public key

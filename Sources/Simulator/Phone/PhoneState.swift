@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// A phone as notifications come: what is on its screen, and what its app has kept. The person at it taps on every

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What a person sees and hears of a notification, and what the app does with it.
 public struct Reaction: Sendable, Equatable {
     /// Words on the screen.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Tor
 
 /// A process of ours, as whoever tests against other programs starts one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Logging
 
 /// The latest of what the operator should know. What comes again is counted, and stands with its latest details.

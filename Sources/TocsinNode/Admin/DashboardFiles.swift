@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What the page loads beside itself.
 enum DashboardFiles {
     /// A bell, as the data of a URL.

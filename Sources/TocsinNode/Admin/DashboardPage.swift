@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The dashboard: how the node stands, as a page that is complete without JavaScript. There is nothing in it that the
 /// Content-Security-Policy forbids: no script, style or attribute of style.
 struct DashboardPage {

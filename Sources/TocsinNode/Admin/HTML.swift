@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A piece of a page. What is written in the source stands as it is; what is put in between is escaped, unless it is a
 /// piece of a page itself. So no text from elsewhere becomes markup.
 struct HTML: ExpressibleByStringInterpolation, Sendable {

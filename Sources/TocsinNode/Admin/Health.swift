@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What there is to say of the node in one sentence.
 struct Health: Equatable {
     enum Grade: String, CaseIterable {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// Counts final outcomes: a minute each for an hour, ten minutes each for a day. As large at its end as at its beginning.

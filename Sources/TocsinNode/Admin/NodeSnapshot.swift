@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How the node stands at one moment, for people: what the dashboard shows. Nothing in it names a phone or a sender.
 struct NodeSnapshot: Sendable {
     /// Final outcomes in one stretch of time.

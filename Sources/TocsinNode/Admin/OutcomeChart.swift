@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Stacked bars of final outcomes over time, as SVG. Each outcome has a colour and a pattern of its own.
 struct OutcomeChart {
     /// The outcomes from the bottom of a bar upwards.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// An event as `EventSource` reads it.
 enum ServerSentEvent {
     /// - Parameters:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Providers
 
 /// The node's state for programs. The names stay; new ones may come.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Figures as people read them.
 enum Words {
     /// Seconds that a desktop needs for a hash of the proof of work (Docs/admission.md).

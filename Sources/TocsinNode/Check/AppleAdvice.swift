@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Providers
 
 /// What Apple's answer to a question with an impossible device token says, and what to do.

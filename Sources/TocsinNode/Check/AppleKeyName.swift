@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How Apple names its keys and their files.
 public enum AppleKeyName {
     /// The key id in a file's name like `AuthKey_ABCDE12345.p8`; nil where there is none.

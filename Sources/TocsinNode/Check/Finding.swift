@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import FoundationEssentials
 
 /// One thing that was looked at, and what came of it. Holds nothing secret.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Providers
 
 /// What Google's answer to a question with a made-up device token says, and what to do.

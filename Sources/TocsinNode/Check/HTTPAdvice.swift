@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What the operator of an open HTTP endpoint should know: its senders are the desktops of today, which neither sign nor send
 /// again.
 enum HTTPAdvice {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Tor
 
 /// What is to be said of tor.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Finds texts without quotes, which TOML's parser speaks of in words that name no cure.
 enum BareText {
     /// What to say of a line that is not TOML; nil: its fault is another.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Configuration {
     /// This configuration with what can change while the node runs taken from another.
     func reloaded(from new: Configuration) -> Configuration {

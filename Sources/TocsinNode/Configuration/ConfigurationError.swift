@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What is wrong with the configuration, where, and what was expected.
 public struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The file.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One key of the configuration, as the decoder itself knows it: the reference of all keys is made of these, so that it
 /// cannot say anything else than what is read.
 public struct ConfigurationKey: Sendable, Equatable {

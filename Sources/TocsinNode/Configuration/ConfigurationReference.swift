@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Every key of the configuration for people: what `Docs/configuration.md` and `tocsin.toml(5)` are made of.
 public enum ConfigurationReference {
     /// A table of keys for each table of the file.

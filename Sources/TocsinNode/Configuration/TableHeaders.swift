@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Finds what TOML's parser (toml++ 3, in TOMLKit 0.6.0) ends the process at instead of refusing it: a `[` that no name
 /// follows. A running node reads files that are half written.
 enum TableHeaders {

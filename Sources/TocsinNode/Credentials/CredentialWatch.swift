@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Notices that a credential file has been written anew, so that a new certificate or key needs no restart.

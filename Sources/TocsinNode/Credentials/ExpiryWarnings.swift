@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// When the operator is warned that a certificate ends: 30, 7 and 1 days before, and when it has ended. Each once.
 struct ExpiryWarnings {
     /// How near the end is.

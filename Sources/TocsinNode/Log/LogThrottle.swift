@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Lets one line of a kind through a minute, so that no provider's bad hour fills the disk.

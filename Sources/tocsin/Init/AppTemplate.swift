@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import ArgumentParser
 
 /// An app whose configuration is known: what `tocsin init` and the files in Docs/examples are made of.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TocsinNode
 
 /// What `tocsin init` has to know: what was said at the command line, then what is answered, then what is usual.

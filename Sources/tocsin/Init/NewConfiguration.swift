@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A configuration that is to be written, with comments for whoever reads it.
 struct NewConfiguration: Equatable {
     /// How the node shows Apple who it is.

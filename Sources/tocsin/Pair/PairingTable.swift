@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TocsinClient
 
 /// What is said of a pairing token: its parts, each app's verdict, and hints.

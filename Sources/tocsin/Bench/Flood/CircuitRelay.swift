@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import EventLoop
 
 /// Stands in front of a node: whoever connects here reaches the node on a circuit of its own.

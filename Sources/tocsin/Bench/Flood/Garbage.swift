@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// What no honest sender says, a stream of it at a time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// One hostile circuit and what it has to send.

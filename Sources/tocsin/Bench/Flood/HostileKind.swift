@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What a hostile circuit does.
 enum HostileKind: Int, CaseIterable {
     /// A hundred times as fast as an honest sender, each time to another device token of the right form.

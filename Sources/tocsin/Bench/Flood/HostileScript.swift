@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TNP
 
 /// What one stream of a hostile circuit sends, stroke by stroke: chance in, bytes out. No I/O and no clock.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What the node's process used in one part of a run.
 struct NodeFigures {
     var cpuSeconds = 0.0

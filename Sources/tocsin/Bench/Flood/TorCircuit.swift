@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A circuit of tor's, as it is named to the node behind an onion service.
 struct TorCircuit: Equatable {
     let number: UInt32

@@ -200,7 +200,7 @@ public struct Admission {
         if isUnproven || objection != nil { try checkUnproven(submission, paid: paid, circuit, door, now) }
         if door == .tnp { effort.count(isRefused: false, paid: paid) }
         if let objection {
-            // A desktop of today does not know what to make of GONE, and has phones that live: it is not sent away.
+            // Today's desktops ignore GONE and also ring live phones: the circuit is not charged.
             let isCharged = objection.kind == .gone && door != .http
             throw Refusal(objection, goAway: isCharged ? charge(circuit, at: now) : nil)
         }
@@ -554,7 +554,7 @@ extension Admission {
         [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
     }
 
-    /// Takes the sender keys off these device tokens: each is bound anew by the next signed submission that is delivered.
+    /// Removes the sender keys of these device tokens. The next signed submission that is delivered binds each again.
     /// - Parameter names: as ``names(of:app:under:)`` makes them.
     /// - Returns: how many were bound.
     public mutating func unbind(_ names: [UInt64]) -> Int {

@@ -53,7 +53,7 @@ public struct Breaker: Sendable {
         state == .open && now < opensUntil ? (reason, opensUntil - now) : nil
     }
 
-    /// What is told to an envelope that comes now and may not wait: as ``refusal(_:)``, and while a probe is out.
+    /// The refusal for an envelope that arrives now and may not wait: as ``refusal(_:)``, and while a probe is under way.
     func turnsBack(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
         refusal(now) ?? (state == .halfOpen && isProbing ? (reason, Self.probeTime) : nil)
     }

@@ -31,7 +31,7 @@ struct FrameBudget {
         return true
     }
 
-    /// Bytes have come, of whatever frames: also of those that nobody is told of.
+    /// The peer has sent bytes, of frames of any type, including those that nghttp2 reports to no callback.
     /// - Returns: false where they are too many.
     mutating func bytes(_ count: Int, _ now: MonotonicTime) -> Bool {
         unpaid += count

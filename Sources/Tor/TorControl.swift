@@ -59,7 +59,7 @@ public final class TorControl {
         try await ask(command)
     }
 
-    /// Whether a user is one as whom tor runs: the present one, root, or the one that a distribution's package makes.
+    /// Whether tor may run as this user: the user of this process, root, or the user that a distribution's package creates.
     private static func isTor(_ user: uid_t) -> Bool {
         if user == geteuid() || user == getuid() || user == 0 { return true }
         return ["debian-tor", "tor", "_tor", "toranon"].contains { name in

@@ -419,6 +419,15 @@ import Testing
         await spool.close()
     }
 
+    @Test(arguments: [0, 3, Int.max, -1])
+    func `secrets that rows need and the file lacks are told of, and nothing is lost`(_ slot: Int) throws {
+        let path = URL.temporaryDirectory.appending(path: "tocsin-rowkeys-\(UUID().uuidString)").path()
+        defer { unlink(path) }
+        #expect(throws: SpoolError.keyMissing(file: path, spool: "spool")) {
+            try RowKeys(at: path, of: "spool", used: [slot])
+        }
+    }
+
     @Test func `secrets that a crash has left without a row are destroyed at the start`() throws {
         let path = URL.temporaryDirectory.appending(path: "tocsin-rowkeys-\(UUID().uuidString)").path()
         defer { unlink(path) }

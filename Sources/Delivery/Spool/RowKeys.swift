@@ -28,10 +28,11 @@ final class RowKeys {
         self.path = path
         descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else { throw PrivateFileError.system(path) }
-        slots = (used.max() ?? -1) + 1
         // What lies behind the last slot in use goes with its blocks, and is overwritten before.
         let size = Int(lseek(descriptor, 0, SEEK_END))
-        guard size >= slots * Self.length else { throw SpoolError.keyMissing(file: path, spool: spool) }
+        let whole = 0..<size / Self.length
+        guard used.allSatisfy(whole.contains) else { throw SpoolError.keyMissing(file: path, spool: spool) }
+        slots = (used.max() ?? -1) + 1
         for slot in 0..<(size + Self.length - 1) / Self.length where !used.contains(slot) {
             try write([UInt8](repeating: 0, count: Self.length), to: slot)
         }

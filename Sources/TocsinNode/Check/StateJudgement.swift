@@ -23,7 +23,7 @@ struct StateJudgement {
     var user: uid_t
     /// Nil: it can be written to; else why not.
     var writeFailure: String?
-    /// A file or directory in it that belongs to another user than the directory, and to whom.
+    /// A file or directory in it whose owner is not the owner of the directory, with that owner.
     var foreign: (path: String, owner: uid_t)?
     var lock: LockState
 

@@ -11,7 +11,7 @@ import TNP
 /// ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``concluded(_:_:_:at:)`` reports its outcome.
 public struct Admission {
     /// Where a submission comes in.
-    public enum Door: String, Sendable {
+    public enum SenderProtocol: String, Sendable {
         case tnp
         /// Whose senders are the desktops of today: they sign nothing and solve no puzzle.
         case http
@@ -29,7 +29,7 @@ public struct Admission {
         /// Whether no push service has accepted its device token yet.
         public let isUnproven: Bool
         public let circuit: CircuitID
-        public let door: Door
+        public let senderProtocol: SenderProtocol
         /// What its proof of work is worth, in expected hashes.
         public let paid: UInt32
     }
@@ -49,7 +49,7 @@ public struct Admission {
     private var node = Allowance()
     /// What is left for device tokens that no push service has accepted yet.
     private var unproven = Allowance()
-    /// What is left for the HTTP door, and there for device tokens that no push service has accepted yet.
+    /// What is left for the HTTP endpoint, and there for device tokens that no push service has accepted yet.
     private var http = Allowance()
     private var httpUnproven = Allowance()
     private var seeds: PuzzleSeeds
@@ -147,10 +147,10 @@ public struct Admission {
     /// is looked at.
     /// - Returns: what the proof is worth, in expected hashes.
     public mutating func verify(
-        _ submission: Submission, on circuit: CircuitID, through door: Door, at now: MonotonicTime
+        _ submission: Submission, on circuit: CircuitID, through senderProtocol: SenderProtocol, at now: MonotonicTime
     ) throws(Refusal) -> UInt32 {
         let digest = submission.envelope.digest
-        let paid = door == .http ? 0 : try worth(of: submission.proof, for: digest, circuit, now)
+        let paid = senderProtocol == .http ? 0 : try worth(of: submission.proof, for: digest, circuit, now)
         switch (settings.senders, submission.signature) {
         case (.off, _), (.optional, nil): break
         case (.required, nil): throw Refusal(.rejected(.senderKeyNeeded))
@@ -163,8 +163,8 @@ public struct Admission {
     }
 
     /// There is no room in the node for a submission that passed ``verify(_:on:through:at:)``: more proof of work is asked.
-    public mutating func lacksRoom(paid: UInt32, through door: Door) {
-        if door == .tnp { effort.count(isRefused: true, paid: paid) }
+    public mutating func lacksRoom(paid: UInt32, through senderProtocol: SenderProtocol) {
+        if senderProtocol == .tnp { effort.count(isRefused: true, paid: paid) }
     }
 
     /// The third gate: limits, and what is known of the device token. A refusal for one rule uses up nothing of another.
@@ -175,10 +175,11 @@ public struct Admission {
     /// - Parameters:
     ///   - paid: as ``verify(_:on:through:at:)`` returned it.
     ///   - app: the name of the profile that it is for.
-    ///   - door: where it has come in.
+    ///   - endpoint: where it has come in.
     public mutating func admit(
-        _ submission: Submission, paid: UInt32, app: String, on circuit: CircuitID, through door: Door,
-        at moment: Moment
+        _ submission: Submission, paid: UInt32, app: String, on circuit: CircuitID,
+        through senderProtocol: SenderProtocol,
+        at moment: ClockReading
     ) throws(Refusal) -> Ticket {
         let now = moment.monotonic
         let token = hash(of: submission.envelope, app: app)
@@ -190,26 +191,26 @@ public struct Admission {
         let own = place(of: app)
         let appWait = apps[own].allowance.wait(settings.app, now: now)
         let nodeWait = node.wait(settings.node, now: now)
-        let doorWait = door == .http ? http.wait(settings.http, now: now) : .zero
-        let longestWait = max(appWait, nodeWait, doorWait)
+        let httpWait = senderProtocol == .http ? http.wait(settings.http, now: now) : .zero
+        let longestWait = max(appWait, nodeWait, httpWait)
         guard longestWait == .zero else {
             // An app over its own limit is nothing that all others should pay for; and those who cannot pay set no price.
-            if door == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: paid) }
+            if senderProtocol == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: paid) }
             throw .retry(.nodeBusy, after: longestWait)
         }
-        if isUnproven || objection != nil { try checkUnproven(submission, paid: paid, circuit, door, now) }
-        if door == .tnp { effort.count(isRefused: false, paid: paid) }
+        if isUnproven || objection != nil { try checkUnproven(submission, paid: paid, circuit, senderProtocol, now) }
+        if senderProtocol == .tnp { effort.count(isRefused: false, paid: paid) }
         if let objection {
             // Today's desktops ignore GONE and also ring live phones: the circuit is not charged.
-            let isCharged = objection.kind == .gone && door != .http
+            let isCharged = objection.kind == .gone && senderProtocol != .http
             throw Refusal(objection, goAway: isCharged ? charge(circuit, at: now) : nil)
         }
 
         apps[own].allowance.take(settings.app, now: now)
         node.take(settings.node, now: now)
-        if door == .http { http.take(settings.http, now: now) }
+        if senderProtocol == .http { http.take(settings.http, now: now) }
         if isUnproven {
-            switch door {
+            switch senderProtocol {
             case .tnp: unproven.take(settings.unproven, now: now)
             case .http: httpUnproven.take(settings.httpUnproven, now: now)
             }
@@ -218,13 +219,13 @@ public struct Admission {
         use(record, moment)
         return Ticket(
             token: token, app: own, signer: signer, isUnsigned: submission.signature == nil, isUnproven: isUnproven,
-            circuit: circuit, door: door, paid: paid)
+            circuit: circuit, senderProtocol: senderProtocol, paid: paid)
     }
 
     /// What speaks against a submission to this device token, of all that is known of it.
     private func objection(
         to submission: Submission, _ signer: UInt64, _ standing: TokenRecord.Standing, _ record: inout TokenRecord,
-        _ moment: Moment
+        _ moment: ClockReading
     ) -> Outcome? {
         if standing == .dead { return .gone(since: record.since) }
         let bound = settings.sender(of: record, on: moment.day)
@@ -244,7 +245,7 @@ public struct Admission {
         of proof: Proof?, for digest: Digest256, _ circuit: CircuitID, _ now: MonotonicTime
     ) throws(Refusal) -> UInt32 {
         guard settings.puzzle.mode != .off else { return 0 }
-        switch seeds.judge(proof, for: digest, effort: effort.effort, now: now) {
+        switch seeds.validate(proof, for: digest, effort: effort.effort, now: now) {
         case .notAsked: return 0
         // Anybody has a proof of next to no effort: it is worth nothing, or it would be the way past all others.
         case .valid(let effort): return effort < settings.puzzle.least ? 0 : effort
@@ -285,9 +286,10 @@ public struct Admission {
     }
 
     private mutating func checkUnproven(
-        _ submission: Submission, paid: UInt32, _ circuit: CircuitID, _ door: Door, _ now: MonotonicTime
+        _ submission: Submission, paid: UInt32, _ circuit: CircuitID, _ senderProtocol: SenderProtocol,
+        _ now: MonotonicTime
     ) throws(Refusal) {
-        let asked = door == .http ? 0 : efforts.unproven
+        let asked = senderProtocol == .http ? 0 : efforts.unproven
         if paid < asked {
             let reason: Reason = submission.proof == nil ? .proofNeeded : .proofWrong
             throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
@@ -302,7 +304,7 @@ public struct Admission {
             throw .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens of one circuit")
         }
         let wait: Duration
-        switch door {
+        switch senderProtocol {
         case .tnp:
             wait = unproven.wait(settings.unproven, now: now)
             unprovenEffort.count(isRefused: wait > .zero, paid: paid)
@@ -316,7 +318,7 @@ public struct Admission {
     /// A submission that was admitted has its final outcome.
     /// - Returns: what its circuit is sent away with, if it was one bad device token too many.
     public mutating func concluded(
-        _ ticket: Ticket, _ outcome: Outcome, _ reach: Reach, at moment: Moment
+        _ ticket: Ticket, _ outcome: Outcome, _ reach: ProviderContact, at moment: ClockReading
     ) -> GoAway? {
         let now = moment.monotonic
         if ticket.isUnproven {
@@ -326,7 +328,7 @@ public struct Admission {
         // (PROTOCOL §3) is paid for, or it would fill the memory for nothing.
         let isFree = reach != .asked && outcome.reason != .ttlRanOut
         if isFree {
-            switch ticket.door {
+            switch ticket.senderProtocol {
             case .tnp: if ticket.isUnproven { unproven.giveBack(settings.unproven, now: now) }
             case .http:
                 if ticket.isUnproven { httpUnproven.giveBack(settings.httpUnproven, now: now) }
@@ -335,7 +337,7 @@ public struct Admission {
             node.giveBack(settings.node, now: now)
             apps[ticket.app].allowance.giveBack(settings.app, now: now)
         }
-        if reach == .noRoom, ticket.door == .tnp { effort.count(isRefused: true, paid: ticket.paid) }
+        if reach == .noRoom, ticket.senderProtocol == .tnp { effort.count(isRefused: true, paid: ticket.paid) }
         if isFree || outcome.kind == .retry {
             // It has not rung the phone, either.
             let rate = settings.device
@@ -365,10 +367,10 @@ public struct Admission {
     }
 
     /// What came of an envelope of which nobody knows any more who sent it.
-    public mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: Moment) {
+    public mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: ClockReading) {
         let ticket = Ticket(
             token: hash(of: envelope, app: app), app: place(of: app), signer: 0, isUnsigned: false, isUnproven: false,
-            circuit: .phone(0), door: .tnp, paid: 0)
+            circuit: .phone(0), senderProtocol: .tnp, paid: 0)
         _ = concluded(ticket, outcome, .asked, at: moment)
     }
 
@@ -379,7 +381,7 @@ public struct Admission {
         return (tokens[ticket.token]?.allowance ?? Allowance()).shown(on: outcome, settings.device, now: now)
     }
 
-    private mutating func accepted(_ ticket: Ticket, _ moment: Moment) {
+    private mutating func accepted(_ ticket: Ticket, _ moment: ClockReading) {
         let record = tokens[ticket.token] ?? TokenRecord(token: ticket.token)
         let isBound = settings.sender(of: record, on: moment.day) != 0
         let binds =
@@ -405,7 +407,7 @@ public struct Admission {
     }
 
     /// - Returns: whether that is news, and to be believed: a device token that was accepted later has come back to life.
-    private mutating func died(_ ticket: Ticket, since: UInt64, _ moment: Moment) -> Bool {
+    private mutating func died(_ ticket: Ticket, since: UInt64, _ moment: ClockReading) -> Bool {
         // An acceptance that is still to come was noted by a clock that has been put right since, and says nothing.
         if let record = tokens[ticket.token], record.standing == .proven, record.since > since,
             record.since <= moment.milliseconds
@@ -425,7 +427,7 @@ public struct Admission {
     // MARK: Records
 
     /// A submission to a device token is admitted.
-    private mutating func use(_ record: TokenRecord, _ moment: Moment) {
+    private mutating func use(_ record: TokenRecord, _ moment: ClockReading) {
         let (rate, now, day) = (settings.device, moment.monotonic, moment.day)
         if record.day >= day, tokens.update(record.token, { $0.allowance.take(rate, now: now) }) { return }
         var used = record
@@ -466,7 +468,7 @@ public struct Admission {
     ///   - queue: the share of the node's room for envelopes that is taken, from 0 to 1.
     ///   - seed: 16 random bytes, drawn when a new puzzle is due.
     /// - Returns: whether ``puzzle(at:)`` has changed and is to be announced.
-    public mutating func tick(queue: Double, at moment: Moment, seed: () -> [UInt8]) -> Bool {
+    public mutating func tick(queue: Double, at moment: ClockReading, seed: () -> [UInt8]) -> Bool {
         let now = moment.monotonic
         circuits.purge(now: now)
         sweep(moment)
@@ -479,7 +481,7 @@ public struct Admission {
         return isChanged
     }
 
-    private mutating func sweep(_ moment: Moment) {
+    private mutating func sweep(_ moment: ClockReading) {
         let (now, day, settings) = (moment.monotonic, moment.day, settings)
         var gone: [TokenRecord] = []
         var changed: [UInt64] = []
@@ -609,7 +611,7 @@ extension Admission {
     }
 
     /// Takes a row of the store in, at the start.
-    public mutating func restore(_ row: StandingRow, on moment: Moment) {
+    public mutating func restore(_ row: StandingRow, on moment: ClockReading) {
         var record = TokenRecord(row)
         // Written by a clock that was ahead: it ages from now on.
         record.clamp(to: moment.day, moment.milliseconds)

@@ -24,8 +24,8 @@ public struct AdmissionSettings: Sendable, Equatable {
     public var node = Rate(burst: 3000, perMinute: 12_000)
     /// Submissions to device tokens that no push service has accepted yet, in all.
     public var unproven = Rate(burst: 300, perMinute: 120)
-    /// Submissions through the HTTP door, whose senders cannot be asked for proof of work; those of them to unproven device
-    /// tokens have a rate of their own, too. So neither who floods the one door nor who floods the other keeps out those
+    /// Submissions through the HTTP endpoint, whose senders cannot be asked for proof of work; those of them to unproven device
+    /// tokens have a rate of their own, too. So neither who floods the one endpoint nor who floods the other keeps out those
     /// who come through the other.
     public var http = Rate(burst: 1000, perMinute: 3000)
     public var httpUnproven = Rate(burst: 300, perMinute: 120)
@@ -55,7 +55,7 @@ public struct AdmissionSettings: Sendable, Equatable {
 }
 
 /// Both clocks at one moment.
-public struct Moment: Sendable {
+public struct ClockReading: Sendable {
     public let monotonic: MonotonicTime
     /// Unix time in seconds.
     public let unix: Int64

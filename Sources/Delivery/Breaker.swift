@@ -22,7 +22,7 @@ public struct Breaker: Sendable {
         case go
         /// It may, and what comes of it decides.
         case probe
-        /// Not before so long; the reason is that of the verdict that opened the breaker.
+        /// Not before so long; the reason is that of the attemptResult that opened the breaker.
         case refused(Reason, retryAfter: Duration)
     }
 
@@ -34,7 +34,7 @@ public struct Breaker: Sendable {
     /// The longest that it is open after an answer that only the operator or time can change, and where the provider
     /// itself wishes for more.
     private static let longestBlocked = Duration.seconds(600)
-    private static let longestWish = Duration.seconds(3600)
+    private static let longestRetryAfter = Duration.seconds(3600)
     /// What is told to those who come while a probe is out.
     private static let probeTime = Duration.seconds(2)
 
@@ -58,7 +58,7 @@ public struct Breaker: Sendable {
         refusal(now) ?? (state == .halfOpen && isProbing ? (reason, Self.probeTime) : nil)
     }
 
-    /// An envelope wants to go out. After ``Admission/go`` and ``Admission/probe`` ``record(_:wish:wasProbe:now:random:)``
+    /// An envelope wants to go out. After ``Admission/go`` and ``Admission/probe`` ``record(_:retryAfter:wasProbe:now:random:)``
     /// follows.
     mutating func admit(_ now: MonotonicTime) -> Admission {
         if let refusal = refusal(now) { return .refused(refusal.reason, retryAfter: refusal.retryAfter) }
@@ -77,13 +77,14 @@ public struct Breaker: Sendable {
 
     /// An attempt has come to something.
     /// - Parameters:
-    ///   - wish: seconds that the provider asked to be left alone for.
+    ///   - retryAfter: seconds that the provider asked to be left alone for.
     ///   - random: from 0 up to 1; drawn only where it opens.
     mutating func record(
-        _ ruling: Ruling, wish: UInt32?, wasProbe: Bool, now: MonotonicTime, random: @autoclosure () -> Double
+        _ disposition: Disposition, retryAfter: UInt32?, wasProbe: Bool, now: MonotonicTime,
+        random: @autoclosure () -> Double
     ) {
         if wasProbe { isProbing = false }
-        switch ruling.lane {
+        switch disposition.lane {
         case .none: break
         case .works:
             failures *= 1 - Self.weight
@@ -92,13 +93,15 @@ public struct Breaker: Sendable {
             failures += (1 - failures) * Self.weight
             if wasProbe || (state == .closed && failures > Self.threshold) {
                 open(
-                    for: max(Self.strained.first, .seconds(wish ?? 0)), atMost: Self.strained.longest, ruling, now: now,
+                    for: max(Self.strained.first, .seconds(retryAfter ?? 0)), atMost: Self.strained.longest,
+                    disposition, now: now,
                     random: random())
             }
         case .blocked:
             guard wasProbe || state == .closed else { return }
             open(
-                for: .seconds(max(1, ruling.pause(wish: wish))), atMost: Self.longestBlocked, ruling, now: now,
+                for: .seconds(max(1, disposition.pause(retryAfter: retryAfter))), atMost: Self.longestBlocked,
+                disposition, now: now,
                 random: random())
         }
     }
@@ -110,12 +113,12 @@ public struct Breaker: Sendable {
     }
 
     private mutating func open(
-        for first: Duration, atMost longest: Duration, _ ruling: Ruling, now: MonotonicTime, random: Double
+        for first: Duration, atMost longest: Duration, _ disposition: Disposition, now: MonotonicTime, random: Double
     ) {
         state = .open
-        reason = ruling.reason
+        reason = disposition.reason
         // Longer each time that a probe fails; a fifth of it at random, so that lanes do not come back in step.
-        let length = max(min(first, Self.longestWish), min(first * (1 << min(openings, 10)), longest))
+        let length = max(min(first, Self.longestRetryAfter), min(first * (1 << min(openings, 10)), longest))
         openings += 1
         opensUntil = now + length * (1 + random / 5)
     }

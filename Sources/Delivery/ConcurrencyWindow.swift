@@ -28,13 +28,13 @@ struct ConcurrencyWindow: Sendable {
         didSet { window = min(max(window, Double(range.lowerBound)), Double(range.upperBound)) }
     }
     private var window: Double
-    /// Attempts that have begun and not ended.
+    /// AttemptHistory that have begun and not ended.
     private(set) var underWay = 0
     /// Whether it doubles in each round: until the first decrease, and again where there is trouble at the least window,
     /// too. Then the window does not make the trouble, and what it became smaller for was no measure of it.
     private var isSlowStart = true
     private var lastDecrease: MonotonicTime?
-    /// Attempts that began until then have met another window or another crowd: they count for nothing.
+    /// AttemptHistory that began until then have met another window or another crowd: they count for nothing.
     private var since = MonotonicTime(nanoseconds: 0)
     /// Whether no more than a quarter of the window has been under way since then.
     private var isPeaceful = false
@@ -85,7 +85,7 @@ struct ConcurrencyWindow: Sendable {
         if isOverload { return shrink(now) }
         guard now - since > latency else { return }
         measure(latency)
-        if samples >= Self.fewestSamples { judge(now) }
+        if samples >= Self.fewestSamples { validate(now) }
         if wasUsed, smoothed <= tolerated { grow() }
     }
 
@@ -104,7 +104,7 @@ struct ConcurrencyWindow: Sendable {
     }
 
     /// There are enough answers to say something about the window as it is.
-    private mutating func judge(_ now: MonotonicTime) {
+    private mutating func validate(_ now: MonotonicTime) {
         if isPeaceful || base == nil {
             if smoothed > tolerated, isLeast { isSlowStart = true }
             base = smoothed

@@ -28,7 +28,7 @@ struct DevicePauses {
         let key = token.tableKey
         if pauses.count >= capacity, pauses[key] == nil { makeRoom(now) }
         var pause = pauses[key] ?? Pause(until: now)
-        // What was already under way when the pause began makes it no longer than its own wish.
+        // What was already under way when the pause began makes it no longer than its own retryAfter.
         let own = pause.until > now ? .zero : pause.backoff.next(random: random)
         pause.until = max(pause.until, now + max(.seconds(Int64(seconds)), own))
         pauses[key] = pause

@@ -10,8 +10,8 @@ import TNP
 /// Owns what has been taken until it has an outcome: the attempts and the pauses between them, the breakers, the
 /// duplicates, and what lies in the spool. Each envelope gets exactly one final outcome.
 ///
-/// The decisions are value types (``Attempts``, ``Breaker``, ``DevicePauses``, ``TokenMemory``, ``RefusalWave``,
-/// ``ReplayWindow``, ``CollapseOrder``, ``HomeSearch``); this performs them.
+/// The decisions are value types (``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``, ``TokenRefusalSurge``,
+/// ``ReplayWindow``, ``CollapseOrder``, ``EnvironmentSearch``); this performs them.
 public actor Dispatch {
     /// Providers that go from one actor of the loop to another.
     public struct Providers: @unchecked Sendable {
@@ -33,7 +33,7 @@ public actor Dispatch {
     let now: @Sendable () -> Int64
 
     /// Everything without a final outcome, in memory or in the spool, as far as this process knows it.
-    var parcels: [Digest256: Parcel] = [:]
+    var pendingEnvelopes: [Digest256: PendingEnvelope] = [:]
     /// Of them, those whose envelope is in memory.
     public internal(set) var inFlight = 0
     /// Of those, the ones that wait for the disk.
@@ -43,7 +43,7 @@ public actor Dispatch {
     var window: ReplayWindow
     private var pauses: DevicePauses
     /// By app: a device token of one is none of another. All together know as many as `limits.replay_entries`.
-    private var tokens: [String: TokenMemory] = [:]
+    private var tokens: [String: TokenHistory] = [:]
     private var tokensOfAnApp = 0
     private var collapses: CollapseOrder
     /// Above every row of a spool, so that what an earlier process took comes before what this one takes.
@@ -56,7 +56,7 @@ public actor Dispatch {
     // What lies in the spool: see Dispatch+Spool.swift.
     var spool: Spool?
     var due: Heap<DueRow> = []
-    var parked: [Int64: Parcel] = [:]
+    var parked: [Int64: PendingEnvelope] = [:]
     var pump: Timer?
     var isLoading = false
     var loadedRows = 0
@@ -116,9 +116,9 @@ public actor Dispatch {
             lane.provider.retire()
             retired = retired.suffix(Self.mostRetired - 1) + [lane.provider]
             lanes[route] = nil
-            if let row = lane.scout { lane.held.append(row) }
+            if let row = lane.probe { lane.held.append(row) }
             releaseHeld(lane)
-            sendAwayWaiting(at: lane)
+            rejectWaiting(at: lane)
         }
         for (route, provider) in providers where lanes[route] == nil {
             lanes[route] = Lane(route, provider, concurrency: limits.concurrency, now: .now)
@@ -137,14 +137,14 @@ public actor Dispatch {
         isDraining = true
         pump = nil
         for sleeper in sleepers.values { sleeper.wake() }
-        for lane in lanes.values { sendAwayWaiting(at: lane) }
+        for lane in lanes.values { rejectWaiting(at: lane) }
     }
 
     /// Ends the connections to all providers and closes the spool; what is under way gets an outcome at once.
     public func close() async {
         drain()
         for provider in retired + lanes.values.map(\.provider) { provider.close() }
-        // Attempts that have just failed are answered in this loop's next turns, stores by the next commit; a disk that
+        // AttemptHistory that have just failed are answered in this loop's next turns, stores by the next commit; a disk that
         // hangs is not waited for.
         for _ in 0..<Self.turnsToClose where inFlight > 0 { await loop.sleep(for: .milliseconds(1)) }
         await spool?.close()
@@ -161,7 +161,7 @@ public actor Dispatch {
             guard dispatch.lanes[Route(app: app, magic: envelope.magic)] != nil, !dispatch.isDraining else {
                 return false
             }
-            return dispatch.parcels[envelope.digest] != nil
+            return dispatch.pendingEnvelopes[envelope.digest] != nil
                 || dispatch.window.outcome(of: envelope, now: .now) != nil
         }
     }
@@ -169,7 +169,7 @@ public actor Dispatch {
     /// Tells the outcome of an envelope that it ``knows(_:app:)``, now or when it is there.
     public nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
         assumeIsolated { dispatch in
-            if let parcel = dispatch.parcels[envelope.digest] { return parcel.attach(reply) }
+            if let pendingEnvelope = dispatch.pendingEnvelopes[envelope.digest] { return pendingEnvelope.attach(reply) }
             // Its time may have run out in this very moment: then it is new.
             reply.tell(
                 dispatch.window.outcome(of: envelope, now: .now) ?? .retry(.nodeBusy, after: Self.busyRetry))
@@ -192,7 +192,7 @@ public actor Dispatch {
             }
             guard let held = lane.breaker.turnsBack(.now) else { return nil }
             guard dispatch.willStore(envelope, acceptsQueued) else {
-                return Verdict.held(back: held.reason, for: held.retryAfter, "breaker-open").outcome
+                return AttemptResult.held(back: held.reason, for: held.retryAfter, "breaker-open").outcome
             }
             return .seconds(Int64(envelope.ttl)) <= held.retryAfter ? .rejected(.ttlRanOut) : nil
         }
@@ -223,7 +223,7 @@ public actor Dispatch {
     /// The time until an outcome has a place, where there may be none: no outcome is forgotten before its time. Nil: at
     /// once.
     private func waitForPlace(_ clock: MonotonicTime) -> UInt32? {
-        window.count + parcels.count + unreadRows < window.capacity ? nil : window.nextFree(now: clock)
+        window.count + pendingEnvelopes.count + unreadRows < window.capacity ? nil : window.nextFree(now: clock)
     }
 
     private func willStore(_ envelope: Envelope, _ acceptsQueued: Bool) -> Bool {
@@ -258,18 +258,18 @@ public actor Dispatch {
             return reply.tell(refusal, .noRoom)
         }
         sequence += 1
-        let parcel = Parcel(
+        let pendingEnvelope = PendingEnvelope(
             envelope, route: route, format: format, origin: origin, expiry: Expiry(ttl: envelope.ttl, takenAt: now()),
             taken: clock, sequence: sequence, pair: pair)
-        parcel.attach(reply)
-        parcels[parcel.digest] = parcel
+        pendingEnvelope.attach(reply)
+        pendingEnvelopes[pendingEnvelope.digest] = pendingEnvelope
         inFlight += 1
         if isToBeStored {
-            Task(executorPreference: loop) { await self.store(parcel, envelope) }
+            Task(executorPreference: loop) { await self.store(pendingEnvelope, envelope) }
         } else if mayBeOfAnEarlierProcess(clock) {
-            Task(executorPreference: loop) { await self.recover(parcel, envelope) }
+            Task(executorPreference: loop) { await self.recover(pendingEnvelope, envelope) }
         } else {
-            Task(executorPreference: loop) { await self.carry(parcel, envelope) }
+            Task(executorPreference: loop) { await self.carry(pendingEnvelope, envelope) }
         }
     }
 
@@ -287,254 +287,272 @@ public actor Dispatch {
 
     // MARK: Delivering
 
-    func carry(_ parcel: Parcel, _ envelope: Envelope) async {
-        guard let own = lanes[parcel.route] else {
-            guard parcel.row != nil else { return finish(parcel, .rejected(.platformNotConfigured)) }
-            return parkUnserved(parcel)
+    func carry(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
+        guard let own = lanes[pendingEnvelope.route] else {
+            guard pendingEnvelope.row != nil else { return finish(pendingEnvelope, .rejected(.platformNotConfigured)) }
+            return parkUnserved(pendingEnvelope)
         }
         own.inFlight += 1
         defer { own.inFlight -= 1 }
-        parcel.search.begin(at: tokens[parcel.route.app]?[envelope.deviceToken].home)
+        pendingEnvelope.search.begin(at: tokens[pendingEnvelope.route.app]?[envelope.deviceToken].home)
         while true {
-            if let outcome = ended(parcel, envelope) { return finish(parcel, outcome) }
-            if isDraining { return stop(parcel) }
-            if parcel.row != nil, lanes[parcel.route] == nil { return parkUnserved(parcel) }
-            let verdict = await attempt(parcel, envelope)
-            switch step(parcel, after: verdict) {
-            case .finish where verdict.outcome.kind == .retry && isDraining: return stop(parcel)
-            case .finish: return finish(parcel, verdict.outcome)
-            case .expire: return finish(parcel, .rejected(.ttlRanOut))
-            case .again(let delay) where parcel.row != nil && (delay > Self.longestInMemory || parcel.heldBy != nil):
-                return park(parcel, for: delay, verdict.outcome)
+            if let outcome = ended(pendingEnvelope, envelope) { return finish(pendingEnvelope, outcome) }
+            if isDraining { return stop(pendingEnvelope) }
+            if pendingEnvelope.row != nil, lanes[pendingEnvelope.route] == nil { return parkUnserved(pendingEnvelope) }
+            let attemptResult = await attempt(pendingEnvelope, envelope)
+            switch step(pendingEnvelope, after: attemptResult) {
+            case .finish where attemptResult.outcome.kind == .retry && isDraining: return stop(pendingEnvelope)
+            case .finish: return finish(pendingEnvelope, attemptResult.outcome)
+            case .expire: return finish(pendingEnvelope, .rejected(.ttlRanOut))
+            case .again(let delay)
+            where pendingEnvelope.row != nil && (delay > Self.longestInMemory || pendingEnvelope.heldBy != nil):
+                return park(pendingEnvelope, for: delay, attemptResult.outcome)
             case .again(let delay): if delay > .zero { await sleep(delay) }
             }
         }
     }
 
     /// The app is no longer configured: it may come back.
-    private func parkUnserved(_ parcel: Parcel) {
-        park(parcel, for: Self.unservedPause, .retry(.credentialsRefused, after: 300_000))
+    private func parkUnserved(_ pendingEnvelope: PendingEnvelope) {
+        park(pendingEnvelope, for: Self.unservedPause, .retry(.credentialsRefused, after: 300_000))
     }
 
     /// The node shuts down, and this has no outcome yet.
-    private func stop(_ parcel: Parcel) {
+    private func stop(_ pendingEnvelope: PendingEnvelope) {
         let refusal = Outcome.retry(.shuttingDown, after: Self.busyRetry)
-        if parcel.row != nil { park(parcel, for: .zero, refusal) } else { finish(parcel, refusal) }
+        if pendingEnvelope.row != nil {
+            park(pendingEnvelope, for: .zero, refusal)
+        } else {
+            finish(pendingEnvelope, refusal)
+        }
     }
 
     /// What ends an envelope before it is tried, or tried again.
-    private func ended(_ parcel: Parcel, _ envelope: Envelope) -> Outcome? {
-        if parcel.expiry.hasPassed(at: now()) { return .rejected(.ttlRanOut) }
-        if collapses.isReplaced(envelope, parcel.sequence) {
+    private func ended(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) -> Outcome? {
+        if pendingEnvelope.expiry.hasPassed(at: now()) { return .rejected(.ttlRanOut) }
+        if collapses.isReplaced(envelope, pendingEnvelope.sequence) {
             return .rejected(.ttlRanOut, text: "a newer notification with the same collapse id has taken its place")
         }
         return nil
     }
 
-    private func step(_ parcel: Parcel, after verdict: Verdict) -> Attempts.Step {
+    private func step(_ pendingEnvelope: PendingEnvelope, after attemptResult: AttemptResult) -> AttemptHistory.Step {
         let left: Duration?
-        switch parcel.expiry {
+        switch pendingEnvelope.expiry {
         case .nowOrNever: left = nil
         case .at(let time): left = .seconds(max(0, time - now()))
         }
-        let bounds = Attempts.Bounds(
-            policy: limits.retry, isStored: parcel.row != nil, age: .now - parcel.taken, left: left)
-        return parcel.attempts.next(after: verdict, bounds, random: Double.random(in: 0..<1))
+        let bounds = AttemptHistory.Bounds(
+            policy: limits.retry, isStored: pendingEnvelope.row != nil, age: .now - pendingEnvelope.taken, left: left)
+        return pendingEnvelope.attempts.next(after: attemptResult, bounds, random: Double.random(in: 0..<1))
     }
 
     /// One attempt, in the other environment too where the first does not know the device token.
-    private func attempt(_ parcel: Parcel, _ envelope: Envelope) async -> Verdict {
-        let app = parcel.route.app
+    private func attempt(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async -> AttemptResult {
+        let app = pendingEnvelope.route.app
         while true {
-            let magic = parcel.search.environment(for: parcel.route.magic)
+            let magic = pendingEnvelope.search.environment(for: pendingEnvelope.route.magic)
             guard let lane = lanes[Route(app: app, magic: magic)] else {
-                return Verdict(.rejected(.platformNotConfigured), ruling: .notSent, answer: "not-configured")
+                return AttemptResult(.rejected(.platformNotConfigured), disposition: .notSent, answer: "not-configured")
             }
-            let verdict = await attempt(parcel, envelope, at: lane)
-            let turns = parcel.search.turns(after: verdict.ruling.token, from: magic) { other in
+            let attemptResult = await attempt(pendingEnvelope, envelope, at: lane)
+            let turns = pendingEnvelope.search.turns(after: attemptResult.disposition.token, from: magic) { other in
                 lanes[Route(app: app, magic: other)] != nil && tokens[app]?[envelope.deviceToken].isRefused != true
             }
-            if !turns { return learn(verdict, parcel, envelope, from: magic) }
+            if !turns { return learn(attemptResult, pendingEnvelope, envelope, from: magic) }
         }
     }
 
-    private func attempt(_ parcel: Parcel, _ envelope: Envelope, at lane: Lane) async -> Verdict {
+    private func attempt(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane) async -> AttemptResult
+    {
         let clock = MonotonicTime.now
-        parcel.heldBy = nil
+        pendingEnvelope.heldBy = nil
         if let left = pauses.left(envelope.deviceToken, now: clock) {
             return .held(back: .providerThrottles, for: left, "device-paused")
         }
         // Who would be held back is not made to wait for that.
         if let refusal = lane.breaker.refusal(clock) {
-            parcel.heldBy = lane
+            pendingEnvelope.heldBy = lane
             return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
         }
-        guard await turn(of: parcel, envelope, at: lane) else {
+        guard await turn(of: pendingEnvelope, envelope, at: lane) else {
             // The lane was replaced, and another stands ready.
             if let other = lanes[lane.route], other !== lane, !isDraining {
-                return await attempt(parcel, envelope, at: other)
+                return await attempt(pendingEnvelope, envelope, at: other)
             }
-            if parcel.expiry.hasPassed(at: now()) {
-                return Verdict(.rejected(.ttlRanOut), ruling: .notSent, answer: "expired")
+            if pendingEnvelope.expiry.hasPassed(at: now()) {
+                return AttemptResult(.rejected(.ttlRanOut), disposition: .notSent, answer: "expired")
             }
             // Where it is the breaker that has opened, that is no want of room.
             if let refusal = lane.breaker.refusal(.now) {
-                parcel.heldBy = lane
+                pendingEnvelope.heldBy = lane
                 return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
             }
-            if parcel.reach == .notAsked, !isDraining { parcel.reach = .noRoom }
+            if pendingEnvelope.reach == .notAsked, !isDraining { pendingEnvelope.reach = .noRoom }
             return .held(back: isDraining ? .shuttingDown : .nodeBusy, for: .seconds(1), "sent-away")
         }
         let start = MonotonicTime.now
         let admission = lane.breaker.admit(start)
         if case .refused(let reason, let after) = admission {
             lane.window.gaveUp()
-            letNextGo(at: lane)
-            parcel.heldBy = lane
+            releaseNext(at: lane)
+            pendingEnvelope.heldBy = lane
             return .held(back: reason, for: after, "breaker-open")
         }
-        let verdict = await lane.provider.attempt(envelope, expiry: parcel.expiry)
+        let attemptResult = await lane.provider.attempt(envelope, expiry: pendingEnvelope.expiry)
         let end = MonotonicTime.now
         observer(
             .attempt(
-                lane.route, deviceToken: envelope.deviceToken, verdict, waited: start - clock, took: end - start))
-        if verdict.ruling.mayHaveReachedProvider { parcel.reach = .asked }
-        let effect = note(verdict, of: parcel, envelope, at: lane, wasProbe: admission == .probe)
+                lane.route, deviceToken: envelope.deviceToken, attemptResult, waited: start - clock, took: end - start))
+        if attemptResult.disposition.mayHaveReachedProvider { pendingEnvelope.reach = .asked }
+        let effect = note(attemptResult, of: pendingEnvelope, envelope, at: lane, wasProbe: admission == .probe)
         switch effect {
         case .none: lane.window.gaveUp()
         case .works: lane.window.ended(latency: end - start, isOverload: false, now: end)
         case .strained, .blocked: lane.window.ended(latency: end - start, isOverload: true, now: end)
         }
-        letNextGo(at: lane)
-        return verdict
+        releaseNext(at: lane)
+        return attemptResult
     }
 
-    /// - Returns: what the verdict says of the lane, in view of what is known.
+    /// - Returns: what the attemptResult says of the lane, in view of what is known.
     private func note(
-        _ verdict: Verdict, of parcel: Parcel, _ envelope: Envelope, at lane: Lane, wasProbe: Bool
-    ) -> Ruling.LaneEffect {
-        var ruling = verdict.ruling
-        if ruling.retry == .atOnce, parcel.attempts.isOutOfReplays { ruling.lane = .strained }
+        _ attemptResult: AttemptResult, of pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane,
+        wasProbe: Bool
+    ) -> Disposition.LaneEffect {
+        var disposition = attemptResult.disposition
+        if disposition.retry == .atOnce, pendingEnvelope.attempts.isOutOfReplays { disposition.lane = .strained }
         // Everything on a connection fails with it, which is one event. A probe decides by itself, and a resend on another
         // connection that fails, too, is evidence against the push service.
-        if ruling.retry == .onceMore, ruling.lane == .none,
-            wasProbe || parcel.attempts.hasUnknownFate || lane.connectionFailures.isNew(.now)
+        if disposition.retry == .onceMore, disposition.lane == .none,
+            wasProbe || pendingEnvelope.attempts.hasUnknownFate || lane.connectionFailures.isNew(.now)
         {
-            ruling.lane = .strained
+            disposition.lane = .strained
         }
         // What was under way to a device when its first refusal came says nothing new, and must not stop all others.
-        if ruling.token == .paused, ruling.lane == .strained, pauses.left(envelope.deviceToken, now: .now) != nil {
-            ruling.lane = .none
+        if disposition.token == .paused, disposition.lane == .strained,
+            pauses.left(envelope.deviceToken, now: .now) != nil
+        {
+            disposition.lane = .none
         }
         let before = lane.breaker.state
         lane.breaker.record(
-            ruling, wish: verdict.wish, wasProbe: wasProbe, now: .now, random: Double.random(in: 0..<1))
+            disposition, retryAfter: attemptResult.retryAfter, wasProbe: wasProbe, now: .now,
+            random: Double.random(in: 0..<1))
         if lane.breaker.state != before || wasProbe, lanes[lane.route] === lane {
-            observer(.breaker(lane.route, lane.breaker.state, answer: verdict.answer))
+            observer(.breaker(lane.route, lane.breaker.state, answer: attemptResult.answer))
         }
-        if lane.breaker.state == .open { sendAwayWaiting(at: lane) }
-        if parcel.scouts === lane { comeBack(parcel) } else if !lane.held.isEmpty { sendScout(of: lane) }
-        return ruling.lane
+        if lane.breaker.state == .open { rejectWaiting(at: lane) }
+        if pendingEnvelope.probes === lane {
+            comeBack(pendingEnvelope)
+        } else if !lane.held.isEmpty {
+            sendProbe(of: lane)
+        }
+        return disposition.lane
     }
 
-    /// Remembers what the verdict says of the device token, and what the sender is told in view of what was known.
-    private func learn(_ verdict: Verdict, _ parcel: Parcel, _ envelope: Envelope, from magic: Magic) -> Verdict {
-        guard let lane = lanes[parcel.route] else { return verdict }
+    /// Remembers what the attemptResult says of the device token, and what the sender is told in view of what was known.
+    private func learn(
+        _ attemptResult: AttemptResult, _ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, from magic: Magic
+    ) -> AttemptResult {
+        guard let lane = lanes[pendingEnvelope.route] else { return attemptResult }
         let wasActive = lane.wave.isActive
         defer {
             if lane.wave.isActive != wasActive { observer(.wave(lane.route, isActive: lane.wave.isActive)) }
         }
-        let (app, token) = (parcel.route.app, envelope.deviceToken)
-        switch verdict.ruling.token {
+        let (app, token) = (pendingEnvelope.route.app, envelope.deviceToken)
+        switch attemptResult.disposition.token {
         case .none: break
         case .accepted:
-            let home = magic == parcel.route.magic ? nil : magic
-            tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].accepted(
+            let home = magic == pendingEnvelope.route.magic ? nil : magic
+            tokens[app, default: TokenHistory(capacity: tokensOfAnApp)].accepted(
                 token, by: home, at: UInt64(max(0, now())) * 1000)
-            collapses.accepted(envelope, parcel.sequence)
+            collapses.accepted(envelope, pendingEnvelope.sequence)
             pauses.end(token)
             lane.wave.accepted(.now)
             if home != nil {
-                var told = verdict
+                var told = attemptResult
                 told.outcome.text = "the device token is of Apple's other environment: pair anew to have this put right"
                 return told
             }
         case .paused:
             pauses.pause(
-                token, seconds: verdict.outcome.retryAfter / 1000, now: .now, random: Double.random(in: 0..<1))
+                token, seconds: attemptResult.outcome.retryAfter / 1000, now: .now, random: Double.random(in: 0..<1))
         case .unknownHere, .foreign:
-            let isNews = tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].refused(token)
+            let isNews = tokens[app, default: TokenHistory(capacity: tokensOfAnApp)].refused(token)
             // While it lasts those who come back count as well: else it would end for want of news.
-            if isNews || lane.wave.isActive { lane.wave.refused(.now, isProven: parcel.origin.isProven) }
-            if lane.wave.isActive, !parcel.origin.isProven { observer(.suspected(parcel.origin.circuit)) }
+            if isNews || lane.wave.isActive { lane.wave.refused(.now, isProven: pendingEnvelope.origin.isProven) }
+            if lane.wave.isActive, !pendingEnvelope.origin.isProven {
+                observer(.suspected(pendingEnvelope.origin.circuit))
+            }
             if lane.wave.isActive {
                 // What is said during a wave counts for nothing.
-                parcel.search.reset()
-                return .duringWave(verdict)
+                pendingEnvelope.search.reset()
+                return .duringSurge(attemptResult)
             }
         case .gone:
             // Apple's time is when it last found the token dead: one that was good later has come back to life. It is
             // asked once more.
-            if let since = verdict.outcome.goneSince,
-                tokens[app, default: TokenMemory(capacity: tokensOfAnApp)].contradicts(token, goneSince: since)
+            if let since = attemptResult.outcome.goneSince,
+                tokens[app, default: TokenHistory(capacity: tokensOfAnApp)].contradicts(token, goneSince: since)
             {
-                return .contradicted(verdict)
+                return .contradicted(attemptResult)
             }
             if lane.wave.isActive {
-                if !parcel.origin.isProven { observer(.suspected(parcel.origin.circuit)) }
-                return .duringWave(verdict)
+                if !pendingEnvelope.origin.isProven { observer(.suspected(pendingEnvelope.origin.circuit)) }
+                return .duringSurge(attemptResult)
             }
         }
-        return verdict
+        return attemptResult
     }
 
-    func finish(_ parcel: Parcel, _ outcome: Outcome) {
-        guard parcels[parcel.digest] === parcel else { return }
-        if parcel.isRecovered, let envelope = parcel.envelope {
-            observer(.recovered(envelope, app: parcel.route.app, outcome))
+    func finish(_ pendingEnvelope: PendingEnvelope, _ outcome: Outcome) {
+        guard pendingEnvelopes[pendingEnvelope.digest] === pendingEnvelope else { return }
+        if pendingEnvelope.isRecovered, let envelope = pendingEnvelope.envelope {
+            observer(.recovered(envelope, app: pendingEnvelope.route.app, outcome))
         }
-        if let row = parcel.row {
+        if let row = pendingEnvelope.row {
             let keepUntil = ReplayWindow.isRepeated(outcome) ? now() + Int64(limits.replaySeconds) : nil
-            spool?.finish(id: row, digest: parcel.digest, outcome: outcome, keepUntil: keepUntil)
+            spool?.finish(id: row, digest: pendingEnvelope.digest, outcome: outcome, keepUntil: keepUntil)
         }
-        if parcel.envelope != nil { leaveMemory(parcel) }
-        end(parcel, outcome)
+        if pendingEnvelope.envelope != nil { leaveMemory(pendingEnvelope) }
+        end(pendingEnvelope, outcome)
         if !due.isEmpty { loadDue() }
     }
 
-    /// The parcel is done with.
-    func end(_ parcel: Parcel, _ outcome: Outcome) {
-        window.finished(parcel.digest, parcel.route.magic, parcel.pair, outcome, now: .now)
-        parcels[parcel.digest] = nil
-        observer(.finished(parcel.route, outcome))
-        parcel.tell(outcome)
-        comeBack(parcel)
+    /// The pendingEnvelope is done with.
+    func end(_ pendingEnvelope: PendingEnvelope, _ outcome: Outcome) {
+        window.finished(pendingEnvelope.digest, pendingEnvelope.route.magic, pendingEnvelope.pair, outcome, now: .now)
+        pendingEnvelopes[pendingEnvelope.digest] = nil
+        observer(.finished(pendingEnvelope.route, outcome))
+        pendingEnvelope.tell(outcome)
+        comeBack(pendingEnvelope)
     }
 
     /// Its envelope is let go of.
-    func leaveMemory(_ parcel: Parcel) {
-        parcel.envelope = nil
+    func leaveMemory(_ pendingEnvelope: PendingEnvelope) {
+        pendingEnvelope.envelope = nil
         inFlight -= 1
-        if parcel.isLoaded {
-            parcel.isLoaded = false
+        if pendingEnvelope.isLoaded {
+            pendingEnvelope.isLoaded = false
             loadedRows -= 1
         }
-        comeBack(parcel)
+        comeBack(pendingEnvelope)
     }
 
     /// Whether it went ahead for a lane or not, it does no longer: another may.
-    private func comeBack(_ parcel: Parcel) {
-        guard let lane = parcel.scouts else { return }
-        parcel.scouts = nil
-        lane.scout = nil
-        sendScout(of: lane)
+    private func comeBack(_ pendingEnvelope: PendingEnvelope) {
+        guard let lane = pendingEnvelope.probes else { return }
+        pendingEnvelope.probes = nil
+        lane.probe = nil
+        sendProbe(of: lane)
     }
 
     // MARK: Turns
 
-    /// Waits until it is the parcel's turn at the lane.
+    /// Waits until it is the pendingEnvelope's turn at the lane.
     /// - Returns: false where it has been sent away.
-    private func turn(of parcel: Parcel, _ envelope: Envelope, at lane: Lane) async -> Bool {
+    private func turn(of pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane) async -> Bool {
         if lane.queue.isEmpty, lane.window.hasRoom {
             lane.window.began()
             return true
@@ -542,13 +560,13 @@ public actor Dispatch {
         // By the monotonic clock: the other one may be put right while somebody waits.
         let patience = max(1, limits.retry.patience.components.seconds)
         let expiresAt: Int64 =
-            switch parcel.expiry {
+            switch pendingEnvelope.expiry {
             case .nowOrNever: Self.second + patience
             case .at(let time): Self.second + min(max(0, time - now()), patience)
             }
         let isItsTurn = await withUnsafeContinuation { continuation in
             lane.queue.append(
-                continuation, flow: parcel.origin.circuit.rawValue, band: parcel.origin.band,
+                continuation, flow: pendingEnvelope.origin.circuit.rawValue, band: pendingEnvelope.origin.band,
                 cost: envelope.ciphertext.count + Self.costOfARequest, expiresAt: expiresAt)
         }
         if !isItsTurn {
@@ -558,7 +576,7 @@ public actor Dispatch {
         return isItsTurn
     }
 
-    private func letNextGo(at lane: Lane) {
+    private func releaseNext(at lane: Lane) {
         while lane.window.hasRoom, let next = lane.queue.popFirst() {
             lane.window.began()
             next.resume(returning: true)
@@ -571,7 +589,7 @@ public actor Dispatch {
             dispatch.endShortage()
             let second = Self.second
             for lane in dispatch.lanes.values where !lane.queue.isEmpty {
-                for waiting in lane.queue.removeExpired(at: second) { dispatch.sendAway(waiting, from: lane) }
+                for waiting in lane.queue.removeExpired(at: second) { dispatch.reject(waiting, from: lane) }
             }
         }
     }
@@ -590,15 +608,15 @@ public actor Dispatch {
     private func makeRoom(at lane: Lane, for origin: Origin) -> Bool {
         let flow = origin.circuit.rawValue
         guard let victim = lane.queue.makeRoom(for: flow, band: origin.band, now: Self.second) else { return false }
-        sendAway(victim, from: lane)
+        reject(victim, from: lane)
         return true
     }
 
-    private func sendAwayWaiting(at lane: Lane) {
-        for waiting in lane.queue.removeAll() { sendAway(waiting, from: lane) }
+    private func rejectWaiting(at lane: Lane) {
+        for waiting in lane.queue.removeAll() { reject(waiting, from: lane) }
     }
 
-    private func sendAway(_ waiting: Lane.Waiting, from lane: Lane) {
+    private func reject(_ waiting: Lane.Waiting, from lane: Lane) {
         leaving += 1
         lane.leaving += 1
         waiting.resume(returning: false)

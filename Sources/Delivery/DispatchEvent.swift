@@ -11,7 +11,7 @@ public enum DispatchEvent {
     case serving(Route)
     /// A provider has answered for this device token, or could not be asked; after so long a wait for its turn, and so long
     /// a time for the answer.
-    case attempt(Route, deviceToken: Bytes, Verdict, waited: Duration, took: Duration)
+    case attempt(Route, deviceToken: Bytes, AttemptResult, waited: Duration, took: Duration)
     /// An envelope has its final outcome.
     case finished(Route, Outcome)
     /// An envelope that an earlier process had taken has its final outcome; no reply tells of it.

@@ -11,7 +11,7 @@ final class Lane {
     let route: Route
     let provider: any Provider
     var breaker = Breaker()
-    var wave: RefusalWave
+    var wave: TokenRefusalSurge
     var connectionFailures = ConnectionFailures()
     /// Envelopes in memory that are for it.
     var inFlight = 0
@@ -25,7 +25,7 @@ final class Lane {
     /// Rows of the spool that wait for the breaker to close: reading them before would be in vain.
     var held: Deque<Int64> = []
     /// The one of them that goes ahead when the breaker lets a probe through.
-    var scout: Int64?
+    var probe: Int64?
 
     /// The cost of the largest envelope, about, so that everybody has at least one turn in each round.
     private static let quantum = 4096
@@ -36,7 +36,7 @@ final class Lane {
         self.route = route
         self.provider = provider
         window = ConcurrencyWindow(range: Self.range(concurrency), start: Self.first)
-        wave = RefusalWave(now: now)
+        wave = TokenRefusalSurge(now: now)
     }
 
     /// How many attempts may be under way, where there may be this many at most.

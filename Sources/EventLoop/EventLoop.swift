@@ -13,7 +13,7 @@ import Synchronization
 /// turn ends. Everything that is not marked as callable from anywhere belongs to the loop's own thread.
 public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
     // Unchecked: `inbox` and `stopping` are synchronised; `base` has libevent's locks (evthread) for event_active;
-    // everything else is touched by the loop's thread only, which `preconditionOnLoop` checks at the doors.
+    // everything else is touched by the loop's thread only, which `preconditionOnLoop` checks at the endpoints.
 
     /// Jobs taken in one turn before sockets are looked at again.
     private static let jobsPerTurn = 4096

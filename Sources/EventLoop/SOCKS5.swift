@@ -42,7 +42,7 @@ public enum SOCKS5 {
             + [UInt8(credentials.password.utf8.count)] + credentials.password.utf8
     }
 
-    /// The wish to be connected to a host, whose name the proxy resolves. `host` is at most 255 bytes.
+    /// The retryAfter to be connected to a host, whose name the proxy resolves. `host` is at most 255 bytes.
     static func connect(host: String, port: UInt16) -> [UInt8] {
         [5, 1, 0, 3, UInt8(host.utf8.count)] + host.utf8 + [UInt8(port >> 8), UInt8(port & 255)]
     }

@@ -4,7 +4,7 @@ import CLibevent
 
 /// Tells of a signal to the process, on the loop, for as long as it is kept. libevent serves signals on one loop of a
 /// process only: use the same loop for all of them.
-public final class SignalWatch {
+public final class SignalHandler {
     private let loop: EventLoop
     private let received: () -> Void
     private var event: OpaquePointer?
@@ -16,7 +16,7 @@ public final class SignalWatch {
         self.received = received
         event = event_new(
             loop.base, signal, Int16(EV_SIGNAL | EV_PERSIST),
-            { _, _, context in Unmanaged<SignalWatch>.fromOpaque(context!).takeUnretainedValue().received() },
+            { _, _, context in Unmanaged<SignalHandler>.fromOpaque(context!).takeUnretainedValue().received() },
             Unmanaged.passUnretained(self).toOpaque())
         event_add(event, nil)
     }

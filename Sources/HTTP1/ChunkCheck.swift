@@ -24,7 +24,7 @@ struct ChunkCheck {
     }
 
     /// Takes the next byte that is no data.
-    mutating func take(_ byte: UInt8) throws(HTTPFault) {
+    mutating func take(_ byte: UInt8) throws(HTTPRequestError) {
         let step = lines.take(byte)
         if step == .broken { throw .malformed }
         guard part != .trailers else {

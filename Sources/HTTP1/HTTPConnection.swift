@@ -10,7 +10,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         func handle(_ request: HTTPRequest, on connection: HTTPConnection)
         /// What a client is told whose stream is at fault: whole bytes, usually those of
         /// ``HTTPResponse/encoded(keepsAlive:)``.
-        func farewell(for fault: HTTPFault, on connection: HTTPConnection) -> [UInt8]
+        func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8]
         /// The connection has ended, whatever the reason. Comes once, and not after ``HTTPConnection/close()``.
         func ended(_ connection: HTTPConnection)
     }
@@ -104,7 +104,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     public func leave() { perform { session, effects in session.leave(&effects) } }
 
     /// Says last words and ends; an answer that is due is not waited for.
-    public func sendAway(_ farewell: [UInt8]) {
+    public func reject(_ farewell: [UInt8]) {
         guard !isOver else { return }
         output += farewell
         end()
@@ -252,7 +252,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         case .done(let taken):
             self.prelude = nil
             read(bytes.extracting(droppingFirst: taken))
-        case .refused(let farewell): sendAway(farewell)
+        case .refused(let farewell): reject(farewell)
         }
     }
 

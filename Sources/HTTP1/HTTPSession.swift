@@ -15,7 +15,7 @@ public struct HTTPSession {
         /// The request to answer by ``HTTPSession/respond(_:now:_:)``: one, or none.
         public var requests: [HTTPRequest] = []
         /// What is wrong with the stream: last words are due, and `ends` is set.
-        public var fault: HTTPFault?
+        public var fault: HTTPRequestError?
         /// Whether the connection is to be ended once the output is sent.
         public var ends = false
 
@@ -144,7 +144,7 @@ public struct HTTPSession {
     /// Reads up to the end of a request.
     /// - Returns: how many bytes were read.
     private mutating func read(_ bytes: RawSpan, now: MonotonicTime, _ effects: inout Effects) -> Int {
-        do throws(HTTPFault) {
+        do throws(HTTPRequestError) {
             let taken = try decoder.append(bytes)
             if let (request, keepsAlive) = decoder.whole {
                 asked = Asked(

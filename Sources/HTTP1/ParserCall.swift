@@ -11,7 +11,7 @@ struct ParserCall {
     /// Where the body comes in chunks.
     var chunks: ChunkCheck?
     /// What is wrong around the chunks.
-    private(set) var chunkFault: HTTPFault?
+    private(set) var chunkFault: HTTPRequestError?
     /// From where on bytes that are no data have not been looked at. Valid during the call.
     private var unchecked: UnsafePointer<UInt8>?
 
@@ -41,7 +41,7 @@ struct ParserCall {
     /// Looks at what surrounds the data of chunks, up to `end`.
     private mutating func check(upTo end: UnsafePointer<UInt8>) {
         guard chunks != nil, var next = unchecked else { return }
-        do throws(HTTPFault) {
+        do throws(HTTPRequestError) {
             while next < end {
                 try chunks?.take(next.pointee)
                 next += 1

@@ -45,8 +45,8 @@ struct RequestDecoder {
 
     /// Takes bytes up to the end of the request.
     /// - Returns: how many were taken: all of them, unless the request is whole.
-    mutating func append(_ bytes: RawSpan) throws(HTTPFault) -> Int {
-        try bytes.withUnsafeBytes { (bytes) throws(HTTPFault) -> Int in
+    mutating func append(_ bytes: RawSpan) throws(HTTPRequestError) -> Int {
+        try bytes.withUnsafeBytes { (bytes) throws(HTTPRequestError) -> Int in
             var taken = 0
             if phase == .start { taken = try skipEmptyLines(bytes) }
             if phase == .requestLine || phase == .fields {
@@ -64,7 +64,7 @@ struct RequestDecoder {
         phase == .body && parts.takeContinue()
     }
 
-    private mutating func skipEmptyLines(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
+    private mutating func skipEmptyLines(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
         for (taken, byte) in bytes.enumerated() {
             if (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte), !lines.isEnding {
                 phase = .requestLine
@@ -82,7 +82,7 @@ struct RequestDecoder {
         return bytes.count
     }
 
-    private mutating func takeHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
+    private mutating func takeHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
         var fed = 0
         for (index, byte) in bytes.enumerated() {
             let step = lines.take(byte)
@@ -108,7 +108,7 @@ struct RequestDecoder {
         return fed
     }
 
-    private mutating func headFault(at byte: UInt8, _ step: LineCheck.Step) -> HTTPFault? {
+    private mutating func headFault(at byte: UInt8, _ step: LineCheck.Step) -> HTTPRequestError? {
         if step == .broken { return .malformed }
         if headCount == prefaceCount, prefaceCount < 3, byte == Self.preface[prefaceCount] { prefaceCount += 1 }
         headCount += 1
@@ -117,7 +117,7 @@ struct RequestDecoder {
         return headCount >= limits.head && step != .emptyLine ? .headTooLarge : nil
     }
 
-    private mutating func feedHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) {
+    private mutating func feedHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) {
         guard !bytes.isEmpty else { return }
         guard try feed(bytes) == bytes.count else { throw .malformed }
     }
@@ -126,7 +126,7 @@ struct RequestDecoder {
 
     /// Gives bytes (not none: that would mean the end of the stream) to the parser.
     /// - Returns: how many it took.
-    private mutating func feed(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
+    private mutating func feed(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
         // Moved, not copied: the arrays grow in place.
         var call = ParserCall(parts: parts, chunks: chunks)
         parts = RequestParts(limits: limits)

@@ -7,7 +7,7 @@ import CHTTPParser
 struct RequestParts {
     let limits: HTTPLimits
     /// Why the request is not taken.
-    private(set) var fault: HTTPFault?
+    private(set) var fault: HTTPRequestError?
     private(set) var hasHead = false
     private(set) var isWhole = false
     private(set) var keepsAlive = false
@@ -88,7 +88,7 @@ struct RequestParts {
         let isUpgrade = chttp_is_upgrade(parser) != 0
         keepsAlive = chttp_keeps_alive(parser) != 0 && !isUpgrade
         if fault != nil { return false }
-        do throws(HTTPFault) {
+        do throws(HTTPRequestError) {
             try checkTarget()
             try checkFields()
             let length = parser.pointee.content_length
@@ -117,14 +117,14 @@ struct RequestParts {
         return true
     }
 
-    private mutating func fail(_ fault: HTTPFault) -> Bool {
+    private mutating func fail(_ fault: HTTPRequestError) -> Bool {
         self.fault = fault
         return false
     }
 
     // MARK: What the parser does not look at
 
-    private mutating func checkTarget() throws(HTTPFault) {
+    private mutating func checkTarget() throws(HTTPRequestError) {
         let isVisible = target.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") }
         guard !target.isEmpty, isVisible else { throw .malformed }
         guard method != "CONNECT", target[0] != UInt8(ascii: "/"), target[0] != UInt8(ascii: "*") else { return }
@@ -134,7 +134,7 @@ struct RequestParts {
         target = afterHost.first == UInt8(ascii: "/") ? Array(afterHost) : [UInt8(ascii: "/")] + afterHost
     }
 
-    private mutating func checkFields() throws(HTTPFault) {
+    private mutating func checkFields() throws(HTTPRequestError) {
         func values(_ name: String) -> [String] { headers.filter { $0.name == name }.map(\.value) }
         // RFC 9112, 3.2.
         let hosts = values("host").count

@@ -52,7 +52,7 @@ public final class Server {
     private var isSwallowing = false
     private var listener: Listener?
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
-    private var holes: [ObjectIdentifier: BlackHole] = [:]
+    private var holes: [ObjectIdentifier: DiscardHandler] = [:]
     /// How many TCP connections have been accepted.
     public private(set) var accepted = 0
 
@@ -134,7 +134,7 @@ public final class Server {
     private func accept(_ stream: ByteStream) {
         accepted += 1
         if isSwallowing {
-            let hole = BlackHole(stream) { [weak self] in self?.holes[ObjectIdentifier($0)] = nil }
+            let hole = DiscardHandler(stream) { [weak self] in self?.holes[ObjectIdentifier($0)] = nil }
             holes[ObjectIdentifier(hole)] = hole
         } else {
             let connection = ServerConnection(stream, limits: limits, handler: handler) { [weak self] in

@@ -22,7 +22,7 @@ public final class ServerConnection: SessionEvents, TurnEndHandler {
     private var slots: [Slot] = []
     private var free: [Int] = []
     private var slotOfStream: [Int32: Int] = [:]
-    private var hole: BlackHole?
+    private var hole: DiscardHandler?
     private var farewell: Timer?
     /// Whether the handler has been told that this connection has ended.
     private var isSilent = false
@@ -110,10 +110,10 @@ public final class ServerConnection: SessionEvents, TurnEndHandler {
     public func swallow() {
         guard !isSilent else { return }
         silence()
-        hole = BlackHole(session.stream) { [unowned self] _ in sessionEnded("swallowed") }
+        hole = DiscardHandler(session.stream) { [unowned self] _ in sessionEnded("swallowed") }
     }
 
-    /// Drops the connection where it stands: no GOAWAY, no close_notify of TLS, and what was not sent is lost.
+    /// DroppedSamples the connection where it stands: no GOAWAY, no close_notify of TLS, and what was not sent is lost.
     public func close() {
         guard !isOver else { return }
         isOver = true

@@ -6,12 +6,12 @@ import Synchronization
 /// A figure that only grows.
 final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
     let place: Place
-    private let drops: Drops
+    private let drops: DroppedSamples
     /// Apart, so that counting by one stays exact and is one instruction.
     private let whole = Atomic<UInt64>(0)
     private let fractional = Atomic<Double>(0)
 
-    init(_ place: Place, drops: Drops) {
+    init(_ place: Place, drops: DroppedSamples) {
         self.place = place
         self.drops = drops
     }

@@ -18,7 +18,7 @@ final class FamilyTable: Sendable {
     /// nil where the family is of another kind.
     func series<Wanted: Series>(
         of values: [String], make: (MetricFamily.Kind, Place) -> Wanted?
-    ) -> Result<Wanted, Drops.Reason> {
+    ) -> Result<Wanted, DroppedSamples.Reason> {
         table.withLock { table in
             if let known = table[values] { return (known as? Wanted).map { .success($0) } ?? .failure(.kind) }
             guard let new = make(family.kind, Place(family: number, values: values)) else { return .failure(.kind) }

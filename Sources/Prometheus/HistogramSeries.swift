@@ -6,12 +6,12 @@ import Synchronization
 /// A distribution. What a `Timer` records is kept in seconds.
 final class HistogramSeries: Series, TimerHandler, RecorderHandler {
     let place: Place
-    private let drops: Drops
+    private let drops: DroppedSamples
     private let bounds: [Double]
     /// One lock for all of it: a scrape never sees an observation in a bucket and not yet in the sum.
     private let state: Mutex<HistogramSnapshot>
 
-    init(_ place: Place, buckets: [Double], drops: Drops) {
+    init(_ place: Place, buckets: [Double], drops: DroppedSamples) {
         self.place = place
         self.drops = drops
         bounds = buckets

@@ -13,18 +13,19 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
     /// In the catalogue's order.
     let families: [FamilyTable]
     private let numbers: [String: Int]
-    private let drops = Drops()
+    private let drops = DroppedSamples()
 
     /// - Parameter catalogue: what is kept, in the order in which it is written. It is part of the program: one that
     ///   cannot be written (a name twice, a counter that does not end in `_total`, buckets that do not ascend) traps.
     public init(_ catalogue: [MetricFamily]) {
-        let all = catalogue + [Drops.family]
+        let all = catalogue + [DroppedSamples.family]
         let flaw = MetricFamily.flaw(in: all)
         precondition(flaw == nil, "the catalogue of metrics: \(flaw ?? "")")
         families = all.enumerated().map { FamilyTable($1, number: $0) }
         numbers = Dictionary(uniqueKeysWithValues: all.enumerated().map { ($1.name, $0) })
-        for reason in Drops.Reason.allCases {
-            collect(Drops.family.name, labels: ["reason": reason.rawValue]) { [drops] in Double(drops[reason]) }
+        for reason in DroppedSamples.Reason.allCases {
+            collect(DroppedSamples.family.name, labels: ["reason": reason.rawValue]) { [drops] in Double(drops[reason])
+            }
         }
     }
 
@@ -118,7 +119,7 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
 
     private func find<Wanted: Series>(
         _ name: String, _ dimensions: [(String, String)], _ make: (MetricFamily.Kind, Place) -> Wanted?
-    ) -> Result<Wanted, Drops.Reason> {
+    ) -> Result<Wanted, DroppedSamples.Reason> {
         guard let table = table(name) else { return .failure(.name) }
         guard let values = table.family.values(of: dimensions) else { return .failure(.labels) }
         return table.series(of: values, make: make)

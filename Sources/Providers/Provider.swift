@@ -10,7 +10,7 @@ public protocol Provider: AnyObject {
     func check(_ envelope: Envelope) throws(Rejection)
     /// Hands the envelope to the push service and waits for its answer, within a bound of the provider's own.
     /// - Parameter expiry: until when the provider may keep it.
-    nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> Verdict
+    nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult
     /// Ends its connections once what is under way is answered.
     func retire()
     /// Ends its connections at once.
@@ -53,35 +53,37 @@ public enum Expiry: Hashable, Sendable {
 }
 
 /// What one attempt came to.
-public struct Verdict: Equatable, Sendable {
+public struct AttemptResult: Equatable, Sendable {
     /// What the sender is told, unless the node tries again.
     public var outcome: Outcome
     /// The row of the outcome table.
-    public var ruling: Ruling
+    public var disposition: Disposition
     /// The provider's own word for it, from a closed list or `unknown`: for logs and metrics.
     public var answer: String
     /// Seconds that the provider itself wishes to be left alone for.
-    public var wish: UInt32?
+    public var retryAfter: UInt32?
     /// More words for the operator, e.g. why a connection failed; holds nothing of the envelope.
     public var detail: String?
 
     /// - Parameters: as the properties of the same names.
-    public init(_ outcome: Outcome, ruling: Ruling, answer: String, wish: UInt32? = nil, detail: String? = nil) {
+    public init(
+        _ outcome: Outcome, disposition: Disposition, answer: String, retryAfter: UInt32? = nil, detail: String? = nil
+    ) {
         self.outcome = outcome
-        self.ruling = ruling
+        self.disposition = disposition
         self.answer = answer
-        self.wish = wish
+        self.retryAfter = retryAfter
         self.detail = detail
     }
 
     /// The node's own refusal before anything was sent.
-    init(_ rejection: Rejection) { self.init(rejection.outcome, ruling: .notSent, answer: "not-sent") }
+    init(_ rejection: Rejection) { self.init(rejection.outcome, disposition: .notSent, answer: "not-sent") }
 }
 
 /// Whom an answer of a provider concerns.
-public enum Concern: String, Sendable {
+public enum FailureSource: String, Sendable {
     /// Nobody: the notification is on its way.
-    case nobody
+    case none
     /// The sender's device token, and nothing else.
     case deviceToken
     /// The operator: a credential, a topic or the clock is wrong.

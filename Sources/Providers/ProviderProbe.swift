@@ -6,19 +6,19 @@ import TNP
 /// What a push service said to a question that rings nobody.
 public struct ProbeAnswer: Sendable {
     /// The row of the outcome table.
-    public let verdict: Verdict
+    public let attemptResult: AttemptResult
     /// Seconds that this machine's clock is ahead of the push service's; negative where it is behind, nil where the push
     /// service has not said.
     public let clockAhead: Int64?
 
     /// - Parameters: as the properties of the same names.
-    public init(_ verdict: Verdict, clockAhead: Int64? = nil) {
-        self.verdict = verdict
+    public init(_ attemptResult: AttemptResult, clockAhead: Int64? = nil) {
+        self.attemptResult = attemptResult
         self.clockAhead = clockAhead
     }
 
-    init(_ verdict: Verdict, _ response: Response) {
-        self.init(verdict, clockAhead: ClockSkew(response.headers, now: UnixTime.now)?.seconds)
+    init(_ attemptResult: AttemptResult, _ response: Response) {
+        self.init(attemptResult, clockAhead: ClockSkew(response.headers, now: UnixTime.now)?.seconds)
     }
 }
 
@@ -44,21 +44,21 @@ public struct APNsProbe {
             do {
                 let request = try builder.request(for: envelope, authorization: authorization, expiry: .nowOrNever)
                 let response = try await upstream.send(request, timeout: timeout)
-                let verdict = APNsAnswers.verdict(on: response)
+                let attemptResult = APNsAnswers.attemptResult(on: response)
                 // A token that was kept may be from a time when the clock was wrong.
-                if verdict.ruling.credential == .renewed, !isReplay, let token, let authorization,
+                if attemptResult.disposition.credential == .renewed, !isReplay, let token, let authorization,
                     token.renew(refused: authorization, at: UnixTime.now)
                 {
                     isReplay = true
                     continue
                 }
-                return ProbeAnswer(verdict, response)
+                return ProbeAnswer(attemptResult, response)
             } catch let failure as RequestFailure {
-                return ProbeAnswer(failure.verdict)
+                return ProbeAnswer(failure.attemptResult)
             } catch let rejection as Rejection {
-                return ProbeAnswer(Verdict(rejection))
+                return ProbeAnswer(AttemptResult(rejection))
             } catch {
-                return ProbeAnswer(TransportEvent.connectionLost.ruling.verdict(answer: "unknown"))
+                return ProbeAnswer(TransportEvent.connectionLost.disposition.attemptResult(answer: "unknown"))
             }
         }
     }
@@ -88,22 +88,22 @@ public struct FCMProbe {
         do {
             authorization = try await token.authorization(at: UnixTime.now)
         } catch .refused {
-            return ProbeAnswer(Ruling.misconfigured.verdict(answer: "access-token-refused"))
+            return ProbeAnswer(Disposition.misconfigured.attemptResult(answer: "access-token-refused"))
         } catch {
-            return ProbeAnswer(Ruling.unavailable(seconds: 30).verdict(answer: "access-token-unreachable"))
+            return ProbeAnswer(Disposition.unavailable(seconds: 30).attemptResult(answer: "access-token-unreachable"))
         }
         do {
             var request = try builder.request(for: envelope, authorization: authorization, ttl: 0)
             // The message's own opening brace goes.
             request.body = Self.validation + request.body.dropFirst()
             let response = try await upstream.send(request, timeout: timeout)
-            return ProbeAnswer(FCMAnswers.verdict(on: response), response)
+            return ProbeAnswer(FCMAnswers.attemptResult(on: response), response)
         } catch let failure as RequestFailure {
-            return ProbeAnswer(failure.verdict)
+            return ProbeAnswer(failure.attemptResult)
         } catch let rejection as Rejection {
-            return ProbeAnswer(Verdict(rejection))
+            return ProbeAnswer(AttemptResult(rejection))
         } catch {
-            return ProbeAnswer(TransportEvent.connectionLost.ruling.verdict(answer: "unknown"))
+            return ProbeAnswer(TransportEvent.connectionLost.disposition.attemptResult(answer: "unknown"))
         }
     }
 

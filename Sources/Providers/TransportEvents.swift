@@ -24,7 +24,7 @@ public enum TransportEvent: String, CaseIterable, Sendable {
     case responseTooLarge = "response-too-large"
 
     /// The table's row.
-    public var ruling: Ruling {
+    public var disposition: Disposition {
         switch self {
         case .unreachable: .unavailable(seconds: 30)
         case .noPlace: .unavailable(seconds: 5)
@@ -55,14 +55,14 @@ public enum TransportEvent: String, CaseIterable, Sendable {
 
 extension RequestFailure {
     /// What the node makes of a request without an answer.
-    var verdict: Verdict {
+    var attemptResult: AttemptResult {
         let event = TransportEvent(self)
-        var verdict = event.ruling.verdict(answer: event.rawValue)
+        var attemptResult = event.disposition.attemptResult(answer: event.rawValue)
         switch cause {
-        case .unreachable(let reason), .connectionLost(let reason): verdict.detail = reason
-        case .reset(let code): verdict.detail = "HTTP/2 error code \(code)"
+        case .unreachable(let reason), .connectionLost(let reason): attemptResult.detail = reason
+        case .reset(let code): attemptResult.detail = "HTTP/2 error code \(code)"
         case .timedOut, .goAway, .responseTooLarge: break
         }
-        return verdict
+        return attemptResult
     }
 }

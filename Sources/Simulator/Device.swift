@@ -54,7 +54,7 @@ final class DeviceRegistry {
     }
 
     /// Whether anyone wants to know of lost answers.
-    var tellsLost: Bool { lostObserver != nil }
+    var reportsLoss: Bool { lostObserver != nil }
 
     /// The phone has got it, and whoever sent it may never know.
     func lose(_ notification: ReceivedNotification) { lostObserver?(notification) }

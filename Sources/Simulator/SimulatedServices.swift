@@ -94,7 +94,7 @@ public actor SimulatedServices {
         self.certificates = certificates
         let apnsKey = SigningKey.generate(.es256)
         let googleKey = SigningKey.generate(.rs256)
-        let certificateName = APNsJudge.certificateName(topic: options.topic)
+        let certificateName = APNsRequestValidator.certificateName(topic: options.topic)
         let clock = { [unowned self] in assumeIsolated { $0.now } }
         var seeds = SplitMix64(seed: options.seed)
 
@@ -106,11 +106,11 @@ public actor SimulatedServices {
             return StandIn(service: faulty, server: server, asksClients: asksClients)
         }
         func apple(_ platform: Device.Platform, port: UInt16) throws -> StandIn {
-            let judge = APNsJudge(
+            let validator = APNsRequestValidator(
                 platform: platform, topics: Set(PhoneApp.allCases.map(options.topic(of:))),
-                key: APNsJudge.Key(keyID: Self.keyID, teamID: Self.teamID, key: apnsKey.verifyingKey),
+                key: APNsRequestValidator.Key(keyID: Self.keyID, teamID: Self.teamID, key: apnsKey.verifyingKey),
                 certificateName: certificateName)
-            return try standIn(SimulatedAPNs(judge, registry: registry, now: clock), port: port, asksClients: true)
+            return try standIn(SimulatedAPNs(validator, registry: registry, now: clock), port: port, asksClients: true)
         }
         let google = SimulatedFCM(
             projectIDs: Set(PhoneApp.allCases.map(options.projectID(of:))), key: googleKey.verifyingKey,
@@ -253,7 +253,7 @@ public actor SimulatedServices {
 
     /// Does what a line says.
     /// - Throws: ``SetUpError`` or `ListenError`.
-    public func obey(_ line: FaultLine) throws {
+    public func obey(_ line: FaultDirective) throws {
         switch line {
         case .faults(let platform, let faults): try set(faults, on: platform)
         case .kill(let platform): kill(platform)

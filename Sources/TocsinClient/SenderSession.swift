@@ -115,7 +115,7 @@ struct SenderSession {
     /// proofs to be looked for; and what ends because it would need more work than is allowed.
     mutating func flush(now: MonotonicTime) -> [Action] {
         var actions: [Action] = []
-        endSearchesInVain(now: now, &actions)
+        abandonSearches(now: now, &actions)
         guard connection == .open else { return actions }
         let limit = welcome.map { Int($0.maximumInFlight) } ?? Self.early
         // What lacks a proof has its place reserved: so it is not overtaken for ever, and no more are looked at here
@@ -299,15 +299,15 @@ extension SenderSession {
 
     /// Ends the searches whose proof would not go out. A search has no memory: to begin anew under another effort, also
     /// a smaller one, loses nothing.
-    private mutating func endSearchesInVain(now: MonotonicTime, _ actions: inout [Action]) {
+    private mutating func abandonSearches(now: MonotonicTime, _ actions: inout [Action]) {
         guard !searches.isEmpty else { return }
-        for request in searches.keys.sorted() where isInVain(searches[request]!, for: request) {
+        for request in searches.keys.sorted() where isExhausted(searches[request]!, for: request) {
             endSearch(for: request, now: now)
             actions.append(.stopSolving(request))
         }
     }
 
-    private func isInVain(_ search: Search, for request: UInt32) -> Bool {
+    private func isExhausted(_ search: Search, for request: UInt32) -> Bool {
         guard pending[request] != nil else { return true }
         // Between two connections nobody knows.
         guard let puzzle else { return false }

@@ -24,9 +24,9 @@ extension Node: AdminServer.Source {
     }
 
     /// A second has passed: what is shown of it is brought up to date.
-    func advanceFigures() {
+    func updateMetrics() {
         let now = UnixTime.now
-        figures.show(connections: connectionsByDoor)
+        figures.show(connections: connectionsByProtocol)
         figures.show(dispatch.figures)
         for (app, token) in providerTokens {
             figures.show(ageOfToken: token.age(at: .now), of: app)
@@ -34,8 +34,8 @@ extension Node: AdminServer.Source {
         if recent.isDue(at: now) { recent.note(mark(at: now)) }
     }
 
-    private func mark(at now: Int64) -> RecentFigures.Mark {
-        var mark = RecentFigures.Mark(time: now)
+    private func mark(at now: Int64) -> RecentMetrics.Mark {
+        var mark = RecentMetrics.Mark(time: now)
         for stage in NodeMetrics.Stage.allCases {
             mark.stages[stage.rawValue] = registry.histogram(
                 "tocsin_stage_duration_seconds", where: ["stage": stage.rawValue])
@@ -59,13 +59,13 @@ extension Node: AdminServer.Source {
         let efforts = admission.efforts
         return NodeSnapshot(
             now: now, version: Version.current, uptime: (MonotonicTime.now - started).components.seconds,
-            notReady: reasonsNotReady(standing), connections: connectionsByDoor, circuits: admission.known.circuits,
+            notReady: reasonsNotReady(standing), connections: connectionsByProtocol, circuits: admission.known.circuits,
             inFlight: standing.inFlight, spool: standing.stored, effort: (efforts.all, efforts.unproven),
             hour: history.hour(at: now), day: history.day(at: now), refusals: recentRefusals(), latencies: latencies(),
             routes: standing.lanes.map(state), credentials: credentials(), tor: torState(), alarms: alarms.alarms)
     }
 
-    private func reasonsNotReady(_ standing: DispatchFigures) -> [String] {
+    private func reasonsNotReady(_ standing: DispatchStatistics) -> [String] {
         var reasons: [String] = []
         if !isServing { reasons.append("the node is starting") }
         if isStopping { reasons.append("the node is stopping") }
@@ -101,12 +101,12 @@ extension Node: AdminServer.Source {
         before.map { all?.since($0) } ?? all
     }
 
-    private func state(of lane: DispatchFigures.Lane) -> NodeSnapshot.RouteState {
+    private func state(of lane: DispatchStatistics.Lane) -> NodeSnapshot.RouteState {
         let labels = Dictionary(uniqueKeysWithValues: NodeMetrics.provider(of: lane.route))
         let answers = registry.sums("tocsin_provider_results_total", by: "reason", where: labels)
         let latest = Self.since(recent.before?.providers[lane.route.description], latency(of: lane.route))
         return NodeSnapshot.RouteState(
-            name: lane.route.description, breaker: lane.breaker.rawValue, isWave: lane.isWave,
+            name: lane.route.description, breaker: lane.breaker.rawValue, isSurge: lane.isSurge,
             inFlight: lane.inFlight, waiting: lane.waiting,
             answers: answers.map { (reason: $0.key, count: Int($0.value)) }
                 .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) },

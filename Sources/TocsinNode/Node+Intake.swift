@@ -27,7 +27,7 @@ struct Intake {
 
 /// The gates that a submission passes, in their order. What comes earlier costs the node less or tells a sender less:
 ///
-/// 1. the format of its fields (`IngressSession`, `HTTPDoor`), before it comes here;
+/// 1. the format of its fields (`IngressSession`, `AppResolver`), before it comes here;
 /// 2. its circuit: not blocked, and within its rate;
 /// 3. a resend of an envelope that the node knows gets that one's outcome;
 /// 4. platform, size and circuit breaker: the same for every device token;
@@ -55,24 +55,25 @@ extension Node {
     }
 
     private func admit(
-        _ intake: Intake, on circuit: CircuitID, at moment: Moment
+        _ intake: Intake, on circuit: CircuitID, at moment: ClockReading
     ) throws(Refusal) -> (Admission.Ticket, Origin) {
-        let (submission, app, door) = (intake.submission, intake.app, intake.connection.door)
+        let (submission, app, senderProtocol) = (intake.submission, intake.app, intake.connection.senderProtocol)
         let acceptsQueued = submission.acceptQueued
         if let outcome = dispatch.refusal(of: intake.envelope, app: app, acceptsQueued: acceptsQueued) {
             // Its sender could have known that it is too large.
-            let isFault = outcome.reason == .tooLarge && door == .tnp
+            let isFault = outcome.reason == .tooLarge && senderProtocol == .tnp
             throw Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: moment.monotonic) : nil)
         }
-        let paid = try admission.verify(submission, on: circuit, through: door, at: moment.monotonic)
+        let paid = try admission.verify(submission, on: circuit, through: senderProtocol, at: moment.monotonic)
         let unknown = Origin(circuit: circuit, effort: paid)
         if let outcome = dispatch.lackOfRoom(
             for: intake.envelope, app: app, acceptsQueued: acceptsQueued, from: unknown)
         {
-            admission.lacksRoom(paid: paid, through: door)
+            admission.lacksRoom(paid: paid, through: senderProtocol)
             throw Refusal(outcome)
         }
-        let ticket = try admission.admit(submission, paid: paid, app: app, on: circuit, through: door, at: moment)
+        let ticket = try admission.admit(
+            submission, paid: paid, app: app, on: circuit, through: senderProtocol, at: moment)
         return (ticket, Origin(circuit: circuit, effort: paid, isProven: !ticket.isUnproven))
     }
 
@@ -91,7 +92,7 @@ extension Node {
         // Wanted also when its sender is gone: it says what became of the device token.
         let reply = Reply(acceptsQueued: intake.submission.acceptQueued) {
             [weak self, weak connection = intake.connection] outcome, reach in
-            let connection = Loan(connection)
+            let connection = UnsafeTransfer(connection)
             self?.assumeIsolated { $0.tell(outcome, reach, of: ticket, route, request, on: connection.value) }
         }
         dispatch.submit(intake.envelope, app: intake.app, format: intake.format, from: origin, reply)
@@ -99,15 +100,15 @@ extension Node {
 
     private func refuse(_ intake: Intake, _ refusal: Refusal) {
         let connection = intake.connection
-        figures.refused(refusal, at: connection.door.rawValue)
+        figures.refused(refusal, at: connection.senderProtocol.rawValue)
         if let outcome = refusal.outcome {
-            figures.answered(outcome, of: intake.route, at: connection.door.rawValue)
+            figures.answered(outcome, of: intake.route, at: connection.senderProtocol.rawValue)
             history.count(outcome.kind, at: UnixTime.now)
         }
         connection.refused(intake.submission.request, refusal)
         if refusal.outcome?.reason == .connectionOverRate {
             connection.rest(for: .milliseconds(Int64(refusal.outcome?.retryAfter ?? 0)))
         }
-        if refusal.goAway != nil { noteAbuse() }
+        if refusal.goAway != nil { recordAbuse() }
     }
 }

@@ -15,14 +15,14 @@ extension Node {
     /// Connections of senders at this moment, those among them that are about to end.
     public var connectionCount: Int { connections.count }
 
-    var connectionsByDoor: (tnp: Int, http: Int) {
-        let http = connections.values.count { $0.door == .http }
+    var connectionsByProtocol: (tnp: Int, http: Int) {
+        let http = connections.values.count { $0.senderProtocol == .http }
         return (connections.count - http, http)
     }
 
     /// Finds a place for a new connection, of which nothing is known yet.
     func place(_ connection: any SenderConnection) {
-        switch connectionRegistry.place(at: connection.door, use: use(of:)) {
+        switch connectionRegistry.place(at: connection.senderProtocol, use: use(of:)) {
         case .accept: opened(connection)
         case .acceptInPlaceOf(let oldest):
             connections[oldest]?.evict(
@@ -30,22 +30,22 @@ extension Node {
             opened(connection)
         case .reject(let quiet):
             if let quiet {
-                connections[quiet]?.letGo("there are too many connections, and this one was quiet")
+                connections[quiet]?.closeIdle("there are too many connections, and this one was quiet")
             }
             let goAway = GoAway(code: .busy, retryAfter: 10_000, text: "too many connections")
             // A rejected connection is kept until its last words are out; only so many of them are.
             if connections.count > connectionRegistry.limits.connections + Self.otherDescriptors / 2 {
                 connection.evict(goAway)
             } else {
-                connection.sendAway(goAway)
+                connection.reject(goAway)
             }
         }
     }
 
     private func opened(_ connection: any SenderConnection) {
-        connectionRegistry.opened(connection.number, at: connection.door)
+        connectionRegistry.opened(connection.number, at: connection.senderProtocol)
         guard !configuration.listen.circuitIDs else { return }
-        if let goAway = identified(connection, as: .connection(connection.number)) { connection.sendAway(goAway) }
+        if let goAway = identified(connection, as: .connection(connection.number)) { connection.reject(goAway) }
     }
 
     private func use(of number: UInt64) -> ConnectionRegistry.Use {
@@ -63,11 +63,11 @@ extension Node {
     }
 
     nonisolated func comes(_ connection: any SenderConnection, from circuit: UInt32) -> GoAway? {
-        let connection = Loan(connection)
+        let connection = UnsafeTransfer(connection)
         return assumeIsolated { $0.identified(connection.value, as: .tor(circuit)) }
     }
 
-    nonisolated func greeted(_ connection: any SenderConnection) {
+    nonisolated func identified(_ connection: any SenderConnection) {
         let number = connection.number
         assumeIsolated { $0.connectionRegistry.identified(number) }
     }
@@ -78,7 +78,7 @@ extension Node {
             guard node.connections.removeValue(forKey: number) != nil else { return }
             node.connectionRegistry.closed(number)
             if let circuit { node.admission.disconnected(circuit, at: .now) }
-            if node.connections.isEmpty { node.wakeWaiting() }
+            if node.connections.isEmpty { node.resumeIdleWaiters() }
         }
     }
 
@@ -105,26 +105,26 @@ extension Node {
     nonisolated func deliver(
         _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection
     ) {
-        let connection = Loan(connection)
+        let connection = UnsafeTransfer(connection)
         assumeIsolated { $0.take(Intake(submission, app: app, format: format, connection: connection.value)) }
     }
 
     /// What was admitted has an outcome. It counts also where its sender is there no more.
     func tell(
-        _ outcome: Outcome, _ reach: Reach, of ticket: Admission.Ticket, _ route: Route, _ request: UInt32,
+        _ outcome: Outcome, _ reach: ProviderContact, of ticket: Admission.Ticket, _ route: Route, _ request: UInt32,
         on connection: (any SenderConnection)?
     ) {
         guard outcome.isFinal else {
             connection?.finished(request, outcome)
             return
         }
-        figures.answered(outcome, of: route, at: ticket.door.rawValue)
+        figures.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
         history.count(outcome.kind, at: UnixTime.now)
         let goAway = admission.concluded(ticket, outcome, reach, at: moment)
         connection?.finished(request, admission.showingAllowance(outcome, of: ticket, at: .now))
         guard let goAway else { return }
-        noteAbuse()
-        connection?.sendAway(goAway)
+        recordAbuse()
+        connection?.reject(goAway)
     }
 
     nonisolated func responded(_ status: Int) { assumeIsolated { $0.figures.responded(status) } }
@@ -134,13 +134,13 @@ extension Node {
         let goAway = assumeIsolated { node in
             var goAway: GoAway?
             for _ in 0..<faults { goAway = node.admission.charge(circuit, at: .now) ?? goAway }
-            if goAway != nil { node.noteAbuse() }
+            if goAway != nil { node.recordAbuse() }
             return goAway
         }
-        if let goAway { connection.sendAway(goAway) }
+        if let goAway { connection.reject(goAway) }
     }
 
-    func noteAbuse() {
+    func recordAbuse() {
         figures.countAbuse()
         guard throttle.allows("abuse", at: .now) else { return }
         logger.info("a circuit has sent too much that is wrong, and is not listened to for a while")
@@ -195,7 +195,7 @@ extension Node {
         var isFirst = true
         try store.load { row in
             // The first was used last.
-            if isFirst { distrustClock(ifFarAfter: row.day) }
+            if isFirst { holdBackClock(ifFarAfter: row.day) }
             isFirst = false
             admission.restore(row, on: moment)
         }
@@ -207,7 +207,7 @@ extension Node {
 
     /// A clock that was wrongly put far ahead would have everything look too old that is known, and the keys that are bound
     /// to phones would be forgotten. So time goes on for admission from a little after the last use.
-    private func distrustClock(ifFarAfter day: UInt16) {
+    private func holdBackClock(ifFarAfter day: UInt16) {
         let ahead = UnixTime.now / 86_400 - Int64(day) - Self.longestRest
         guard ahead > 0 else { return }
         clock.setBack(by: ahead * 86_400)
@@ -217,7 +217,7 @@ extension Node {
     }
 
     /// The present moment, as admission counts it.
-    var moment: Moment { clock.moment(at: .now) }
+    var moment: ClockReading { clock.moment(at: .now) }
 
     private func saveStanding() {
         guard let standing, !isSavingStanding, let changes = admission.takeChanges(atMost: Self.rowsOfASave) else {

@@ -21,18 +21,18 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     private(set) var configuration: Configuration
     private(set) var logger: Logger
     private(set) var dispatch: Dispatch!
-    private var parts: [Route: Assembly.Part] = [:]
-    private var tokens: Assembly.Tokens = [:]
+    private var parts: [Route: ProviderAssembly.Part] = [:]
+    private var tokens: ProviderAssembly.Tokens = [:]
     /// By app, for their ages.
     private(set) var providerTokens: [String: APNsProviderToken] = [:]
     private var watch = CredentialWatch()
     private var expiryWarnings = ExpiryWarnings()
-    private(set) var certificates: [Assembly.Certificate] = []
+    private(set) var certificates: [ProviderAssembly.Certificate] = []
     /// Every figure of the node, as Prometheus reads them.
     nonisolated let registry = PrometheusRegistry(NodeMetrics.catalogue)
     var figures: NodeMetrics
     var history = History()
-    var recent = RecentFigures()
+    var recent = RecentMetrics()
     /// Warnings and what is worse, for the dashboard.
     nonisolated let alarms = AlarmLog()
     var admin: AdminServer?
@@ -49,8 +49,8 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// The spool from when it is open until delivery has it.
     private var openedSpool: Spool?
     private(set) var rules: IngressSession.Rules!
-    private var appFinder: HTTPDoor!
-    /// One for each door.
+    private var appResolver: AppResolver!
+    /// One for each endpoint.
     private var listeners: [Listener] = []
     /// Where the desktops of today connect, while the node runs and serves them.
     public private(set) var httpEndpoint: Endpoint?
@@ -62,7 +62,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     var standing: StandingStore?
     var isSavingStanding = false
     /// What admission counts days by.
-    var clock = SteadyClock(wall: UnixTime.now, at: .now)
+    var clock = GuardedClock(wall: UnixTime.now, at: .now)
     /// The effort that everybody was told, and the one that was asked for unproven device tokens at that time.
     var announced: UInt32 = 0
     var announcedToUnproven: UInt32 = 0
@@ -70,9 +70,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     private var credentialTimer: Timer?
     private var pseudonyms = Pseudonyms()
     var throttle = LogThrottle()
-    private var whenIdle: [CheckedContinuation<Void, Never>] = []
+    private var idleWaiters: [CheckedContinuation<Void, Never>] = []
     private(set) var isStopping = false
-    /// Whether its doors are open.
+    /// Whether its endpoints are open.
     public private(set) var isServing = false
     /// The node itself while it runs: what hangs on the loop must not be let go of on another thread.
     private var whileRunning: Node?
@@ -129,10 +129,10 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         try makeStateDirectory()
         lock = try await lockStateDirectory()
         raiseDescriptorLimit()
-        var assembly = Assembly(configuration, on: loop)
+        var assembly = ProviderAssembly(configuration, on: loop)
         let parts = try assembly.parts()
         let dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop) { [unowned self] event in
-            let event = Loan(event)
+            let event = UnsafeTransfer(event)
             assumeIsolated { $0.observe(event.value) }
         }
         try openStanding()
@@ -171,11 +171,12 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         return listener.endpoint
     }
 
-    /// Opens a door, behind which nobody is served yet: an address that is in use must not end a process that has begun to
+    /// Opens a endpoint, behind which nobody is served yet: an address that is in use must not end a process that has begun to
     /// deliver, and first it must be known what an earlier process has left.
-    private func listen(at endpoint: Endpoint, _ door: Admission.Door) throws(PortError) -> Listener {
-        let listener = try PortError.naming("listen.\(door.rawValue)") { () throws(ListenError) in
-            try Listener(endpoint, on: loop) { [unowned self] stream in accepted(stream, at: door) }
+    private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
+    {
+        let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in
+            try Listener(endpoint, on: loop) { [unowned self] stream in accepted(stream, at: senderProtocol) }
         }
         listener.pause()
         return listener
@@ -188,14 +189,14 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         do {
             var new = try Configuration(file: configuration.file)
             if let managed = configuration.tor.managed { new.decideTor(managed) }
-            for key in new.keysThatNeedARestart(comparedTo: configuration) {
+            for key in new.keysRequiringRestart(comparedTo: configuration) {
                 logger.warning("this setting changes when the node is started anew", metadata: ["key": "\(key)"])
             }
             let served = (rules.apps.map(\.name), rules.apps.map(\.format), rules.routes, admission.settings.senders)
             let replaced = try rebuild(configuration.reloaded(from: new))
             // What was said in WELCOME is true no longer.
             if served != (rules.apps.map(\.name), rules.apps.map(\.format), rules.routes, admission.settings.senders) {
-                for connection in connections.values { connection.letGo("the node's configuration has changed") }
+                for connection in connections.values { connection.closeIdle("the node's configuration has changed") }
             }
             logger.notice("configuration read anew", metadata: ["routes_replaced": "\(replaced)"])
         } catch {
@@ -206,7 +207,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// Replaces what has changed.
     /// - Returns: how many routes have a new provider, or are new or gone.
     private func rebuild(_ new: Configuration) throws -> Int {
-        var assembly = Assembly(new, on: loop, tokens: tokens)
+        var assembly = ProviderAssembly(new, on: loop, tokens: tokens)
         var parts = try assembly.parts()
         var replaced = self.parts.keys.count { parts[$0] == nil }
         for (route, part) in parts {
@@ -227,11 +228,11 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         return replaced
     }
 
-    private func providers(of parts: [Route: Assembly.Part]) -> Dispatch.Providers {
+    private func providers(of parts: [Route: ProviderAssembly.Part]) -> Dispatch.Providers {
         Dispatch.Providers(parts.mapValues(\.provider))
     }
 
-    private func adopt(_ assembly: Assembly, _ parts: [Route: Assembly.Part]) {
+    private func adopt(_ assembly: ProviderAssembly, _ parts: [Route: ProviderAssembly.Part]) {
         for route in self.parts.keys where parts[route] == nil { figures.forget(route) }
         self.parts = parts
         tokens = assembly.tokens
@@ -252,12 +253,13 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     private func makeRules() {
         if configuration.listen.http != nil, configuration.admission.senders == .required {
             logger.warning(
-                "nothing is taken through the HTTP door: its senders sign nothing, and senders.mode is \"required\"")
+                "nothing is taken through the HTTP endpoint: its senders sign nothing, and senders.mode is \"required\""
+            )
         }
-        for advice in HTTPAdvice.texts(for: configuration) { logger.warning("\(advice.key) \(advice.text)") }
-        appFinder = HTTPDoor(configuration.apps)
+        for advice in HTTPEndpointAdvice.texts(for: configuration) { logger.warning("\(advice.key) \(advice.text)") }
+        appResolver = AppResolver(configuration.apps)
         if configuration.listen.http != nil {
-            for problem in appFinder.unreachable { logger.warning("\(problem)") }
+            for problem in appResolver.unreachable { logger.warning("\(problem)") }
         }
         let routes = parts.keys.map(\.description).sorted()
         rules = IngressSession.Rules(
@@ -290,11 +292,11 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         listeners = []
         secondTimer = nil
         credentialTimer = nil
-        let timeout = Timer(on: loop) { [unowned self] in assumeIsolated { $0.wakeWaiting() } }
+        let timeout = Timer(on: loop) { [unowned self] in assumeIsolated { $0.resumeIdleWaiters() } }
         timeout.start(after: .seconds(configuration.limits.shutdownTimeout))
         for connection in connections.values { connection.shutDown(retryAfter: 5000) }
         await dispatch.drain()
-        if !connections.isEmpty { await withCheckedContinuation { whenIdle.append($0) } }
+        if !connections.isEmpty { await withCheckedContinuation { idleWaiters.append($0) } }
         timeout.stop()
         let isComplete = connections.isEmpty
         for connection in connections.values { connection.close() }
@@ -309,9 +311,9 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         return isComplete
     }
 
-    func wakeWaiting() {
-        let waiting = whenIdle
-        whenIdle = []
+    func resumeIdleWaiters() {
+        let waiting = idleWaiters
+        idleWaiters = []
         for continuation in waiting { continuation.resume() }
     }
 
@@ -336,14 +338,14 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
                 file: configuration.file, key: "node.state",
                 problem: "cannot make \(configuration.state): \(String(cString: strerror(errno)))")
         }
-        let judgement = StateJudgement(lookingAt: configuration.state)
-        if let problem = judgement.refusal {
+        let check = StateCheck(lookingAt: configuration.state)
+        if let problem = check.refusal {
             throw ConfigurationError(
                 file: configuration.file, key: "node.state", problem: "\(configuration.state) \(problem)")
         }
-        if judgement.mode & 0o077 != 0 {
+        if check.mode & 0o077 != 0 {
             logger.warning(
-                judgement.mode & 0o022 == 0
+                check.mode & 0o022 == 0
                     ? "others can read the state directory: run chmod 700"
                     : "others can write to the state directory: run chmod 700",
                 metadata: ["directory": "\(configuration.state)"])
@@ -382,7 +384,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         guard !isStopping else { return }
         dispatch.endWaits()
         advanceAdmission()
-        advanceFigures()
+        updateMetrics()
         scheduleSecond()
     }
 
@@ -413,7 +415,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
             figures.show(expiry: certificate.notAfter, of: certificate.app, kind: "APNs certificate")
             let due = expiryWarnings.due(for: certificate.file, end: certificate.notAfter, now: UnixTime.now)
             guard let due else { continue }
-            let date = Words.date(certificate.notAfter)
+            let date = Format.date(certificate.notAfter)
             logger.log(
                 level: due >= .day ? .error : .warning,
                 due == .ended
@@ -425,21 +427,21 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
 
     // MARK: Senders
 
-    private nonisolated func accepted(_ stream: ByteStream, at door: Admission.Door) {
-        let stream = Loan(stream)
-        assumeIsolated { $0.accept(stream.value, at: door) }
+    private nonisolated func accepted(_ stream: ByteStream, at senderProtocol: Admission.SenderProtocol) {
+        let stream = UnsafeTransfer(stream)
+        assumeIsolated { $0.accept(stream.value, at: senderProtocol) }
     }
 
-    private func accept(_ stream: ByteStream, at door: Admission.Door) {
+    private func accept(_ stream: ByteStream, at senderProtocol: Admission.SenderProtocol) {
         lastConnection += 1
-        let connection = connection(stream, at: door)
+        let connection = connection(stream, at: senderProtocol)
         connections[connection.number] = connection
         place(connection)
     }
 
-    private func connection(_ stream: ByteStream, at door: Admission.Door) -> any SenderConnection {
+    private func connection(_ stream: ByteStream, at senderProtocol: Admission.SenderProtocol) -> any SenderConnection {
         let limits = configuration.limits
-        switch door {
+        switch senderProtocol {
         case .tnp:
             return IngressConnection(
                 stream, number: lastConnection, rules: rules, readTimeout: .seconds(limits.readTimeout), host: self)
@@ -459,20 +461,20 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// Hexadecimal of the largest notification, and what stands beside it.
     private static let longestTarget = 10_240
 
-    nonisolated var door: HTTPDoor { assumeIsolated { $0.appFinder } }
+    nonisolated var senderProtocol: AppResolver { assumeIsolated { $0.appResolver } }
 
     // MARK: Log
 
     private func observe(_ event: DispatchEvent) {
         figures.count(event)
         switch event {
-        case .attempt(let route, let deviceToken, let verdict, _, _): log(route, deviceToken, verdict)
+        case .attempt(let route, let deviceToken, let attemptResult, _, _): log(route, deviceToken, attemptResult)
         case .serving, .finished: break
         case .recovered(let envelope, let app, let outcome):
             admission.learned(outcome, of: envelope, app: app, at: moment)
         case .suspected(let circuit):
             // Its connections hear of it when they send again.
-            if admission.suspected(circuit, at: .now) != nil { noteAbuse() }
+            if admission.suspected(circuit, at: .now) != nil { recordAbuse() }
         case .breaker(let route, let state, let answer):
             guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
             logger.log(
@@ -503,36 +505,36 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         }
     }
 
-    private func log(_ route: Route, _ deviceToken: Bytes, _ verdict: Verdict) {
-        let level = Self.level(of: verdict.ruling.concern)
+    private func log(_ route: Route, _ deviceToken: Bytes, _ attemptResult: AttemptResult) {
+        let level = Self.level(of: attemptResult.disposition.failureSource)
         guard level >= logger.logLevel else { return }
-        let key = "\(route) \(verdict.answer)"
+        let key = "\(route) \(attemptResult.answer)"
         guard level <= .debug || throttle.allows(key, at: .now) else { return }
         var metadata: Logger.Metadata = [
-            "route": "\(route)", "answer": "\(verdict.answer)", "outcome": "\(verdict.outcome.kind)",
+            "route": "\(route)", "answer": "\(attemptResult.answer)", "outcome": "\(attemptResult.outcome.kind)",
             "phone": "\(pseudonyms.name(of: deviceToken, at: UnixTime.now))",
         ]
-        metadata["detail"] = verdict.detail.map { "\($0)" }
+        metadata["detail"] = attemptResult.detail.map { "\($0)" }
         // Apple says so in the TLS handshake at best, which then looks like an outage.
         let expired = certificates.first { $0.app == route.app && $0.notAfter <= UnixTime.now }
-        if route.magic != .android, verdict.ruling.concern == .provider, let expired {
-            metadata["cause"] = "the certificate \(expired.file) expired on \(Words.date(expired.notAfter))"
+        if route.magic != .android, attemptResult.disposition.failureSource == .provider, let expired {
+            metadata["cause"] = "the certificate \(expired.file) expired on \(Format.date(expired.notAfter))"
         }
-        logger.log(level: level, Self.message(for: verdict.ruling.concern), metadata: metadata)
+        logger.log(level: level, Self.message(for: attemptResult.disposition.failureSource), metadata: metadata)
     }
 
-    private static func level(of concern: Concern) -> Logger.Level {
-        switch concern {
-        case .nobody: .debug
+    private static func level(of failureSource: FailureSource) -> Logger.Level {
+        switch failureSource {
+        case .none: .debug
         case .deviceToken: .info
         case .provider: .warning
         case .nodeOperator, .developer: .error
         }
     }
 
-    private static func message(for concern: Concern) -> Logger.Message {
-        switch concern {
-        case .nobody: "accepted"
+    private static func message(for failureSource: FailureSource) -> Logger.Message {
+        switch failureSource {
+        case .none: "accepted"
         case .deviceToken: "the push service does not take this device token"
         case .provider: "the push service is out of order or out of reach"
         case .nodeOperator: "the push service refuses this node: look at its credentials, topic and clock"
@@ -542,7 +544,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
 }
 
 /// Hands a value of this loop's isolation domain across a check that the compiler cannot see is none.
-struct Loan<Value>: @unchecked Sendable {
+struct UnsafeTransfer<Value>: @unchecked Sendable {
     // Unchecked: made and taken apart in one synchronous call on the loop's thread (assumeIsolated checks that).
     let value: Value
     init(_ value: Value) { self.value = value }

@@ -16,17 +16,17 @@ struct NodeMetrics {
             MetricFamily(
                 "tocsin_envelopes_total", .counter,
                 help: "What senders were told of their notifications; door spool: taken by an earlier process.",
-                labels: ["door", "app", "magic", "outcome"], maximumSeries: Self.mostOfRoutes * 15),
+                labels: ["door", "app", "magic", "outcome"], maximumSeries: Self.maximumRouteSeries * 15),
             MetricFamily(
                 "tocsin_provider_results_total", .counter, help: "Answers of push services to attempts.",
-                labels: ["app", "provider", "environment", "reason"], maximumSeries: Self.mostOfRoutes * 40),
+                labels: ["app", "provider", "environment", "reason"], maximumSeries: Self.maximumRouteSeries * 40),
             MetricFamily(
                 "tocsin_refusals_total", .counter, help: "Submissions that were not let in, by the limit or rule.",
                 labels: ["door", "reason"], maximumSeries: 100),
             MetricFamily(
                 "tocsin_abuse_blocks_total", .counter, help: "Circuits that were sent away for what they did wrong."),
             MetricFamily(
-                "tocsin_http_responses_total", .counter, help: "Answers of the HTTP door.", labels: ["status"],
+                "tocsin_http_responses_total", .counter, help: "Answers of the HTTP endpoint.", labels: ["status"],
                 maximumSeries: 30),
             MetricFamily(
                 "tocsin_stage_duration_seconds", .histogram(buckets: Self.durations),
@@ -34,17 +34,17 @@ struct NodeMetrics {
             MetricFamily(
                 "tocsin_provider_duration_seconds", .histogram(buckets: Self.durations),
                 help: "Time until a push service has answered.", labels: ["app", "provider", "environment"],
-                maximumSeries: Self.mostOfRoutes),
+                maximumSeries: Self.maximumRouteSeries),
             MetricFamily(
                 "tocsin_connections", .gauge, help: "Connections of senders.", labels: ["door"], maximumSeries: 2),
             MetricFamily("tocsin_circuits", .gauge, help: "Circuits that are known."),
             MetricFamily("tocsin_in_flight", .gauge, help: "Notifications in memory without an outcome."),
             MetricFamily(
                 "tocsin_queue_depth", .gauge, help: "Notifications that wait for their turn at a push service.",
-                labels: ["app", "magic"], maximumSeries: Self.mostOfRoutes),
+                labels: ["app", "magic"], maximumSeries: Self.maximumRouteSeries),
             MetricFamily(
                 "tocsin_queue_oldest_seconds", .gauge, help: "How long the one that waits longest has waited.",
-                labels: ["app", "magic"], maximumSeries: Self.mostOfRoutes),
+                labels: ["app", "magic"], maximumSeries: Self.maximumRouteSeries),
             MetricFamily("tocsin_spool_envelopes", .gauge, help: "Notifications on disk."),
             MetricFamily("tocsin_spool_bytes", .gauge, help: "What they take there."),
             MetricFamily("tocsin_spool_refusals_total", .counter, help: "Notifications that the spool did not take."),
@@ -53,11 +53,11 @@ struct NodeMetrics {
                 "tocsin_breaker_state", .gauge,
                 help:
                     "1 for the state of a push service's breaker: closed works, open is left alone, half-open is tried.",
-                labels: ["app", "magic", "state"], maximumSeries: Self.mostOfRoutes * 3),
+                labels: ["app", "magic", "state"], maximumSeries: Self.maximumRouteSeries * 3),
             MetricFamily(
                 "tocsin_refusal_wave", .gauge,
                 help: "1 while so many device tokens are refused that environment or topic must be wrong.",
-                labels: ["app", "magic"], maximumSeries: Self.mostOfRoutes),
+                labels: ["app", "magic"], maximumSeries: Self.maximumRouteSeries),
             MetricFamily(
                 "tocsin_puzzle_effort", .gauge, help: "Expected hashes that senders are asked for; 0: nothing.",
                 labels: ["asked_of"], maximumSeries: 2),
@@ -66,10 +66,10 @@ struct NodeMetrics {
                 maximumSeries: 3),
             MetricFamily(
                 "tocsin_apns_token_age_seconds", .gauge, help: "Age of the provider token shown to Apple.",
-                labels: ["app"], maximumSeries: Self.mostApps),
+                labels: ["app"], maximumSeries: Self.maximumApps),
             MetricFamily(
                 "tocsin_credential_expiry_timestamp_seconds", .gauge, help: "When a credential ends.",
-                labels: ["app", "kind"], maximumSeries: Self.mostApps * 2),
+                labels: ["app", "kind"], maximumSeries: Self.maximumApps * 2),
             MetricFamily("tocsin_tor_bootstrap_ratio", .gauge, help: "How far the node's own tor has come, 0 to 1."),
             MetricFamily(
                 "tocsin_tor_descriptor_published", .gauge, help: "1 while the onion can be found under its address."),
@@ -78,8 +78,8 @@ struct NodeMetrics {
             BuildInfo.family,
         ] + ProcessCollector.families
 
-    private static let mostApps = 85
-    private static let mostOfRoutes = 3 * mostApps
+    private static let maximumApps = 85
+    private static let maximumRouteSeries = 3 * maximumApps
     /// From a decision in memory to the longest wait for an answer.
     private static let durations = [
         0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60,
@@ -120,13 +120,13 @@ struct NodeMetrics {
     }
 
     private struct EnvelopeKey: Hashable {
-        let door: String
+        let senderProtocol: String
         let route: Route
         let kind: Outcome.Kind
     }
 
     private struct RefusalKey: Hashable {
-        let door: String
+        let senderProtocol: String
         let reason: Reason
     }
 
@@ -179,8 +179,8 @@ struct NodeMetrics {
     mutating func count(_ event: DispatchEvent) {
         switch event {
         case .serving(let route): show(.closed, of: route)
-        case .attempt(let route, _, let verdict, let waited, let took):
-            result(route, verdict.answer).increment()
+        case .attempt(let route, _, let attemptResult, let waited, let took):
+            result(route, attemptResult.answer).increment()
             record(waited, in: .queue)
             record(took, in: .provider)
             duration(route).recordNanoseconds(took.wholeNanoseconds)
@@ -216,31 +216,33 @@ struct NodeMetrics {
     }
 
     /// Counts what a sender was told at the end.
-    /// - Parameter door: `tnp`, `http`, or `spool` where nobody waited for it any more.
-    mutating func answered(_ outcome: Outcome, of route: Route, at door: String) {
-        let key = EnvelopeKey(door: door, route: route, kind: outcome.kind)
+    /// - Parameter endpoint: `tnp`, `http`, or `spool` where nobody waited for it any more.
+    mutating func answered(_ outcome: Outcome, of route: Route, at senderProtocol: String) {
+        let key = EnvelopeKey(senderProtocol: senderProtocol, route: route, kind: outcome.kind)
         let counter =
             envelopes[key]
             ?? Counter(
                 label: "tocsin_envelopes_total",
-                dimensions: [("door", door)] + Self.labels(route) + [("outcome", outcome.kind.name)], factory: factory)
+                dimensions: [("door", senderProtocol)] + Self.labels(route) + [("outcome", outcome.kind.name)],
+                factory: factory)
         envelopes[key] = counter
         counter.increment()
     }
 
     /// Counts a submission that was not admitted.
-    mutating func refused(_ refusal: Refusal, at door: String) {
+    mutating func refused(_ refusal: Refusal, at senderProtocol: String) {
         guard let reason = refusal.outcome?.reason else { return }
-        let key = RefusalKey(door: door, reason: reason)
+        let key = RefusalKey(senderProtocol: senderProtocol, reason: reason)
         let counter =
             refusals[key]
             ?? Counter(
-                label: "tocsin_refusals_total", dimensions: [("door", door), ("reason", reason.name)], factory: factory)
+                label: "tocsin_refusals_total", dimensions: [("door", senderProtocol), ("reason", reason.name)],
+                factory: factory)
         refusals[key] = counter
         counter.increment()
     }
 
-    /// Counts an answer of the HTTP door.
+    /// Counts an answer of the HTTP endpoint.
     mutating func responded(_ status: Int) {
         let counter =
             responses[status]
@@ -318,7 +320,7 @@ struct NodeMetrics {
     }
 
     /// How delivery stands.
-    mutating func show(_ figures: DispatchFigures) {
+    mutating func show(_ figures: DispatchStatistics) {
         gauges["tocsin_in_flight"]?.record(figures.inFlight)
         gauges["tocsin_spool_envelopes"]?.record(figures.stored?.envelopes ?? 0)
         gauges["tocsin_spool_bytes"]?.record(figures.stored?.bytes ?? 0)

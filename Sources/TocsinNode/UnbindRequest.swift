@@ -4,7 +4,7 @@ import Admission
 import Cryptography
 import Glibc
 
-/// The operator's wish to take the sender keys off a phone: a file in the state directory that `tocsin unbind` writes and the
+/// The operator's retryAfter to take the sender keys off a phone: a file in the state directory that `tocsin unbind` writes and the
 /// running node reads, obeys and removes. It holds hashes under the node's key, no device token.
 public enum UnbindRequest {
     /// Hashes in one request: two for each app.

@@ -141,7 +141,7 @@ public actor ManagedTor {
             try prepare(build)
         } catch {
             guard generation == self.generation else { return }
-            return handle(.notStarted(error as? TorTrouble ?? .badSettings("\(error)")))
+            return handle(.notStarted(error as? TorProblem ?? .badSettings("\(error)")))
         }
         let (events, feed) = AsyncStream.makeStream(
             of: ChildProcess.Event.self, bufferingPolicy: .bufferingNewest(Self.mostWaiting))

@@ -20,8 +20,8 @@ public struct TorBuild: Equatable, Sendable {
     /// - Parameters:
     ///   - binary: a path, or a name to be found in `PATH`.
     ///   - path: the environment's `PATH`.
-    /// - Throws: ``TorTrouble``: missing, unusable or too old.
-    public init(of binary: String, path: String?) async throws(TorTrouble) {
+    /// - Throws: ``TorProblem``: missing, unusable or too old.
+    public init(of binary: String, path: String?) async throws(TorProblem) {
         guard TorSettings.isInstalled(binary, path: path) else { throw .missing(binary: binary) }
         let version = TorVersion(output: try await Self.output(of: binary, "--version"))
         guard let version else { throw .unusable(binary: binary, reason: "it does not say which version of tor it is") }
@@ -36,7 +36,7 @@ public struct TorBuild: Equatable, Sendable {
         }
     }
 
-    private static func output(of binary: String, _ argument: String) async throws(TorTrouble) -> String {
+    private static func output(of binary: String, _ argument: String) async throws(TorProblem) -> String {
         let output: (isSuccess: Bool, text: String)
         do {
             output = try await ChildProcess.output(of: binary, [argument], timeout: timeout)

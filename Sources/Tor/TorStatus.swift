@@ -31,7 +31,7 @@ public struct TorStatus: Equatable, Sendable {
     /// The last warning in tor's log.
     public internal(set) var lastWarning: String?
     /// Why the onion cannot be reached, where that is so.
-    public internal(set) var trouble: TorTrouble?
+    public internal(set) var trouble: TorProblem?
 
     /// Nothing runs.
     public init() {}

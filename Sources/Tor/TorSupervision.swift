@@ -17,7 +17,7 @@ public struct TorSupervision: Sendable {
         /// The process runs.
         case started(pid: Int32)
         /// There is no process, and why.
-        case notStarted(TorTrouble)
+        case notStarted(TorProblem)
         /// tor told of it by its control port.
         case control(TorEvent)
         /// A line of its log.
@@ -132,7 +132,7 @@ public struct TorSupervision: Sendable {
         return ended(wasTold ? status.trouble : .ended(status: exit, lastWarning: status.lastWarning))
     }
 
-    private mutating func ended(_ trouble: TorTrouble?) -> [Action] {
+    private mutating func ended(_ trouble: TorProblem?) -> [Action] {
         status.pid = nil
         status.bootstrap = 0
         status.descriptor = .none

@@ -67,7 +67,7 @@ struct CheckCommand: AsyncParsableCommand {
             throw fail("there is no app \(app) in \(configuration.file); there is \(names)", ExitStatus.usage)
         }
         let loop = EventLoop(name: "check")
-        let checkup = Checkup(
+        let checkup = NodeCheck(
             configuration, searchPath: ProcessInfo.processInfo.environment["PATH"], on: loop
         ) { Terminal.progress($0) }
         var findings = await checkup.offline()
@@ -80,7 +80,7 @@ struct CheckCommand: AsyncParsableCommand {
             let profile = configuration.apps.first { app == nil || $0.name == app }
             findings.append(
                 await PhoneCheck(
-                    pairing, app: app, format: profile?.format, checkup.doorForSenders(through: proxy), on: loop
+                    pairing, app: app, format: profile?.format, checkup.httpEndpointForSenders(through: proxy), on: loop
                 ).finding())
         }
         Terminal.endProgress()

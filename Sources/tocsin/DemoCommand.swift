@@ -186,9 +186,9 @@ private struct Demo: Sendable {
         let answer = try await LoopDomain(loop).run { domain in
             let stream = try await domain.loop.dial(
                 .tcp(host: host, port: Self.httpPort), through: proxy, timeout: .seconds(isPublic ? 120 : 30))
-            return await RelayRequest(envelope).answer(on: stream, host: host, within: .seconds(60), domain.loop)
+            return await BisqRelayRequest(envelope).answer(on: stream, host: host, within: .seconds(60), domain.loop)
         }
-        let isTaken = RelayRequest.isSuccess(answer)
+        let isTaken = BisqRelayRequest.isSuccess(answer)
         return ("GET /relay, \(isTaken ? "success" : "refused")", isTaken)
     }
 

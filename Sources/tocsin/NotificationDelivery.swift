@@ -84,7 +84,7 @@ struct NotificationDelivery {
     }
 
     private func report(_ outcome: Outcome) throws {
-        let words = OutcomeWords(outcome)
+        let words = OutcomeText(outcome)
         if let allowance = words.allowance { Terminal.error("tocsin: \(allowance)") }
         switch outcome.kind {
         case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \(TerminalText.line($0))" } ?? ""))

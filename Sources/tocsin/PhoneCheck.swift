@@ -13,21 +13,22 @@ struct PhoneCheck {
     private let app: String?
     /// How that app opens envelopes; nil: by the pairing's key.
     private let format: EnvelopeFormat?
-    private let door: (node: Endpoint, proxy: Endpoint?)?
+    private let senderProtocol: (node: Endpoint, proxy: Endpoint?)?
     private let loop: EventLoop
 
     /// For all of it: a way through tor, a proof of work, and what the node tries.
     private static let patience = Duration.seconds(90)
 
-    /// - Parameter door: where the node is reached; nil: nobody knows.
+    /// - Parameter endpoint: where the node is reached; nil: nobody knows.
     init(
-        _ pairing: PairingToken, app: String?, format: EnvelopeFormat?, _ door: (node: Endpoint, proxy: Endpoint?)?,
+        _ pairing: PairingToken, app: String?, format: EnvelopeFormat?,
+        _ senderProtocol: (node: Endpoint, proxy: Endpoint?)?,
         on loop: EventLoop
     ) {
         self.pairing = pairing
         self.app = app
         self.format = format
-        self.door = door
+        self.senderProtocol = senderProtocol
         self.loop = loop
     }
 
@@ -41,7 +42,7 @@ struct PhoneCheck {
     }
 
     func finding() async -> Finding {
-        guard let door else {
+        guard let senderProtocol else {
             return finding(.failed, "not rung: the node's onion is not known, and it takes no connection without tor")
         }
         let notification = BisqNotification(
@@ -56,7 +57,8 @@ struct PhoneCheck {
         }
         let label = SOCKS5.Credentials(user: "tocsin-check", password: "\(UInt64.random(in: 0...UInt64.max))")
         let client = TocsinClient(
-            TocsinClient.Options(node: door.node, proxy: door.proxy.map { .socks5($0, label) }), on: loop)
+            TocsinClient.Options(node: senderProtocol.node, proxy: senderProtocol.proxy.map { .socks5($0, label) }),
+            on: loop)
         defer { Task { await client.close() } }
         do {
             var outcome = try await client.submit(envelope, patience: Self.patience)
@@ -78,7 +80,7 @@ struct PhoneCheck {
 
     /// What an outcome says of the way to the phone.
     static func finding(on outcome: Outcome, subject: String) -> Finding {
-        let words = OutcomeWords(outcome)
+        let words = OutcomeText(outcome)
         switch (outcome.kind, outcome.reason) {
         case (.delivered, _), (.queued, _):
             return Finding(

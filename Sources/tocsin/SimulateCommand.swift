@@ -18,7 +18,7 @@ struct SimulateCommand: AsyncParsableCommand {
             taps on every alert. Faults are named by --fault, and while it runs by the same lines on standard input.
 
             FAULTS
-            \(FaultLine.help)
+            \(FaultDirective.help)
 
             EXAMPLES
               tocsin simulate --directory sim
@@ -35,7 +35,7 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "Where the node shall listen.")
     var tnp = "127.0.0.1:7077"
 
-    @Option(help: "Where its HTTP door shall be, for the desktops of today.")
+    @Option(help: "Where its HTTP endpoint shall be, for the desktops of today.")
     var http = "127.0.0.1:7080"
 
     @Option(help: "Where its dashboard shall be.")
@@ -47,8 +47,8 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("fault"),
         help: ArgumentHelp("What a stand-in does wrong; may come several times.", valueName: "PLATFORM FAULT ..."),
-        transform: { try FaultLine($0) })
-    var faults: [FaultLine] = []
+        transform: { try FaultDirective($0) })
+    var faults: [FaultDirective] = []
 
     func run() async throws {
         let loop = EventLoop(name: "simulate")
@@ -72,7 +72,7 @@ struct SimulateCommand: AsyncParsableCommand {
             Phone.new(.android, model: "Galaxy S24", app: .bisqConnect),
         ]
         for phone in phones { await services.register(phone) }
-        let shelf = PhoneShelf(phones)
+        let shelf = PhoneTable(phones)
         await services.observe { received in
             guard let (phone, reaction) = shelf.receive(received) else { return }
             Terminal.print("\(phone.model): \(reaction)")
@@ -116,9 +116,9 @@ struct SimulateCommand: AsyncParsableCommand {
     private static func obey(_ text: String, _ services: SimulatedServices) async -> String {
         let words = text.split(whereSeparator: \.isWhitespace)
         if words.isEmpty { return "" }
-        if words == ["help"] { return FaultLine.help }
+        if words == ["help"] { return FaultDirective.help }
         do {
-            try await services.obey(try FaultLine(text))
+            try await services.obey(try FaultDirective(text))
             return "done: \(words.joined(separator: " "))"
         } catch {
             return "nothing was changed: \(error)"
@@ -127,7 +127,7 @@ struct SimulateCommand: AsyncParsableCommand {
 }
 
 /// The phones on the table, by device token. Lock: notifications come on the stand-ins' loop.
-private final class PhoneShelf: Sendable {
+private final class PhoneTable: Sendable {
     private let states: Mutex<[String: PhoneState]>
 
     init(_ phones: [Phone]) {

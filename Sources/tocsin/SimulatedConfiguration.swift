@@ -7,7 +7,7 @@ struct SimulatedConfiguration {
     let endpoints: SimulatedServices.Endpoints
     /// Where the node listens.
     let tnp: String
-    /// Where its HTTP door is, if it has one.
+    /// Where its HTTP endpoint is, if it has one.
     var http: String?
     /// Where its admin port is, if it has one.
     var admin: String?

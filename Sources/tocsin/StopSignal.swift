@@ -7,7 +7,7 @@ import Glibc
 actor StopSignal {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-    private var watches: [SignalWatch] = []
+    private var watches: [SignalHandler] = []
     private var waiting: CheckedContinuation<Void, Never>?
     private var count = 0
 
@@ -17,9 +17,9 @@ actor StopSignal {
     /// - Parameter hangUp: is called at SIGHUP, which else ends the process.
     func arm(hangUp: (@Sendable () -> Void)? = nil) {
         watches = [SIGTERM, SIGINT].map { signal in
-            SignalWatch(signal, on: loop) { [unowned self] in assumeIsolated { $0.received() } }
+            SignalHandler(signal, on: loop) { [unowned self] in assumeIsolated { $0.received() } }
         }
-        if let hangUp { watches.append(SignalWatch(SIGHUP, on: loop, received: hangUp)) }
+        if let hangUp { watches.append(SignalHandler(SIGHUP, on: loop, received: hangUp)) }
     }
 
     /// Returns when a signal has come.

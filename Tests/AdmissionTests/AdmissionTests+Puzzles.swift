@@ -143,7 +143,7 @@ extension AdmissionTests {
         house.connect()
         try house.send(to: 1, .delivered())
         // The same outcome for want of room on the disk, or in memory: more work makes only the one less.
-        for reach in [Reach.asked, .notAsked, .noRoom] {
+        for reach in [ProviderContact.asked, .notAsked, .noRoom] {
             for _ in 0..<20 { house.conclude(try house.submit(to: 1), .retry(.nodeBusy, after: 1), reach) }
             house.tick()
             house.tick()

@@ -47,7 +47,7 @@ final class Gatehouse {
             settings, hash: KeyedHash(key: Self.key), seed: Array(repeating: 1, count: Puzzle.seedLength), now: now)
     }
 
-    var moment: Moment { Moment(monotonic: now, unix: unix) }
+    var moment: ClockReading { ClockReading(monotonic: now, unix: unix) }
 
     /// Both clocks go on.
     func pass(_ duration: Duration) {
@@ -97,14 +97,14 @@ final class Gatehouse {
     /// Goes through all gates.
     func submit(
         _ envelope: Envelope, app: String = "app", on circuit: CircuitID = .tor(1), proof: Proof? = nil,
-        signature: SenderSignature? = nil, through door: Admission.Door = .tnp
+        signature: SenderSignature? = nil, through senderProtocol: Admission.SenderProtocol = .tnp
     ) -> Answer {
         do throws(Refusal) {
             try admission.enters(on: circuit, at: now)
             let submission = Submission(request: 1, envelope: envelope, proof: proof, signature: signature)
-            let paid = try admission.verify(submission, on: circuit, through: door, at: now)
+            let paid = try admission.verify(submission, on: circuit, through: senderProtocol, at: now)
             return .admitted(
-                try admission.admit(submission, paid: paid, app: app, on: circuit, through: door, at: moment))
+                try admission.admit(submission, paid: paid, app: app, on: circuit, through: senderProtocol, at: moment))
         } catch {
             return .refused(error)
         }
@@ -113,12 +113,12 @@ final class Gatehouse {
     /// Goes through all gates, with the signature of a key and the proof for a puzzle where they are named.
     func submit(
         to device: Int, app: String = "app", on circuit: CircuitID = .tor(1), by key: Ed25519.PrivateKey? = nil,
-        solving puzzle: Puzzle? = nil, through door: Admission.Door = .tnp
+        solving puzzle: Puzzle? = nil, through senderProtocol: Admission.SenderProtocol = .tnp
     ) throws -> Answer {
         let envelope = try envelope(for: device)
         return submit(
             envelope, app: app, on: circuit, proof: puzzle?.solve(for: envelope.digest, tries: 1 << 24),
-            signature: key.map { SenderSignature(of: envelope.digest, by: $0) }, through: door)
+            signature: key.map { SenderSignature(of: envelope.digest, by: $0) }, through: senderProtocol)
     }
 
     /// How many of so many submissions are admitted.
@@ -148,7 +148,7 @@ final class Gatehouse {
     // MARK: Push services
 
     @discardableResult
-    func conclude(_ answer: Answer, _ outcome: Outcome = .delivered(), _ reach: Reach = .asked) -> GoAway? {
+    func conclude(_ answer: Answer, _ outcome: Outcome = .delivered(), _ reach: ProviderContact = .asked) -> GoAway? {
         answer.ticket.flatMap { admission.concluded($0, outcome, reach, at: moment) }
     }
 

@@ -25,36 +25,36 @@ import Testing
     @Test func `a proof for the present seed is worth its effort`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         for effort in [1, 16, 300] as [UInt32] {
-            let judgement = try seeds.judge(proof(seeds, effort: effort), for: digest, effort: effort, now: start)
-            #expect(judgement == .valid(effort))
+            let check = try seeds.validate(proof(seeds, effort: effort), for: digest, effort: effort, now: start)
+            #expect(check == .valid(effort))
         }
     }
 
     @Test func `more work than asked is worth all of it`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
-        #expect(try seeds.judge(proof(seeds, effort: 300), for: digest, effort: 16, now: start) == .valid(300))
+        #expect(try seeds.validate(proof(seeds, effort: 300), for: digest, effort: 16, now: start) == .valid(300))
     }
 
     @Test func `where work is asked, no proof is missing and a smaller one too small`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
-        #expect(seeds.judge(nil, for: digest, effort: 16, now: start) == .missing)
-        #expect(try seeds.judge(proof(seeds, effort: 16), for: digest, effort: 17, now: start) == .tooSmall)
+        #expect(seeds.validate(nil, for: digest, effort: 16, now: start) == .missing)
+        #expect(try seeds.validate(proof(seeds, effort: 16), for: digest, effort: 17, now: start) == .tooSmall)
         let nothing = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
-        #expect(seeds.judge(nothing, for: digest, effort: 1, now: start) == .tooSmall)
+        #expect(seeds.validate(nothing, for: digest, effort: 1, now: start) == .tooSmall)
     }
 
     @Test func `where nothing is asked, only a proof that holds counts`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
-        #expect(seeds.judge(nil, for: digest, effort: 0, now: start) == .notAsked)
-        #expect(try seeds.judge(proof(seeds), for: digest, effort: 0, now: start) == .valid(16))
-        #expect(try seeds.judge(proof(seeds, effort: 4096), for: other, effort: 0, now: start) == .notAsked)
+        #expect(seeds.validate(nil, for: digest, effort: 0, now: start) == .notAsked)
+        #expect(try seeds.validate(proof(seeds), for: digest, effort: 0, now: start) == .valid(16))
+        #expect(try seeds.validate(proof(seeds, effort: 4096), for: other, effort: 0, now: start) == .notAsked)
         let nothing = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
-        #expect(seeds.judge(nothing, for: digest, effort: 0, now: start) == .notAsked)
+        #expect(seeds.validate(nothing, for: digest, effort: 0, now: start) == .notAsked)
     }
 
     @Test func `a proof serves one envelope only`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
-        #expect(try seeds.judge(proof(seeds, effort: 4096), for: other, effort: 16, now: start) == .wrong)
+        #expect(try seeds.validate(proof(seeds, effort: 4096), for: other, effort: 16, now: start) == .wrong)
     }
 
     @Test func `a proof of which anything is changed is wrong`() throws {
@@ -64,11 +64,11 @@ import Testing
         changed[0].nonce &+= 1
         changed[1].effort += 1
         changed[2].effort = .max
-        for proof in changed { #expect(seeds.judge(proof, for: digest, effort: 16, now: start) == .wrong) }
+        for proof in changed { #expect(seeds.validate(proof, for: digest, effort: 16, now: start) == .wrong) }
         var stale = good
         stale.seedPrefix[3] ^= 1
-        #expect(seeds.judge(stale, for: digest, effort: 16, now: start) == .stale)
-        #expect(seeds.judge(stale, for: digest, effort: 0, now: start) == .notAsked)
+        #expect(seeds.validate(stale, for: digest, effort: 16, now: start) == .stale)
+        #expect(seeds.validate(stale, for: digest, effort: 0, now: start) == .notAsked)
     }
 
     // MARK: Seeds
@@ -80,19 +80,19 @@ import Testing
         seeds.rotate(to: seed(2), now: change)
         let end = change + PuzzleSeeds.lifetime
         let last = MonotonicTime(nanoseconds: end.nanoseconds - 1)
-        #expect(seeds.judge(old, for: digest, effort: 16, now: change) == .valid(16))
-        #expect(seeds.judge(old, for: digest, effort: 16, now: last) == .valid(16))
-        #expect(seeds.judge(old, for: digest, effort: 16, now: end) == .stale)
-        #expect(try seeds.judge(proof(seeds), for: digest, effort: 16, now: end) == .valid(16))
+        #expect(seeds.validate(old, for: digest, effort: 16, now: change) == .valid(16))
+        #expect(seeds.validate(old, for: digest, effort: 16, now: last) == .valid(16))
+        #expect(seeds.validate(old, for: digest, effort: 16, now: end) == .stale)
+        #expect(try seeds.validate(proof(seeds), for: digest, effort: 16, now: end) == .valid(16))
     }
 
     @Test func `a seed is forgotten at the second change`() throws {
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         let old = try proof(seeds)
         seeds.rotate(to: seed(2), now: start)
-        #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .valid(16))
+        #expect(seeds.validate(old, for: digest, effort: 16, now: start) == .valid(16))
         seeds.rotate(to: seed(3), now: start)
-        #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .stale)
+        #expect(seeds.validate(old, for: digest, effort: 16, now: start) == .stale)
     }
 
     @Test func `two seeds that begin alike both count`() throws {
@@ -101,8 +101,8 @@ import Testing
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         let old = try proof(seeds)
         seeds.rotate(to: twin, now: start)
-        #expect(seeds.judge(old, for: digest, effort: 16, now: start) == .valid(16))
-        #expect(try seeds.judge(proof(seeds), for: digest, effort: 16, now: start) == .valid(16))
+        #expect(seeds.validate(old, for: digest, effort: 16, now: start) == .valid(16))
+        #expect(try seeds.validate(proof(seeds), for: digest, effort: 16, now: start) == .valid(16))
     }
 
     @Test func `the present seed and the effort are announced`() {
@@ -127,11 +127,11 @@ import Testing
         seeds.rotate(to: seed(2), now: change)
         for end in ends {
             let last = MonotonicTime(nanoseconds: end.nanoseconds - 1)
-            #expect(seeds.judge(proof, for: digest, effort: 16, now: last) == .valid(16))
+            #expect(seeds.validate(proof, for: digest, effort: 16, now: last) == .valid(16))
         }
         // Nor much longer than that.
         let end = try #require(ends.max())
-        #expect(seeds.judge(proof, for: digest, effort: 16, now: end + .seconds(1)) == .stale)
+        #expect(seeds.validate(proof, for: digest, effort: 16, now: end + .seconds(1)) == .stale)
     }
 
     @Test func `a clock that goes back announces no more than two lifetimes, and takes no seed away`() throws {
@@ -140,7 +140,7 @@ import Testing
         seeds.rotate(to: seed(2), now: start)
         let past = MonotonicTime(nanoseconds: 0)
         #expect(seeds.puzzle(effort: 16, at: past).lifetime == 7200)
-        #expect(seeds.judge(old, for: digest, effort: 16, now: past) == .valid(16))
-        #expect(try seeds.judge(proof(seeds), for: digest, effort: 16, now: past) == .valid(16))
+        #expect(seeds.validate(old, for: digest, effort: 16, now: past) == .valid(16))
+        #expect(try seeds.validate(proof(seeds), for: digest, effort: 16, now: past) == .valid(16))
     }
 }

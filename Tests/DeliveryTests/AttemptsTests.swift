@@ -9,13 +9,13 @@ import Testing
 @testable import Providers
 
 @Suite struct AttemptsTests {
-    // MARK: Each kind of ruling
+    // MARK: Each kind of disposition
 
     @Test func `what is final is tried once`() {
-        for ruling in everyRuling where ruling.retry == .never {
+        for disposition in everyRuling where disposition.retry == .never {
             for bounds in [makeBounds(), makeBounds(isStored: true), makeBounds(left: nil)] {
-                var attempts = Attempts()
-                let step = attempts.next(after: verdict(ruling), bounds, random: 0.5)
+                var attempts = AttemptHistory()
+                let step = attempts.next(after: attemptResult(disposition), bounds, random: 0.5)
                 #expect(step == .finish)
                 #expect(attempts.counted == 0)
             }
@@ -23,13 +23,13 @@ import Testing
     }
 
     @Test func `what the provider has not looked at goes out again at once and does not count`() {
-        var attempts = Attempts()
+        var attempts = AttemptHistory()
         for _ in 0..<2 {
-            let step = attempts.next(after: verdict(.notProcessed), makeBounds(attempts: 1), random: 0.999)
+            let step = attempts.next(after: attemptResult(.notProcessed), makeBounds(attempts: 1), random: 0.999)
             #expect(step == .again(after: .zero))
         }
         for _ in 2..<16 {
-            let step = attempts.next(after: verdict(.notProcessed), makeBounds(attempts: 1), random: 0.999)
+            let step = attempts.next(after: attemptResult(.notProcessed), makeBounds(attempts: 1), random: 0.999)
             let delay = step.delay ?? .seconds(99)
             #expect(delay <= .seconds(1))
         }
@@ -61,59 +61,60 @@ import Testing
 
     @Test func `an unknown fate is replayed once within a second where it is not stored`() {
         for left in [Duration.seconds(3600), nil] {
-            var attempts = Attempts()
-            let first = attempts.next(after: verdict(.fateUnknown), makeBounds(left: left), random: 0.75)
+            var attempts = AttemptHistory()
+            let first = attempts.next(after: attemptResult(.fateUnknown), makeBounds(left: left), random: 0.75)
             #expect(first == .again(after: .milliseconds(750)))
             #expect(attempts.counted == 1)
-            let second = attempts.next(after: verdict(.fateUnknown), makeBounds(left: left), random: 0.75)
+            let second = attempts.next(after: attemptResult(.fateUnknown), makeBounds(left: left), random: 0.75)
             #expect(second == .finish)
         }
     }
 
     @Test func `an unknown fate is replayed once also where something else came between`() {
-        var attempts = Attempts()
-        let steps = [Ruling.fateUnknown, .unavailable(seconds: 30), .notProcessed, .fateUnknown].map {
-            attempts.next(after: verdict($0), makeBounds(), random: 0.5)
+        var attempts = AttemptHistory()
+        let steps = [Disposition.fateUnknown, .unavailable(seconds: 30), .notProcessed, .fateUnknown].map {
+            attempts.next(after: attemptResult($0), makeBounds(), random: 0.5)
         }
         #expect(steps.dropLast().allSatisfy { $0.delay != nil })
         #expect(steps.last == .finish)
     }
 
     @Test func `an unknown fate of what is stored is replayed at once, then slowly, then given up`() {
-        var attempts = Attempts()
-        let first = attempts.next(after: verdict(.fateUnknown), makeBounds(isStored: true), random: 0.5)
+        var attempts = AttemptHistory()
+        let first = attempts.next(after: attemptResult(.fateUnknown), makeBounds(isStored: true), random: 0.5)
         #expect(first == .again(after: .milliseconds(500)))
         for _ in 2..<5 {
-            let step = attempts.next(after: verdict(.fateUnknown), makeBounds(isStored: true), random: 0.5)
+            let step = attempts.next(after: attemptResult(.fateUnknown), makeBounds(isStored: true), random: 0.5)
             let delay = step.delay ?? .zero
             #expect(delay >= .seconds(30))
             #expect(delay <= .seconds(900))
         }
-        let last = attempts.next(after: verdict(.fateUnknown), makeBounds(isStored: true), random: 0.5)
+        let last = attempts.next(after: attemptResult(.fateUnknown), makeBounds(isStored: true), random: 0.5)
         #expect(last == .finish)
     }
 
     @Test func `an outage does not make the fate of what is stored unknown more often than it was`() {
-        var attempts = Attempts()
+        var attempts = AttemptHistory()
         for _ in 0..<20 {
-            _ = attempts.next(after: verdict(.unavailable(seconds: 30)), makeBounds(isStored: true), random: 0.5)
+            _ = attempts.next(after: attemptResult(.unavailable(seconds: 30)), makeBounds(isStored: true), random: 0.5)
         }
         for _ in 0..<2 {
-            let step = attempts.next(after: verdict(.fateUnknown), makeBounds(isStored: true), random: 0.5)
+            let step = attempts.next(after: attemptResult(.fateUnknown), makeBounds(isStored: true), random: 0.5)
             #expect(step.delay != nil)
         }
     }
 
     @Test func `what was held back waits where it is stored, and does not count`() {
-        for wish in [1, 7, 600] as [UInt32] {
-            var attempts = Attempts()
+        for retryAfter in [1, 7, 600] as [UInt32] {
+            var attempts = AttemptHistory()
             for round in 0..<100 {
                 let step = attempts.next(
-                    after: verdict(.heldBack(.providerUnreachable), wish: wish), makeBounds(isStored: true),
+                    after: attemptResult(.heldBack(.providerUnreachable), retryAfter: retryAfter),
+                    makeBounds(isStored: true),
                     random: Double(round) / 100)
                 let delay = step.delay ?? .zero
-                #expect(delay >= .seconds(wish))
-                #expect(delay <= Duration.seconds(wish) * 1.1)
+                #expect(delay >= .seconds(retryAfter))
+                #expect(delay <= Duration.seconds(retryAfter) * 1.1)
             }
             #expect(attempts.counted == 0)
         }
@@ -121,9 +122,9 @@ import Testing
 
     @Test func `what was held back is answered at once where it is not stored`() {
         for left in [Duration.seconds(3600), nil] {
-            var attempts = Attempts()
+            var attempts = AttemptHistory()
             let step = attempts.next(
-                after: verdict(.heldBack(.providerUnreachable), wish: 1), makeBounds(left: left), random: 0)
+                after: attemptResult(.heldBack(.providerUnreachable), retryAfter: 1), makeBounds(left: left), random: 0)
             #expect(step == .finish)
         }
     }
@@ -132,15 +133,15 @@ import Testing
 
     @Test func `the pause is a random part of a ceiling that doubles from a second to a quarter of an hour`() {
         let ceilings: [Int] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]
-        var attempts = Attempts()
+        var attempts = AttemptHistory()
         for ceiling in ceilings {
             for random in [0, 0.25, 0.5, 0.999] {
                 var copy = attempts
                 let step = copy.next(
-                    after: verdict(.unavailable(seconds: 30)), makeBounds(isStored: true), random: random)
+                    after: attemptResult(.unavailable(seconds: 30)), makeBounds(isStored: true), random: random)
                 #expect(step == .again(after: Duration.seconds(ceiling) * random))
             }
-            _ = attempts.next(after: verdict(.unavailable(seconds: 30)), makeBounds(isStored: true), random: 0.5)
+            _ = attempts.next(after: attemptResult(.unavailable(seconds: 30)), makeBounds(isStored: true), random: 0.5)
         }
     }
 
@@ -148,32 +149,34 @@ import Testing
         var generator = SplitMix64(seed: 1)
         let ceilings = Backoff(base: .seconds(1), cap: .seconds(900))
         for _ in 0..<1000 {
-            var attempts = Attempts()
+            var attempts = AttemptHistory()
             let earlier = generator.below(14)
             for _ in 0..<earlier {
-                _ = attempts.next(after: verdict(.unavailable(seconds: 30)), makeBounds(isStored: true), random: 0.5)
+                _ = attempts.next(
+                    after: attemptResult(.unavailable(seconds: 30)), makeBounds(isStored: true), random: 0.5)
             }
-            let wish = UInt32(60 + generator.below(86_341))
+            let retryAfter = UInt32(60 + generator.below(86_341))
             let step = attempts.next(
-                after: verdict(.throttled(seconds: 60), wish: wish),
+                after: attemptResult(.throttled(seconds: 60), retryAfter: retryAfter),
                 makeBounds(isStored: true, left: .seconds(200_000)),
                 random: generator.unit())
             let delay = step.delay ?? .zero
-            let most = max(Duration.seconds(wish) * 1.1, ceilings.ceiling(afterFailures: earlier))
+            let most = max(Duration.seconds(retryAfter) * 1.1, ceilings.ceiling(afterFailures: earlier))
             // The product of a duration and a fraction is rounded.
             let rounding = Duration.nanoseconds(1)
-            #expect(delay >= Duration.seconds(wish) - rounding)
+            #expect(delay >= Duration.seconds(retryAfter) - rounding)
             #expect(delay <= most + rounding)
         }
     }
 
     @Test func `a pause is never shorter than what the provider documents`() {
         var generator = SplitMix64(seed: 2)
-        for ruling in everyRuling {
-            guard case .later(let minimum) = ruling.retry else { continue }
+        for disposition in everyRuling {
+            guard case .later(let minimum) = disposition.retry else { continue }
             for _ in 0..<20 {
-                var attempts = Attempts()
-                let step = attempts.next(after: verdict(ruling), makeBounds(isStored: true), random: generator.unit())
+                var attempts = AttemptHistory()
+                let step = attempts.next(
+                    after: attemptResult(disposition), makeBounds(isStored: true), random: generator.unit())
                 let delay = step.delay ?? .zero
                 #expect(delay >= .seconds(minimum))
             }
@@ -181,10 +184,11 @@ import Testing
     }
 
     @Test func `a short Retry-After does not shorten the pause that the provider documents after 5xx`() {
-        for wish in [0, 1, 9] as [UInt32] {
-            var attempts = Attempts()
+        for retryAfter in [0, 1, 9] as [UInt32] {
+            var attempts = AttemptHistory()
             let step = attempts.next(
-                after: verdict(.unavailable(seconds: 30, minimum: 10), wish: wish), makeBounds(isStored: true),
+                after: attemptResult(.unavailable(seconds: 30, minimum: 10), retryAfter: retryAfter),
+                makeBounds(isStored: true),
                 random: 0)
             let delay = step.delay ?? .zero
             #expect(delay >= .seconds(10))
@@ -203,36 +207,36 @@ import Testing
 
     @Test(arguments: [1, 2, 5])
     func `a replay after an unknown fate is one of limits.attempts`(_ most: Int) {
-        var attempts = Attempts()
+        var attempts = AttemptHistory()
         for _ in 1..<most {
             let step = attempts.next(
-                after: verdict(.unavailable(seconds: 30)), makeBounds(attempts: most), random: 0.5)
+                after: attemptResult(.unavailable(seconds: 30)), makeBounds(attempts: most), random: 0.5)
             #expect(step.delay != nil)
         }
-        let last = attempts.next(after: verdict(.fateUnknown), makeBounds(attempts: most), random: 0.5)
+        let last = attempts.next(after: attemptResult(.fateUnknown), makeBounds(attempts: most), random: 0.5)
         #expect(last == .finish)
     }
 
     @Test func `what is stored is tried as long as its ttl lasts, however often that is`() {
         let policy = RetryPolicy(attempts: 1, patience: .zero)
-        for ruling in [Ruling.unavailable(seconds: 30), .misconfigured, .heldBack(.providerThrottles)] {
-            let run = Run(ruling, policy, isStored: true, ttl: .seconds(7200), seed: 3)
+        for disposition in [Disposition.unavailable(seconds: 30), .misconfigured, .heldBack(.providerThrottles)] {
+            let run = Run(disposition, policy, isStored: true, ttl: .seconds(7200), seed: 3)
             #expect(run.end == .expire)
             #expect(run.delays.count > 3)
         }
     }
 
     @Test func `nobody waits longer than limits.patience for what is not stored`() {
-        let ten = verdict(.unavailable(seconds: 30, minimum: 10))
+        let ten = attemptResult(.unavailable(seconds: 30, minimum: 10))
         let patience = Duration.seconds(30)
-        var fits = Attempts()
+        var fits = AttemptHistory()
         let last = fits.next(after: ten, makeBounds(patience: patience, age: .seconds(20)), random: 0)
         #expect(last == .again(after: .seconds(10)))
-        var late = Attempts()
+        var late = AttemptHistory()
         let none = late.next(
             after: ten, makeBounds(patience: patience, age: Duration.seconds(20) + .nanoseconds(1)), random: 0)
         #expect(none == .finish)
-        var stored = Attempts()
+        var stored = AttemptHistory()
         let patient = stored.next(
             after: ten, makeBounds(patience: patience, isStored: true, age: .seconds(20_000)), random: 0)
         #expect(patient == .again(after: .seconds(10)))
@@ -240,24 +244,25 @@ import Testing
 
     @Test(arguments: [false, true])
     func `what would be too late for its ttl expires at once`(_ isStored: Bool) {
-        let ten = verdict(.unavailable(seconds: 30, minimum: 10))
-        var inTime = Attempts()
+        let ten = attemptResult(.unavailable(seconds: 30, minimum: 10))
+        var inTime = AttemptHistory()
         let again = inTime.next(
             after: ten, makeBounds(isStored: isStored, left: Duration.seconds(10) + .nanoseconds(1)), random: 0)
         #expect(again == .again(after: .seconds(10)))
-        var late = Attempts()
+        var late = AttemptHistory()
         let expired = late.next(after: ten, makeBounds(isStored: isStored, left: .seconds(10)), random: 0)
         #expect(expired == .expire)
-        var over = Attempts()
-        let atOnce = over.next(after: verdict(.notProcessed), makeBounds(isStored: isStored, left: .zero), random: 0)
+        var over = AttemptHistory()
+        let atOnce = over.next(
+            after: attemptResult(.notProcessed), makeBounds(isStored: isStored, left: .zero), random: 0)
         #expect(atOnce == .expire)
     }
 
     @Test func `now or never waits for nobody`() {
-        for ruling in everyRuling {
-            guard case .later = ruling.retry else { continue }
-            var attempts = Attempts()
-            let step = attempts.next(after: verdict(ruling), makeBounds(left: nil), random: 0)
+        for disposition in everyRuling {
+            guard case .later = disposition.retry else { continue }
+            var attempts = AttemptHistory()
+            let step = attempts.next(after: attemptResult(disposition), makeBounds(left: nil), random: 0)
             #expect(step == .finish)
         }
     }
@@ -267,14 +272,15 @@ import Testing
         for _ in 0..<2000 {
             let policy = RetryPolicy(attempts: 1 + generator.below(10), patience: .seconds(generator.below(120)))
             let ttl = generator.below(4) == 0 ? nil : Duration.seconds(generator.below(300))
-            var (attempts, age, steps) = (Attempts(), Duration.zero, 0)
+            var (attempts, age, steps) = (AttemptHistory(), Duration.zero, 0)
             while steps < 100 {
                 steps += 1
-                let ruling = everyRuling[generator.below(everyRuling.count)]
-                let wish = generator.below(3) == 0 ? UInt32(generator.below(100)) : nil
-                let bounds = Attempts.Bounds(
+                let disposition = everyRuling[generator.below(everyRuling.count)]
+                let retryAfter = generator.below(3) == 0 ? UInt32(generator.below(100)) : nil
+                let bounds = AttemptHistory.Bounds(
                     policy: policy, isStored: false, age: age, left: ttl.map { max(.zero, $0 - age) })
-                let step = attempts.next(after: verdict(ruling, wish: wish), bounds, random: generator.unit())
+                let step = attempts.next(
+                    after: attemptResult(disposition, retryAfter: retryAfter), bounds, random: generator.unit())
                 guard let delay = step.delay else { break }
                 age += delay
                 let isBounded = delay >= .zero && age <= policy.patience && age < ttl ?? .seconds(1_000_000)
@@ -288,27 +294,27 @@ import Testing
 // MARK: - Helpers
 
 /// Each row of the outcome tables, and what comes of the node's own knowledge.
-private let everyRuling: [Ruling] = {
-    var rulings: [Ruling] = [.delivered, .notSent, .heldBack(.providerThrottles)]
-    rulings += APNsAnswers.table.map(\.ruling)
-    rulings += FCMAnswers.table.map(\.ruling)
-    rulings += TransportEvent.allCases.map(\.ruling)
+private let everyRuling: [Disposition] = {
+    var rulings: [Disposition] = [.delivered, .notSent, .heldBack(.providerThrottles)]
+    rulings += APNsAnswers.table.map(\.disposition)
+    rulings += FCMAnswers.table.map(\.disposition)
+    rulings += TransportEvent.allCases.map(\.disposition)
     return rulings
 }()
 
-private func verdict(_ ruling: Ruling, wish: UInt32? = nil) -> Verdict {
-    ruling.verdict(answer: "of a test", retryAfter: wish)
+private func attemptResult(_ disposition: Disposition, retryAfter: UInt32? = nil) -> AttemptResult {
+    disposition.attemptResult(answer: "of a test", retryAfter: retryAfter)
 }
 
 private func makeBounds(
     attempts: Int = 5, patience: Duration = .seconds(3600), isStored: Bool = false, age: Duration = .zero,
     left: Duration? = .seconds(86_400)
-) -> Attempts.Bounds {
-    Attempts.Bounds(
+) -> AttemptHistory.Bounds {
+    AttemptHistory.Bounds(
         policy: RetryPolicy(attempts: attempts, patience: patience), isStored: isStored, age: age, left: left)
 }
 
-extension Attempts.Step {
+extension AttemptHistory.Step {
     fileprivate var delay: Duration? {
         guard case .again(let delay) = self else { return nil }
         return delay
@@ -318,19 +324,19 @@ extension Attempts.Step {
 /// What becomes of an envelope whose attempts all come to the same, and take no time themselves.
 private struct Run {
     private(set) var delays: [Duration] = []
-    private(set) var end: Attempts.Step?
+    private(set) var end: AttemptHistory.Step?
 
     /// All pauses together.
     var time: Duration { delays.reduce(.zero, +) }
 
-    init(_ ruling: Ruling, _ policy: RetryPolicy, isStored: Bool, ttl: Duration?, seed: UInt64) {
+    init(_ disposition: Disposition, _ policy: RetryPolicy, isStored: Bool, ttl: Duration?, seed: UInt64) {
         var generator = SplitMix64(seed: seed)
-        var attempts = Attempts()
+        var attempts = AttemptHistory()
         var age = Duration.zero
         while delays.count < 10_000 {
-            let bounds = Attempts.Bounds(
+            let bounds = AttemptHistory.Bounds(
                 policy: policy, isStored: isStored, age: age, left: ttl.map { max(.zero, $0 - age) })
-            let step = attempts.next(after: verdict(ruling), bounds, random: generator.unit())
+            let step = attempts.next(after: attemptResult(disposition), bounds, random: generator.unit())
             guard let delay = step.delay else {
                 end = step
                 return

@@ -13,10 +13,12 @@ import Testing
 
     /// A breaker that has opened at ``start``.
     private func opened(
-        by ruling: Ruling = .unavailable(seconds: 30), wish: UInt32? = nil, random: Double = 0
+        by disposition: Disposition = .unavailable(seconds: 30), retryAfter: UInt32? = nil, random: Double = 0
     ) -> Breaker {
         var breaker = Breaker()
-        while breaker.state == .closed { breaker.attempt(ruling, at: start, wish: wish, random: random) }
+        while breaker.state == .closed {
+            breaker.attempt(disposition, at: start, retryAfter: retryAfter, random: random)
+        }
         return breaker
     }
 
@@ -38,8 +40,8 @@ import Testing
     }
 
     @Test func `each kind of failure counts`() {
-        for ruling in [Ruling.unavailable(seconds: 30), .fateUnknown, .quotaExceeded] {
-            #expect(opened(by: ruling).state == .open)
+        for disposition in [Disposition.unavailable(seconds: 30), .fateUnknown, .quotaExceeded] {
+            #expect(opened(by: disposition).state == .open)
         }
     }
 
@@ -86,20 +88,21 @@ import Testing
 
     @Test func `an answer about the device or the message alone is none about the lane`() {
         var breaker = Breaker()
-        let rulings: [Ruling] = [
+        let rulings: [Disposition] = [
             .badToken, .foreignToken, .gone, .ourFault, .tooLarge, .deviceThrottled(seconds: 60), .notProcessed,
             .notSent,
         ]
         for _ in 0..<100 {
-            for ruling in rulings { breaker.attempt(ruling, at: start) }
+            for disposition in rulings { breaker.attempt(disposition, at: start) }
         }
         #expect(breaker.state == .closed)
     }
 
     @Test func `what only the operator or time can change opens it at once`() {
-        for ruling in [Ruling.misconfigured, .credentialRefused, .credentialExpired, .throttled(seconds: 60)] {
+        for disposition in [Disposition.misconfigured, .credentialRefused, .credentialExpired, .throttled(seconds: 60)]
+        {
             var breaker = Breaker()
-            breaker.attempt(ruling, at: start)
+            breaker.attempt(disposition, at: start)
             #expect(breaker.state == .open)
             #expect(openTime(breaker, at: start) == .seconds(60))
         }
@@ -108,13 +111,13 @@ import Testing
     // MARK: Open
 
     @Test func `while it is open nothing passes, and the reason is that of the answer that opened it`() {
-        let reasons: [(ruling: Ruling, reason: Reason)] = [
+        let reasons: [(disposition: Disposition, reason: Reason)] = [
             (.unavailable(seconds: 30), .providerUnreachable), (.fateUnknown, .providerUnreachable),
             (.quotaExceeded, .providerThrottles), (.throttled(seconds: 60), .providerThrottles),
             (.misconfigured, .credentialsRefused), (.credentialExpired, .credentialsRefused),
         ]
-        for (ruling, reason) in reasons {
-            var breaker = opened(by: ruling)
+        for (disposition, reason) in reasons {
+            var breaker = opened(by: disposition)
             for _ in 0..<100 {
                 let admission = breaker.admit(start)
                 guard case .refused(let told, _) = admission else {
@@ -129,13 +132,13 @@ import Testing
     @Test func `retry_after is the time until it lets a probe through`() {
         var generator = SplitMix64(seed: 1)
         for _ in 0..<300 {
-            let ruling = generator.below(2) == 0 ? Ruling.unavailable(seconds: 30) : .misconfigured
-            var breaker = opened(by: ruling, random: generator.unit())
+            let disposition = generator.below(2) == 0 ? Disposition.unavailable(seconds: 30) : .misconfigured
+            var breaker = opened(by: disposition, random: generator.unit())
             var now = start
             // After failed probes too.
             for _ in 0..<generator.below(6) {
                 now = now + (openTime(breaker, at: now) ?? .zero)
-                breaker.attempt(ruling, at: now, random: generator.unit())
+                breaker.attempt(disposition, at: now, random: generator.unit())
             }
             guard let whole = openTime(breaker, at: now) else {
                 Issue.record("it is not open")
@@ -160,24 +163,24 @@ import Testing
             (0, 1), (1, 1), (999, 1), (1000, 1), (1001, 2), (1_500_300, 1501), (60_000_000, 60_000),
         ]
         for (time, milliseconds) in times {
-            let held = Verdict.held(back: .providerThrottles, for: .microseconds(time), "breaker-open")
+            let held = AttemptResult.held(back: .providerThrottles, for: .microseconds(time), "breaker-open")
             #expect(held.outcome == .retry(.providerThrottles, after: milliseconds))
-            #expect(held.ruling.retry == .notNow)
+            #expect(held.disposition.retry == .notNow)
             // What is stored waits by this, in seconds.
-            let wish = Duration.seconds(held.wish ?? 0)
-            #expect(wish >= .microseconds(time))
-            #expect(wish <= Duration.microseconds(time) + .seconds(1) + .milliseconds(1))
+            let retryAfter = Duration.seconds(held.retryAfter ?? 0)
+            #expect(retryAfter >= .microseconds(time))
+            #expect(retryAfter <= Duration.microseconds(time) + .seconds(1) + .milliseconds(1))
         }
-        let endless = Verdict.held(back: .providerThrottles, for: .seconds(1 << 32), "breaker-open")
+        let endless = AttemptResult.held(back: .providerThrottles, for: .seconds(1 << 32), "breaker-open")
         #expect(endless.outcome.retryAfter == .max)
     }
 
     @Test func `what was under way when it opened changes nothing`() {
-        for ruling in [Ruling.delivered, .unavailable(seconds: 30), .misconfigured, .notProcessed] {
+        for disposition in [Disposition.delivered, .unavailable(seconds: 30), .misconfigured, .notProcessed] {
             var breaker = opened()
             let before = openTime(breaker, at: start)
             for _ in 0..<20 {
-                breaker.record(ruling, wish: nil, wasProbe: false, now: start + .seconds(1), random: 0.9)
+                breaker.record(disposition, retryAfter: nil, wasProbe: false, now: start + .seconds(1), random: 0.9)
             }
             #expect(breaker.state == .open)
             #expect(openTime(breaker, at: start) == before)
@@ -198,10 +201,10 @@ import Testing
     }
 
     @Test func `a probe that works closes it and everything passes`() {
-        let works: [Ruling] = [.delivered, .badToken, .gone, .ourFault, .deviceThrottled(seconds: 60)]
-        for ruling in works {
+        let works: [Disposition] = [.delivered, .badToken, .gone, .ourFault, .deviceThrottled(seconds: 60)]
+        for disposition in works {
             var breaker = opened()
-            breaker.attempt(ruling, at: start + .seconds(2))
+            breaker.attempt(disposition, at: start + .seconds(2))
             #expect(breaker.state == .closed)
             for _ in 0..<100 {
                 let admission = breaker.admit(start + .seconds(2))
@@ -211,11 +214,11 @@ import Testing
     }
 
     @Test func `what was under way when it opened does not stand for the probe`() {
-        for ruling in [Ruling.delivered, .unavailable(seconds: 30), .misconfigured, .notProcessed] {
+        for disposition in [Disposition.delivered, .unavailable(seconds: 30), .misconfigured, .notProcessed] {
             var breaker = opened()
             let probe = breaker.admit(start + .seconds(2))
             #expect(probe == .probe)
-            breaker.record(ruling, wish: nil, wasProbe: false, now: start + .seconds(2), random: 0)
+            breaker.record(disposition, retryAfter: nil, wasProbe: false, now: start + .seconds(2), random: 0)
             #expect(breaker.state == .halfOpen)
             let other = breaker.admit(start + .seconds(2))
             #expect(other != .probe && other != .go)
@@ -223,10 +226,10 @@ import Testing
     }
 
     @Test func `a probe that says nothing makes room for another one`() {
-        for ruling in [Ruling.notProcessed, .notSent] {
+        for disposition in [Disposition.notProcessed, .notSent] {
             var breaker = opened()
             for _ in 0..<10 {
-                let admission = breaker.attempt(ruling, at: start + .seconds(2))
+                let admission = breaker.attempt(disposition, at: start + .seconds(2))
                 #expect(admission == .probe)
                 #expect(breaker.state == .halfOpen)
             }
@@ -246,10 +249,10 @@ import Testing
     }
 
     @Test func `it waits for as long as the provider wishes, up to an hour`() {
-        expectWaits(.throttled(seconds: 60), wish: 7, [7, 14, 28, 56, 112, 224, 448, 600, 600])
-        expectWaits(.throttled(seconds: 60), wish: 3600, [3600, 3600, 3600])
-        expectWaits(.throttled(seconds: 60), wish: 86_400, [3600, 3600, 3600])
-        expectWaits(.throttled(seconds: 60), wish: 0, [1, 2, 4])
+        expectWaits(.throttled(seconds: 60), retryAfter: 7, [7, 14, 28, 56, 112, 224, 448, 600, 600])
+        expectWaits(.throttled(seconds: 60), retryAfter: 3600, [3600, 3600, 3600])
+        expectWaits(.throttled(seconds: 60), retryAfter: 86_400, [3600, 3600, 3600])
+        expectWaits(.throttled(seconds: 60), retryAfter: 0, [1, 2, 4])
     }
 
     @Test func `the reason is that of the last probe`() {
@@ -294,7 +297,7 @@ import Testing
 
     @Test func `in whatever order answers come, at most one probe is out and nothing else passes`() {
         var generator = SplitMix64(seed: 6)
-        let rulings: [Ruling] = [
+        let rulings: [Disposition] = [
             .delivered, .delivered, .unavailable(seconds: 30), .fateUnknown, .notProcessed, .misconfigured, .badToken,
         ]
         for _ in 0..<100 {
@@ -322,7 +325,7 @@ import Testing
                 } else if !underWay.isEmpty {
                     let wasProbe = underWay.remove(at: generator.below(underWay.count))
                     breaker.record(
-                        rulings[generator.below(rulings.count)], wish: nil, wasProbe: wasProbe, now: now,
+                        rulings[generator.below(rulings.count)], retryAfter: nil, wasProbe: wasProbe, now: now,
                         random: generator.unit())
                     if !wasProbe, before != .closed, breaker.state != before {
                         Issue.record("\(before) has become \(breaker.state) without a probe")
@@ -334,15 +337,16 @@ import Testing
 
     /// The seconds that it stays open, first and after each failed probe.
     private func expectWaits(
-        _ ruling: Ruling, wish: UInt32? = nil, _ waits: [Int], sourceLocation: SourceLocation = #_sourceLocation
+        _ disposition: Disposition, retryAfter: UInt32? = nil, _ waits: [Int],
+        sourceLocation: SourceLocation = #_sourceLocation
     ) {
-        var breaker = opened(by: ruling, wish: wish)
+        var breaker = opened(by: disposition, retryAfter: retryAfter)
         var now = start
         for wait in waits {
             let time = openTime(breaker, at: now)
             #expect(time == .seconds(wait), sourceLocation: sourceLocation)
             now = now + .seconds(wait)
-            breaker.attempt(ruling, at: now, wish: wish)
+            breaker.attempt(disposition, at: now, retryAfter: retryAfter)
         }
     }
 }
@@ -350,11 +354,11 @@ import Testing
 extension Breaker {
     /// One attempt from its beginning to its end, where it lets one through.
     @discardableResult fileprivate mutating func attempt(
-        _ ruling: Ruling, at now: MonotonicTime, wish: UInt32? = nil, random: Double = 0
+        _ disposition: Disposition, at now: MonotonicTime, retryAfter: UInt32? = nil, random: Double = 0
     ) -> Admission {
         let admission = admit(now)
         if case .refused = admission { return admission }
-        record(ruling, wish: wish, wasProbe: admission == .probe, now: now, random: random)
+        record(disposition, retryAfter: retryAfter, wasProbe: admission == .probe, now: now, random: random)
         return admission
     }
 }

@@ -363,7 +363,7 @@ import TocsinClient
             return
         }
         #expect(goAway.code == .busy)
-        await stage.letGo()
+        await stage.closeIdle()
         await client.close()
         await stage.end()
     }
@@ -380,11 +380,11 @@ import TocsinClient
             let client = stage.client()
             #expect(try await outcome(phone, on: stage, by: client, "\(round)").kind == .delivered)
             await client.close()
-            let answer = try await stage.ask(RelayRequest(try stage.envelope(for: phone)).bytes(host: "localhost"))
+            let answer = try await stage.ask(BisqRelayRequest(try stage.envelope(for: phone)).bytes(host: "localhost"))
             #expect(answer.status == 200)
             #expect(await stage.connectionCount <= 40)
         }
-        await stage.letGo()
+        await stage.closeIdle()
         await stage.end()
     }
 
@@ -409,10 +409,10 @@ import TocsinClient
             let client = stage.client()
             #expect(try await outcome(phone, on: stage, by: client, "\(round)").kind == .delivered)
             await client.close()
-            let answer = try await stage.ask(RelayRequest(try stage.envelope(for: phone)).bytes(host: "localhost"))
+            let answer = try await stage.ask(BisqRelayRequest(try stage.envelope(for: phone)).bytes(host: "localhost"))
             #expect(answer.status == 200)
         }
-        await stage.letGo()
+        await stage.closeIdle()
         try await Task.sleep(for: .seconds(3))
         #expect(await stage.connectionCount == 0)
         await stage.end()
@@ -444,7 +444,7 @@ import TocsinClient
         #expect(try goAwayCode(try await stage.raw(hello, readingFor: .milliseconds(300))) == nil)
         // The one that rings phones has kept its place.
         #expect(try await outcome(phone, on: stage, by: client, "2").kind == .delivered)
-        await stage.letGo()
+        await stage.closeIdle()
         await client.close()
         await stage.end()
     }
@@ -468,7 +468,7 @@ import TocsinClient
         }
         #expect(goAway.code == .idle)
         #expect(try await outcome(phone, on: stage, by: client, "2", signedBy: try key(1)).kind == .delivered)
-        await stage.letGo()
+        await stage.closeIdle()
         await client.close()
         await stage.end()
     }
@@ -490,7 +490,7 @@ import TocsinClient
             try await Task.sleep(for: .milliseconds(100))
         }
         #expect(await stage.connectionCount == 1)
-        await stage.letGo()
+        await stage.closeIdle()
         await client.close()
         await stage.end()
     }

@@ -26,11 +26,11 @@ import Testing
         return online ? offline + (await checkup.online()) : offline
     }
 
-    private func checkup(_ text: String, on stage: Stage) throws -> Checkup {
+    private func checkup(_ text: String, on stage: Stage) throws -> NodeCheck {
         let file = "\(stage.directory)/check.toml"
         var configuration = try Configuration(text: text, file: file)
         configuration.decideTor(path: "/nowhere")
-        return Checkup(configuration, searchPath: "/nowhere", on: EventLoop(name: "check"))
+        return NodeCheck(configuration, searchPath: "/nowhere", on: EventLoop(name: "check"))
     }
 
     private func words(_ findings: [Finding]) -> String {

@@ -48,15 +48,15 @@ private final class ShownNode: AdminServer.Source {
             ],
             routes: [
                 .init(
-                    name: "bisq/Android", breaker: "closed", isWave: false, inFlight: 3, waiting: 0,
+                    name: "bisq/Android", breaker: "closed", isSurge: false, inFlight: 3, waiting: 0,
                     answers: [(reason: "200", count: 48_211), (reason: "404 UNREGISTERED", count: 318)], p50: 0.12,
                     p99: 0.94),
                 .init(
-                    name: "bisq/iOS", breaker: "closed", isWave: false, inFlight: 2, waiting: 0,
+                    name: "bisq/iOS", breaker: "closed", isSurge: false, inFlight: 2, waiting: 0,
                     answers: [(reason: "200", count: 39_870), (reason: "410 Unregistered", count: 207)], p50: 0.052,
                     p99: 0.31),
                 .init(
-                    name: "haveno/Android", breaker: "half-open", isWave: false, inFlight: 12, waiting: 9,
+                    name: "haveno/Android", breaker: "half-open", isSurge: false, inFlight: 12, waiting: 9,
                     answers: [(reason: "503 UNAVAILABLE", count: 92), (reason: "200", count: 877)], p50: 1.9, p99: 9.7),
             ],
             credentials: [

@@ -16,10 +16,10 @@ import Testing
 
     private struct NoDoor: Error {}
 
-    /// A node whose door is a port on loopback, and a SOCKS proxy before it.
+    /// A node whose endpoint is a port on loopback, and a SOCKS proxy before it.
     private struct Way {
         let stage = Stage()
-        let door: UInt16
+        let senderProtocol: UInt16
         let proxy: UInt16
         let process: ChildProcess
         let java: String
@@ -30,7 +30,7 @@ import Testing
             process = ChildProcess(microsocks, ["-i", "127.0.0.1", "-p", "\(proxy)"])
             try await stage.start(http: "127.0.0.1:0", more: Stage.profile(.bisqConnect))
             guard case .tcp(_, let port)? = await stage.httpEndpoint else { throw NoDoor() }
-            door = port
+            senderProtocol = port
             // Until the proxy is up.
             for _ in 0..<50 where await !stage.reaches(.tcp(host: "127.0.0.1", port: proxy)) {
                 try await Task.sleep(for: .milliseconds(100))
@@ -44,7 +44,7 @@ import Testing
             try await ChildProcess.output(
                 of: java,
                 [DesktopTests.program] + options
-                    + ["127.0.0.1:\(proxy)", "http://localhost:\(door)", pairing, type, title, text])
+                    + ["127.0.0.1:\(proxy)", "http://localhost:\(senderProtocol)", pairing, type, title, text])
         }
 
         func end() async {

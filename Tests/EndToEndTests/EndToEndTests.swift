@@ -111,7 +111,7 @@ actor Stage {
 
     var torStatus: TorStatus? { get async { await node?.torStatus } }
 
-    /// Where the HTTP door is, also where the system chose its port.
+    /// Where the HTTP endpoint is, also where the system chose its port.
     var httpEndpoint: Endpoint? { get async { await node?.httpEndpoint } }
 
     func stopNode() async -> Bool { await node?.stop() ?? true }
@@ -166,17 +166,18 @@ actor Stage {
     /// What the first of those connections has been told until its end.
     func readFirstHeld() async -> [UInt8] { await StreamReader(held[0]).readToEnd() }
 
-    func letGo() {
+    func closeIdle() {
         for stream in held { stream.close() }
         held = []
     }
 
     /// Connects to the node and exchanges bytes: what comes until the node closes, or nothing more for a while.
     func raw(
-        _ bytes: [UInt8], to door: Endpoint? = nil, through proxy: Proxy? = nil,
+        _ bytes: [UInt8], to senderProtocol: Endpoint? = nil, through proxy: Proxy? = nil,
         readingFor time: Duration = .seconds(10)
     ) async throws -> [UInt8] {
-        let stream = try await loop.dial(door ?? socket, through: proxy, timeout: proxy == nil ? .seconds(5) : time)
+        let stream = try await loop.dial(
+            senderProtocol ?? socket, through: proxy, timeout: proxy == nil ? .seconds(5) : time)
         let reader = StreamReader(stream)
         stream.write(bytes)
         let timer = Timer(on: loop) { stream.fail(.timedOut) }
@@ -241,7 +242,7 @@ extension Stage {
         }
     }
 
-    /// Says this to the HTTP door: what comes until it closes, or nothing more for a while.
+    /// Says this to the HTTP endpoint: what comes until it closes, or nothing more for a while.
     func http(_ bytes: [UInt8], readingFor time: Duration = .seconds(10)) async throws -> [UInt8] {
         try await raw(bytes, to: httpSocket, readingFor: time)
     }
@@ -693,7 +694,7 @@ private let hello: [UInt8] = {
         #expect(outcome.kind == .delivered)
         await client.close()
         // And as Bisq 1 asks it.
-        let request = RelayRequest(try stage.envelope(for: phone, title: "today")).bytes(host: "\(address)")
+        let request = BisqRelayRequest(try stage.envelope(for: phone, title: "today")).bytes(host: "\(address)")
         let answer = try await stage.raw(
             request, to: .tcp(host: "\(address)", port: 80), through: .socks5(access.socks, nil),
             readingFor: .seconds(60))

@@ -33,7 +33,7 @@ import Testing
 
     @Test func `each broken promise is named, and only those`() {
         var report = FloodReport()
-        var figures = HonestFigures()
+        var figures = HonestStatistics()
         figures.submitted = 3
         for _ in 0..<3 { figures.delivered(after: .milliseconds(10)) }
         report.honest = [.calm: figures, .flooded: figures]
@@ -58,17 +58,17 @@ import Testing
         dead.isAlive = false
         #expect(dead.brokenPromises().count == 1)
         var fat = report
-        fat.node[.flooded] = NodeFigures(cpuSeconds: 1, peakKilobytes: 101 * 1024)
+        fat.node[.flooded] = NodeStatistics(cpuSeconds: 1, peakKilobytes: 101 * 1024)
         #expect(fat.brokenPromises().isEmpty)
         #expect(fat.brokenPromises(maxMegabytes: 100).count == 1)
         var absent = report
-        absent.hostile[.replaying] = HostileFigures(circuits: 5)
+        absent.hostile[.replaying] = HostileStatistics(circuits: 5)
         #expect(absent.brokenPromises().count == 1)
         var repeating = report
         repeating.repeats = 1
         #expect(repeating.brokenPromises().count == 1)
         var garbled = report
-        garbled.hostile[.garbage] = HostileFigures(unreadable: 1)
+        garbled.hostile[.garbage] = HostileStatistics(unreadable: 1)
         #expect(garbled.brokenPromises().count == 1)
     }
 
@@ -122,8 +122,8 @@ import Testing
 
     @Test func `a replay is the same envelope, fifty times a second`() throws {
         var random = SystemRandomNumberGenerator()
-        let addressee = Addressee.invented(.iOS, using: &random)
-        var source = EnvelopeSource([.iOS: [addressee.deviceToken]])
+        let addressee = Recipient.invented(.iOS, using: &random)
+        var source = EnvelopeGenerator([.iOS: [addressee.deviceToken]])
         let captured = source.next(.iOS)
         let envelopes = try envelopes(of: HostileCircuit(kind: .replaying, captured: captured), seconds: 2)
         #expect(envelopes.count == 100)
@@ -132,14 +132,16 @@ import Testing
 
     @Test func `bad tokens come again and again, in ever new envelopes`() throws {
         var random = SystemRandomNumberGenerator()
-        let targets = [Magic.iOS, .iOS, .android, .android].map { Addressee.invented($0, using: &random) }
+        let targets = [Magic.iOS, .iOS, .android, .android].map { Recipient.invented($0, using: &random) }
         let envelopes = try envelopes(of: HostileCircuit(kind: .badTokens, targets: targets), seconds: 4)
         #expect(envelopes.count == 40)
         #expect(Set(envelopes.map { Array($0.deviceToken) }) == Set(targets.map(\.deviceToken)))
         #expect(Set(envelopes.map(\.digest)).count == 40)
     }
 
-    @Test(arguments: Garbage.allCases) func `garbage comes to an end, and never in masses`(_ garbage: Garbage) throws {
+    @Test(arguments: MalformedStream.allCases) func `garbage comes to an end, and never in masses`(
+        _ garbage: MalformedStream
+    ) throws {
         var random = SystemRandomNumberGenerator()
         var (frames, time, strokes) = (0, Duration.zero, 0)
         while let stroke = garbage.stroke(strokes, after: id.proxyLine, using: &random) {

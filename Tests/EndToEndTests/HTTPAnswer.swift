@@ -47,7 +47,7 @@ struct HTTPAnswer: Sendable {
 }
 
 /// Requests as the desktops of today write them.
-enum DoorBytes {
+enum RequestBytes {
     static func get(_ target: String, fields: [String] = [], closes: Bool = true, version: String = "1.1") -> [UInt8] {
         request("GET", target, fields: fields, closes: closes, version: version)
     }

@@ -70,7 +70,7 @@ import Testing
                 for (http, admin) in [(true, true), (true, false), (false, true), (false, false)] {
                     let new = NewConfiguration(
                         template: template, name: "mine", apple: apple, topic: "com.example.mine",
-                        serviceAccountFile: account, state: "/s", hasHTTPDoor: http, hasAdminPort: admin,
+                        serviceAccountFile: account, state: "/s", hasHTTPEndpoint: http, hasAdminPort: admin,
                         head: ["x"])
                     let read = try Configuration(text: new.text, file: "/d/tocsin.toml")
                     #expect((read.listen.http != nil, read.listen.admin != nil) == (http, admin))
@@ -119,7 +119,8 @@ import Testing
         let new = try answers.configuration()
         #expect(new.apple == .key(file: "/x/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890"))
         #expect(
-            new.hasHTTPDoor && new.hasSpool && new.hasAdminPort && new.state == "state" && new.serviceAccountFile == nil
+            new.hasHTTPEndpoint && new.hasSpool && new.hasAdminPort && new.state == "state"
+                && new.serviceAccountFile == nil
         )
 
         var known = InitAnswers(

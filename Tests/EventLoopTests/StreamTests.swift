@@ -378,7 +378,7 @@ private func eventually(
         await LoopDomain(loop).run { domain in
             final class Count { var value = 0 }
             let count = Count()
-            let watch = SignalWatch(SIGUSR1, on: domain.loop) { count.value += 1 }
+            let watch = SignalHandler(SIGUSR1, on: domain.loop) { count.value += 1 }
             kill(getpid(), SIGUSR1)
             #expect(await eventually(domain.loop) { count.value == 1 })
             withExtendedLifetime(watch) {}

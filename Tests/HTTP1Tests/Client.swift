@@ -41,7 +41,7 @@ struct Client {
     var session: HTTPSession
     var seen: [Seen] = []
     var output = ""
-    var fault: HTTPFault?
+    var fault: HTTPRequestError?
     var ends = false
     /// Whether each request is answered as soon as it comes out; with this.
     var answer: HTTPResponse? = HTTPResponse(status: 200, body: Array("ok".utf8))

@@ -7,12 +7,12 @@ import Testing
 @testable import HTTP1
 
 /// Answers as a closure says, and counts.
-private final class Door: HTTPConnection.Host {
+private final class SenderProtocol: HTTPConnection.Host {
     var listener: Listener!
     var connections: [HTTPConnection] = []
     var streams: [ByteStream] = []
     var seen: [Seen] = []
-    var faults: [HTTPFault] = []
+    var faults: [HTTPRequestError] = []
     var ended = 0
     var answer: (HTTPRequest, HTTPConnection) -> Void
 
@@ -33,7 +33,7 @@ private final class Door: HTTPConnection.Host {
         answer(request, connection)
     }
 
-    func farewell(for fault: HTTPFault, on connection: HTTPConnection) -> [UInt8] {
+    func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
         faults.append(fault)
         return HTTPResponse(status: fault.status, body: Array(fault.text.utf8)).encoded(keepsAlive: false)
     }
@@ -51,8 +51,10 @@ private final class Peer: ByteStreamHandler {
     var end: StreamError?
     var stream: ByteStream!
 
-    init(_ door: Door, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async throws {
-        stream = try await loop.dial(door.listener.endpoint, timeout: .seconds(5))
+    init(_ senderProtocol: SenderProtocol, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation)
+        async throws
+    {
+        stream = try await loop.dial(senderProtocol.listener.endpoint, timeout: .seconds(5))
         stream.handler = self
         stream.resumeReading()
     }
@@ -88,21 +90,21 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     @Test func `requests are answered, at once or later, in their order`() async throws {
         try await domain.run { domain in
             var later: [HTTPConnection] = []
-            let door = try Door(on: domain.loop) { request, connection in
+            let senderProtocol = try SenderProtocol(on: domain.loop) { request, connection in
                 if request.target == Array("/later".utf8) { later.append(connection) } else { connection.respond(ok()) }
             }
-            let peer = try await Peer(door, on: domain.loop)
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send(get + "GET /later HTTP/1.1\r\nHost: h\r\n\r\n" + get)
             #expect(await eventually(domain.loop) { later.count == 1 && peer.text.hasSuffix("ok") })
-            #expect(door.seen.count == 2)
-            #expect(!door.connections[0].isIdle)
+            #expect(senderProtocol.seen.count == 2)
+            #expect(!senderProtocol.connections[0].isIdle)
             later[0].respond(ok("late"))
-            #expect(await eventually(domain.loop) { peer.text.hasSuffix("ok") && door.seen.count == 3 })
-            #expect(await eventually(domain.loop) { door.connections[0].isIdle })
+            #expect(await eventually(domain.loop) { peer.text.hasSuffix("ok") && senderProtocol.seen.count == 3 })
+            #expect(await eventually(domain.loop) { senderProtocol.connections[0].isIdle })
             peer.send(get)
-            #expect(await eventually(domain.loop) { door.seen.count == 4 })
+            #expect(await eventually(domain.loop) { senderProtocol.seen.count == 4 })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { door.ended == 1 && door.connections.isEmpty })
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 1 && senderProtocol.connections.isEmpty })
         }
     }
 
@@ -110,17 +112,17 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
         try await domain.run { domain in
             var depth = 0
             var deepest = 0
-            let door = try Door(on: domain.loop) { _, connection in
+            let senderProtocol = try SenderProtocol(on: domain.loop) { _, connection in
                 depth += 1
                 deepest = max(deepest, depth)
                 connection.respond(ok())
                 depth -= 1
             }
-            let peer = try await Peer(door, on: domain.loop)
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send(String(repeating: get, count: 5000))
-            #expect(await eventually(domain.loop) { door.seen.count == 5000 })
+            #expect(await eventually(domain.loop) { senderProtocol.seen.count == 5000 })
             #expect(await eventually(domain.loop) { peer.count == 5000 * 40 })
-            #expect(deepest == 1 && door.faults.isEmpty)
+            #expect(deepest == 1 && senderProtocol.faults.isEmpty)
         }
     }
 
@@ -128,15 +130,15 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
         try await domain.run { domain in
             let large = [UInt8](repeating: 7, count: 1 << 20)
             let limits = HTTPLimits(readTimeout: .seconds(1))
-            let door = try Door(on: domain.loop, limits: limits) { _, connection in
+            let senderProtocol = try SenderProtocol(on: domain.loop, limits: limits) { _, connection in
                 connection.respond(HTTPResponse(status: 200, body: large))
             }
-            let peer = try await Peer(door, on: domain.loop)
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.stream.pauseReading()
             peer.send(String(repeating: get, count: 200))
-            #expect(await eventually(domain.loop) { door.ended == 1 })
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
             // What the kernel holds for both sides, and one answer above it.
-            #expect(door.seen.count < 30)
+            #expect(senderProtocol.seen.count < 30)
         }
     }
 
@@ -146,9 +148,9 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             return print("SKIPPED: python3 is not installed")
         }
         let body = [UInt8](repeating: 7, count: 1 << 20)
-        let door = try await domain.run { domain in
-            Loan(
-                try Door(on: domain.loop) { request, connection in
+        let senderProtocol = try await domain.run { domain in
+            UnsafeTransfer(
+                try SenderProtocol(on: domain.loop) { request, connection in
                     connection.respond(HTTPResponse(status: 200, body: body))
                 })
         }
@@ -162,41 +164,41 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             print(count)
             """
         let port = await domain.run { _ in
-            if case .tcp(_, let port) = door.value.listener.endpoint { "\(port)" } else { "" }
+            if case .tcp(_, let port) = senderProtocol.value.listener.endpoint { "\(port)" } else { "" }
         }
         let output = try await ChildProcess.output(of: "python3", ["-c", script, port, connection])
         #expect(output.text == "\(body.count)\n")
         await domain.run { domain in
-            #expect(await eventually(domain.loop) { door.value.ended == 1 })
+            #expect(await eventually(domain.loop) { senderProtocol.value.ended == 1 })
         }
     }
 
     @Test func `a client that is gone is noticed when its answer is due`() async throws {
         try await domain.run { domain in
             var asked: [HTTPConnection] = []
-            let door = try Door(on: domain.loop) { asked.append($1) }
-            let peer = try await Peer(door, on: domain.loop)
+            let senderProtocol = try SenderProtocol(on: domain.loop) { asked.append($1) }
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send(get)
             #expect(await eventually(domain.loop) { asked.count == 1 })
             peer.stream.close()
             await domain.loop.sleep(for: .milliseconds(50))
             asked[0].respond(ok())
-            #expect(await eventually(domain.loop) { door.ended == 1 })
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
             asked[0].respond(ok())
-            #expect(asked[0].isOver && door.ended == 1)
+            #expect(asked[0].isOver && senderProtocol.ended == 1)
         }
     }
 
     @Test func `a fault brings last words and the end`() async throws {
         try await domain.run { domain in
-            let door = try Door(on: domain.loop) { $1.respond(ok()) }
-            let peer = try await Peer(door, on: domain.loop)
+            let senderProtocol = try SenderProtocol(on: domain.loop) { $1.respond(ok()) }
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send(get + "\u{16}\u{3}\u{1}")
             #expect(await eventually(domain.loop) { peer.end != nil })
             #expect(peer.text.hasPrefix("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 400 Bad Request\r\n"))
             peer.stream.close()
-            #expect(await eventually(domain.loop) { door.ended == 1 })
-            #expect(door.faults == [.notHTTP(firstByte: 0x16)])
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
+            #expect(senderProtocol.faults == [.notHTTP(firstByte: 0x16)])
         }
     }
 
@@ -204,11 +206,11 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
         try await domain.run { domain in
             let limits = HTTPLimits(
                 requestTimeout: .milliseconds(200), idleTimeout: .milliseconds(200), firstTimeout: .milliseconds(200))
-            let door = try Door(on: domain.loop, limits: limits) { $1.respond(ok()) }
+            let senderProtocol = try SenderProtocol(on: domain.loop, limits: limits) { $1.respond(ok()) }
             let words = ["", "GET / HT", get]
             var peers: [Peer] = []
             for word in words {
-                peers.append(try await Peer(door, on: domain.loop))
+                peers.append(try await Peer(senderProtocol, on: domain.loop))
                 if !word.isEmpty { peers.last?.send(word) }
             }
             #expect(await eventually(domain.loop) { peers.allSatisfy { $0.end != nil } })
@@ -216,16 +218,16 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             #expect(peers[1].text.hasPrefix("HTTP/1.1 408 Request Timeout\r\n"))
             #expect(peers[2].text.hasSuffix("\r\n\r\nok"))
             for peer in peers { peer.stream.close() }
-            #expect(await eventually(domain.loop) { door.ended == 3 })
-            #expect(door.faults == [.timeout])
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 3 })
+            #expect(senderProtocol.faults == [.timeout])
         }
     }
 
     @Test func `a prelude sees the first bytes until it is done`() async throws {
         try await domain.run { domain in
             // Five bytes, however they come.
-            let left = Loan(5)
-            let door = try Door(
+            let left = UnsafeTransfer(5)
+            let senderProtocol = try SenderProtocol(
                 on: domain.loop,
                 prelude: { bytes in
                     let taken = min(left.value, bytes.byteCount)
@@ -233,36 +235,38 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
                     return left.value > 0 ? .more : .done(taken: taken)
                 }
             ) { $1.respond(ok()) }
-            let peer = try await Peer(door, on: domain.loop)
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send("PR")
             await domain.loop.sleep(for: .milliseconds(50))
             peer.send("OXY" + get)
             #expect(await eventually(domain.loop) { peer.text.hasSuffix("ok") })
-            #expect(door.seen == [Seen("GET", "/")])
+            #expect(senderProtocol.seen == [Seen("GET", "/")])
         }
     }
 
     @Test func `a prelude may refuse, and words of its own are the last`() async throws {
         try await domain.run { domain in
-            let door = try Door(on: domain.loop, prelude: { _ in .refused(farewell: Array("bye".utf8)) }) {
+            let senderProtocol = try SenderProtocol(
+                on: domain.loop, prelude: { _ in .refused(farewell: Array("bye".utf8)) }
+            ) {
                 $1.respond(ok())
             }
-            let peer = try await Peer(door, on: domain.loop)
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send(get)
             #expect(await eventually(domain.loop) { peer.end != nil })
-            #expect(peer.text == "bye" && door.seen.isEmpty)
+            #expect(peer.text == "bye" && senderProtocol.seen.isEmpty)
             peer.stream.close()
-            #expect(await eventually(domain.loop) { door.ended == 1 })
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
         }
     }
 
     @Test func `who is left is answered first, who is sent away is not, who is closed hears nothing`() async throws {
         try await domain.run { domain in
             var asked: [HTTPConnection] = []
-            let door = try Door(on: domain.loop) { asked.append($1) }
+            let senderProtocol = try SenderProtocol(on: domain.loop) { asked.append($1) }
             var peers: [Peer] = []
             for count in 1...4 {
-                peers.append(try await Peer(door, on: domain.loop))
+                peers.append(try await Peer(senderProtocol, on: domain.loop))
                 peers.last?.send(get)
                 #expect(await eventually(domain.loop) { asked.count == count })
             }
@@ -270,19 +274,19 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             #expect(!asked[0].isOver)
             asked[0].respond(ok())
             #expect(asked[0].isOver)
-            asked[1].sendAway(Array("bye".utf8))
+            asked[1].reject(Array("bye".utf8))
             asked[2].close()
             // Closed while it says its last words.
-            asked[3].sendAway([])
+            asked[3].reject([])
             asked[3].close()
             #expect(await eventually(domain.loop) { peers.allSatisfy { $0.end != nil } })
             #expect(peers[0].text.contains("Connection: close") && peers[0].text.hasSuffix("ok"))
             #expect(peers[1].text == "bye" && peers[2].text.isEmpty)
             peers[0].stream.close()
             peers[1].stream.close()
-            #expect(await eventually(domain.loop) { door.ended == 2 })
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 2 })
             await domain.loop.sleep(for: .milliseconds(50))
-            #expect(door.ended == 2)
+            #expect(senderProtocol.ended == 2)
             asked = []
         }
     }
@@ -292,11 +296,11 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     @Test func `a stream brings its pieces as they are sent, and its end`() async throws {
         try await domain.run { domain in
             var streaming: [HTTPConnection] = []
-            let door = try Door(on: domain.loop) { _, connection in
+            let senderProtocol = try SenderProtocol(on: domain.loop) { _, connection in
                 connection.stream(HTTPResponse(status: 200, body: Array("a".utf8)))
                 streaming.append(connection)
             }
-            let peer = try await Peer(door, on: domain.loop)
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send(get)
             #expect(await eventually(domain.loop) { peer.text.hasSuffix("\r\n\r\na") })
             for piece in ["b", "c"] {
@@ -308,30 +312,30 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             #expect(streaming[0].isOver)
             #expect(await eventually(domain.loop) { peer.end != nil })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { door.ended == 1 })
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
             streaming = []
         }
     }
 
     @Test func `a client that goes away from a stream is noticed though nothing is sent`() async throws {
         try await domain.run { domain in
-            let door = try Door(on: domain.loop) { $1.stream(HTTPResponse(status: 200)) }
-            let peer = try await Peer(door, on: domain.loop)
+            let senderProtocol = try SenderProtocol(on: domain.loop) { $1.stream(HTTPResponse(status: 200)) }
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send(get)
             #expect(await eventually(domain.loop) { peer.text.hasSuffix("\r\n\r\n") })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { door.ended == 1 })
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
         }
     }
 
     @Test func `a client that does not read its stream is let go`() async throws {
         try await domain.run { domain in
             var streaming: [HTTPConnection] = []
-            let door = try Door(on: domain.loop) { _, connection in
+            let senderProtocol = try SenderProtocol(on: domain.loop) { _, connection in
                 connection.stream(HTTPResponse(status: 200))
                 streaming.append(connection)
             }
-            let peer = try await Peer(door, on: domain.loop)
+            let peer = try await Peer(senderProtocol, on: domain.loop)
             peer.send(get)
             #expect(await eventually(domain.loop) { streaming.count == 1 && peer.count > 0 })
             peer.stream.pauseReading()
@@ -344,15 +348,17 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
                 await domain.loop.sleep(for: .milliseconds(1))
             }
             #expect(streaming[0].isOver && sent < 1000)
-            #expect(await eventually(domain.loop) { door.ended == 1 })
+            #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
             streaming = []
         }
     }
 
     // MARK: curl
 
-    private func curl(_ door: Loan<Door>, _ arguments: [String], paths: [String] = ["/x"]) async throws -> String {
-        let endpoint = await domain.run { _ in "\(door.value.listener.endpoint)" }
+    private func curl(_ senderProtocol: UnsafeTransfer<SenderProtocol>, _ arguments: [String], paths: [String] = ["/x"])
+        async throws -> String
+    {
+        let endpoint = await domain.run { _ in "\(senderProtocol.value.listener.endpoint)" }
         let output = try await ChildProcess.output(
             of: "curl", ["-sS", "--max-time", "20"] + arguments + paths.map { "http://\(endpoint)\($0)" })
         return output.text
@@ -362,42 +368,46 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
         guard try await ChildProcess.output(of: "which", ["curl"]).isSuccess else {
             return print("SKIPPED: curl is not installed")
         }
-        let door = try await domain.run { domain in
-            Loan(
-                try Door(on: domain.loop) { request, connection in
+        let senderProtocol = try await domain.run { domain in
+            UnsafeTransfer(
+                try SenderProtocol(on: domain.loop) { request, connection in
                     let body = request.body.isEmpty ? request.target : Array("\(request.body.count)".utf8)
                     connection.respond(HTTPResponse(status: 200, headers: [("X-Method", request.method)], body: body))
                 })
         }
         let large = String(repeating: "x", count: 16384)
         let words = ["-w", " %{http_code} %{http_version} %{num_connects}\n"]
-        #expect(try await curl(door, words) == "/x 200 1.1 1\n")
+        #expect(try await curl(senderProtocol, words) == "/x 200 1.1 1\n")
         // The second over the first one's connection.
-        #expect(try await curl(door, words, paths: ["/1", "/2"]) == "/1 200 1.1 1\n/2 200 1.1 0\n")
-        #expect(try await curl(door, words + ["--http1.0"]) == "/x 200 1.1 1\n")
-        #expect(try await curl(door, words + ["-d", "body"]) == "4 200 1.1 1\n")
-        #expect(try await curl(door, words + ["-d", large]) == "16384 200 1.1 1\n")
-        #expect(try await curl(door, words + ["-d", large, "-H", "Expect: 100-continue"]) == "16384 200 1.1 1\n")
-        #expect(try await curl(door, words + ["-d", large, "-H", "Transfer-Encoding: chunked"]) == "16384 200 1.1 1\n")
-        #expect(try await curl(door, ["--http2"]) == "/x")
-        #expect(try await curl(door, ["-o", "/dev/null", "-D", "-", "-I"]).contains("Content-Length: 2\r\n"))
-        #expect(try await curl(door, words + ["-d", large + "x", "-o", "/dev/null"]) == " 413 1.1 1\n")
+        #expect(try await curl(senderProtocol, words, paths: ["/1", "/2"]) == "/1 200 1.1 1\n/2 200 1.1 0\n")
+        #expect(try await curl(senderProtocol, words + ["--http1.0"]) == "/x 200 1.1 1\n")
+        #expect(try await curl(senderProtocol, words + ["-d", "body"]) == "4 200 1.1 1\n")
+        #expect(try await curl(senderProtocol, words + ["-d", large]) == "16384 200 1.1 1\n")
+        #expect(
+            try await curl(senderProtocol, words + ["-d", large, "-H", "Expect: 100-continue"]) == "16384 200 1.1 1\n")
+        #expect(
+            try await curl(senderProtocol, words + ["-d", large, "-H", "Transfer-Encoding: chunked"])
+                == "16384 200 1.1 1\n")
+        #expect(try await curl(senderProtocol, ["--http2"]) == "/x")
+        #expect(try await curl(senderProtocol, ["-o", "/dev/null", "-D", "-", "-I"]).contains("Content-Length: 2\r\n"))
+        #expect(try await curl(senderProtocol, words + ["-d", large + "x", "-o", "/dev/null"]) == " 413 1.1 1\n")
         let chunked = ["-d", large + "x", "-H", "Transfer-Encoding: chunked", "-o", "/dev/null"]
-        #expect(try await curl(door, words + chunked) == " 413 1.1 1\n")
-        #expect(try await curl(door, words + ["-H", "Expect: something", "-o", "/dev/null"]) == " 417 1.1 1\n")
-        #expect(try await curl(door, words + ["-H", "X: \(large)", "-o", "/dev/null"]) == " 431 1.1 1\n")
+        #expect(try await curl(senderProtocol, words + chunked) == " 413 1.1 1\n")
+        #expect(
+            try await curl(senderProtocol, words + ["-H", "Expect: something", "-o", "/dev/null"]) == " 417 1.1 1\n")
+        #expect(try await curl(senderProtocol, words + ["-H", "X: \(large)", "-o", "/dev/null"]) == " 431 1.1 1\n")
         let long = "/" + String(repeating: "a", count: 9000)
-        #expect(try await curl(door, words + ["-o", "/dev/null"], paths: [long]) == " 414 1.1 1\n")
-        _ = try await curl(door, ["--http2-prior-knowledge"])
+        #expect(try await curl(senderProtocol, words + ["-o", "/dev/null"], paths: [long]) == " 414 1.1 1\n")
+        _ = try await curl(senderProtocol, ["--http2-prior-knowledge"])
         await domain.run { _ in
-            #expect(door.value.faults.last == .version)
-            door.value.listener.close()
+            #expect(senderProtocol.value.faults.last == .version)
+            senderProtocol.value.listener.close()
         }
     }
 }
 
 /// Lends what lives on a loop to a test that goes in and out of it.
-private final class Loan<Value>: @unchecked Sendable {
+private final class UnsafeTransfer<Value>: @unchecked Sendable {
     // Unchecked: `value` is touched on the loop only.
     var value: Value
     init(_ value: Value) { self.value = value }

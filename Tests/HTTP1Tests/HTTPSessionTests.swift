@@ -70,7 +70,7 @@ private let fine: [(stream: String, requests: [Seen])] = [
 ]
 
 /// Streams that are at fault, and how.
-private let wrong: [(stream: String, fault: HTTPFault)] = [
+private let wrong: [(stream: String, fault: HTTPRequestError)] = [
     // What is no HTTP/1.
     ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}", .notHTTP(firstByte: 0x16)),
     ("\u{0}\u{0}\u{0}\u{40}\u{1}", .notHTTP(firstByte: 0)),
@@ -145,7 +145,7 @@ private let wrong: [(stream: String, fault: HTTPFault)] = [
 ]
 
 /// Chunks that are at fault, and how.
-private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
+private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     ("-1\r\na", .malformed), ("+1\r\na", .malformed), ("\r\n", .malformed), ("g\r\n", .malformed),
     ("0x1\r\na\r\n", .malformed), (" 1\r\na\r\n", .malformed), (";\r\n", .malformed),
     ("11111111111111111\r\n", .malformed), ("00000000000000000000000011111111111111111\r\n", .malformed),
@@ -243,7 +243,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
 
     // MARK: Limits
 
-    private func fault(_ limits: HTTPLimits, _ stream: String) -> [HTTPFault?] {
+    private func fault(_ limits: HTTPLimits, _ stream: String) -> [HTTPRequestError?] {
         [Int.max, 1].map { size in
             let client = Client(limits, sending: stream, inPiecesOf: size)
             #expect((client.fault == nil) == (client.seen.count == 1))
@@ -329,7 +329,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
     }
 
     @Test(arguments: [
-        ("", "A", HTTPFault.malformed), ("GET ", " ", .headTooLarge), ("GET /", "a", .targetTooLong),
+        ("", "A", HTTPRequestError.malformed), ("GET ", " ", .headTooLarge), ("GET /", "a", .targetTooLong),
         ("GET / HTTP/1.1\r\n", "a", .headTooLarge), ("GET / HTTP/1.1\r\nX:", " ", .headTooLarge),
         ("GET / HTTP/1.1\r\nX: ", "v", .headTooLarge), ("GET / HTTP/1.1\r\n", "X: v\r\n", .headTooLarge),
         ("", "\r\n", .notHTTP(firstByte: 13)),
@@ -338,7 +338,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n", .bodyTooLarge),
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "T: t\r\n", .headTooLarge),
     ])
-    func `what never ends is ended at its limit`(_ start: String, _ piece: String, _ fault: HTTPFault) {
+    func `what never ends is ended at its limit`(_ start: String, _ piece: String, _ fault: HTTPRequestError) {
         var client = Client(sending: start)
         var sent = start.utf8.count
         while !client.ends, sent < 200_000 {
@@ -561,7 +561,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPFault)] = [
     // MARK: The end
 
     @Test func `a quiet connection is left at once, and a begun request is told so`() {
-        for (sent, fault) in [("", nil), (get, nil), (get + "GET", .leaving)] as [(String, HTTPFault?)] {
+        for (sent, fault) in [("", nil), (get, nil), (get + "GET", .leaving)] as [(String, HTTPRequestError?)] {
             var client = Client(sending: sent)
             client.leave()
             #expect(client.ends && client.fault == fault)

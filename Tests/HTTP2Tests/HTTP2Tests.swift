@@ -130,7 +130,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             let target = upstream
             await withTaskGroup { group in
                 for index in 0..<3000 {
-                    group.addTask { [box = Loan(target)] in
+                    group.addTask { [box = UnsafeTransfer(target)] in
                         await domain.run { _ in
                             let body = Array("body \(index)".utf8)
                             do {
@@ -172,7 +172,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             let upstream = site.upstream(server.endpoint)
             let answering = Timer(on: domain.loop) {}
             withExtendedLifetime(answering) {}
-            let box = Loan(upstream)
+            let box = UnsafeTransfer(upstream)
             async let answers = withTaskGroup(returning: Int.self) { group in
                 for _ in 0..<30 {
                     group.addTask {
@@ -283,7 +283,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
 }
 
 /// Hands a value of the loop's domain to a task that goes back there.
-private struct Loan<Value>: @unchecked Sendable {
+private struct UnsafeTransfer<Value>: @unchecked Sendable {
     // Unchecked: used inside LoopDomain.run of the same loop only.
     let value: Value
     init(_ value: Value) { self.value = value }
@@ -302,7 +302,7 @@ private struct Loan<Value>: @unchecked Sendable {
         let server = try await LoopDomain(site.loop).run { domain in
             let handler = Handler { $1.respond(to: $0.stream, Response(status: 200, body: Array("ok".utf8))) }
             let server = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
-            return Loan(server)
+            return UnsafeTransfer(server)
         }
         let endpoint = await LoopDomain(site.loop).run { _ in server.value.endpoint }
         let url = "https://\(try #require(endpoint))/3/device/00"

@@ -77,7 +77,7 @@ import Testing
         let text = String(decoding: PrometheusRegistry([]).expose(), as: UTF8.self)
         #expect(
             text == """
-                # HELP tocsin_metrics_dropped_total \(Drops.family.help)
+                # HELP tocsin_metrics_dropped_total \(DroppedSamples.family.help)
                 # TYPE tocsin_metrics_dropped_total counter
                 tocsin_metrics_dropped_total{reason="kind"} 0
                 tocsin_metrics_dropped_total{reason="labels"} 0

@@ -61,9 +61,9 @@ import Testing
                 .record(number)
         }
         let text = registry.expose()
-        guard let verdict = try check(text) else { return }
-        #expect(verdict.isGood, "\(verdict.words)")
-        #expect(verdict.words.isEmpty)
+        guard let attemptResult = try check(text) else { return }
+        #expect(attemptResult.isGood, "\(attemptResult.words)")
+        #expect(attemptResult.words.isEmpty)
         // It would say something.
         let twice = try #require(try check(text + text))
         #expect(!twice.isGood)

@@ -147,20 +147,20 @@ import Testing
 
     @Test(arguments: APNsProfile.FlagRule.allCases, [nil, true, false])
     func `a flag is set as its rule says, and as the sender wants where the rule leaves it to him`(
-        _ rule: APNsProfile.FlagRule, _ wish: Bool?
+        _ rule: APNsProfile.FlagRule, _ retryAfter: Bool?
     ) throws {
         var other = profile
         other.contentAvailable = rule
         other.mutableContent = rule
         for isMutable in [false, true] {
             var envelope = try makeEnvelope(to: deviceToken)
-            if isMutable { envelope.mutableContent = wish } else { envelope.contentAvailable = wish }
+            if isMutable { envelope.mutableContent = retryAfter } else { envelope.contentAvailable = retryAfter }
             let aps = JSONValue(try request(envelope, other).body)?["aps"]?.object
             let isSet = aps?[isMutable ? "mutable-content" : "content-available"] == .number(1)
             switch rule {
             case .always: #expect(isSet)
             case .never: #expect(!isSet)
-            case .request: #expect(isSet == (wish ?? true))
+            case .request: #expect(isSet == (retryAfter ?? true))
             }
         }
     }
@@ -242,9 +242,9 @@ import Testing
     func `what is built passes all of Apple's checks`(_ format: EnvelopeFormat) throws {
         let key = SigningKey.generate(.es256)
         let token = APNsProviderToken(key: key, keyID: "KEY0000001", teamID: "TEAM000001")
-        var judge = APNsJudge(
+        var validate = APNsRequestValidator(
             platform: .apnsProduction, topics: ["org.example.app"],
-            key: APNsJudge.Key(keyID: "KEY0000001", teamID: "TEAM000001", key: key.verifyingKey),
+            key: APNsRequestValidator.Key(keyID: "KEY0000001", teamID: "TEAM000001", key: key.verifyingKey),
             certificateName: "none")
         var other = profile
         other.format = format
@@ -259,7 +259,7 @@ import Testing
                         expiry: Expiry(ttl: envelope.ttl, takenAt: now))
                     let seen = ServerRequest(
                         stream: 1, headers: request.headers, body: request.body, isTooLarge: false)
-                    let answer = judge.judge(seen, clientName: nil, now: now) { _ in
+                    let answer = validate.validate(seen, clientName: nil, now: now) { _ in
                         Device(platform: .apnsProduction, app: "org.example.app")
                     }
                     #expect(answer == .accepted)

@@ -211,9 +211,9 @@ import Testing
         }
     }
 
-    private func judged(_ request: Request) -> FCMJudge.Answer {
+    private func judged(_ request: Request) -> FCMRequestValidator.Answer {
         let seen = ServerRequest(stream: 1, headers: request.headers, body: request.body, isTooLarge: false)
-        return FCMJudge(projectID: "example-project").judge(
+        return FCMRequestValidator(projectID: "example-project").validate(
             seen, isCurrent: { $0 == "ya29.x" },
             device: { _ in Device(platform: .fcm, app: "example-project") }
         ).answer
@@ -229,13 +229,13 @@ import Testing
             let ciphertext = [UInt8](repeating: UInt8(index), count: 32)
             return try makeEnvelope(to: phone.pairing.deviceToken, magic: .android, ciphertext: ciphertext)
         }
-        let verdicts = await withTaskGroup(of: Verdict.self, returning: [Verdict].self) { group in
+        let attemptResults = await withTaskGroup(of: AttemptResult.self, returning: [AttemptResult].self) { group in
             for envelope in envelopes { group.addTask { await stand.toGoogle(envelope) } }
-            var all: [Verdict] = []
-            for await verdict in group { all.append(verdict) }
+            var all: [AttemptResult] = []
+            for await attemptResult in group { all.append(attemptResult) }
             return all
         }
-        let delivered = verdicts.filter { $0.outcome.kind == .delivered }
+        let delivered = attemptResults.filter { $0.outcome.kind == .delivered }
         #expect(delivered.count == 100)
         #expect(Set(delivered.compactMap(\.outcome.providerID)).count == 100)
         let received = await stand.services.received
@@ -251,8 +251,8 @@ import Testing
         await stand.services.register(good)
         let envelope = try makeEnvelope(to: good.pairing.deviceToken, magic: .android)
         for _ in 0..<3 {
-            let verdict = await stand.toGoogle(envelope)
-            #expect(verdict.outcome.kind == .delivered)
+            let attemptResult = await stand.toGoogle(envelope)
+            #expect(attemptResult.outcome.kind == .delivered)
         }
         let kept = await stand.services.accessTokensIssued
         #expect(kept == 1)
@@ -260,8 +260,8 @@ import Testing
         let refused = Phone.new(.android, model: "Pixel").pairing.deviceToken
         let state = Device.State.answers(status: 401, reason: "UNAUTHENTICATED", retryAfter: nil)
         await stand.services.set(Device(platform: .fcm, app: ProviderStand.projectID, state: state), for: refused)
-        let verdict = try await stand.toGoogle(makeEnvelope(to: refused, magic: .android))
-        #expect(verdict.outcome.reason == .credentialsRefused)
+        let attemptResult = try await stand.toGoogle(makeEnvelope(to: refused, magic: .android))
+        #expect(attemptResult.outcome.reason == .credentialsRefused)
         let next = await stand.toGoogle(envelope)
         #expect(next.outcome.kind == .delivered)
         let renewed = await stand.services.accessTokensIssued

@@ -16,7 +16,8 @@ import Testing
     private static let goneSince: UInt64 = 1_700_000_000_000
 
     /// What comes of an envelope to an iPhone that Apple answers so for.
-    private func apple(_ state: Device.State, platform: Device.Platform = .apnsProduction) async throws -> Verdict {
+    private func apple(_ state: Device.State, platform: Device.Platform = .apnsProduction) async throws -> AttemptResult
+    {
         let stand = try await Self.stand.value
         try await stand.waitForApple()
         let deviceToken = Phone.new(.iOS, model: "iPhone").pairing.deviceToken
@@ -25,20 +26,20 @@ import Testing
     }
 
     /// What comes of an envelope to an Android phone that Google answers so for.
-    private func google(_ state: Device.State, app: String = ProviderStand.projectID) async throws -> Verdict {
+    private func google(_ state: Device.State, app: String = ProviderStand.projectID) async throws -> AttemptResult {
         let stand = try await Self.stand.value
         let deviceToken = Phone.new(.android, model: "Pixel").pairing.deviceToken
         await stand.services.set(Device(platform: .fcm, app: app, state: state), for: deviceToken)
         return try await stand.toGoogle(makeEnvelope(to: deviceToken, magic: .android))
     }
 
-    /// The verdict that a row of a table means.
-    private func verdict(_ ruling: Ruling, answer: String, goneSince: UInt64? = nil) -> Verdict {
+    /// The attemptResult that a row of a table means.
+    private func attemptResult(_ disposition: Disposition, answer: String, goneSince: UInt64? = nil) -> AttemptResult {
         var outcome = Outcome(
-            ruling.kind, reason: ruling.reason, retryAfter: ruling.retryAfter * 1000,
-            text: ruling.kind == .rejected ? ruling.reason.description : nil, goneSince: goneSince)
+            disposition.kind, reason: disposition.reason, retryAfter: disposition.defaultRetryAfter * 1000,
+            text: disposition.kind == .rejected ? disposition.reason.description : nil, goneSince: goneSince)
         outcome.isTokenUnknown = ["BadDeviceToken", "INVALID_ARGUMENT"].contains(answer)
-        return Verdict(outcome, ruling: ruling, answer: answer)
+        return AttemptResult(outcome, disposition: disposition, answer: answer)
     }
 
     // MARK: The tables
@@ -52,8 +53,8 @@ import Testing
         case "ExpiredToken": state = .expired(since: Self.goneSince)
         default: state = .answers(status: row.status, reason: row.reason, retryAfter: nil)
         }
-        let goneSince: UInt64? = row.ruling.kind == .gone ? Self.goneSince : nil
-        var wanted = verdict(row.ruling, answer: row.reason, goneSince: goneSince)
+        let goneSince: UInt64? = row.disposition.kind == .gone ? Self.goneSince : nil
+        var wanted = attemptResult(row.disposition, answer: row.reason, goneSince: goneSince)
         if row.reason == "TooManyProviderTokenUpdates" { wanted.outcome.text = APNsAnswers.tooManyTokens }
         let found = try await apple(state)
         #expect(found.withoutDetail == wanted)
@@ -64,7 +65,7 @@ import Testing
         let row = FCMAnswers.table[index]
         for status in row.status.map({ [$0] }) ?? [400, 500, 503] {
             // Without a field it is about the registration token, which the row is not.
-            let wanted = verdict(row.code == "INVALID_ARGUMENT" ? .badToken : row.ruling, answer: row.code)
+            let wanted = attemptResult(row.code == "INVALID_ARGUMENT" ? .badToken : row.disposition, answer: row.code)
             let found = try await google(.answers(status: status, reason: row.code, retryAfter: nil))
             #expect(found.withoutDetail == wanted)
         }
@@ -75,7 +76,7 @@ import Testing
         #expect(Set(documentedByApple.map(\.reason)).count == 32)
         for documented in documentedByApple {
             let row = APNsAnswers.table.first { $0.reason == documented.reason && $0.status == documented.status }
-            let found = row.map { summary($0.ruling) }
+            let found = row.map { summary($0.disposition) }
             #expect(found == documented.wanted, "\(documented.reason)")
         }
     }
@@ -83,15 +84,15 @@ import Testing
     @Test func `every code that Google documents has a row that says what was decided for it`() {
         for documented in documentedByGoogle {
             let row = FCMAnswers.table.first { $0.code == documented.code && $0.status == documented.status }
-            let found = row.map { summary($0.ruling) }
+            let found = row.map { summary($0.disposition) }
             #expect(found == documented.wanted, "\(documented.code)")
         }
         #expect(FCMAnswers.table.count == documentedByGoogle.count)
     }
 
     @Test func `only what the sender is to try again has a time to wait, and it always has one`() {
-        for ruling in APNsAnswers.table.map(\.ruling) + FCMAnswers.table.map(\.ruling) {
-            #expect((ruling.retryAfter > 0) == (ruling.kind == .retry))
+        for disposition in APNsAnswers.table.map(\.disposition) + FCMAnswers.table.map(\.disposition) {
+            #expect((disposition.defaultRetryAfter > 0) == (disposition.kind == .retry))
         }
     }
 
@@ -138,14 +139,14 @@ import Testing
     }
 
     @Test(arguments: ["", "<html>502</html>", "{}", "[]", "{\"reason\":7}", "{\"error\":7}", "{\"reason\":"])
-    func `a body that is not as documented leaves the status to judge by`(_ body: String) {
+    func `a body that is not as documented leaves the status to validate by`(_ body: String) {
         func response(_ status: Int) -> Response { Response(status: status, body: Array(body.utf8)) }
         let classes = [(400, Wanted.fault), (403, Wanted.alarm), (429, Wanted.slowDown), (502, Wanted.again)]
         for (status, wanted) in classes {
-            #expect(summary(APNsAnswers.verdict(on: response(status))) == wanted)
-            #expect(summary(FCMAnswers.verdict(on: response(status))) == wanted)
+            #expect(summary(APNsAnswers.attemptResult(on: response(status))) == wanted)
+            #expect(summary(FCMAnswers.attemptResult(on: response(status))) == wanted)
         }
-        let gone = APNsAnswers.verdict(on: response(410))
+        let gone = APNsAnswers.attemptResult(on: response(410))
         #expect(summary(gone) == Wanted.gone)
         #expect(gone.outcome.goneSince == nil)
     }
@@ -153,9 +154,9 @@ import Testing
     @Test func `a token is gone even where Apple's time for it is none`() {
         for timestamp in ["-1", "1.5", "\"yesterday\"", "null"] {
             let body = Array("{\"reason\":\"Unregistered\",\"timestamp\":\(timestamp)}".utf8)
-            let verdict = APNsAnswers.verdict(on: Response(status: 410, body: body))
-            #expect(summary(verdict) == Wanted.gone)
-            #expect(verdict.outcome.goneSince == nil)
+            let attemptResult = APNsAnswers.attemptResult(on: Response(status: 410, body: body))
+            #expect(summary(attemptResult) == Wanted.gone)
+            #expect(attemptResult.outcome.goneSince == nil)
         }
     }
 
@@ -175,8 +176,8 @@ import Testing
     }
 
     @Test func `a retry-after of more than a day is a day`() async throws {
-        let verdict = try await apple(.answers(status: 503, reason: "ServiceUnavailable", retryAfter: 1_000_000))
-        #expect(verdict.outcome.retryAfter == 86_400_000)
+        let attemptResult = try await apple(.answers(status: 503, reason: "ServiceUnavailable", retryAfter: 1_000_000))
+        #expect(attemptResult.outcome.retryAfter == 86_400_000)
     }
 
     @Test(arguments: ["Wed, 21 Oct 2026 07:28:00 GMT", "-1", "", "soon", "99999999999999"])
@@ -184,8 +185,8 @@ import Testing
         var headers = HeaderBlock()
         headers.append("retry-after", value)
         let body = Array("{\"reason\":\"ServiceUnavailable\"}".utf8)
-        let verdict = APNsAnswers.verdict(on: Response(status: 503, headers: headers, body: body))
-        #expect(verdict.outcome.retryAfter == 60_000)
+        let attemptResult = APNsAnswers.attemptResult(on: Response(status: 503, headers: headers, body: body))
+        #expect(attemptResult.outcome.retryAfter == 60_000)
     }
 
     // MARK: What the tables leave out
@@ -197,10 +198,10 @@ import Testing
         let envelope = try makeEnvelope(to: phone.pairing.deviceToken)
         let fromApple = await stand.toApple(envelope)
         let id = String(decoding: envelope.apnsID, as: UTF8.self)
-        #expect(fromApple == Verdict(.delivered(id: id), ruling: .delivered, answer: "accepted"))
+        #expect(fromApple == AttemptResult(.delivered(id: id), disposition: .delivered, answer: "accepted"))
 
         let fromGoogle = try await google(.registered)
-        #expect(summary(fromGoogle) == "delivered 0 nobody")
+        #expect(summary(fromGoogle) == "delivered 0 none")
         let name = try #require(fromGoogle.outcome.providerID)
         #expect(name.hasPrefix("projects/\(ProviderStand.projectID)/messages/"))
     }
@@ -221,8 +222,8 @@ import Testing
         let stand = try await Self.stand.value
         let phone = Phone.new(.iOS, model: "iPhone")
         await stand.services.register(phone)
-        let verdict = try await stand.toAppleByCertificate(makeEnvelope(to: phone.pairing.deviceToken))
-        #expect(verdict.outcome.kind == .delivered)
+        let attemptResult = try await stand.toAppleByCertificate(makeEnvelope(to: phone.pairing.deviceToken))
+        #expect(attemptResult.outcome.kind == .delivered)
     }
 
     @Test func `a provider token by another key is for the operator, one that is made too soon passes`() async throws {
@@ -251,12 +252,12 @@ import Testing
         #expect(token.outcome.reason.rawValue == 303)
 
         for field in ["message", "message.data", "message.android.ttl", "message.data[0].value", "message.tokens"] {
-            let verdict = FCMAnswers.verdict(on: badRequest(field: field))
-            #expect(verdict.answer == "INVALID_ARGUMENT")
-            #expect(summary(verdict) == Wanted.fault)
-            #expect(verdict.outcome.reason.rawValue == 306)
+            let attemptResult = FCMAnswers.attemptResult(on: badRequest(field: field))
+            #expect(attemptResult.answer == "INVALID_ARGUMENT")
+            #expect(summary(attemptResult) == Wanted.fault)
+            #expect(attemptResult.outcome.reason.rawValue == 306)
         }
-        #expect(summary(FCMAnswers.verdict(on: badRequest(field: "message.token"))) == Wanted.drop)
+        #expect(summary(FCMAnswers.attemptResult(on: badRequest(field: "message.token"))) == Wanted.drop)
     }
 
     /// Firebase's page "FCM error codes" has this very answer as its example of an invalid registration token.
@@ -266,14 +267,14 @@ import Testing
             "status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError",\
             "errorCode":"INVALID_ARGUMENT"}]}}
             """
-        let verdict = FCMAnswers.verdict(on: Response(status: 400, body: Array(body.utf8)))
-        #expect(summary(verdict) == Wanted.drop)
+        let attemptResult = FCMAnswers.attemptResult(on: Response(status: 400, body: Array(body.utf8)))
+        #expect(summary(attemptResult) == Wanted.drop)
     }
 
     @Test func `UNREGISTERED means a token that is gone, a bare 404 a wrong project`() async throws {
         for state in [Device.State.unregistered(since: 5), .expired(since: 5)] {
             let gone = try await google(state)
-            #expect(gone == Verdict(.gone(since: nil), ruling: .gone, answer: "UNREGISTERED"))
+            #expect(gone == AttemptResult(.gone(since: nil), disposition: .gone, answer: "UNREGISTERED"))
         }
         let stand = try await Self.stand.value
         let phone = Phone.new(.android, model: "Pixel")
@@ -285,9 +286,9 @@ import Testing
     }
 
     @Test func `a token of another project is a bad one`() async throws {
-        let verdict = try await google(.registered, app: "another-project")
-        #expect(verdict.answer == "SENDER_ID_MISMATCH")
-        #expect(summary(verdict) == Wanted.drop)
+        let attemptResult = try await google(.registered, app: "another-project")
+        #expect(attemptResult.answer == "SENDER_ID_MISMATCH")
+        #expect(summary(attemptResult) == Wanted.drop)
     }
 
     @Test func `a service account that Google refuses is for the operator`() async throws {
@@ -295,11 +296,11 @@ import Testing
         let phone = Phone.new(.android, model: "Pixel")
         await stand.services.register(phone)
         let stranger = try ServiceAccount(json: serviceAccountJSON(key: SigningKey.generate(.rs256)))
-        let verdict = try await stand.toGoogle(
+        let attemptResult = try await stand.toGoogle(
             makeEnvelope(to: phone.pairing.deviceToken, magic: .android), account: stranger)
-        #expect(summary(verdict) == Wanted.alarm)
-        #expect(verdict.answer == "access-token-refused")
-        #expect(verdict.outcome.retryAfter == 300_000)
+        #expect(summary(attemptResult) == Wanted.alarm)
+        #expect(attemptResult.answer == "access-token-refused")
+        #expect(attemptResult.outcome.retryAfter == 300_000)
     }
 
     @Test func `an envelope that would be too large is never sent, and nobody is alarmed`() async throws {
@@ -309,9 +310,9 @@ import Testing
         let pixel = Phone.new(.android, model: "Pixel").pairing.deviceToken
         let apple = try await stand.toApple(makeEnvelope(to: iPhone, ciphertext: filling))
         let google = try await stand.toGoogle(makeEnvelope(to: pixel, magic: .android, ciphertext: filling))
-        for verdict in [apple, google] {
-            #expect(summary(verdict) == "rejected 105 nobody")
-            #expect(verdict.answer == "not-sent")
+        for attemptResult in [apple, google] {
+            #expect(summary(attemptResult) == "rejected 105 none")
+            #expect(attemptResult.answer == "not-sent")
         }
     }
 
@@ -322,12 +323,12 @@ import Testing
         let pixel = Phone.new(.android, model: "Pixel").pairing.deviceToken
         let apple = try await stand.toApple(makeEnvelope(to: iPhone))
         #expect(apple.outcome == .retry(.providerUnreachable, after: 30_000))
-        #expect(apple.ruling.concern == .provider)
+        #expect(apple.disposition.failureSource == .provider)
         #expect(apple.answer == "unreachable")
         #expect(apple.detail?.contains(iPhone) == false)
         let google = try await stand.toGoogle(makeEnvelope(to: pixel, magic: .android))
         #expect(google.outcome == .retry(.providerUnreachable, after: 30_000))
-        #expect(google.ruling.concern == .provider)
+        #expect(google.disposition.failureSource == .provider)
         #expect(google.answer == "access-token-unreachable")
         await stand.stop()
     }
@@ -335,7 +336,7 @@ import Testing
 
 // MARK: - What was decided
 
-/// The words of ``summary(_:)`` for each kind of ruling.
+/// The words of ``summary(_:)`` for each kind of disposition.
 private enum Wanted {
     /// The node's own fault: fail for good.
     static let fault = "rejected 306 developer"
@@ -350,17 +351,17 @@ private enum Wanted {
     static let again = "retry 301 provider"
 }
 
-extension Verdict {
+extension AttemptResult {
     /// As the table has it: how far the clocks are apart, and what the provider wishes, are other tests'.
-    fileprivate var withoutDetail: Verdict { Verdict(outcome, ruling: ruling, answer: answer) }
+    fileprivate var withoutDetail: AttemptResult { AttemptResult(outcome, disposition: disposition, answer: answer) }
 }
 
-private func summary(_ ruling: Ruling) -> String {
-    "\(ruling.kind) \(ruling.reason.rawValue) \(ruling.concern)"
+private func summary(_ disposition: Disposition) -> String {
+    "\(disposition.kind) \(disposition.reason.rawValue) \(disposition.failureSource)"
 }
 
-private func summary(_ verdict: Verdict) -> String {
-    "\(verdict.outcome.kind) \(verdict.outcome.reason.rawValue) \(verdict.ruling.concern)"
+private func summary(_ attemptResult: AttemptResult) -> String {
+    "\(attemptResult.outcome.kind) \(attemptResult.outcome.reason.rawValue) \(attemptResult.disposition.failureSource)"
 }
 
 /// Apple, "Handling notification responses from APNs": all 32 reasons.
@@ -514,7 +515,9 @@ actor ProviderStand {
     }
 
     /// One attempt at Apple's production environment, always by the same provider.
-    func toApple(_ envelope: Envelope) async -> Verdict { await production.attempt(envelope, expiry: .nowOrNever) }
+    func toApple(_ envelope: Envelope) async -> AttemptResult {
+        await production.attempt(envelope, expiry: .nowOrNever)
+    }
 
     /// Waits until Apple accepts something: after a refused credential the connection is left, and the next dial has to
     /// wait a moment.
@@ -529,43 +532,43 @@ actor ProviderStand {
     }
 
     /// One attempt at Apple's development environment, always by the same provider.
-    func toAppleDevelopment(_ envelope: Envelope) async -> Verdict {
+    func toAppleDevelopment(_ envelope: Envelope) async -> AttemptResult {
         await development.attempt(envelope, expiry: .nowOrNever)
     }
 
     /// One attempt at Google, always by the same provider.
-    func toGoogle(_ envelope: Envelope) async -> Verdict { await google.attempt(envelope, expiry: .nowOrNever) }
+    func toGoogle(_ envelope: Envelope) async -> AttemptResult { await google.attempt(envelope, expiry: .nowOrNever) }
 
     /// One attempt by a provider of its own, which makes a provider token of its own; nil: with our key.
-    func toAppleAnew(_ envelope: Envelope, key: SigningKey? = nil) async -> Verdict {
+    func toAppleAnew(_ envelope: Envelope, key: SigningKey? = nil) async -> AttemptResult {
         let provider = ProviderStand.apple(files.endpoints.production, files.context, key: key ?? files.key, on: loop)
-        let verdict = await provider.attempt(envelope, expiry: .nowOrNever)
+        let attemptResult = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
-        return verdict
+        return attemptResult
     }
 
     /// One attempt by a provider of its own that shows a certificate and no provider token.
-    func toAppleByCertificate(_ envelope: Envelope) async -> Verdict {
+    func toAppleByCertificate(_ envelope: Envelope) async -> AttemptResult {
         let provider = ProviderStand.apple(files.endpoints.production, files.contextWithCertificate, key: nil, on: loop)
-        let verdict = await provider.attempt(envelope, expiry: .nowOrNever)
+        let attemptResult = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
-        return verdict
+        return attemptResult
     }
 
     /// One attempt by a provider of its own for this project.
-    func toGoogle(_ envelope: Envelope, projectID: String) async -> Verdict {
+    func toGoogle(_ envelope: Envelope, projectID: String) async -> AttemptResult {
         let provider = ProviderStand.google(files, files.account, projectID: projectID, on: loop)
-        let verdict = await provider.attempt(envelope, expiry: .nowOrNever)
+        let attemptResult = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
-        return verdict
+        return attemptResult
     }
 
     /// One attempt by a provider of its own under this service account.
-    func toGoogle(_ envelope: Envelope, account: ServiceAccount) async -> Verdict {
+    func toGoogle(_ envelope: Envelope, account: ServiceAccount) async -> AttemptResult {
         let provider = ProviderStand.google(files, account, projectID: ProviderStand.projectID, on: loop)
-        let verdict = await provider.attempt(envelope, expiry: .nowOrNever)
+        let attemptResult = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
-        return verdict
+        return attemptResult
     }
 
     /// Ends the providers' connections and the stand-ins.

@@ -28,24 +28,24 @@ import Testing
             .unreachable("refused"), .connectionLost("closed"), .timedOut, .reset(code: 7), .goAway, .responseTooLarge,
         ]
         for cause in causes {
-            #expect(RequestFailure.fateUnknown(cause).verdict.ruling.retry == .onceMore, "\(cause)")
+            #expect(RequestFailure.fateUnknown(cause).attemptResult.disposition.retry == .onceMore, "\(cause)")
         }
     }
 
     @Test func `each event has its row`() {
         for (event, retry, lane, seconds) in decided {
-            let ruling = event.ruling
-            #expect(ruling.retry == retry, "\(event)")
-            #expect(ruling.lane == lane, "\(event)")
-            #expect(ruling.kind == .retry, "\(event)")
-            #expect(ruling.reason == .providerUnreachable, "\(event)")
-            #expect(ruling.retryAfter == seconds, "\(event)")
-            #expect(ruling.concern == .provider, "\(event)")
+            let disposition = event.disposition
+            #expect(disposition.retry == retry, "\(event)")
+            #expect(disposition.lane == lane, "\(event)")
+            #expect(disposition.kind == .retry, "\(event)")
+            #expect(disposition.reason == .providerUnreachable, "\(event)")
+            #expect(disposition.defaultRetryAfter == seconds, "\(event)")
+            #expect(disposition.failureSource == .provider, "\(event)")
             // It says nothing of the device and nothing of the credential.
-            #expect(ruling.token == .none, "\(event)")
-            #expect(ruling.credential == .kept, "\(event)")
+            #expect(disposition.token == .none, "\(event)")
+            #expect(disposition.credential == .kept, "\(event)")
             let connection: ConnectionEffect = event == .timedOut ? .left : .kept
-            #expect(ruling.connection == connection, "\(event)")
+            #expect(disposition.connection == connection, "\(event)")
         }
     }
 
@@ -64,100 +64,105 @@ import Testing
             (.fateUnknown(.timedOut), nil), (.notProcessed(.goAway), nil),
         ]
         for (failure, detail) in details {
-            let verdict = failure.verdict
-            #expect(verdict.detail == detail)
-            #expect(verdict.answer == TransportEvent(failure).rawValue)
-            #expect(verdict.outcome.text == nil)
-            #expect(verdict.outcome.retryAfter == TransportEvent(failure).ruling.retryAfter * 1000)
-            #expect(verdict.wish == nil)
+            let attemptResult = failure.attemptResult
+            #expect(attemptResult.detail == detail)
+            #expect(attemptResult.answer == TransportEvent(failure).rawValue)
+            #expect(attemptResult.outcome.text == nil)
+            #expect(attemptResult.outcome.retryAfter == TransportEvent(failure).disposition.defaultRetryAfter * 1000)
+            #expect(attemptResult.retryAfter == nil)
         }
     }
 }
 
 /// What was decided for each event: whether the node tries again, what it says of the lane, and after how many seconds
 /// the sender may try again.
-private let decided: [(event: TransportEvent, retry: Ruling.Retry, lane: Ruling.LaneEffect, seconds: UInt32)] = [
-    (.unreachable, .later(minimum: 0), .strained, 30),
-    (.noPlace, .later(minimum: 0), .strained, 5),
-    (.refusedStream, .atOnce, .none, 1),
-    (.goAway, .atOnce, .none, 1),
-    (.lostBeforeSent, .atOnce, .none, 1),
-    (.connectionLost, .onceMore, .none, 5),
-    (.reset, .onceMore, .strained, 5),
-    (.timedOut, .onceMore, .none, 5),
-    (.responseTooLarge, .onceMore, .strained, 5),
-]
+private let decided:
+    [(event: TransportEvent, retry: Disposition.Retry, lane: Disposition.LaneEffect, seconds: UInt32)] = [
+        (.unreachable, .later(minimum: 0), .strained, 30),
+        (.noPlace, .later(minimum: 0), .strained, 5),
+        (.refusedStream, .atOnce, .none, 1),
+        (.goAway, .atOnce, .none, 1),
+        (.lostBeforeSent, .atOnce, .none, 1),
+        (.connectionLost, .onceMore, .none, 5),
+        (.reset, .onceMore, .strained, 5),
+        (.timedOut, .onceMore, .none, 5),
+        (.responseTooLarge, .onceMore, .strained, 5),
+    ]
 
 @Suite struct RulingTests {
-    private static let rows: [(name: String, ruling: Ruling)] = {
-        var rows = APNsAnswers.table.map { (name: $0.reason, ruling: $0.ruling) }
-        rows += FCMAnswers.table.map { (name: $0.code, ruling: $0.ruling) }
-        rows += TransportEvent.allCases.map { (name: $0.rawValue, ruling: $0.ruling) }
+    private static let rows: [(name: String, disposition: Disposition)] = {
+        var rows = APNsAnswers.table.map { (name: $0.reason, disposition: $0.disposition) }
+        rows += FCMAnswers.table.map { (name: $0.code, disposition: $0.disposition) }
+        rows += TransportEvent.allCases.map { (name: $0.rawValue, disposition: $0.disposition) }
         return rows
     }()
 
     @Test func `the node tries again exactly what the sender may try again`() {
-        for (name, ruling) in Self.rows {
-            #expect((ruling.kind == .retry) == (ruling.retry != .never), "\(name)")
-            #expect((ruling.kind == .retry) == (ruling.retryAfter > 0), "\(name)")
+        for (name, disposition) in Self.rows {
+            #expect((disposition.kind == .retry) == (disposition.retry != .never), "\(name)")
+            #expect((disposition.kind == .retry) == (disposition.defaultRetryAfter > 0), "\(name)")
         }
     }
 
     @Test func `only an answer about the device itself ends a pairing`() {
-        for (name, ruling) in Self.rows {
-            let endsPairing = ruling.kind == .gone || ruling.reason == .badDeviceToken
-            let isAboutDevice = [Ruling.TokenEffect.unknownHere, .foreign, .gone].contains(ruling.token)
+        for (name, disposition) in Self.rows {
+            let endsPairing = disposition.kind == .gone || disposition.reason == .badDeviceToken
+            let isAboutDevice = [Disposition.TokenEffect.unknownHere, .foreign, .gone].contains(disposition.token)
             #expect(endsPairing == isAboutDevice, "\(name)")
-            #expect(endsPairing == (ruling.concern == .deviceToken), "\(name)")
+            #expect(endsPairing == (disposition.failureSource == .deviceToken), "\(name)")
         }
     }
 
     @Test func `what a sender can bring about with a device token does not close the lane for all`() {
         // Of an iOS or web app that Firebase knows.
         let names: Set = ["THIRD_PARTY_AUTH_ERROR"]
-        for (name, ruling) in Self.rows where ruling.token != .none || names.contains(name) {
-            #expect(ruling.lane != .blocked, "\(name)")
+        for (name, disposition) in Self.rows where disposition.token != .none || names.contains(name) {
+            #expect(disposition.lane != .blocked, "\(name)")
         }
     }
 
     @Test func `what closes the lane at once is a refused credential or too much of all`() {
-        for (name, ruling) in Self.rows where ruling.lane == .blocked {
-            #expect(ruling.reason == .credentialsRefused || ruling.reason == .providerThrottles, "\(name)")
+        for (name, disposition) in Self.rows where disposition.lane == .blocked {
+            #expect(disposition.reason == .credentialsRefused || disposition.reason == .providerThrottles, "\(name)")
         }
     }
 
     @Test func `the operator is called exactly where senders are told that the credentials are refused`() {
-        for (name, ruling) in Self.rows {
-            #expect((ruling.concern == .nodeOperator) == (ruling.reason == .credentialsRefused), "\(name)")
+        for (name, disposition) in Self.rows {
+            #expect(
+                (disposition.failureSource == .nodeOperator) == (disposition.reason == .credentialsRefused), "\(name)")
         }
     }
 
     @Test func `the provider's own time is what the sender is told, up to a day`() {
-        let ruling = Ruling.unavailable(seconds: 30, minimum: 10)
-        let wishes: [(wish: UInt32?, seconds: UInt32)] = [
+        let disposition = Disposition.unavailable(seconds: 30, minimum: 10)
+        let wishes: [(retryAfter: UInt32?, seconds: UInt32)] = [
             (nil, 30), (1, 1), (86_400, 86_400), (86_401, 86_400), (.max, 86_400),
         ]
-        for (wish, seconds) in wishes {
-            let verdict = ruling.verdict(answer: "UNAVAILABLE", retryAfter: wish)
-            #expect(verdict.outcome == .retry(.providerUnreachable, after: seconds * 1000))
-            #expect(verdict.wish == wish.map { min($0, 86_400) })
+        for (retryAfter, seconds) in wishes {
+            let attemptResult = disposition.attemptResult(answer: "UNAVAILABLE", retryAfter: retryAfter)
+            #expect(attemptResult.outcome == .retry(.providerUnreachable, after: seconds * 1000))
+            #expect(attemptResult.retryAfter == retryAfter.map { min($0, 86_400) })
         }
     }
 
     @Test func `an outcome carries what belongs to its kind and no more`() {
-        func verdict(_ ruling: Ruling) -> Verdict {
-            ruling.verdict(answer: "of a test", providerID: "an-id", retryAfter: 7, goneSince: 1_700_000_000_000)
+        func attemptResult(_ disposition: Disposition) -> AttemptResult {
+            disposition.attemptResult(
+                answer: "of a test", providerID: "an-id", retryAfter: 7, goneSince: 1_700_000_000_000)
         }
-        #expect(verdict(.delivered).outcome == .delivered(id: "an-id"))
-        #expect(verdict(.gone).outcome == .gone(since: 1_700_000_000_000))
+        #expect(attemptResult(.delivered).outcome == .delivered(id: "an-id"))
+        #expect(attemptResult(.gone).outcome == .gone(since: 1_700_000_000_000))
         var unknown = Outcome.rejected(.badDeviceToken, text: Reason.badDeviceToken.description)
-        #expect(verdict(.foreignToken).outcome == unknown)
+        #expect(attemptResult(.foreignToken).outcome == unknown)
         unknown.isTokenUnknown = true
-        #expect(verdict(.badToken).outcome == unknown)
+        #expect(attemptResult(.badToken).outcome == unknown)
         let long = String(repeating: "i", count: SubmissionResult.longestProviderID + 1)
-        #expect(Ruling.delivered.verdict(answer: "accepted", providerID: long).outcome == .delivered())
-        #expect(verdict(.misconfigured).outcome == .retry(.credentialsRefused, after: 7000))
-        for ruling in [Ruling.delivered, .gone, .badToken] { #expect(verdict(ruling).wish == nil) }
+        #expect(Disposition.delivered.attemptResult(answer: "accepted", providerID: long).outcome == .delivered())
+        #expect(attemptResult(.misconfigured).outcome == .retry(.credentialsRefused, after: 7000))
+        for disposition in [Disposition.delivered, .gone, .badToken] {
+            #expect(attemptResult(disposition).retryAfter == nil)
+        }
     }
 
     @Test func `Retry-After is a number of seconds or nothing`() {

@@ -206,15 +206,15 @@ private let badLines: [(String, String)] = [
     ("fcm error=5", "error=PERMILLE:STATUS"), ("fcm error=5:200", "from 400 to 599"),
     ("fcm error=5:500:not-a-word", "letters, digits and _"), ("fcm error=5:500:A:soon", "'soon' stands"),
     ("fcm error=600:500 error=401:503", "1000 per mille at most"), ("fcm stall stall", "already named"),
-    ("fcm date-skew=tomorrow", "'tomorrow' stands"), ("fcm Stall", "stall, stall-after="),
+    ("fcm date-skew=tomorrow", "'tomorrow' stands"), ("fcm StalledStream", "stall, stall-after="),
 ]
 
 /// What may be said on the command line and on standard input.
 @Suite struct FaultLineTests {
     @Test func `a platform alone clears its faults`() throws {
-        #expect(try FaultLine("apns-production") == .faults(.apnsProduction, Faults()))
-        #expect(try FaultLine("  apns-development ") == .faults(.apnsDevelopment, Faults()))
-        #expect(try FaultLine("fcm") == .faults(.fcm, Faults()))
+        #expect(try FaultDirective("apns-production") == .faults(.apnsProduction, Faults()))
+        #expect(try FaultDirective("  apns-development ") == .faults(.apnsDevelopment, Faults()))
+        #expect(try FaultDirective("fcm") == .faults(.fcm, Faults()))
     }
 
     @Test func `every fault has a word`() throws {
@@ -241,29 +241,30 @@ private let badLines: [(String, String)] = [
             $0.tokenEndpointIsDown = true
             $0.dateSkew = -3600
         }
-        #expect(try FaultLine(line) == .faults(.apnsProduction, wanted))
+        #expect(try FaultDirective(line) == .faults(.apnsProduction, wanted))
     }
 
     @Test func `what is optional may be left out`() throws {
-        #expect(try FaultLine("fcm goaway-every=1") == .faults(.fcm, faulty { $0.goAwayEvery = 1 }))
-        #expect(try FaultLine("fcm reset=1000") == .faults(.fcm, faulty { $0.resetPerMille = 1000 }))
-        #expect(try FaultLine("fcm latency=fixed:0") == .faults(.fcm, faulty { $0.latency = .fixed(0) }))
-        #expect(try FaultLine("fcm latency=uniform:5-9") == .faults(.fcm, faulty { $0.latency = .uniform(5...9) }))
-        #expect(try FaultLine("fcm streams=0") == .faults(.fcm, faulty { $0.concurrentStreams = 0 }))
+        #expect(try FaultDirective("fcm goaway-every=1") == .faults(.fcm, faulty { $0.goAwayEvery = 1 }))
+        #expect(try FaultDirective("fcm reset=1000") == .faults(.fcm, faulty { $0.resetPerMille = 1000 }))
+        #expect(try FaultDirective("fcm latency=fixed:0") == .faults(.fcm, faulty { $0.latency = .fixed(0) }))
+        #expect(try FaultDirective("fcm latency=uniform:5-9") == .faults(.fcm, faulty { $0.latency = .uniform(5...9) }))
+        #expect(try FaultDirective("fcm streams=0") == .faults(.fcm, faulty { $0.concurrentStreams = 0 }))
     }
 
     @Test func `what is done once has a word, too`() throws {
-        #expect(try FaultLine("kill fcm") == .kill(.fcm))
-        #expect(try FaultLine("restart apns-production") == .restart(.apnsProduction))
+        #expect(try FaultDirective("kill fcm") == .kill(.fcm))
+        #expect(try FaultDirective("restart apns-production") == .restart(.apnsProduction))
         for kind in ServedCertificate.allCases {
             #expect(
-                try FaultLine("certificate apns-development \(kind.rawValue)") == .certificate(.apnsDevelopment, kind))
+                try FaultDirective("certificate apns-development \(kind.rawValue)")
+                    == .certificate(.apnsDevelopment, kind))
         }
     }
 
     @Test(arguments: badLines)
     func `a bad line is answered with what was expected`(_ line: String, _ expected: String) throws {
-        let mistake = #expect(throws: FaultLine.Mistake.self) { try FaultLine(line) }
+        let mistake = #expect(throws: FaultDirective.Mistake.self) { try FaultDirective(line) }
         #expect(mistake?.description.contains(expected) == true, "\(mistake?.description ?? "no mistake")")
     }
 
@@ -272,8 +273,8 @@ private let badLines: [(String, String)] = [
             "apns-production", "apns-development", "fcm", "kill", "restart", "certificate", "goaway-every=", "reset=",
             "close=", "streams=", "stall", "swallow", "latency=", "error=", "token-endpoint-down", "date-skew=",
         ]
-        for word in words { #expect(FaultLine.help.contains(word), "\(word)") }
-        for kind in ServedCertificate.allCases { #expect(FaultLine.help.contains(kind.rawValue)) }
+        for word in words { #expect(FaultDirective.help.contains(word), "\(word)") }
+        for kind in ServedCertificate.allCases { #expect(FaultDirective.help.contains(kind.rawValue)) }
     }
 }
 

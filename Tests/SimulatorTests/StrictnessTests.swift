@@ -33,10 +33,10 @@ struct FieldFault: Sendable, CustomStringConvertible {
     private let certificateName = "Apple Push Services: org.example.app"
     private let goodBody = #"{"aps":{"alert":{"body":"New message"}},"encrypted":"x"}"#
 
-    private func makeJudge() -> APNsJudge {
-        APNsJudge(
+    private func makeValidator() -> APNsRequestValidator {
+        APNsRequestValidator(
             platform: .apnsProduction, topics: [topic, "org.example.other"],
-            key: APNsJudge.Key(keyID: "KEY0000001", teamID: "TEAM000001", key: key.verifyingKey),
+            key: APNsRequestValidator.Key(keyID: "KEY0000001", teamID: "TEAM000001", key: key.verifyingKey),
             certificateName: certificateName)
     }
 
@@ -72,14 +72,14 @@ struct FieldFault: Sendable, CustomStringConvertible {
             stream: 1, headers: headers, body: Array((body ?? goodBody).utf8), isTooLarge: isTooLarge)
     }
 
-    /// What a judge that has seen nothing yet says; the device token is that of a device like this.
+    /// What a validator that has seen nothing yet says; the device token is that of a device like this.
     private func answer(
         to request: ServerRequest, clientName: String? = nil, state: Device.State = .registered,
         platform: Device.Platform = .apnsProduction, app: String? = nil
-    ) -> APNsJudge.Answer {
-        var judge = makeJudge()
+    ) -> APNsRequestValidator.Answer {
+        var validator = makeValidator()
         let device = Device(platform: platform, app: app ?? topic, state: state)
-        return judge.judge(request, clientName: clientName, now: now) { $0 == deviceToken ? device : nil }
+        return validator.validate(request, clientName: clientName, now: now) { $0 == deviceToken ? device : nil }
     }
 
     @Test func `a good request is accepted, with what is optional and without`() {
@@ -123,7 +123,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
     }
 
     @Test func `a provider token serves from its making for an hour`() {
-        let cases: [(Int64, APNsJudge.Answer)] = [
+        let cases: [(Int64, APNsRequestValidator.Answer)] = [
             (now - 3600, .accepted), (now - 3601, .refused(403, "ExpiredProviderToken")),
             (now + 300, .accepted), (now + 301, .refused(403, "InvalidProviderToken")),
         ]
@@ -133,10 +133,12 @@ struct FieldFault: Sendable, CustomStringConvertible {
     }
 
     @Test func `a second provider token within 20 minutes is refused, and the first one goes on`() {
-        var judge = makeJudge()
+        var validator = makeValidator()
         let device = Device(platform: .apnsProduction, app: topic)
-        func said(_ authorization: String, after seconds: Int64) -> APNsJudge.Answer {
-            judge.judge(request(["authorization": authorization]), clientName: nil, now: now + seconds) { _ in device }
+        func said(_ authorization: String, after seconds: Int64) -> APNsRequestValidator.Answer {
+            validator.validate(request(["authorization": authorization]), clientName: nil, now: now + seconds) { _ in
+                device
+            }
         }
         let first = bearer(issued: now)
         let early = bearer(issued: now + 1199)
@@ -171,7 +173,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
     private func delivered(_ body: String, _ changes: [String: String?] = [:]) throws -> ReceivedNotification {
         let registry = DeviceRegistry()
         registry[deviceToken] = Device(platform: .apnsProduction, app: topic)
-        let apple = SimulatedAPNs(makeJudge(), registry: registry) { now }
+        let apple = SimulatedAPNs(makeValidator(), registry: registry) { now }
         return try #require(apple.answer(request(changes, body: body), clientName: nil).delivered)
     }
 
@@ -247,7 +249,8 @@ struct FieldFault: Sendable, CustomStringConvertible {
         let expired = answer(to: request(), state: .expired(since: 1_600_000_000_002))
         #expect(expired == .refused(410, "ExpiredToken", timestamp: 1_600_000_000_002))
         let arbitrary = answer(to: request(), state: .answers(status: 503, reason: "Shutdown", retryAfter: 3))
-        #expect(arbitrary == APNsJudge.Answer(status: 503, reason: "Shutdown", timestamp: nil, retryAfter: 3))
+        #expect(
+            arbitrary == APNsRequestValidator.Answer(status: 503, reason: "Shutdown", timestamp: nil, retryAfter: 3))
     }
 }
 
@@ -305,13 +308,13 @@ let appleFieldFaults: [FieldFault] = [
     private func answer(
         _ body: String, path: String? = nil, method: String = "POST", authorization: String? = "Bearer good",
         isTooLarge: Bool = false, device: Device? = Device(platform: .fcm, app: "example-project")
-    ) -> FCMJudge.Answer {
+    ) -> FCMRequestValidator.Answer {
         var headers = HeaderBlock()
         headers.append(":method", method)
         headers.append(":path", path ?? "/v1/projects/\(project)/messages:send")
         if let authorization { headers.append("authorization", authorization) }
         let request = ServerRequest(stream: 1, headers: headers, body: Array(body.utf8), isTooLarge: isTooLarge)
-        return FCMJudge(projectID: project).judge(
+        return FCMRequestValidator(projectID: project).validate(
             request, isCurrent: { $0 == "good" }, device: { $0 == deviceToken ? device : nil }
         ).answer
     }
@@ -331,16 +334,16 @@ let appleFieldFaults: [FieldFault] = [
         "/v1/projects/example-project/messages:send/",
     ])
     func `another project's path is not found`(_ path: String) {
-        #expect(answer(message(), path: path) == FCMJudge.Answer(status: 404, code: "NOT_FOUND"))
+        #expect(answer(message(), path: path) == FCMRequestValidator.Answer(status: 404, code: "NOT_FOUND"))
     }
 
     @Test func `a message comes by POST`() {
-        #expect(answer(message(), method: "GET") == FCMJudge.Answer(status: 404, code: "NOT_FOUND"))
+        #expect(answer(message(), method: "GET") == FCMRequestValidator.Answer(status: 404, code: "NOT_FOUND"))
     }
 
     @Test(arguments: [nil, "", "good", "Bearer", "Bearer ", "Bearer unknown", "Basic good", "Bearer good "])
     func `without a current access token nothing is looked at`(_ authorization: String?) {
-        let wanted = FCMJudge.Answer(status: 401, code: "UNAUTHENTICATED")
+        let wanted = FCMRequestValidator.Answer(status: 401, code: "UNAUTHENTICATED")
         #expect(answer(message(), authorization: authorization) == wanted)
         #expect(answer("no JSON", authorization: authorization) == wanted)
     }
@@ -411,9 +414,10 @@ let appleFieldFaults: [FieldFault] = [
 
     @Test func `a device of another project is refused, one that is gone is unregistered`() {
         let stranger = Device(platform: .fcm, app: "another")
-        let mismatch = FCMJudge.Answer(status: 403, code: "PERMISSION_DENIED", errorCode: "SENDER_ID_MISMATCH")
+        let mismatch = FCMRequestValidator.Answer(
+            status: 403, code: "PERMISSION_DENIED", errorCode: "SENDER_ID_MISMATCH")
         #expect(answer(message(), device: stranger) == mismatch)
-        let gone = FCMJudge.Answer(status: 404, code: "NOT_FOUND", errorCode: "UNREGISTERED")
+        let gone = FCMRequestValidator.Answer(status: 404, code: "NOT_FOUND", errorCode: "UNREGISTERED")
         for state in [Device.State.unregistered(since: 1), .expired(since: 1)] {
             #expect(answer(message(), device: Device(platform: .fcm, app: project, state: state)) == gone)
         }

@@ -118,7 +118,7 @@ struct Vectors: Decodable {
         let name: String
         let bytes: String
         let reader: String
-        let greeted: Bool
+        let identified: Bool
         let goaway: UInt16
     }
 

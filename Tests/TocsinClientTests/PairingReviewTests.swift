@@ -24,11 +24,11 @@ import Testing
 
     /// The apps that would take it.
     private func takers(_ text: String) -> Set<PairingReview.App> {
-        Set(PairingReview(text).verdicts.filter(\.takesIt).map(\.app))
+        Set(PairingReview(text).attemptResults.filter(\.takesIt).map(\.app))
     }
 
     private func remark(_ app: PairingReview.App, _ text: String) -> String {
-        PairingReview(text).verdicts.first { $0.app == app }?.remark ?? ""
+        PairingReview(text).attemptResults.first { $0.app == app }?.remark ?? ""
     }
 
     private func hints(_ text: String) -> String { PairingReview(text).hints.joined(separator: "\n") }
@@ -36,7 +36,7 @@ import Testing
     /// All that is said, in lines.
     private func words(_ review: PairingReview) -> String {
         (review.parts.flatMap { [$0.name, $0.content, $0.fault ?? ""] } + review.hints
-            + review.verdicts.map { $0.remark ?? "" }).joined(separator: "\n")
+            + review.attemptResults.map { $0.remark ?? "" }).joined(separator: "\n")
     }
 
     @Test(arguments: [("BisqPhoneiOS", "iOS"), ("BisqPhoneiOSDev", "iOSDev"), ("bisqphoneandroid", "android")])
@@ -242,7 +242,7 @@ import Testing
 
     @Test func `a text of any length is looked at in bounds`() {
         let long = PairingReview(String(repeating: "|", count: PairingReview.longestText + 1))
-        #expect(long.parts.isEmpty && long.verdicts.isEmpty && !long.isTakenByTocsin)
+        #expect(long.parts.isEmpty && long.attemptResults.isEmpty && !long.isTakenByTocsin)
         #expect(long.hints.first?.contains("4097") == true)
         let full = PairingReview(String(repeating: "|", count: PairingReview.longestText))
         #expect(full.parts.count == 5)

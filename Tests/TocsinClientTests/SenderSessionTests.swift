@@ -462,7 +462,7 @@ import Testing
         for size in [Int.max, 1] {
             var sender = Sender()
             try sender.connect()
-            if vector.greeted { try sender.told(welcomeFrame()) }
+            if vector.identified { try sender.told(welcomeFrame()) }
             sender.actions = []
             let error = #expect(throws: ProtocolError.self, "\(vector.name)") { try sender.told(bytes, every: size) }
             #expect(error?.code.rawValue == vector.goaway, "\(vector.name)")
@@ -990,13 +990,13 @@ extension SenderSessionTests {
 
 // MARK: - Helpers
 
-/// The parts of Tests/Vectors/tnp1.json that concern a sender.
+/// The parts of Tests/Vectors/tnp1.json that failureSource a sender.
 struct SenderVectors: Decodable {
     struct Refused: Decodable {
         let name: String
         let bytes: String
         let reader: String
-        let greeted: Bool
+        let identified: Bool
         let goaway: UInt16
     }
     struct Sealing: Decodable {

@@ -80,7 +80,7 @@ import Testing
 
 @Suite struct AlarmBookTests {
     @Test func `what comes again is counted and stands first`() {
-        var book = AlarmBook()
+        var book = RecentAlarms()
         book.note("warning", "one", at: 1)
         book.note("error", "two", at: 2)
         book.note("warning", "one", at: 3)
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func `figures do not make it another alarm, names do`() {
-        var book = AlarmBook()
+        var book = RecentAlarms()
         book.note("error", "ends", details: [("days", "3"), ("file", "a.p12")], at: 1)
         book.note("error", "ends", details: [("days", "2"), ("file", "a.p12")], at: 2)
         book.note("error", "ends", details: [("days", "2"), ("file", "b.p12")], at: 3)
@@ -101,11 +101,11 @@ import Testing
     }
 
     @Test func `as many are kept, and as long ones, as there is room for`() {
-        var book = AlarmBook()
+        var book = RecentAlarms()
         for number in 0..<200 { book.note("warning", "alarm \(number)" + String(repeating: "é", count: 5000), at: 1) }
-        #expect(book.alarms.count == AlarmBook.most)
+        #expect(book.alarms.count == RecentAlarms.most)
         #expect(book.alarms.first?.text.hasPrefix("alarm 199é") == true)
-        #expect(book.alarms.allSatisfy { $0.text.count == AlarmBook.longestText + 1 && $0.text.hasSuffix("…") })
+        #expect(book.alarms.allSatisfy { $0.text.count == RecentAlarms.longestText + 1 && $0.text.hasSuffix("…") })
     }
 }
 

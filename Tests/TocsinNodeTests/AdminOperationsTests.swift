@@ -54,8 +54,8 @@ import Testing
             return print("SKIPPED: promtool is not installed; no alert rule was tested (Debian: prometheus)")
         }
         for arguments in [["check", "rules", Self.rules], ["test", "rules", Self.ruleTests]] {
-            let verdict = try await ChildProcess.output(of: "promtool", arguments)
-            #expect(verdict.isSuccess, "\(verdict.text)")
+            let attemptResult = try await ChildProcess.output(of: "promtool", arguments)
+            #expect(attemptResult.isSuccess, "\(attemptResult.text)")
         }
     }
 
@@ -130,7 +130,7 @@ import Testing
         try ("groups:\n- name: queries\n  rules:\n" + lines.joined()).write(
             toFile: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(atPath: file) }
-        let verdict = try await ChildProcess.output(of: "promtool", ["check", "rules", file])
-        #expect(verdict.isSuccess, "\(verdict.text)")
+        let attemptResult = try await ChildProcess.output(of: "promtool", ["check", "rules", file])
+        #expect(attemptResult.isSuccess, "\(attemptResult.text)")
     }
 }

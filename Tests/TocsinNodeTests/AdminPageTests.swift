@@ -25,7 +25,7 @@ extension NodeSnapshot {
             ],
             routes: [
                 RouteState(
-                    name: words, breaker: words, isWave: true, inFlight: 3, waiting: 2,
+                    name: words, breaker: words, isSurge: true, inFlight: 3, waiting: 2,
                     answers: [(reason: words, count: 4)], p50: 0.05, p99: 3)
             ],
             credentials: [
@@ -187,11 +187,11 @@ private func skeleton(_ page: String) -> [String] {
 
     @Test func `each thing that is wrong is a warning by itself`() {
         let route = NodeSnapshot.RouteState(
-            name: "a/iOS", breaker: "closed", isWave: false, inFlight: 0, waiting: 0, answers: [], p50: nil, p99: nil)
+            name: "a/iOS", breaker: "closed", isSurge: false, inFlight: 0, waiting: 0, answers: [], p50: nil, p99: nil)
         var stopped = route
         stopped.breaker = "open"
         var wave = route
-        wave.isWave = true
+        wave.isSurge = true
         let tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
         let end = NodeSnapshot.empty().now + Health.expiryNotice - 1
         let changes: [(inout NodeSnapshot) -> Void] = [
@@ -249,35 +249,35 @@ private func skeleton(_ page: String) -> [String] {
         (0, "0"), (7, "7"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-1000, "−1,000"),
         (Int.min, "−9,223,372,036,854,775,808"),
     ])
-    func `counts are grouped`(_ number: Int, _ words: String) { #expect(Words.count(number) == words) }
+    func `counts are grouped`(_ number: Int, _ words: String) { #expect(Format.count(number) == words) }
 
     @Test(arguments: [
         (0.0, "0.0 µs"), (8.5e-5, "85 µs"), (9.949e-3, "9.9 ms"), (0.012, "12 ms"), (0.9996, "1.0 s"), (1.24, "1.2 s"),
         (12.6, "13 s"), (1000, "1,000 s"), (1e300, "1,000,000,000 s"), (-1, "–"), (.nan, "–"), (.infinity, "–"),
     ])
     func `durations have a unit that fits`(_ seconds: Double, _ words: String) {
-        #expect(Words.latency(seconds) == words)
+        #expect(Format.latency(seconds) == words)
     }
 
     @Test(arguments: [
         (-5, "0 seconds"), (1, "1 second"), (59, "59 seconds"), (60, "1 minute"), (119, "1 minute"),
         (3600, "1 hour"), (3660, "1 hour 1 minute"), (90_061, "1 day 1 hour"), (172_800, "2 days"),
     ])
-    func `spans have two parts at most`(_ seconds: Int64, _ words: String) { #expect(Words.span(seconds) == words) }
+    func `spans have two parts at most`(_ seconds: Int64, _ words: String) { #expect(Format.span(seconds) == words) }
 
     @Test(arguments: [
         (1, "1 byte"), (1023, "1,023 bytes"), (1024, "1.0 KiB"), (1 << 20, "1.0 MiB"), (5 << 40, "5120.0 GiB"),
     ])
-    func `sizes have a unit that fits`(_ bytes: Int, _ words: String) { #expect(Words.bytes(bytes) == words) }
+    func `sizes have a unit that fits`(_ bytes: Int, _ words: String) { #expect(Format.bytes(bytes) == words) }
 
     @Test func `dates are those of the calendar`() {
         let format = Date.ISO8601FormatStyle(timeZone: .gmt).year().month().day()
         for day in stride(from: Int64(-1000), through: 40_000, by: 1) {
             let time = day * 86_400 + 86_399
-            #expect(Words.date(time) == Date(timeIntervalSince1970: Double(time)).formatted(format))
+            #expect(Format.date(time) == Date(timeIntervalSince1970: Double(time)).formatted(format))
         }
-        #expect(Words.date(.max) == "9999-12-31" && Words.date(.min / 2) == "0001-01-01")
-        #expect(Words.clockWithSeconds(86_399) == "23:59:59" && Words.clock(-1) == "23:59")
+        #expect(Format.date(.max) == "9999-12-31" && Format.date(.min / 2) == "0001-01-01")
+        #expect(Format.clockWithSeconds(86_399) == "23:59:59" && Format.clock(-1) == "23:59")
     }
 }
 

@@ -26,7 +26,7 @@ import Testing
             #expect(!FileManager.default.fileExists(atPath: "\(directory)/lock"))
             var lock: FileLock? = try FileLock(at: "\(directory)/lock", for: directory)
             #expect(LockState(ofStateAt: directory) == .held(pid: getpid()))
-            #expect(StateJudgement(lookingAt: directory).findings.map(\.grade) == [.ok, .ok])
+            #expect(StateCheck(lookingAt: directory).findings.map(\.grade) == [.ok, .ok])
             withExtendedLifetime(lock) {}
             lock = nil
             #expect(LockState(ofStateAt: directory) == .free)
@@ -38,16 +38,16 @@ import Testing
     @Test func `what is at the path of the state directory is seen`() async throws {
         try await withDirectory { directory in
             #expect(
-                StateJudgement(lookingAt: "\(directory)/none").kind
+                StateCheck(lookingAt: "\(directory)/none").kind
                     == .missing(isPossible: true, reason: "No such file or directory"))
             try Data().write(to: URL(filePath: "\(directory)/file"))
-            #expect(StateJudgement(lookingAt: "\(directory)/file").kind == .other)
-            guard case .missing(false, _) = StateJudgement(lookingAt: "\(directory)/none/deeper").kind else {
+            #expect(StateCheck(lookingAt: "\(directory)/file").kind == .other)
+            guard case .missing(false, _) = StateCheck(lookingAt: "\(directory)/none/deeper").kind else {
                 Issue.record("a directory in no directory cannot be made")
                 return
             }
             #expect(chmod(directory, 0o755) == 0)
-            #expect(StateJudgement(lookingAt: directory).findings[0].grade == .warning)
+            #expect(StateCheck(lookingAt: directory).findings[0].grade == .warning)
         }
     }
 
@@ -56,10 +56,10 @@ import Testing
     {
         try await withDirectory { directory in
             let (standing, spool) = ("\(directory)/standing.sqlite", "\(directory)/spool.sqlite")
-            #expect(StateJudgement(lookingAt: directory).databases(spool: spool).isEmpty)
+            #expect(StateCheck(lookingAt: directory).databases(spool: spool).isEmpty)
             await (try StandingStore.open(at: standing, keyFile: "\(directory)/standing.key")).close()
             await (try Spool.open(at: spool, keyFile: "\(directory)/spool.key", maxBytes: 1 << 20)).close()
-            #expect(StateJudgement(lookingAt: directory).databases(spool: spool).map(\.grade) == [.ok, .ok])
+            #expect(StateCheck(lookingAt: directory).databases(spool: spool).map(\.grade) == [.ok, .ok])
             let newer = """
                 import sqlite3, sys
                 for file in sys.argv[1:]:
@@ -71,12 +71,12 @@ import Testing
             let result = try await ChildProcess.output(of: "python3", ["-c", newer, standing, spool])
             try #require(result.isSuccess)
             let before = FileManager.default.contents(atPath: standing)
-            let findings = StateJudgement(lookingAt: directory).databases(spool: spool)
+            let findings = StateCheck(lookingAt: directory).databases(spool: spool)
             #expect(findings.map(\.grade) == [.failed, .failed])
             #expect(findings.allSatisfy { $0.text.contains("newer version") })
             #expect(FileManager.default.contents(atPath: standing) == before)
             try Data("no database, but long enough to be read as one".utf8).write(to: URL(filePath: spool))
-            let damaged = StateJudgement(lookingAt: directory).databases(spool: spool)[1]
+            let damaged = StateCheck(lookingAt: directory).databases(spool: spool)[1]
             #expect(damaged.grade == .failed && damaged.text.contains("damaged"))
         }
     }
@@ -87,24 +87,24 @@ import Testing
             try await domain.run { domain in
                 let loop = domain.loop
                 let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { $0.close() }
-                #expect(await PortJudgement.State.look(at: listener.endpoint, on: loop) == .taken)
+                #expect(await PortCheck.State.look(at: listener.endpoint, on: loop) == .taken)
                 let endpoint = listener.endpoint
                 listener.close()
-                #expect(await PortJudgement.State.look(at: endpoint, on: loop) == .free)
+                #expect(await PortCheck.State.look(at: endpoint, on: loop) == .free)
                 guard
-                    case .impossible = await PortJudgement.State.look(
+                    case .impossible = await PortCheck.State.look(
                         at: .tcp(host: "192.0.2.1", port: 7077), on: loop)
                 else {
                     Issue.record("an address of another machine")
                     return
                 }
                 let socket = Endpoint.unix(path: "\(directory)/s.sock")
-                #expect(await PortJudgement.State.look(at: socket, on: loop) == .free)
+                #expect(await PortCheck.State.look(at: socket, on: loop) == .free)
                 let server = try Listener(socket, on: loop) { $0.close() }
-                #expect(await PortJudgement.State.look(at: socket, on: loop) == .taken)
+                #expect(await PortCheck.State.look(at: socket, on: loop) == .taken)
                 server.close()
                 let nowhere = Endpoint.unix(path: "\(directory)/none/s.sock")
-                guard case .impossible(let reason) = await PortJudgement.State.look(at: nowhere, on: loop) else {
+                guard case .impossible(let reason) = await PortCheck.State.look(at: nowhere, on: loop) else {
                     Issue.record("a socket in no directory")
                     return
                 }
@@ -120,8 +120,8 @@ import Testing
                 stream.write(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
                 stream.finish()
             }
-            await #expect(throws: NodeGreeting.Failure.self) {
-                _ = try await NodeGreeting.exchange(
+            await #expect(throws: NodeWelcome.Failure.self) {
+                _ = try await NodeWelcome.exchange(
                     with: listener.endpoint, through: nil, on: domain.loop, timeout: .seconds(10))
             }
         }
@@ -129,7 +129,7 @@ import Testing
 
     @Test func `the disk under a directory that is not there yet is that of what is above it`() async throws {
         try await withDirectory { directory in
-            let disk = try #require(DiskJudgement(lookingAt: "\(directory)/a/b", spool: nil))
+            let disk = try #require(DiskCheck(lookingAt: "\(directory)/a/b", spool: nil))
             #expect(disk.freeBytes > 0 && disk.path == "\(directory)/a/b")
         }
     }

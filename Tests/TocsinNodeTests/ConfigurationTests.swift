@@ -169,7 +169,7 @@ import Testing
         #expect(configuration.admission.httpUnproven == Rate(burst: 300, perMinute: 120))
     }
 
-    @Test func `the HTTP door is read`() throws {
+    @Test func `the HTTP endpoint is read`() throws {
         let text = """
             [listen]
             http = "127.0.0.1:7080"
@@ -561,7 +561,7 @@ import Testing
         ("tnp = 127.0.0.1:7077", "tnp"), ("topic = ~x", "topic"),
     ])
     func `a text without quotes is named as such`(_ line: String, _ key: String) {
-        #expect(BareText.hint(on: line) == "a text needs quotes: \(key) = \"…\"")
+        #expect(UnquotedString.hint(on: line) == "a text needs quotes: \(key) = \"…\"")
         let error = problem(in: "[node]\n\(line)\n")
         #expect(error?.file.hasPrefix("\(file):2:") == true)
         #expect(error?.problem.contains("a text needs quotes: \(key)") == true)
@@ -569,7 +569,7 @@ import Testing
 
     @Test(arguments: ["[node", "= 1", "a = 5 5", "a = true x", "a = \"b", "# a = b"])
     func `another fault is not taken for a text without quotes`(_ line: String) {
-        #expect(BareText.hint(on: line) == nil)
+        #expect(UnquotedString.hint(on: line) == nil)
     }
 
     @Test func `a file that is not there is named`() {

@@ -16,12 +16,13 @@ import Testing
     /// Opens one connection as the node would, which says nothing.
     @discardableResult
     private func open(
-        _ number: UInt64, at door: ConnectionRegistry.Door = .tnp, in registry: inout ConnectionRegistry,
+        _ number: UInt64, at senderProtocol: ConnectionRegistry.SenderProtocol = .tnp,
+        in registry: inout ConnectionRegistry,
         use: (UInt64) -> ConnectionRegistry.Use = { _ in .busy }
     ) -> ConnectionRegistry.Placement {
-        let placement = registry.place(at: door, use: use)
+        let placement = registry.place(at: senderProtocol, use: use)
         if case .reject = placement { return placement }
-        registry.opened(number, at: door)
+        registry.opened(number, at: senderProtocol)
         return placement
     }
 
@@ -51,10 +52,10 @@ import Testing
         var registry = registry(connections)
         var number: UInt64 = 0
         // Honest senders hold connections at both endpoints.
-        for door in [ConnectionRegistry.Door.tnp, .http] {
+        for senderProtocol in [ConnectionRegistry.SenderProtocol.tnp, .http] {
             for _ in 0..<connections / 4 {
                 number += 1
-                open(number, at: door, in: &registry)
+                open(number, at: senderProtocol, in: &registry)
                 registry.identified(number)
             }
         }
@@ -75,9 +76,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [(ConnectionRegistry.Door.tnp, ConnectionRegistry.Door.http), (.http, .tnp)])
+    @Test(arguments: [(ConnectionRegistry.SenderProtocol.tnp, ConnectionRegistry.SenderProtocol.http), (.http, .tnp)])
     func `each endpoint keeps a quarter, whatever comes to the other`(
-        _ flooded: ConnectionRegistry.Door, _ other: ConnectionRegistry.Door
+        _ flooded: ConnectionRegistry.SenderProtocol, _ other: ConnectionRegistry.SenderProtocol
     ) {
         var registry = registry(100)
         var number: UInt64 = 0

@@ -15,7 +15,7 @@ import Testing
         return try Configuration(text: try String(contentsOf: file, encoding: .utf8), file: file.path())
     }
 
-    @Test func `every example is one whole configuration, with the HTTP door open on loopback`() throws {
+    @Test func `every example is one whole configuration, with the HTTP endpoint open on loopback`() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.directory.path()).sorted()
         #expect(names == ["bisq-1.toml", "bisq-connect.toml", "haveno.toml"])
         for name in names {

@@ -14,7 +14,7 @@ import Testing
             [app.fcm]
             service_account_file = "a.json"
             """
-        return HTTPAdvice.texts(for: try Configuration(text: text, file: "/etc/tocsin/tocsin.toml")).map(\.key)
+        return HTTPEndpointAdvice.texts(for: try Configuration(text: text, file: "/etc/tocsin/tocsin.toml")).map(\.key)
     }
 
     @Test func `an open HTTP endpoint is advised on what costs its senders notifications`() throws {

@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test func `a second HELLO ends the connection`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(hello)
         peer.hears(.goAway(.protocolError))
         #expect(peer.hasEnded)
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test func `after WELCOME a frame of the limit is read and one more byte is not`() throws {
-        var peer = try Peer.greeted { $0.maximumFrame = 4096 }
+        var peer = try Peer.identified { $0.maximumFrame = 4096 }
         try peer.send([0, 0, 0x10, 0, 0x80] + [UInt8](repeating: 0, count: 4095) + ping(1))
         peer.hears(.echo(1))
         try peer.send([0, 0, 0x10, 1])
@@ -101,7 +101,7 @@ import Testing
         let vector = NodeVectors.refusedByNode[index]
         let bytes = try #require(Hex.decode(vector.bytes))
         for size in [Int.max, 1] {
-            var peer = try vector.greeted ? Peer.greeted() : Peer()
+            var peer = try vector.identified ? Peer.identified() : Peer()
             try peer.send(bytes, every: size)
             let farewell = Reply.goAway(GoAway.Code(rawValue: vector.goaway))
             #expect(peer.replies.last == farewell, "\(vector.name)")
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func `after the end nothing is read and nothing is said`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send([0, 0, 0, 0] + ping(1))
         peer.hears(.goAway(.protocolError))
         try peer.send(hello + submit(1) + ping(2))
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test func `a fault ends the connection at once, whatever is in flight`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(2) + [0, 0, 0, 0])
         peer.hears(.goAway(.protocolError))
         #expect(peer.hasEnded)
@@ -169,7 +169,7 @@ import Testing
     // MARK: PING, PONG and what is skipped
 
     @Test func `PING is answered with the same eight bytes`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         var bytes: [UInt8] = []
         bytes.append(ping: [0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, 0])
         try peer.send(bytes)
@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test func `PONG needs no answer`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(pong(1))
         peer.hears()
         #expect(!peer.hasEnded)
@@ -186,7 +186,7 @@ import Testing
 
     @Test(arguments: [UInt8(0x80), 0x81, 0xFE, 0xFF])
     func `an unknown type from 0x80 is skipped`(_ type: UInt8) throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(skippedFrame(type) + [0, 0, 0, 1, type] + ping(1))
         peer.hears(.echo(1))
         #expect(!peer.hasEnded)
@@ -194,7 +194,7 @@ import Testing
 
     @Test(arguments: [UInt8(0x00), 0x09, 0x0F, 0x10, 0x1F, 0x20, 0x7F])
     func `any other unknown type ends the connection`(_ type: UInt8) throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(skippedFrame(type))
         peer.hears(.goAway(.protocolError))
         #expect(peer.hasEnded)
@@ -203,7 +203,7 @@ import Testing
     // MARK: Submissions
 
     @Test func `a submission is taken for the default app where it names none`() throws {
-        var peer = try Peer.greeted { $0.apps = twoApps }
+        var peer = try Peer.identified { $0.apps = twoApps }
         try peer.send(submit(0xFFFF_FFFF))
         peer.hears()
         #expect(peer.taken.count == 1)
@@ -215,7 +215,7 @@ import Testing
     }
 
     @Test func `a submission is held against the rules of the app that it names`() throws {
-        var peer = try Peer.greeted { $0.apps = twoApps }
+        var peer = try Peer.identified { $0.apps = twoApps }
         let nonce = [UInt8](repeating: 0xEE, count: 12)
         let sealed = [UInt8](repeating: 0x41, count: 17)
         try peer.send(submit(1, [0x03: nonce, 0x04: sealed, 0x0A: Array("connect".utf8)]))
@@ -229,7 +229,7 @@ import Testing
     }
 
     @Test func `an unknown app is refused and the connection goes on`() throws {
-        var peer = try Peer.greeted { $0.apps = twoApps }
+        var peer = try Peer.identified { $0.apps = twoApps }
         for name in ["haveno", "Bisq", "bis", "bisq ", "bisqq"] {
             try peer.send(submit(1, [0x0A: Array(name.utf8)]))
             peer.hears(.result(1, .rejected, .unknownApp))
@@ -244,7 +244,7 @@ import Testing
         let vector = NodeVectors.all.rejected[index]
         let bytes = try #require(Hex.decode(vector.bytes))
         let format = try #require(EnvelopeFormat(rawValue: vector.format))
-        var peer = try Peer.greeted { $0.apps = [(name: "bisq", format: format)] }
+        var peer = try Peer.identified { $0.apps = [(name: "bisq", format: format)] }
         try peer.send(bytes + ping(9))
         peer.hears(.result(7, .rejected, Reason(rawValue: vector.reason)), .echo(9))
         #expect(peer.results.last?.outcome.text?.isEmpty == false, "\(vector.name)")
@@ -271,7 +271,7 @@ import Testing
             (changes: [0x0B: []], reason: .unsupportedField),
             (changes: [0x7F: [1]], reason: .unsupportedField),
         ]
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         for (changes, reason) in faults {
             try peer.send(submit(1, changes))
             peer.hears(.result(1, .rejected, reason))
@@ -283,7 +283,7 @@ import Testing
     }
 
     @Test func `what the node says of a fault holds nothing of what was sent`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         let token = Array("not-a-token-but-secret".utf8)
         try peer.send(submit(1, [0x02: token]) + submit(2, [0x0A: token]) + submit(3, [0x01: token]))
         #expect(peer.results.count == 3)
@@ -291,7 +291,7 @@ import Testing
     }
 
     @Test func `results come in any order and as they are given`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(2) + submit(3) + submit(4))
         try peer.finish(3, .delivered(id: "third"))
         try peer.finish(1, .retry(.providerThrottles, after: 2500))
@@ -311,7 +311,7 @@ import Testing
     }
 
     @Test func `a request number that is in flight ends the connection`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(2))
         try peer.finish(2, .delivered())
         peer.hears(.result(2, .delivered, Reason.none))
@@ -323,14 +323,14 @@ import Testing
     }
 
     @Test func `a request number in flight is a fault also where the submission would be rejected`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(1, [0x01: nil]))
         peer.hears(.goAway(.protocolError))
         #expect(peer.hasEnded)
     }
 
     @Test func `a request number is free again after its final result`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         let outcomes: [Outcome] = [
             .delivered(), .retry(.nodeBusy, after: 1), .rejected(.payloadRefused), .gone(since: nil),
         ]
@@ -344,7 +344,7 @@ import Testing
     }
 
     @Test func `more in flight than allowed is put off, and only that`() throws {
-        var peer = try Peer.greeted { $0.maximumInFlight = 2 }
+        var peer = try Peer.identified { $0.maximumInFlight = 2 }
         try peer.send(submit(1) + submit(2) + submit(3) + submit(4))
         peer.hears(.result(3, .retry, .tooManyInFlight), .result(4, .retry, .tooManyInFlight))
         #expect(peer.requestsTaken == [1, 2])
@@ -358,7 +358,7 @@ import Testing
     }
 
     @Test func `QUEUED is not final`() throws {
-        var peer = try Peer.greeted { $0.maximumInFlight = 1 }
+        var peer = try Peer.identified { $0.maximumInFlight = 1 }
         try peer.send(submit(1, [0x09: [1]]))
         #expect(peer.taken.last?.submission.acceptQueued == true)
         try peer.finish(1, Outcome(.queued))
@@ -373,7 +373,7 @@ import Testing
     }
 
     @Test func `what is stored keeps no connection open, neither idle nor at shutdown`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1, [0x09: [1]]) + submit(2))
         #expect(peer.session.deadline == nil)
         try peer.finish(1, Outcome(.queued))
@@ -389,7 +389,7 @@ import Testing
     }
 
     @Test func `after QUEUED the request number is still in flight`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1, [0x09: [1]]))
         try peer.finish(1, Outcome(.queued))
         peer.hears(.result(1, .queued, Reason.none))
@@ -441,7 +441,7 @@ import Testing
     }
 
     @Test func `without circuits there is none`() throws {
-        #expect(try Peer.greeted().circuit == nil)
+        #expect(try Peer.identified().circuit == nil)
     }
 
     // MARK: Time
@@ -490,7 +490,7 @@ import Testing
     }
 
     @Test func `a connection on which nothing happens ends as idle, and not before its time`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         let deadline = Peer.start + Duration.seconds(600)
         #expect(peer.session.deadline == deadline)
         try peer.wait(.milliseconds(599_999))
@@ -502,7 +502,7 @@ import Testing
     }
 
     @Test func `each frame puts the idle deadline off`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         for frame in [ping(1), pong(1), skippedFrame(0x80), submit(1, [0x01: nil])] {
             try peer.wait(.seconds(599))
             #expect(!peer.hasEnded)
@@ -514,7 +514,7 @@ import Testing
     }
 
     @Test func `nothing is idle while something is in flight`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(2))
         #expect(peer.session.deadline == nil)
         try peer.wait(.seconds(100_000))
@@ -528,7 +528,7 @@ import Testing
     }
 
     @Test func `idleness counts from the last result`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1))
         try peer.wait(.seconds(5000))
         try peer.finish(1, .delivered())
@@ -541,7 +541,7 @@ import Testing
     }
 
     @Test func `a byte a second does not keep an idle connection`() throws {
-        var peer = try Peer.greeted { $0.frameTimeout = .seconds(3600) }
+        var peer = try Peer.identified { $0.frameTimeout = .seconds(3600) }
         let long = submit(1, [0x04: [UInt8](repeating: 0x41, count: 1024)])
         for byte in long.prefix(600) {
             peer.hears()
@@ -555,12 +555,12 @@ import Testing
 
     // MARK: The node's own events
 
-    @Test func `a new puzzle is announced to those who were greeted`() throws {
+    @Test func `a new puzzle is announced to those who were identified`() throws {
         let puzzle = Puzzle(seed: [UInt8](repeating: 9, count: 16), effort: 1000, lifetime: 60)
         var early = Peer()
         try early.announce(puzzle)
         early.hears()
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.announce(puzzle)
         peer.hears(.puzzle(puzzle))
         #expect(!peer.hasEnded)
@@ -571,7 +571,7 @@ import Testing
     }
 
     @Test func `a shutdown with nothing in flight ends the connection at once`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.shutDown()
         peer.hears(.goAway(.shuttingDown))
         #expect(peer.goAways.last?.retryAfter == 5000)
@@ -588,7 +588,7 @@ import Testing
     }
 
     @Test func `a shutdown waits until everything that was taken is answered`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(2) + submit(3))
         try peer.shutDown()
         peer.hears(.goAway(.shuttingDown))
@@ -607,7 +607,7 @@ import Testing
     }
 
     @Test func `after a shutdown's GOAWAY nothing more is taken`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1))
         try peer.shutDown()
         peer.hears(.goAway(.shuttingDown))
@@ -622,7 +622,7 @@ import Testing
     }
 
     @Test func `a shutdown is said once`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1))
         try peer.shutDown()
         try peer.shutDown()
@@ -630,7 +630,7 @@ import Testing
     }
 
     @Test func `a fault while leaving ends the connection at once`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1))
         try peer.shutDown()
         try peer.send(submit(1))
@@ -661,7 +661,7 @@ import Testing
     }
 
     @Test func `PINGs, PONGs and frames that are skipped have a budget, which comes back with time`() throws {
-        var peer = try Peer.greeted { $0.control = Rate(burst: 3, perMinute: 60) }
+        var peer = try Peer.identified { $0.control = Rate(burst: 3, perMinute: 60) }
         try peer.send(ping(1) + pong(2) + skippedFrame(0x80))
         peer.hears(.echo(1))
         try peer.wait(.seconds(1))
@@ -673,7 +673,7 @@ import Testing
     }
 
     @Test func `submissions do not use the budget of PINGs up`() throws {
-        var peer = try Peer.greeted { $0.control = Rate(burst: 1, perMinute: 1) }
+        var peer = try Peer.identified { $0.control = Rate(burst: 1, perMinute: 1) }
         for request in 1...10 as ClosedRange<UInt32> { try peer.send(submit(request)) }
         #expect(peer.taken.count == 10)
         try peer.send(ping(1))
@@ -682,7 +682,7 @@ import Testing
 
     @Test(arguments: [1, 4, 20])
     func `a frame that is begun must be ended in time, however many bytes still come`(_ bytes: Int) throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         let frame = submit(1)
         try peer.send(Array(frame.prefix(bytes)))
         for second in 1...29 {
@@ -696,7 +696,7 @@ import Testing
     }
 
     @Test func `a frame that is whole in time gives the next one all of its time`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         for request in 1...3 as ClosedRange<UInt32> {
             let frame = submit(request)
             try peer.send(Array(frame.prefix(10)))
@@ -708,7 +708,7 @@ import Testing
     }
 
     @Test func `a frame that was begun has its time also while something is in flight`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(2).prefix(7))
         try peer.wait(.seconds(30))
         peer.hears(.goAway(.idle))
@@ -719,14 +719,14 @@ import Testing
     }
 
     @Test func `submissions that break the rules are counted`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(2, [0x01: nil]) + submit(3, [0x04: [1]]))
         #expect(peer.faults == 2)
         #expect(peer.requestsTaken == [1])
     }
 
     @Test func `who is refused hears the puzzle, then the outcome, then the end`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         let puzzle = Puzzle(seed: [UInt8](repeating: 9, count: 16), effort: 7, lifetime: 60)
         try peer.send(submit(1))
         var refusal = Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle)
@@ -739,14 +739,14 @@ import Testing
     // MARK: The sender's GOAWAY
 
     @Test func `a sender that leaves with nothing in flight is let go`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(goAwayFrame(.shuttingDown))
         peer.hears()
         #expect(peer.hasEnded)
     }
 
     @Test func `a sender that leaves still gets its results`() throws {
-        var peer = try Peer.greeted()
+        var peer = try Peer.identified()
         try peer.send(submit(1) + submit(2) + goAwayFrame(.shuttingDown) + submit(3))
         peer.hears(.result(3, .retry, .shuttingDown))
         #expect(!peer.hasEnded)
@@ -768,7 +768,7 @@ struct NodeVectors: Decodable {
         let name: String
         let bytes: String
         let reader: String
-        let greeted: Bool
+        let identified: Bool
         let goaway: UInt16
     }
     struct Rejected: Decodable {
@@ -893,7 +893,7 @@ private struct Peer {
     }
 
     /// One that has had its WELCOME.
-    static func greeted(_ change: (inout IngressSession.Rules) -> Void = { _ in }) throws -> Peer {
+    static func identified(_ change: (inout IngressSession.Rules) -> Void = { _ in }) throws -> Peer {
         var peer = Peer(change)
         try peer.send(hello)
         peer.hears(.welcome)
@@ -959,7 +959,7 @@ private struct Peer {
 
     mutating func refuse() throws {
         var effects = IngressSession.Effects()
-        session.sendAway(GoAway(code: .busy, retryAfter: 10_000, text: "too many connections"), &effects)
+        session.reject(GoAway(code: .busy, retryAfter: 10_000, text: "too many connections"), &effects)
         try absorb(effects)
     }
 

@@ -20,9 +20,9 @@ import Testing
     }
 
     private func attempt(_ route: Route, _ answer: String = "accepted") -> DispatchEvent {
-        let verdict = Verdict(.delivered(id: "x"), ruling: .delivered, answer: answer)
+        let attemptResult = AttemptResult(.delivered(id: "x"), disposition: .delivered, answer: answer)
         return .attempt(
-            route, deviceToken: [1, 2, 3], verdict, waited: .milliseconds(2), took: .milliseconds(300))
+            route, deviceToken: [1, 2, 3], attemptResult, waited: .milliseconds(2), took: .milliseconds(300))
     }
 
     /// Nothing that was counted so far was dropped.
@@ -42,7 +42,7 @@ import Testing
         expectAllKept()
     }
 
-    @Test func `refusals are counted by door and rule, and circuits that are sent away`() {
+    @Test func `refusals are counted by senderProtocol and rule, and circuits that are sent away`() {
         var metrics = NodeMetrics(factory: registry)
         for _ in 0..<2 { metrics.refused(Refusal(.retry(.deviceTokenOverRate, after: 1)), at: "tnp") }
         metrics.refused(Refusal(.gone(since: nil)), at: "http")
@@ -103,7 +103,7 @@ import Testing
         expectAllKept()
     }
 
-    @Test func `envelopes are counted by door and outcome, also those of an earlier process`() throws {
+    @Test func `envelopes are counted by senderProtocol and outcome, also those of an earlier process`() throws {
         var metrics = NodeMetrics(factory: registry)
         for kind in Outcome.Kind.allCases { metrics.answered(Outcome(kind), of: route, at: "http") }
         let envelope = try Envelope(
@@ -144,7 +144,7 @@ import Testing
         expectAllKept()
     }
 
-    @Test func `the answers of the HTTP door are counted by status`() {
+    @Test func `the answers of the HTTP endpoint are counted by status`() {
         var metrics = NodeMetrics(factory: registry)
         for status in [200, 200, 400, 503] { metrics.responded(status) }
         #expect(registry.value("tocsin_http_responses_total", labels: ["status": "200"]) == 2)

@@ -27,9 +27,9 @@ private let fixed: [(String, [String])] = [
     func `what needs a restart is named and stays as it was`(_ text: String, _ keys: [String]) throws {
         let old = try configuration()
         let new = try configuration(text)
-        #expect(new.keysThatNeedARestart(comparedTo: old) == keys)
+        #expect(new.keysRequiringRestart(comparedTo: old) == keys)
         let merged = old.reloaded(from: new)
-        #expect(merged.keysThatNeedARestart(comparedTo: old) == [])
+        #expect(merged.keysRequiringRestart(comparedTo: old) == [])
         #expect(merged.state == old.state)
         #expect(merged.logFormat == old.logFormat)
         #expect(merged.listen == old.listen)
@@ -38,25 +38,25 @@ private let fixed: [(String, [String])] = [
         #expect(merged.limits.replayEntries == old.limits.replayEntries)
         #expect(merged.admission.deviceTokens == old.admission.deviceTokens)
         // And the next start takes it.
-        #expect(merged.keysThatNeedARestart(comparedTo: new) == keys)
+        #expect(merged.keysRequiringRestart(comparedTo: new) == keys)
     }
 
     @Test func `the spool's settings are named while it is on`() throws {
         let old = try configuration("[spool]\nenabled = true")
         for text in ["key_file = \"/keys/spool.key\"", "max_bytes = 65536"] {
             let new = try configuration("[spool]\nenabled = true\n\(text)")
-            #expect(new.keysThatNeedARestart(comparedTo: old) == ["spool"])
+            #expect(new.keysRequiringRestart(comparedTo: old) == ["spool"])
             #expect(old.reloaded(from: new).spool == old.spool)
         }
         let off = try configuration()
-        #expect(off.keysThatNeedARestart(comparedTo: old) == ["spool"])
+        #expect(off.keysRequiringRestart(comparedTo: old) == ["spool"])
         #expect(old.reloaded(from: off).spool == old.spool)
     }
 
     @Test func `the same file needs nothing`() throws {
         let text = "[node]\nstate = \"/elsewhere\"\n[spool]\nenabled = true\n[limits]\nreplay_window = 60"
         let old = try configuration(text)
-        #expect(try configuration(text).keysThatNeedARestart(comparedTo: old) == [])
+        #expect(try configuration(text).keysRequiringRestart(comparedTo: old) == [])
     }
 
     @Test func `a new log level counts at once`() throws {
@@ -78,7 +78,7 @@ private let fixed: [(String, [String])] = [
         let old = try configuration()
         for (key, value) in limits {
             let new = try configuration("[limits]\n\(key) = 17")
-            #expect(new.keysThatNeedARestart(comparedTo: old) == [], "\(key)")
+            #expect(new.keysRequiringRestart(comparedTo: old) == [], "\(key)")
             #expect(value(old.reloaded(from: new).limits) == 17, "\(key)")
         }
     }
@@ -111,7 +111,7 @@ private let fixed: [(String, [String])] = [
             [app.fcm]
             service_account_file = "/keys/connect.json"
             """)
-        #expect(new.keysThatNeedARestart(comparedTo: old) == [])
+        #expect(new.keysRequiringRestart(comparedTo: old) == [])
         let merged = old.reloaded(from: new)
         #expect(merged.apps.map(\.name) == ["connect", "bisq"])
         #expect(merged.services.production.authority == "127.0.0.1:8443")

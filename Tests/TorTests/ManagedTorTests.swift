@@ -95,7 +95,7 @@ import Testing
     /// What the network's client hears of an onion once it has forgotten all it knew of it, keys among that.
     private func refusal(
         of onion: OnionAddress, containing words: String, _ network: PrivateTorNetwork,
-        _ access: PrivateTorNetwork.Access, on loop: EventLoop, with loan: OnionKeyLoan? = nil
+        _ access: PrivateTorNetwork.Access, on loop: EventLoop, with loan: TemporaryOnionKey? = nil
     ) async throws -> String {
         var last = ""
         // tor publishes the descriptor anew within a minute.
@@ -222,16 +222,16 @@ import Testing
 
         let file = "\(directory)/alice.auth_private"
         try alice.key.write(to: file)
-        let loan = OnionKeyLoan(try OnionKey(file: file), control: network.clientControl, on: loop)
+        let loan = TemporaryOnionKey(try OnionKey(file: file), control: network.clientControl, on: loop)
         try await loan.take()
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
 
         // A second loan of the same key neither adds nor takes away; another key is not put in its place.
-        let second = OnionKeyLoan(alice.key, control: network.clientControl, on: loop)
+        let second = TemporaryOnionKey(alice.key, control: network.clientControl, on: loop)
         try await second.take()
         await second.giveBack()
         let error = await #expect(throws: TorError.self) {
-            try await OnionKeyLoan(bob.key, control: network.clientControl, on: loop).take()
+            try await TemporaryOnionKey(bob.key, control: network.clientControl, on: loop).take()
         }
         #expect(error?.description.contains("another key") == true)
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
@@ -243,7 +243,7 @@ import Testing
             of: onion, containing: "does not accept this client's key", network, access, on: loop, with: loan)
         #expect(revoked.contains("does not accept this client's key"), "\(revoked)")
         await loan.giveBack()
-        try await OnionKeyLoan(bob.key, control: network.clientControl, on: loop).take()
+        try await TemporaryOnionKey(bob.key, control: network.clientControl, on: loop).take()
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
     }
 
@@ -269,7 +269,7 @@ import Testing
                 esac
                 """
             try write(Array(script.utf8), to: missing, mode: 0o700)
-            let ended = TorTrouble.ended(status: "exited(3)", lastWarning: "It is all wrong.")
+            let ended = TorProblem.ended(status: "exited(3)", lastWarning: "It is all wrong.")
             let status = try await watch.wait(for: "its end") { $0.trouble == ended }
             #expect(status.restarts > 0)
             await tor.stop()

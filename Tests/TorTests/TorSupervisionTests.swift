@@ -115,16 +115,16 @@ import Testing
         _ = tor.handle(.exited(status: "exited(1)"), at: start)
         #expect(tor.status.trouble == .ended(status: "exited(1)", lastWarning: "Reading config failed"))
         #expect(
-            "\(TorTrouble.ended(status: "exited(1)", lastWarning: "Reading config failed"))".contains("Reading config"))
+            "\(TorProblem.ended(status: "exited(1)", lastWarning: "Reading config failed"))".contains("Reading config"))
         #expect(tor.status.bootstrap == 0)
         #expect(tor.status.descriptor == .none)
         #expect(tor.status.address == onion)
     }
 
     @Test(arguments: [
-        TorTrouble.missing(binary: "tor"), .badSettings("x"), .unusable(binary: "tor", reason: "y"),
+        TorProblem.missing(binary: "tor"), .badSettings("x"), .unusable(binary: "tor", reason: "y"),
     ])
-    func `what cannot be started is a state with words, and tried again`(_ trouble: TorTrouble) {
+    func `what cannot be started is a state with words, and tried again`(_ trouble: TorProblem) {
         var tor = TorSupervision()
         _ = tor.handle(.begin, at: start)
         #expect(tor.handle(.notStarted(trouble), at: start) == [.wait(.seconds(1)), .report])
@@ -261,11 +261,11 @@ import Testing
         }
     }
 
-    // MARK: Words
+    // MARK: Format
 
     @Test func `every trouble says what to do, or that it is being done`() throws {
         let version = try #require(TorVersion(output: "Tor version 0.4.7.16."))
-        let words: [(TorTrouble, String)] = [
+        let words: [(TorProblem, String)] = [
             (.missing(binary: "tor"), "apt install tor"), (.unusable(binary: "/x", reason: "y"), "tor.binary"),
             (.tooOld(version), "0.4.8.0"), (.clock("z"), "timedatectl"), (.stuck(percent: 5), "firewall"),
             (.unpublished, "another machine"), (.ended(status: "exited(1)", lastWarning: nil), "started again"),

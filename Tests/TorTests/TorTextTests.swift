@@ -36,7 +36,7 @@ import Testing
 
     @Test func `what is no tor is not run as one`() async throws {
         try await withDirectory { directory in
-            await #expect(throws: TorTrouble.missing(binary: "\(directory)/tor")) {
+            await #expect(throws: TorProblem.missing(binary: "\(directory)/tor")) {
                 _ = try await TorBuild(of: "\(directory)/tor", path: nil)
             }
             for (script, isOld) in [
@@ -45,7 +45,7 @@ import Testing
             ] {
                 let file = "\(directory)/program"
                 try write(Array(script.utf8), to: file, mode: 0o700)
-                let error = await #expect(throws: TorTrouble.self) { _ = try await TorBuild(of: file, path: nil) }
+                let error = await #expect(throws: TorProblem.self) { _ = try await TorBuild(of: file, path: nil) }
                 switch error {
                 case .tooOld(let version)?: #expect(isOld && "\(version)" == "0.4.7.16")
                 case .unusable(file, _)?: #expect(!isOld)
@@ -221,11 +221,12 @@ import Testing
 
     @Test func `a key that tor has is found in its answer`() {
         let head = "250-ONION_CLIENT_AUTH_VIEW \(Self.label)"
-        #expect(OnionKeyLoan.key(inView: [head, "250 OK"]) == nil)
+        #expect(TemporaryOnionKey.key(inView: [head, "250 OK"]) == nil)
         #expect(
-            OnionKeyLoan.key(inView: [head, "250-CLIENT \(Self.label) x25519:QUJD Flags=Permanent", "250 OK"]) == "QUJD"
+            TemporaryOnionKey.key(inView: [head, "250-CLIENT \(Self.label) x25519:QUJD Flags=Permanent", "250 OK"])
+                == "QUJD"
         )
         // Of another kind: there is one, and it is not ours.
-        #expect(OnionKeyLoan.key(inView: [head, "250-CLIENT \(Self.label) x448:QUJD", "250 OK"]) == "")
+        #expect(TemporaryOnionKey.key(inView: [head, "250-CLIENT \(Self.label) x448:QUJD", "250 OK"]) == "")
     }
 }

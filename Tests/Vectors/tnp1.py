@@ -172,21 +172,21 @@ def next_frame(stream, limit):
         return None
     return stream[4], stream[5:4 + length], stream[4 + length:]
 
-def refusal(stream, reader, greeted):
+def refusal(stream, reader, identified):
     """The GOAWAY code with which `reader` ends this stream, None where it would go on reading."""
     opening, peer = ("HELLO", "sender") if reader == "node" else ("WELCOME", "node")
     try:
-        while step := next_frame(stream, MAX_FRAME if greeted or reader == "sender" else HELLO_LIMIT):
+        while step := next_frame(stream, MAX_FRAME if identified or reader == "sender" else HELLO_LIMIT):
             number, payload, stream = step
             kind = TYPES.get(number)
-            if greeted and number >= 0x80:
+            if identified and number >= 0x80:
                 continue
             early = kind != opening and not (reader == "sender" and kind == "GOAWAY")
-            need(kind in MAY_SEND[peer] and not (kind == opening if greeted else early), "out of place")
+            need(kind in MAY_SEND[peer] and not (kind == opening if identified else early), "out of place")
             meaning = decode(kind, payload)
             if kind == "HELLO" and not meaning["lowest"] <= 1 <= meaning["highest"]:
                 raise Refused(2, "no version in common")
-            greeted = greeted or kind == opening
+            identified = identified or kind == opening
     except Refused as fault:
         return fault.args[0]
     return None
@@ -321,7 +321,7 @@ def check_rejected(v):
 CHECKS = {
     "messages": check_message, "digests": lambda v: v | names_of(digest_of(v)), "puzzles": check_puzzle,
     "signatures": check_signature, "sender_keys": check_sender_key, "sealing": lambda v: v | seal(v), "rejected": check_rejected,
-    "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["greeted"])},
+    "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["identified"])},
 }
 
 def exact(value):

@@ -153,7 +153,7 @@ def vectors():
     small = encode("SUBMIT", pipe | {"request": 7, "ciphertext": pipe["ciphertext"][:32]})  # fits where a HELLO does
     welcome, result, torn = payload_of("WELCOME one route"), payload_of("RESULT every field"), request + tlv(needed)
     # The codes and reasons from here on are stated, not computed: --check has to arrive at them by itself.
-    for reader, greeted, goaway, streams in [
+    for reader, identified, goaway, streams in [
             ("node", False, 1, {
                 "length 0 before HELLO": bytes(4), "SUBMIT before HELLO": small,
                 "PING before HELLO": frame(5, bytes(8)),
@@ -195,7 +195,7 @@ def vectors():
                 "length 0 from a node": bytes(4), "type 0x09 from a node": frame(9), "HELLO from a node": hello(),
                 "SUBMIT from a node": small})]:
         for name, stream in streams.items():
-            add("refused", name, reader=reader, greeted=greeted, goaway=goaway, bytes=stream.hex())
+            add("refused", name, reader=reader, identified=identified, goaway=goaway, bytes=stream.hex())
 
     box_fields = [(tag, (TEXT if tag < 3 else HEX)[0](sealed[SUBMIT[tag][0]])) for tag in range(1, 5)]
     proof, android = seed[:4] + U32[0](1000) + U64[0](smallest_nonce(seed, first, 1000)), {1: b"android"}

@@ -5,7 +5,7 @@ import EventLoop
 import TNP
 
 /// What a submission's proof of work is worth.
-public enum ProofJudgement: Equatable, Sendable {
+public enum ProofCheck: Equatable, Sendable {
     /// Nothing is asked, and no proof that holds was given.
     case notAsked
     /// It holds, for so much effort.
@@ -59,9 +59,9 @@ public struct PuzzleSeeds: Sendable {
     /// same four bytes.
     /// - Parameter effort: expected hashes; 0: nothing is asked. A proof is judged then, too, since more effort goes
     ///   first; one that does not hold is worth nothing, and does no harm.
-    public func judge(
+    public func validate(
         _ proof: Proof?, for digest: Digest256, effort: UInt32, now: MonotonicTime
-    ) -> ProofJudgement {
+    ) -> ProofCheck {
         guard let proof else { return effort == 0 ? .notAsked : .missing }
         guard proof.effort >= effort else { return .tooSmall }
         let older = previous.flatMap { now < $0.endsAt ? $0.puzzle : nil }

@@ -4,13 +4,13 @@ import EventLoop
 import Providers
 import TNP
 
-/// What lies in the spool: a parcel is in memory and carried by one task, or parked, its row on the list of those to
+/// What lies in the spool: a pendingEnvelope is in memory and carried by one task, or parked, its row on the list of those to
 /// come or kept back by a lane whose breaker is open.
 extension Dispatch {
     /// Rows that are read from the spool at a time.
     private static let rowsPerLoad = 256
     private static let pauseAfterFailedLoad = Duration.seconds(1)
-    private static let scoutPause = Duration.seconds(1)
+    private static let probePause = Duration.seconds(1)
 
     /// Delivers what lies in the spool, and stores there what senders allow.
     /// - Throws: ``SpoolError`` where it cannot be read.
@@ -33,24 +33,31 @@ extension Dispatch {
     var canStore: Bool { storing < limits.totalInFlight && !holdsAllItMay }
 
     /// Whether there are as many as memory and spool may hold.
-    var holdsAllItMay: Bool { parcels.count + unreadRows >= limits.totalInFlight + limits.stored }
+    var holdsAllItMay: Bool { pendingEnvelopes.count + unreadRows >= limits.totalInFlight + limits.stored }
 
-    func store(_ parcel: Parcel, _ envelope: Envelope) async {
-        guard let spool, case .at(let expires) = parcel.expiry else { return await carry(parcel, envelope) }
+    func store(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
+        guard let spool, case .at(let expires) = pendingEnvelope.expiry else {
+            return await carry(pendingEnvelope, envelope)
+        }
         storing += 1
         let result = await spool.store(
-            SpooledEnvelope(app: parcel.route.app, format: parcel.format, envelope: envelope, expires: expires))
+            SpooledEnvelope(
+                app: pendingEnvelope.route.app, format: pendingEnvelope.format, envelope: envelope, expires: expires))
         storing -= 1
         switch result {
         case .stored(let row):
-            parcel.becameStored(row)
-            if hasRoom(for: parcel.route) { await carry(parcel, envelope) } else { park(parcel, for: .zero, Self.busy) }
-        case .alreadyStored(let row): await join(parcel, envelope, row)
-        case .alreadyFinal(let outcome): finish(parcel, outcome)
+            pendingEnvelope.becameStored(row)
+            if hasRoom(for: pendingEnvelope.route) {
+                await carry(pendingEnvelope, envelope)
+            } else {
+                park(pendingEnvelope, for: .zero, Self.busy)
+            }
+        case .alreadyStored(let row): await join(pendingEnvelope, envelope, row)
+        case .alreadyFinal(let outcome): finish(pendingEnvelope, outcome)
         case .full(let why):
             noteShortage(why)
-            await refused(parcel, envelope, why.text)
-        case .failed(let reason): await refused(parcel, envelope, reason)
+            await refused(pendingEnvelope, envelope, why.text)
+        case .failed(let reason): await refused(pendingEnvelope, envelope, reason)
         }
     }
 
@@ -70,7 +77,7 @@ extension Dispatch {
         guard shortage != nil, let spool else { return }
         // Some room is left between the end and the next beginning, so that they do not alternate.
         let most = limits.totalInFlight + limits.stored
-        guard spool.shortage == nil, parcels.count + unreadRows <= most - max(1, most / 64) else {
+        guard spool.shortage == nil, pendingEnvelopes.count + unreadRows <= most - max(1, most / 64) else {
             return spool.purge()
         }
         shortage = nil
@@ -78,48 +85,48 @@ extension Dispatch {
     }
 
     /// The spool has no word on it. Where its row has been read meanwhile, it is an old promise and is kept.
-    private func refused(_ parcel: Parcel, _ envelope: Envelope, _ reason: String) async {
+    private func refused(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ reason: String) async {
         observer(.spoolRefused(reason))
-        if parcel.row != nil { return await carry(parcel, envelope) }
-        finish(parcel, Self.spoolIsFull)
+        if pendingEnvelope.row != nil { return await carry(pendingEnvelope, envelope) }
+        finish(pendingEnvelope, Self.spoolIsFull)
     }
 
     /// What is not to be stored may still be a resend of what an earlier process stored, or delivered.
-    func recover(_ parcel: Parcel, _ envelope: Envelope) async {
+    func recover(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
         let known: Spool.Known
         do {
             known = try await spool?.lookup(envelope.digest) ?? .nothing
         } catch {
-            return await refused(parcel, envelope, "\(error)")
+            return await refused(pendingEnvelope, envelope, "\(error)")
         }
         switch known {
-        case .nothing: await carry(parcel, envelope)
-        case .stored(let row): await join(parcel, envelope, row)
-        case .final(let outcome): finish(parcel, outcome)
+        case .nothing: await carry(pendingEnvelope, envelope)
+        case .stored(let row): await join(pendingEnvelope, envelope, row)
+        case .final(let outcome): finish(pendingEnvelope, outcome)
         }
     }
 
-    /// The row is an earlier process's. Where it has been read meanwhile, this parcel has it already and is the one to be
+    /// The row is an earlier process's. Where it has been read meanwhile, this pendingEnvelope has it already and is the one to be
     /// carried; else it is listed once more, which does no harm.
-    private func join(_ parcel: Parcel, _ envelope: Envelope, _ row: Int64) async {
-        let isRead = parcel.row != nil
-        parcel.becameStored(row)
-        if isRead { await carry(parcel, envelope) } else { park(parcel, for: .zero, Self.busy) }
+    private func join(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ row: Int64) async {
+        let isRead = pendingEnvelope.row != nil
+        pendingEnvelope.becameStored(row)
+        if isRead { await carry(pendingEnvelope, envelope) } else { park(pendingEnvelope, for: .zero, Self.busy) }
     }
 
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
 
     /// Lets go of the envelope until its time comes: the spool has it.
     /// - Parameter refusal: for those who do not accept that it waits there.
-    func park(_ parcel: Parcel, for delay: Duration, _ refusal: Outcome) {
-        guard let row = parcel.row else { return }
-        parcel.sendAwayImpatient(with: refusal)
-        leaveMemory(parcel)
-        parked[row] = parcel
-        if let lane = parcel.heldBy, !isDraining {
-            parcel.heldBy = nil
+    func park(_ pendingEnvelope: PendingEnvelope, for delay: Duration, _ refusal: Outcome) {
+        guard let row = pendingEnvelope.row else { return }
+        pendingEnvelope.rejectImpatient(with: refusal)
+        leaveMemory(pendingEnvelope)
+        parked[row] = pendingEnvelope
+        if let lane = pendingEnvelope.heldBy, !isDraining {
+            pendingEnvelope.heldBy = nil
             lane.held.append(row)
-            sendScout(of: lane)
+            sendProbe(of: lane)
         } else {
             due.insert(DueRow(time: .now + delay, row: row))
         }
@@ -128,21 +135,21 @@ extension Dispatch {
 
     /// Of the rows that a lane keeps back, lets one go when the breaker will let a probe through, and all when it is
     /// closed.
-    func sendScout(of lane: Lane) {
+    func sendProbe(of lane: Lane) {
         if lane.breaker.state == .closed || lanes[lane.route] !== lane { return releaseHeld(lane) }
         let clock = MonotonicTime.now
-        while lane.scout == nil, let row = lane.held.popFirst() {
+        while lane.probe == nil, let row = lane.held.popFirst() {
             // Removed meanwhile, or its time is over: neither would find anything out.
-            guard let parcel = parked[row] else { continue }
-            if parcel.expiry.hasPassed(at: now()) {
+            guard let pendingEnvelope = parked[row] else { continue }
+            if pendingEnvelope.expiry.hasPassed(at: now()) {
                 parked[row] = nil
-                finish(parcel, .rejected(.ttlRanOut))
+                finish(pendingEnvelope, .rejected(.ttlRanOut))
                 continue
             }
-            lane.scout = row
-            parcel.scouts = lane
+            lane.probe = row
+            pendingEnvelope.probes = lane
             // Where somebody else's probe is out, there is something to know in a while.
-            let earliest = lane.breaker.isProbing ? clock + Self.scoutPause : clock
+            let earliest = lane.breaker.isProbing ? clock + Self.probePause : clock
             due.insert(DueRow(time: max(earliest, lane.breaker.opensUntil), row: row))
         }
         loadDue()
@@ -152,7 +159,7 @@ extension Dispatch {
         let clock = MonotonicTime.now
         for row in lane.held { due.insert(DueRow(time: clock, row: row)) }
         lane.held = []
-        lane.scout = nil
+        lane.probe = nil
         loadDue()
     }
 
@@ -192,41 +199,41 @@ extension Dispatch {
 
     private func resume(_ row: Int64, _ stored: SpooledEnvelope) {
         let envelope = stored.envelope
-        if let parcel = parked.removeValue(forKey: row) {
+        if let pendingEnvelope = parked.removeValue(forKey: row) {
             // The first promise stands, whatever a resend has asked for.
-            parcel.expiry = .at(stored.expires)
-            parcel.envelope = envelope
-            start(parcel, envelope)
-        } else if let parcel = parcels[envelope.digest] {
-            // A resend has come while the row was being read: whoever has the parcel carries it.
-            parcel.becameStored(row)
-            parcel.expiry = .at(stored.expires)
+            pendingEnvelope.expiry = .at(stored.expires)
+            pendingEnvelope.envelope = envelope
+            start(pendingEnvelope, envelope)
+        } else if let pendingEnvelope = pendingEnvelopes[envelope.digest] {
+            // A resend has come while the row was being read: whoever has the pendingEnvelope carries it.
+            pendingEnvelope.becameStored(row)
+            pendingEnvelope.expiry = .at(stored.expires)
         } else if window.outcome(of: envelope, now: .now) == nil {
             // Else it was listed twice, and its end is on its way to the disk.
             let pair = window.claim(envelope, now: .now)
-            let parcel = Parcel(
+            let pendingEnvelope = PendingEnvelope(
                 envelope, route: Route(app: stored.app, magic: envelope.magic), format: stored.format,
                 origin: Origin(circuit: .phone(envelope.deviceToken.tableKey)), expiry: .at(stored.expires),
                 taken: .now, sequence: UInt64(row), pair: pair)
-            parcel.row = row
-            parcel.isRecovered = true
-            parcels[parcel.digest] = parcel
-            start(parcel, envelope)
+            pendingEnvelope.row = row
+            pendingEnvelope.isRecovered = true
+            pendingEnvelopes[pendingEnvelope.digest] = pendingEnvelope
+            start(pendingEnvelope, envelope)
         }
     }
 
-    private func start(_ parcel: Parcel, _ envelope: Envelope) {
+    private func start(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) {
         inFlight += 1
         loadedRows += 1
-        parcel.isLoaded = true
-        Task(executorPreference: loop) { await self.carry(parcel, envelope) }
+        pendingEnvelope.isLoaded = true
+        Task(executorPreference: loop) { await self.carry(pendingEnvelope, envelope) }
     }
 
     /// Rows that are there no more: removed to make room, or unreadable.
     private func forget(_ rows: Set<Int64>) {
         for row in rows {
-            if let parcel = parked.removeValue(forKey: row) {
-                end(parcel, .retry(.internalError, after: Self.busyRetry))
+            if let pendingEnvelope = parked.removeValue(forKey: row) {
+                end(pendingEnvelope, .retry(.internalError, after: Self.busyRetry))
             }
         }
         guard let spool, spool.dropped > unreadable else { return }
@@ -237,7 +244,7 @@ extension Dispatch {
     /// Rows that were removed to make room, their time being over.
     public func expired(_ rows: [Int64]) {
         for row in rows {
-            if let parcel = parked.removeValue(forKey: row) { end(parcel, .rejected(.ttlRanOut)) }
+            if let pendingEnvelope = parked.removeValue(forKey: row) { end(pendingEnvelope, .rejected(.ttlRanOut)) }
         }
     }
 }

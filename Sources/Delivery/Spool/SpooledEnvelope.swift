@@ -24,7 +24,7 @@ public struct SpooledEnvelope: Sendable, Redacted {
 
     // version u8 ‖ kind u8 ‖ expires i64 ‖ length u16 of app ‖ app ‖ SUBMIT. The envelope has one encoding in this
     // program, the protocol's, and what is read back is held against the protocol's rules again. The kind is the format in
-    // its lowest two bits, then two bits for each wish that the protocol has no field for.
+    // its lowest two bits, then two bits for each retryAfter that the protocol has no field for.
     private static let version: UInt8 = 1
     private static let headerLength = 12
 
@@ -47,7 +47,7 @@ public struct SpooledEnvelope: Sendable, Redacted {
     init?(decoding bytes: [UInt8]) {
         guard bytes.count >= Self.headerLength, bytes[0] == Self.version,
             let format = EnvelopeFormat.allCases.first(where: { $0.spoolTag == bytes[1] & 3 }),
-            let contentAvailable = Self.wish(bytes[1] >> 2), let mutableContent = Self.wish(bytes[1] >> 4),
+            let contentAvailable = Self.retryAfter(bytes[1] >> 2), let mutableContent = Self.retryAfter(bytes[1] >> 4),
             bytes[1] < 1 << 6
         else { return nil }
         let expires = Int64(networkBytes: bytes[2..<10])
@@ -62,16 +62,16 @@ public struct SpooledEnvelope: Sendable, Redacted {
         self.init(app: app, format: format, envelope: envelope, expires: expires)
     }
 
-    private static func tag(of wish: Bool?) -> UInt8 {
-        switch wish {
+    private static func tag(of retryAfter: Bool?) -> UInt8 {
+        switch retryAfter {
         case nil: 0
         case false?: 1
         case true?: 2
         }
     }
 
-    /// The wish of the lowest two bits; nil where it is none.
-    private static func wish(_ tag: UInt8) -> Bool?? {
+    /// The retryAfter of the lowest two bits; nil where it is none.
+    private static func retryAfter(_ tag: UInt8) -> Bool?? {
         switch tag & 3 {
         case 0: .some(nil)
         case 1: false

@@ -13,53 +13,53 @@ public enum APNsAnswers {
         public let status: Int
         /// `reason` in the body.
         public let reason: String
-        public let ruling: Ruling
+        public let disposition: Disposition
     }
 
     /// Every documented answer but 200.
     public static let table: [Row] = [
-        Row(status: 400, reason: "BadCollapseId", ruling: .ourFault),
-        Row(status: 400, reason: "BadDeviceToken", ruling: .badToken),
-        Row(status: 400, reason: "BadExpirationDate", ruling: .ourFault),
-        Row(status: 400, reason: "BadMessageId", ruling: .ourFault),
-        Row(status: 400, reason: "BadPriority", ruling: .ourFault),
-        Row(status: 400, reason: "BadTopic", ruling: .misconfigured),
-        Row(status: 400, reason: "DeviceTokenNotForTopic", ruling: .foreignToken),
-        Row(status: 400, reason: "DuplicateHeaders", ruling: .ourFault),
-        Row(status: 400, reason: "IdleTimeout", ruling: .notProcessed.with(\.connection, .left)),
-        Row(status: 400, reason: "InvalidPushType", ruling: .ourFault),
-        Row(status: 400, reason: "MissingDeviceToken", ruling: .ourFault),
-        Row(status: 400, reason: "MissingTopic", ruling: .misconfigured),
-        Row(status: 400, reason: "PayloadEmpty", ruling: .ourFault),
-        Row(status: 400, reason: "TopicDisallowed", ruling: .misconfigured),
-        Row(status: 403, reason: "BadCertificate", ruling: .credentialRefused),
-        Row(status: 403, reason: "BadCertificateEnvironment", ruling: .credentialRefused),
-        Row(status: 403, reason: "ExpiredProviderToken", ruling: .credentialExpired),
-        Row(status: 403, reason: "Forbidden", ruling: .misconfigured),
-        Row(status: 403, reason: "InvalidProviderToken", ruling: .credentialRefused),
-        Row(status: 403, reason: "MissingProviderToken", ruling: .misconfigured),
-        Row(status: 403, reason: "UnrelatedKeyIdInToken", ruling: .credentialRefused),
-        Row(status: 403, reason: "BadEnvironmentKeyIdInToken", ruling: .credentialRefused),
-        Row(status: 403, reason: "BadEnvironmentKeyInToken", ruling: .credentialRefused),
-        Row(status: 404, reason: "BadPath", ruling: .ourFault),
-        Row(status: 405, reason: "MethodNotAllowed", ruling: .ourFault),
-        Row(status: 410, reason: "ExpiredToken", ruling: .gone),
-        Row(status: 410, reason: "Unregistered", ruling: .gone),
-        Row(status: 413, reason: "PayloadTooLarge", ruling: .tooLarge),
+        Row(status: 400, reason: "BadCollapseId", disposition: .ourFault),
+        Row(status: 400, reason: "BadDeviceToken", disposition: .badToken),
+        Row(status: 400, reason: "BadExpirationDate", disposition: .ourFault),
+        Row(status: 400, reason: "BadMessageId", disposition: .ourFault),
+        Row(status: 400, reason: "BadPriority", disposition: .ourFault),
+        Row(status: 400, reason: "BadTopic", disposition: .misconfigured),
+        Row(status: 400, reason: "DeviceTokenNotForTopic", disposition: .foreignToken),
+        Row(status: 400, reason: "DuplicateHeaders", disposition: .ourFault),
+        Row(status: 400, reason: "IdleTimeout", disposition: .notProcessed.with(\.connection, .left)),
+        Row(status: 400, reason: "InvalidPushType", disposition: .ourFault),
+        Row(status: 400, reason: "MissingDeviceToken", disposition: .ourFault),
+        Row(status: 400, reason: "MissingTopic", disposition: .misconfigured),
+        Row(status: 400, reason: "PayloadEmpty", disposition: .ourFault),
+        Row(status: 400, reason: "TopicDisallowed", disposition: .misconfigured),
+        Row(status: 403, reason: "BadCertificate", disposition: .credentialRefused),
+        Row(status: 403, reason: "BadCertificateEnvironment", disposition: .credentialRefused),
+        Row(status: 403, reason: "ExpiredProviderToken", disposition: .credentialExpired),
+        Row(status: 403, reason: "Forbidden", disposition: .misconfigured),
+        Row(status: 403, reason: "InvalidProviderToken", disposition: .credentialRefused),
+        Row(status: 403, reason: "MissingProviderToken", disposition: .misconfigured),
+        Row(status: 403, reason: "UnrelatedKeyIdInToken", disposition: .credentialRefused),
+        Row(status: 403, reason: "BadEnvironmentKeyIdInToken", disposition: .credentialRefused),
+        Row(status: 403, reason: "BadEnvironmentKeyInToken", disposition: .credentialRefused),
+        Row(status: 404, reason: "BadPath", disposition: .ourFault),
+        Row(status: 405, reason: "MethodNotAllowed", disposition: .ourFault),
+        Row(status: 410, reason: "ExpiredToken", disposition: .gone),
+        Row(status: 410, reason: "Unregistered", disposition: .gone),
+        Row(status: 413, reason: "PayloadTooLarge", disposition: .tooLarge),
         // Apple counts them by connection: the token stays as it is, and the connection goes.
         Row(
             status: 429, reason: "TooManyProviderTokenUpdates",
-            ruling: .throttled(seconds: 60).with(\.connection, .left)),
-        Row(status: 429, reason: "TooManyRequests", ruling: .deviceThrottled(seconds: 60)),
-        Row(status: 500, reason: "InternalServerError", ruling: .unavailable(seconds: 30, minimum: 1)),
-        Row(status: 503, reason: "ServiceUnavailable", ruling: .unavailable(seconds: 60, minimum: 5)),
-        Row(status: 503, reason: "Shutdown", ruling: .notProcessed.with(\.connection, .left)),
+            disposition: .throttled(seconds: 60).with(\.connection, .left)),
+        Row(status: 429, reason: "TooManyRequests", disposition: .deviceThrottled(seconds: 60)),
+        Row(status: 500, reason: "InternalServerError", disposition: .unavailable(seconds: 30, minimum: 1)),
+        Row(status: 503, reason: "ServiceUnavailable", disposition: .unavailable(seconds: 60, minimum: 5)),
+        Row(status: 503, reason: "Shutdown", disposition: .notProcessed.with(\.connection, .left)),
     ]
 
     private static let byReason = Dictionary(uniqueKeysWithValues: table.map { ($0.reason, $0) })
 
     /// What is made of a reason that the table does not have: its status decides.
-    static func ruling(ofStatus status: Int) -> Ruling {
+    static func disposition(ofStatus status: Int) -> Disposition {
         switch status {
         case 200: .delivered
         case 403: .misconfigured
@@ -72,9 +72,9 @@ public enum APNsAnswers {
     }
 
     /// What the node makes of an answer.
-    public static func verdict(on response: Response) -> Verdict {
+    public static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200 {
-            return Ruling.delivered.verdict(answer: "accepted", providerID: response.headers.text("apns-id"))
+            return Disposition.delivered.attemptResult(answer: "accepted", providerID: response.headers.text("apns-id"))
         }
         // {"reason":"Unregistered","timestamp":1700000000000}
         struct Body: Decodable {
@@ -83,13 +83,13 @@ public enum APNsAnswers {
         }
         let body = try? JSONDecoder().decode(Body.self, from: Data(response.body))
         let row = body?.reason.flatMap { byReason[$0] }.flatMap { $0.status == response.status ? $0 : nil }
-        var verdict = (row?.ruling ?? ruling(ofStatus: response.status)).verdict(
+        var attemptResult = (row?.disposition ?? disposition(ofStatus: response.status)).attemptResult(
             answer: row?.reason ?? "unknown", retryAfter: retryAfter(response.headers), goneSince: body?.timestamp)
         if row?.reason == "TooManyProviderTokenUpdates" {
-            verdict.detail = tooManyTokens
-            verdict.outcome.text = tooManyTokens
+            attemptResult.detail = tooManyTokens
+            attemptResult.outcome.text = tooManyTokens
         }
-        return verdict
+        return attemptResult
     }
 
     /// What TooManyProviderTokenUpdates means, in the log, in RESULT and in `tocsin check` (Apple, "Establishing a token-based

@@ -23,7 +23,7 @@ public final class APNsProvider: Provider {
 
     public func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
-    public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> Verdict {
+    public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
         var isReplay = false
         while true {
             let authorization = token?.authorization(at: UnixTime.now)
@@ -31,24 +31,24 @@ public final class APNsProvider: Provider {
             do {
                 request = try builder.request(for: envelope, authorization: authorization, expiry: expiry)
             } catch {
-                return Verdict(error)
+                return AttemptResult(error)
             }
-            var verdict: Verdict
+            var attemptResult: AttemptResult
             do {
                 let (response, connection) = try await upstream.exchange(request, timeout: Self.answerTimeout)
-                verdict = APNsAnswers.verdict(on: response)
-                await upstream.apply(verdict.ruling.connection, to: connection)
-                if verdict.ruling.credential == .renewed {
+                attemptResult = APNsAnswers.attemptResult(on: response)
+                await upstream.apply(attemptResult.disposition.connection, to: connection)
+                if attemptResult.disposition.credential == .renewed {
                     if !isReplay, let token, let authorization, token.renew(refused: authorization, at: UnixTime.now) {
                         isReplay = true
                         continue
                     }
-                    verdict.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+                    attemptResult.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
                 }
             } catch {
-                verdict = error.verdict
+                attemptResult = error.attemptResult
             }
-            return verdict
+            return attemptResult
         }
     }
 

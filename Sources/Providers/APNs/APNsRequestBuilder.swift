@@ -19,7 +19,7 @@ public struct APNsProfile: Sendable {
     /// Whether the app's notification service extension may open the envelope before it is shown.
     public var mutableContent: FlagRule
 
-    /// Words that the phone shows.
+    /// Format that the phone shows.
     public enum Alert: Sendable, Equatable {
         case text(String)
         /// A key in the app's own table of strings (`loc-key`), so that it speaks the phone's language.
@@ -32,11 +32,11 @@ public struct APNsProfile: Sendable {
         /// As the sender wants it; where it does not say, it is set.
         case request
 
-        func isSet(_ wish: Bool?) -> Bool {
+        func isSet(_ retryAfter: Bool?) -> Bool {
             switch self {
             case .always: true
             case .never: false
-            case .request: wish ?? true
+            case .request: retryAfter ?? true
             }
         }
     }

@@ -13,33 +13,33 @@ public enum FCMAnswers {
         public let status: Int?
         /// `details[].errorCode` of an FcmError where there is one, else `status` of the error.
         public let code: String
-        public let ruling: Ruling
+        public let disposition: Disposition
     }
 
     /// Every documented answer but 200. `INVALID_ARGUMENT` stands for a request that is wrong in another place than the
     /// device token; ``badToken`` for one that is wrong there.
     public static let table: [Row] = [
-        Row(status: nil, code: "UNSPECIFIED_ERROR", ruling: .unavailable(seconds: 60, minimum: 10)),
-        Row(status: 400, code: "INVALID_ARGUMENT", ruling: .ourFault),
-        Row(status: 404, code: "UNREGISTERED", ruling: .gone),
-        Row(status: 403, code: "SENDER_ID_MISMATCH", ruling: .foreignToken),
-        Row(status: 429, code: "QUOTA_EXCEEDED", ruling: .quotaExceeded),
-        Row(status: 429, code: "RESOURCE_EXHAUSTED", ruling: .quotaExceeded),
-        Row(status: 503, code: "UNAVAILABLE", ruling: .unavailable(seconds: 30, minimum: 10)),
-        Row(status: 500, code: "INTERNAL", ruling: .unavailable(seconds: 30, minimum: 10)),
+        Row(status: nil, code: "UNSPECIFIED_ERROR", disposition: .unavailable(seconds: 60, minimum: 10)),
+        Row(status: 400, code: "INVALID_ARGUMENT", disposition: .ourFault),
+        Row(status: 404, code: "UNREGISTERED", disposition: .gone),
+        Row(status: 403, code: "SENDER_ID_MISMATCH", disposition: .foreignToken),
+        Row(status: 429, code: "QUOTA_EXCEEDED", disposition: .quotaExceeded),
+        Row(status: 429, code: "RESOURCE_EXHAUSTED", disposition: .quotaExceeded),
+        Row(status: 503, code: "UNAVAILABLE", disposition: .unavailable(seconds: 30, minimum: 10)),
+        Row(status: 500, code: "INTERNAL", disposition: .unavailable(seconds: 30, minimum: 10)),
         // Only tokens of iOS and web apps come to this: a sender can make one up, so it must not stop the others.
-        Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", ruling: .misconfigured.with(\.lane, .works)),
-        Row(status: 401, code: "UNAUTHENTICATED", ruling: .credentialExpired),
-        Row(status: 403, code: "PERMISSION_DENIED", ruling: .misconfigured),
+        Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", disposition: .misconfigured.with(\.lane, .works)),
+        Row(status: 401, code: "UNAUTHENTICATED", disposition: .credentialExpired),
+        Row(status: 403, code: "PERMISSION_DENIED", disposition: .misconfigured),
     ]
 
     /// `INVALID_ARGUMENT` where the field in question is the device token.
-    static let badToken = Ruling.badToken
+    static let badToken = Disposition.badToken
 
     private static let byCode = Dictionary(uniqueKeysWithValues: table.map { ($0.code, $0) })
 
     /// What is made of a code that the table does not have: its status decides.
-    static func ruling(ofStatus status: Int) -> Ruling {
+    static func disposition(ofStatus status: Int) -> Disposition {
         switch status {
         case 200: .delivered
         case 401: .credentialExpired
@@ -53,19 +53,21 @@ public enum FCMAnswers {
     }
 
     /// What the node makes of an answer.
-    public static func verdict(on response: Response) -> Verdict {
+    public static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200 {
-            return Ruling.delivered.verdict(answer: "accepted", providerID: messageName(in: response.body))
+            return Disposition.delivered.attemptResult(answer: "accepted", providerID: messageName(in: response.body))
         }
         let error = (try? JSONDecoder().decode(ErrorBody.self, from: Data(response.body)))?.error
         let code = error?.details?.lazy.compactMap(\.errorCode).first ?? error?.status
         let row = code.flatMap { byCode[$0] }.flatMap { row in
             row.status == nil || row.status == response.status ? row : nil
         }
-        var ruling = row?.ruling ?? ruling(ofStatus: response.status)
-        if row?.code == "INVALID_ARGUMENT", error?.concernsToken == true { ruling = badToken }
-        if ruling == .quotaExceeded, error?.concernsDeviceQuota == true { ruling = .deviceThrottled(seconds: 60) }
-        return ruling.verdict(answer: row?.code ?? "unknown", retryAfter: retryAfter(response.headers))
+        var disposition = row?.disposition ?? disposition(ofStatus: response.status)
+        if row?.code == "INVALID_ARGUMENT", error?.concernsToken == true { disposition = badToken }
+        if disposition == .quotaExceeded, error?.concernsDeviceQuota == true {
+            disposition = .deviceThrottled(seconds: 60)
+        }
+        return disposition.attemptResult(answer: row?.code ?? "unknown", retryAfter: retryAfter(response.headers))
     }
 
     /// Of `{"name": "projects/…/messages/…"}` the value; it holds nothing that JSON would escape.

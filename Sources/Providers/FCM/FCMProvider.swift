@@ -24,41 +24,41 @@ public final class FCMProvider: Provider {
 
     public func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
-    public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> Verdict {
+    public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
         var isReplay = false
         while true {
             let authorization: [UInt8]
             do {
                 authorization = try await token.authorization(at: UnixTime.now)
             } catch .refused {
-                return Ruling.misconfigured.verdict(answer: "access-token-refused")
+                return Disposition.misconfigured.attemptResult(answer: "access-token-refused")
             } catch {
-                return Ruling.unavailable(seconds: 30).verdict(answer: "access-token-unreachable")
+                return Disposition.unavailable(seconds: 30).attemptResult(answer: "access-token-unreachable")
             }
             let request: Request
             do {
                 request = try builder.request(
                     for: envelope, authorization: authorization, ttl: expiry.secondsLeft(at: UnixTime.now))
             } catch {
-                return Verdict(error)
+                return AttemptResult(error)
             }
-            var verdict: Verdict
+            var attemptResult: AttemptResult
             do {
                 let (response, connection) = try await upstream.exchange(request, timeout: Self.answerTimeout)
-                verdict = FCMAnswers.verdict(on: response)
-                await upstream.apply(verdict.ruling.connection, to: connection)
-                if verdict.ruling.credential == .renewed {
+                attemptResult = FCMAnswers.attemptResult(on: response)
+                await upstream.apply(attemptResult.disposition.connection, to: connection)
+                if attemptResult.disposition.credential == .renewed {
                     if !isReplay {
                         token.invalidate(authorization)
                         isReplay = true
                         continue
                     }
-                    verdict.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+                    attemptResult.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
                 }
             } catch {
-                verdict = error.verdict
+                attemptResult = error.attemptResult
             }
-            return verdict
+            return attemptResult
         }
     }
 

@@ -5,12 +5,12 @@ import HTTP2
 
 /// One of Apple's environments behind HTTP/2.
 final class SimulatedAPNs: PushService {
-    private var judge: APNsJudge
+    private var validator: APNsRequestValidator
     private let registry: DeviceRegistry
     private let now: () -> Int64
 
-    init(_ judge: APNsJudge, registry: DeviceRegistry, now: @escaping () -> Int64) {
-        self.judge = judge
+    init(_ validator: APNsRequestValidator, registry: DeviceRegistry, now: @escaping () -> Int64) {
+        self.validator = validator
         self.registry = registry
         self.now = now
     }
@@ -18,10 +18,10 @@ final class SimulatedAPNs: PushService {
     /// Apple takes provider tokens as they are made.
     var tokenPath: String? { nil }
 
-    var providerTokensSeen: Int { judge.tokensSeen }
+    var providerTokensSeen: Int { validator.tokensSeen }
 
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
-        let answer = judge.judge(request, clientName: clientName, now: now()) { registry[$0] }
+        let answer = validator.validate(request, clientName: clientName, now: now()) { registry[$0] }
         let id = request.headers.text("apns-id") ?? Self.newID()
         return PushAnswer(
             response: Self.response(answer, id: id),
@@ -36,11 +36,12 @@ final class SimulatedAPNs: PushService {
             default: "InternalServerError"
             }
         return Self.response(
-            APNsJudge.Answer(status: error.status, reason: error.reason ?? reason, retryAfter: error.retryAfter),
+            APNsRequestValidator.Answer(
+                status: error.status, reason: error.reason ?? reason, retryAfter: error.retryAfter),
             id: request.headers.text("apns-id") ?? Self.newID())
     }
 
-    private static func response(_ answer: APNsJudge.Answer, id: String) -> Response {
+    private static func response(_ answer: APNsRequestValidator.Answer, id: String) -> Response {
         var headers = HeaderBlock()
         headers.append("apns-id", id)
         if let retryAfter = answer.retryAfter { headers.append("retry-after", String(retryAfter)) }
@@ -56,8 +57,8 @@ final class SimulatedAPNs: PushService {
         let payload = JSONValue(request.body)
         let aps = payload?["aps"]
         return ReceivedNotification(
-            platform: judge.platform,
-            deviceToken: APNsJudge.deviceToken(inPath: request.headers.text(":path") ?? "") ?? "",
+            platform: validator.platform,
+            deviceToken: APNsRequestValidator.deviceToken(inPath: request.headers.text(":path") ?? "") ?? "",
             encrypted: payload?["encrypted"]?.string ?? "", banner: aps?["alert"].flatMap(Self.banner),
             hasSound: aps?["sound"] != nil, isContentAvailable: aps?["content-available"]?.number == 1,
             isMutableContent: aps?["mutable-content"]?.number == 1,

@@ -49,10 +49,10 @@ final class SimulatedFCM: PushService {
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
         let path = request.headers.text(":path") ?? ""
         if path == Self.tokenEndpointPath { return PushAnswer(response: grant(request)) }
-        guard let projectID = FCMJudge.projectID(inPath: path), projectIDs.contains(projectID) else {
+        guard let projectID = FCMRequestValidator.projectID(inPath: path), projectIDs.contains(projectID) else {
             return PushAnswer(response: Self.response(.notFound))
         }
-        let (answer, message) = FCMJudge(projectID: projectID).judge(
+        let (answer, message) = FCMRequestValidator(projectID: projectID).validate(
             request, isCurrent: { accessTokens[$0].map { $0.ends > now() } ?? false },
             mayUse: { accessTokens[$0]?.projectID == projectID }, device: { registry[$0] })
         guard answer == .accepted, let message else { return PushAnswer(response: Self.response(answer)) }
@@ -72,23 +72,23 @@ final class SimulatedFCM: PushService {
             default: ("INTERNAL", "INTERNAL")
             }
         return Self.response(
-            FCMJudge.Answer(
+            FCMRequestValidator.Answer(
                 status: error.status, code: error.reason ?? words.code, errorCode: error.reason ?? words.errorCode,
                 retryAfter: error.retryAfter))
     }
 
-    private static func headers(of answer: FCMJudge.Answer) -> HeaderBlock {
+    private static func headers(of answer: FCMRequestValidator.Answer) -> HeaderBlock {
         var headers = HeaderBlock()
         headers.append("content-type", "application/json; charset=UTF-8")
         if let retryAfter = answer.retryAfter { headers.append("retry-after", String(retryAfter)) }
         return headers
     }
 
-    private static func response(_ answer: FCMJudge.Answer) -> Response {
+    private static func response(_ answer: FCMRequestValidator.Answer) -> Response {
         Response(status: answer.status, headers: headers(of: answer), body: body(of: answer))
     }
 
-    private static func body(of answer: FCMJudge.Answer) -> [UInt8] {
+    private static func body(of answer: FCMRequestValidator.Answer) -> [UInt8] {
         var details: [String] = []
         if let errorCode = answer.errorCode {
             details.append(

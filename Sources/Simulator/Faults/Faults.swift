@@ -2,7 +2,7 @@
 
 /// What one stand-in does wrong; by default nothing.
 public struct Faults: Sendable, Equatable {
-    /// An answer that is not what the judge would say, and that delivers nothing.
+    /// An answer that is not what the validator would say, and that delivers nothing.
     public struct ErrorAnswer: Sendable, Equatable {
         /// Of a thousand requests, how many get it.
         public var perMille: Int

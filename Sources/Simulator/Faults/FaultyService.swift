@@ -68,7 +68,7 @@ final class FaultyService: RequestHandler {
     /// How many different provider tokens the service has been shown.
     var providerTokensSeen: Int { service.providerTokensSeen }
 
-    /// Drops a connection where it stands. What was answered on it a moment ago may not have arrived.
+    /// DroppedSamples a connection where it stands. What was answered on it a moment ago may not have arrived.
     func abort(_ connection: ServerConnection) {
         for notification in records[ObjectIdentifier(connection)]?.recent.recent(at: .now) ?? [] {
             registry.lose(notification)
@@ -151,7 +151,7 @@ final class FaultyService: RequestHandler {
     private func respond(
         to stream: Int32, _ answer: PushAnswer, after time: Duration, on connection: ServerConnection
     ) {
-        let delivered = registry.tellsLost ? answer.delivered : nil
+        let delivered = registry.reportsLoss ? answer.delivered : nil
         var timer: Timer?
         if time > .zero {
             timer = Timer(on: loop) { [unowned self, weak connection] in

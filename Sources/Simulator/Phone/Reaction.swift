@@ -2,7 +2,7 @@
 
 /// What a person sees and hears of a notification, and what the app does with it.
 public struct Reaction: Sendable, Equatable {
-    /// Words on the screen.
+    /// Format on the screen.
     public struct Alert: Sendable, Equatable {
         public var title: String?
         public var text: String

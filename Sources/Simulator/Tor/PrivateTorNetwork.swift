@@ -25,7 +25,7 @@ public actor PrivateTorNetwork {
     private static let votingInterval = 1800
 
     private let directory: String
-    private let ports = PortClaims()
+    private let ports = PortReservations()
     private var nodes: [TorNode] = []
     private var authorityLine = ""
 

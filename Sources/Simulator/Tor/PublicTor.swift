@@ -12,7 +12,7 @@ public actor PublicTor {
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private static let timeout = Duration.seconds(300)
-    private let ports = PortClaims()
+    private let ports = PortReservations()
     private var node: TorNode?
 
     /// A tor that does not run yet.

@@ -7,23 +7,23 @@ import TNP
 extension PairingReview {
     private static let desktopKeyLength = 32
 
-    static func tocsin(_ text: String) -> Verdict {
+    static func tocsin(_ text: String) -> AttemptResult {
         do throws(PairingToken.FormatError) {
             let sealer = Sealer(try PairingToken(text))
             do {
                 // An envelope has its own rules for the device token.
                 _ = try sealer.seal([UInt8](repeating: UInt8(ascii: " "), count: 16))
             } catch {
-                return Verdict(app: .tocsin, takesIt: false, remark: error.text)
+                return AttemptResult(app: .tocsin, takesIt: false, remark: error.text)
             }
-            return Verdict(app: .tocsin, takesIt: true, remark: nil)
+            return AttemptResult(app: .tocsin, takesIt: true, remark: nil)
         } catch {
-            return Verdict(app: .tocsin, takesIt: false, remark: error.description)
+            return AttemptResult(app: .tocsin, takesIt: false, remark: error.description)
         }
     }
 
-    static func bisqDesktop(_ pieces: PairingPieces) -> Verdict {
-        func refuses(_ why: String) -> Verdict { Verdict(app: .bisqDesktop, takesIt: false, remark: why) }
+    static func bisqDesktop(_ pieces: PairingFields) -> AttemptResult {
+        func refuses(_ why: String) -> AttemptResult { AttemptResult(app: .bisqDesktop, takesIt: false, remark: why) }
         if let why = wrongShape(pieces) { return refuses(why) }
         let (descriptor, key, token) = (pieces.java[1], pieces.java[2], pieces.java[3])
         guard let magic = Magic(rawValue: pieces.java[0]) else {
@@ -39,20 +39,20 @@ extension PairingReview {
             return refuses(
                 "it stops with an error where only iPhone or iPad stands for the model, without a second word")
         }
-        return Verdict(app: .bisqDesktop, takesIt: true, remark: consequence(magic, key: key, token: token))
+        return AttemptResult(app: .bisqDesktop, takesIt: true, remark: consequence(magic, key: key, token: token))
     }
 
-    static func bisqAndroid(_ pieces: PairingPieces) -> Verdict {
-        func refuses(_ why: String) -> Verdict { Verdict(app: .bisqAndroid, takesIt: false, remark: why) }
+    static func bisqAndroid(_ pieces: PairingFields) -> AttemptResult {
+        func refuses(_ why: String) -> AttemptResult { AttemptResult(app: .bisqAndroid, takesIt: false, remark: why) }
         if let why = wrongShape(pieces) { return refuses(why) }
         let (key, token) = (pieces.java[2], pieces.java[3])
         guard token.javaLength >= 32 else { return refuses(wrongLength(token, "at least 32")) }
         guard pieces.java[0] == Magic.android.rawValue else { return refuses("the magic is not android") }
-        return Verdict(app: .bisqAndroid, takesIt: true, remark: consequence(.android, key: key, token: token))
+        return AttemptResult(app: .bisqAndroid, takesIt: true, remark: consequence(.android, key: key, token: token))
     }
 
-    static func bisqremote(_ pieces: PairingPieces) -> Verdict {
-        func refuses(_ why: String) -> Verdict { Verdict(app: .bisqremote, takesIt: false, remark: why) }
+    static func bisqremote(_ pieces: PairingFields) -> AttemptResult {
+        func refuses(_ why: String) -> AttemptResult { AttemptResult(app: .bisqremote, takesIt: false, remark: why) }
         if let why = wrongShape(pieces) { return refuses(why) }
         let (key, token) = (pieces.java[2], pieces.java[3])
         guard let magic = Magic(anyCase: pieces.java[0]) else {
@@ -60,10 +60,10 @@ extension PairingReview {
         }
         let length = magic == .android ? 142 : 64
         guard token.javaLength == length else { return refuses(wrongLength(token, "exactly \(length)")) }
-        return Verdict(app: .bisqremote, takesIt: true, remark: consequence(magic, key: key, token: token))
+        return AttemptResult(app: .bisqremote, takesIt: true, remark: consequence(magic, key: key, token: token))
     }
 
-    static func bisqConnect(_ pieces: PairingPieces) -> Verdict {
+    static func bisqConnect(_ pieces: PairingFields) -> AttemptResult {
         var words = "Bisq 2 reads no pairing tokens: its app registers by itself"
         if pieces.java.count == 4 {
             let (key, token) = (pieces.java[2], pieces.java[3])
@@ -77,11 +77,11 @@ extension PairingReview {
             case nil: words += ", and the key must be Base64 of 32 bytes, this is not Base64"
             }
         }
-        return Verdict(app: .bisqConnect, takesIt: false, remark: words)
+        return AttemptResult(app: .bisqConnect, takesIt: false, remark: words)
     }
 
     /// What all that split as Java does look at.
-    private static func wrongShape(_ pieces: PairingPieces) -> String? {
+    private static func wrongShape(_ pieces: PairingFields) -> String? {
         let count = pieces.java.count
         guard count == 4 else { return "it finds \(count == 1 ? "1 part" : "\(count) parts") instead of four" }
         let length = pieces.java[2].javaLength

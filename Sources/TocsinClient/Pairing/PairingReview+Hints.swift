@@ -15,7 +15,7 @@ extension PairingReview {
             hints.append("it stands there twice: leave one of them out")
             return hints
         }
-        let pieces = PairingPieces(bare).all
+        let pieces = PairingFields(bare).all
         let bars = foreignBars(bare, pieces)
         // Where the bars are others, the parts are others too.
         guard bars.isEmpty else { return hints + bars }

@@ -31,7 +31,7 @@ public struct PairingReview: Sendable, Equatable {
     }
 
     /// What an app makes of the text.
-    public struct Verdict: Sendable, Equatable {
+    public struct AttemptResult: Sendable, Equatable {
         public let app: App
         public let takesIt: Bool
         /// Why it refuses it, or what comes of it where it takes what it should not; nil: nothing to say.
@@ -46,34 +46,34 @@ public struct PairingReview: Sendable, Equatable {
     /// What probably happened, and what to do.
     public let hints: [String]
     /// One for each app; empty where the text is too long to look at.
-    public let verdicts: [Verdict]
+    public let attemptResults: [AttemptResult]
 
     /// Whether `tocsin send` can ring the phone.
-    public var isTakenByTocsin: Bool { verdicts.contains { $0.app == .tocsin && $0.takesIt } }
+    public var isTakenByTocsin: Bool { attemptResults.contains { $0.app == .tocsin && $0.takesIt } }
 
     /// Looks at a text as it was pasted.
     public init(_ text: String) {
         guard text.utf8.count <= Self.longestText else {
             parts = []
             hints = ["a pairing token has some hundred bytes, and this has \(text.utf8.count): it is something else"]
-            verdicts = []
+            attemptResults = []
             return
         }
         let oneLine = text.split(whereSeparator: \.isNewline).joined()
-        parts = Self.parts(PairingPieces(oneLine))
+        parts = Self.parts(PairingFields(oneLine))
         hints = Self.hints(text)
-        verdicts = App.allCases.map { app in
+        attemptResults = App.allCases.map { app in
             switch app {
             case .tocsin: Self.tocsin(oneLine)
-            case .bisqDesktop: Self.bisqDesktop(PairingPieces(text))
-            case .bisqAndroid: Self.bisqAndroid(PairingPieces(text))
-            case .bisqremote: Self.bisqremote(PairingPieces(text))
-            case .bisqConnect: Self.bisqConnect(PairingPieces(text))
+            case .bisqDesktop: Self.bisqDesktop(PairingFields(text))
+            case .bisqAndroid: Self.bisqAndroid(PairingFields(text))
+            case .bisqremote: Self.bisqremote(PairingFields(text))
+            case .bisqConnect: Self.bisqConnect(PairingFields(text))
             }
         }
     }
 
-    private static func parts(_ pieces: PairingPieces) -> [Part] {
+    private static func parts(_ pieces: PairingFields) -> [Part] {
         let all = pieces.all
         func part(_ index: Int, _ name: String, _ look: (String) -> (String, String?)) -> Part {
             guard index < all.count else { return Part(name: name, content: "–", fault: "it is missing") }

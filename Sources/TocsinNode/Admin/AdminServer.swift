@@ -45,7 +45,7 @@ final class AdminServer: HTTPConnection.Host {
         self.source = source
         gate =
             if case .unix = endpoint { AdminGate(servesSocket: true) } else { AdminGate(servesSocket: false) }
-        // An outside tor may be in the group that reaches the doors' sockets: it has no business here.
+        // An outside tor may be in the group that reaches the endpoints' sockets: it has no business here.
         let listener = try Listener(endpoint, on: loop, mode: 0o600) { [unowned self] stream in accept(stream) }
         self.listener = listener
         self.endpoint = listener.endpoint
@@ -80,7 +80,7 @@ final class AdminServer: HTTPConnection.Host {
         streams.removeAll { $0 === connection }
     }
 
-    func farewell(for fault: HTTPFault, on connection: HTTPConnection) -> [UInt8] {
+    func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
         Self.text(fault.status, fault.text).encoded(keepsAlive: false)
     }
 

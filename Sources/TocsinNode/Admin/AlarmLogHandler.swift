@@ -6,7 +6,7 @@ import Synchronization
 
 /// An alarm book that the logger's threads write into and the dashboard reads.
 final class AlarmLog: Sendable {
-    private let book = Mutex(AlarmBook())
+    private let book = Mutex(RecentAlarms())
 
     /// Latest first.
     var alarms: [NodeSnapshot.Alarm] { book.withLock(\.alarms) }

@@ -25,7 +25,7 @@ enum DashboardFiles {
             // What has not changed stays, with what is marked in it.
             if (!old.isEqualNode(section)) old.replaceWith(document.importNode(section, true));
           }
-          document.title = "Tocsin: " + document.querySelector("#verdict h2").textContent;
+          document.title = "Tocsin: " + document.querySelector("#attemptResult h2").textContent;
         }
 
         function lose() {
@@ -94,13 +94,13 @@ enum DashboardFiles {
         section { padding: 1rem 1.1rem; background: var(--card); border: 1px solid var(--line); border-radius: .8rem; }
         .wide { grid-column: 1 / -1; }
 
-        #verdict { display: flex; gap: 1rem; align-items: flex-start; border-left-width: .5rem; }
-        #verdict h2 { font-size: 1.35rem; margin: 0; }
-        #verdict p, #verdict ul { margin: .2rem 0 0; }
-        #verdict ul { padding-left: 1.2rem; }
-        #verdict.good { border-left-color: var(--good); }
-        #verdict.warning { border-left-color: var(--warning); }
-        #verdict.bad { border-left-color: var(--bad); }
+        #attemptResult { display: flex; gap: 1rem; align-items: flex-start; border-left-width: .5rem; }
+        #attemptResult h2 { font-size: 1.35rem; margin: 0; }
+        #attemptResult p, #attemptResult ul { margin: .2rem 0 0; }
+        #attemptResult ul { padding-left: 1.2rem; }
+        #attemptResult.good { border-left-color: var(--good); }
+        #attemptResult.warning { border-left-color: var(--warning); }
+        #attemptResult.bad { border-left-color: var(--bad); }
         .mark {
           flex: none; width: 2.4rem; height: 2.4rem; fill: none; stroke: currentColor; stroke-width: 2.6;
           stroke-linecap: round; stroke-linejoin: round;

@@ -42,7 +42,7 @@ struct DashboardPage {
     /// What changes: sections that each have an id, one a line.
     var main: HTML {
         """
-        \(verdict)
+        \(attemptResult)
         \(flow)
         \(chart("hour", "The last hour, by minute", snapshot.hour, width: 60))
         \(chart("day", "The last day, by ten minutes", snapshot.day, width: 600))
@@ -58,7 +58,7 @@ struct DashboardPage {
 
     // MARK: Sections
 
-    private var verdict: HTML {
+    private var attemptResult: HTML {
         let marks: HTML =
             switch health.grade {
             case .good: #"<path d="M5 12.5l4.5 4.5L19 7.5"/>"#
@@ -68,16 +68,16 @@ struct DashboardPage {
         let reasons: HTML =
             health.reasons.isEmpty ? "" : "<ul>\(health.reasons.map { "<li>\($0)</li>" as HTML })</ul>"
         return """
-            <section id="verdict" class="wide \(health.grade.rawValue)"><svg class="mark" viewBox="0 0 24 24" \
+            <section id="attemptResult" class="wide \(health.grade.rawValue)"><svg class="mark" viewBox="0 0 24 24" \
             aria-hidden="true">\(marks)</svg><div><h2>\(health.sentence)</h2>\(reasons)<p class="quiet">As of \
-            <time>\(Words.clockWithSeconds(snapshot.now)) UTC</time> · version \(snapshot.version) · up for \
-            \(Words.span(snapshot.uptime))\(recentAlarms)</p></div></section>
+            <time>\(Format.clockWithSeconds(snapshot.now)) UTC</time> · version \(snapshot.version) · up for \
+            \(Format.span(snapshot.uptime))\(recentAlarms)</p></div></section>
             """
     }
 
     private var recentAlarms: HTML {
         let recent = snapshot.alarms.count { snapshot.now - $0.time < 3600 }
-        return recent == 0 ? "" : " · <a href=\"#alarms\">\(Words.count(recent, "alarm")) in the last hour</a>"
+        return recent == 0 ? "" : " · <a href=\"#alarms\">\(Format.count(recent, "alarm")) in the last hour</a>"
     }
 
     /// The way of a notification, with how many are where.
@@ -87,13 +87,13 @@ struct DashboardPage {
         var stations: [HTML] = [
             Self.station(
                 "Senders", snapshot.connections.tnp + snapshot.connections.http,
-                "\(Words.count(snapshot.connections.tnp)) by TNP, \(Words.count(snapshot.connections.http)) by HTTP, "
-                    + Words.count(snapshot.circuits, "circuit")),
-            Self.station("Under way", snapshot.inFlight, "\(Words.count(waiting)) of them wait for their turn"),
+                "\(Format.count(snapshot.connections.tnp)) by TNP, \(Format.count(snapshot.connections.http)) by HTTP, "
+                    + Format.count(snapshot.circuits, "circuit")),
+            Self.station("Under way", snapshot.inFlight, "\(Format.count(waiting)) of them wait for their turn"),
         ]
         if let spool = snapshot.spool {
             stations.append(
-                Self.station("Stored on disk", spool.envelopes, "\(Words.bytes(spool.bytes)), sealed"))
+                Self.station("Stored on disk", spool.envelopes, "\(Format.bytes(spool.bytes)), sealed"))
         }
         stations.append(Self.station("Delivered", delivered, "in the last hour"))
         return """
@@ -103,7 +103,7 @@ struct DashboardPage {
 
     private static func station(_ name: String, _ figure: Int, _ words: String) -> HTML {
         """
-        <li><span class="name">\(name)</span> <strong>\(Words.count(figure))</strong> \
+        <li><span class="name">\(name)</span> <strong>\(Format.count(figure))</strong> \
         <span class="quiet">\(words)</span></li>
         """
     }
@@ -120,11 +120,11 @@ struct DashboardPage {
             return Self.card("alarms", "Alarms", "<p>None since the start.</p>", "wide")
         }
         let rows = snapshot.alarms.map { alarm -> HTML in
-            let isToday = Words.date(alarm.time) == Words.date(snapshot.now)
-            let time = (isToday ? "" : Words.date(alarm.time) + " ") + Words.clock(alarm.time)
+            let isToday = Format.date(alarm.time) == Format.date(snapshot.now)
+            let time = (isToday ? "" : Format.date(alarm.time) + " ") + Format.clock(alarm.time)
             return """
                 <tr><td><time>\(time)</time></td><td>\(Self.level(alarm.level))</td>\
-                <th scope="row">\(alarm.text)</th><td class="figure">\(Words.count(alarm.count))</td></tr>
+                <th scope="row">\(alarm.text)</th><td class="figure">\(Format.count(alarm.count))</td></tr>
                 """
         }
         let table = Self.table(
@@ -141,15 +141,15 @@ struct DashboardPage {
         let rows = snapshot.routes.map { route -> HTML in
             var state =
                 switch route.breaker {
-                case "closed": Self.sign("good", Words.breaker(route.breaker))
-                case "open": Self.sign("bad", Words.breaker(route.breaker))
-                default: Self.sign("warning", Words.breaker(route.breaker))
+                case "closed": Self.sign("good", Format.breaker(route.breaker))
+                case "open": Self.sign("bad", Format.breaker(route.breaker))
+                default: Self.sign("warning", Format.breaker(route.breaker))
                 }
-            if route.isWave { state += "<br>\(Self.sign("warning", "most device tokens are refused"))" }
-            let answers = route.answers.prefix(5).map { "\($0.reason): \(Words.count($0.count))" }
+            if route.isSurge { state += "<br>\(Self.sign("warning", "most device tokens are refused"))" }
+            let answers = route.answers.prefix(5).map { "\($0.reason): \(Format.count($0.count))" }
             return """
-                <tr><th scope="row">\(route.name)</th><td>\(state)</td><td class="figure">\(Words.count(route.inFlight))\
-                </td><td class="figure">\(Words.count(route.waiting))</td><td class="figure">\(Self.seconds(route.p50))\
+                <tr><th scope="row">\(route.name)</th><td>\(state)</td><td class="figure">\(Format.count(route.inFlight))\
+                </td><td class="figure">\(Format.count(route.waiting))</td><td class="figure">\(Self.seconds(route.p50))\
                 </td><td class="figure">\(Self.seconds(route.p99))</td><td>\(answers.joined(separator: ", "))</td></tr>
                 """
         }
@@ -196,7 +196,7 @@ struct DashboardPage {
         }
         // Straight within a power of ten: near enough for a picture.
         decades += max(0, (seconds - upper / 10) / (upper * 0.9))
-        return Words.decimal(4 + min(7, decades) * 132 / 7, 1)
+        return Format.decimal(4 + min(7, decades) * 132 / 7, 1)
     }
 
     private var refusals: HTML {
@@ -206,9 +206,9 @@ struct DashboardPage {
         let most = max(1, snapshot.refusals.map(\.lastHour).max() ?? 1)
         let rows = snapshot.refusals.map { refusal -> HTML in
             """
-            <tr><th scope="row">\(refusal.reason)</th><td class="figure">\(Words.count(refusal.lastHour))</td>\
+            <tr><th scope="row">\(refusal.reason)</th><td class="figure">\(Format.count(refusal.lastHour))</td>\
             <td class="picture">\(Self.meter(Double(refusal.lastHour) / Double(most), "retry"))</td>\
-            <td class="figure">\(Words.count(refusal.total))</td></tr>
+            <td class="figure">\(Format.count(refusal.total))</td></tr>
             """
         }
         let table = Self.table(
@@ -229,7 +229,7 @@ struct DashboardPage {
             }
         let rows = [("everybody", all), ("device tokens not accepted yet", unproven)].map { who, effort -> HTML in
             """
-            <tr><th scope="row">\(who)</th><td>\(effort == 0 ? "nothing" : Words.effort(effort))</td>\
+            <tr><th scope="row">\(who)</th><td>\(effort == 0 ? "nothing" : Format.effort(effort))</td>\
             <td class="picture">\(Self.meter(Self.height(effort), "retry"))</td></tr>
             """
         }
@@ -264,7 +264,7 @@ struct DashboardPage {
             "<tr><th scope=\"row\">Network</th><td>\(network)</td></tr>",
             "<tr><th scope=\"row\">Onion service</th><td>\(published)</td></tr>",
             "<tr><th scope=\"row\">Address</th><td><code>\(tor.address ?? "none yet")</code></td></tr>",
-            "<tr><th scope=\"row\">Restarts</th><td>\(Words.count(tor.restarts))</td></tr>",
+            "<tr><th scope=\"row\">Restarts</th><td>\(Format.count(tor.restarts))</td></tr>",
         ]
         if let warning = tor.warning {
             rows.append("<tr><th scope=\"row\">Its last warning</th><td>\(warning)</td></tr>")
@@ -279,7 +279,7 @@ struct DashboardPage {
             if let expires = credential.expires {
                 let seconds = expires - snapshot.now
                 let grade = seconds <= 0 ? "bad" : seconds < Health.expiryNotice ? "warning" : "good"
-                end = Self.sign(grade, Words.end(expires, at: snapshot.now))
+                end = Self.sign(grade, Format.end(expires, at: snapshot.now))
                 // Apple's certificates last for 13 months.
                 left = Self.meter(
                     Double(seconds) / (395 * 86_400), grade == "good" ? "delivered" : "rejected")
@@ -330,14 +330,14 @@ struct DashboardPage {
 
     /// A bar from 0 to 1; the words beside it say the same.
     private static func meter(_ fraction: Double, _ kind: String) -> HTML {
-        let filled = Words.decimal(min(max(fraction, 0), 1) * 100, 1)
+        let filled = Format.decimal(min(max(fraction, 0), 1) * 100, 1)
         return """
             <svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">\
             <rect class="empty" width="100" height="8"/><rect class="\(kind)" width="\(filled)" height="8"/></svg>
             """
     }
 
-    private static func seconds(_ seconds: Double?) -> String { seconds.map(Words.latency) ?? "–" }
+    private static func seconds(_ seconds: Double?) -> String { seconds.map(Format.latency) ?? "–" }
 
     private static let bell: HTML = """
         <svg class="bell" viewBox="0 0 24 24" aria-hidden="true"><path d="M12 3a6 6 0 0 0-6 6v4.5L4 17h16l-2-3.5V9\

@@ -32,9 +32,9 @@ struct Health: Equatable {
     private static func concerns(_ snapshot: NodeSnapshot) -> [String] {
         var concerns: [String] = []
         for route in snapshot.routes where route.breaker != "closed" {
-            concerns.append("\(route.name): \(Words.breaker(route.breaker))")
+            concerns.append("\(route.name): \(Format.breaker(route.breaker))")
         }
-        for route in snapshot.routes where route.isWave {
+        for route in snapshot.routes where route.isSurge {
             concerns.append("\(route.name): most device tokens are refused; is its environment or topic wrong?")
         }
         if let tor = snapshot.tor, !tor.isPublished {
@@ -42,7 +42,7 @@ struct Health: Equatable {
         }
         for credential in snapshot.credentials {
             guard let end = credential.expires, end - snapshot.now < expiryNotice else { continue }
-            concerns.append("\(credential.app): \(credential.kind) \(Words.end(end, at: snapshot.now))")
+            concerns.append("\(credential.app): \(credential.kind) \(Format.end(end, at: snapshot.now))")
         }
         return concerns
     }

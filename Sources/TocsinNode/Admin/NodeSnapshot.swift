@@ -20,7 +20,7 @@ struct NodeSnapshot: Sendable {
         /// `closed` (it works), `open` or `half-open`.
         var breaker: String
         /// Whether so many device tokens are refused that environment or topic must be wrong.
-        var isWave: Bool
+        var isSurge: Bool
         /// Envelopes under way.
         var inFlight: Int
         /// Of them, those that wait for their turn.
@@ -96,7 +96,7 @@ struct NodeSnapshot: Sendable {
     /// Minutes of the last hour, and stretches of 10 minutes of the last day; oldest first, the last one unfinished.
     var hour: [Bucket]
     var day: [Bucket]
-    /// What was refused at the door in the last hour and since the start, by reason in words, most frequent first.
+    /// What was refused at the endpoint in the last hour and since the start, by reason in words, most frequent first.
     var refusals: [(reason: String, lastHour: Int, total: Int)]
     var latencies: [Latency]
     var routes: [RouteState]

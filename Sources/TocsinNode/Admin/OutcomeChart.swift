@@ -59,8 +59,8 @@ struct OutcomeChart {
         guard let busiest = buckets.max(by: { Self.total($0) < Self.total($1) }), Self.total(busiest) > 0 else {
             return "Nothing in this time."
         }
-        let sums = totals.map { "\(Words.count($0.count)) \($0.part.words)" }.joined(separator: ", ")
-        return "\(sums). Busiest: \(Words.count(Self.total(busiest))) from \(Words.clock(busiest.start)) UTC on."
+        let sums = totals.map { "\(Format.count($0.count)) \($0.part.words)" }.joined(separator: ", ")
+        return "\(sums). Busiest: \(Format.count(Self.total(busiest))) from \(Format.clock(busiest.start)) UTC on."
     }
 
     // MARK: Scale
@@ -105,7 +105,7 @@ struct OutcomeChart {
             guard index < buckets.count else { continue }
             axes += """
                 <text x="\(Self.point(x(index)))" y="\(Self.point(Self.height - 6))">\
-                \(Words.clock(buckets[index].start))</text>
+                \(Format.clock(buckets[index].start))</text>
                 """
         }
         axes += """
@@ -135,11 +135,11 @@ struct OutcomeChart {
     private func hint(_ index: Int, _ bucket: NodeSnapshot.Bucket) -> HTML {
         guard Self.total(bucket) > 0 else { return "" }
         let counts = Part.allCases.filter { $0.count(in: bucket) > 0 }
-            .map { "\(Words.count($0.count(in: bucket))) \($0.words)" }.joined(separator: ", ")
+            .map { "\(Format.count($0.count(in: bucket))) \($0.words)" }.joined(separator: ", ")
         return """
             <rect class="hint" x="\(Self.point(x(index)))" y="\(Self.point(Self.top))" \
             width="\(Self.point(x(index + 1) - x(index)))" height="\(Self.point(Self.height - Self.top - Self.bottom))">\
-            <title>\(Words.clock(bucket.start))–\(Words.clock(bucket.start + width)): \(counts)</title></rect>
+            <title>\(Format.clock(bucket.start))–\(Format.clock(bucket.start + width)): \(counts)</title></rect>
             """
     }
 
@@ -160,16 +160,16 @@ struct OutcomeChart {
     private func legend(_ part: Part, _ count: Int) -> HTML {
         """
         <li><svg class="swatch" viewBox="0 0 14 14" aria-hidden="true"><rect width="14" height="14" rx="2" \
-        fill="url(#\(name)-\(part.rawValue))"/></svg><strong>\(Words.count(count))</strong> \(part.words)</li>
+        fill="url(#\(name)-\(part.rawValue))"/></svg><strong>\(Format.count(count))</strong> \(part.words)</li>
         """
     }
 
     /// A coordinate: with one digit behind the point.
-    private static func point(_ value: Double) -> String { Words.decimal(value, 1) }
+    private static func point(_ value: Double) -> String { Format.decimal(value, 1) }
 
     /// For an axis: `1,500`, `20k`, `4M`
     private static func short(_ count: Int) -> String {
-        if count >= 10_000_000 { return "\(Words.count(count / 1_000_000))M" }
-        return count >= 10_000 ? "\(Words.count(count / 1000))k" : Words.count(count)
+        if count >= 10_000_000 { return "\(Format.count(count / 1_000_000))M" }
+        return count >= 10_000 ? "\(Format.count(count / 1000))k" : Format.count(count)
     }
 }

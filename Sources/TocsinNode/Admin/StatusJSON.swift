@@ -67,7 +67,7 @@ enum StatusJSON {
 
     private static func route(_ route: NodeSnapshot.RouteState) -> Value {
         .object([
-            ("name", .text(route.name)), ("breaker", .text(route.breaker)), ("refusal_wave", .flag(route.isWave)),
+            ("name", .text(route.name)), ("breaker", .text(route.breaker)), ("refusal_wave", .flag(route.isSurge)),
             ("in_flight", .count(route.inFlight)), ("waiting", .count(route.waiting)),
             ("answers", .object(route.answers.map { ($0.reason, .count($0.count)) })),
             ("p50_seconds", .optional(route.p50, Value.number)), ("p99_seconds", .optional(route.p99, Value.number)),

@@ -18,7 +18,7 @@ enum AppleAdvice {
         on answer: ProbeAnswer, app: String, environment: Environment, topic: String, isCertificate: Bool
     ) -> Finding {
         let (grade, text) = advice(answer, topic: topic, isCertificate: isCertificate)
-        let isOther = environment == .development && otherEnvironment.contains(answer.verdict.answer)
+        let isOther = environment == .development && otherEnvironment.contains(answer.attemptResult.answer)
         return Finding(
             .apple, "\(app) \(environment.rawValue)", isOther ? .warning : grade,
             isOther ? "\(text). Only builds from Xcode need it" : text)
@@ -32,7 +32,7 @@ enum AppleAdvice {
     private static func advice(
         _ answer: ProbeAnswer, topic: String, isCertificate: Bool
     ) -> (Finding.Grade, String) {
-        let word = answer.verdict.answer
+        let word = answer.attemptResult.answer
         switch word {
         case "accepted", "BadDeviceToken", "DeviceTokenNotForTopic", "Unregistered", "ExpiredToken":
             // It looks at the device token last.
@@ -66,18 +66,18 @@ enum AppleAdvice {
             return (.failed, "\(word): Apple lets nobody in with this credential: make a new one")
         case "TooManyProviderTokenUpdates":
             return (.warning, "\(word): \(APNsAnswers.tooManyTokens)")
-        default: return transport(answer.verdict)
+        default: return transport(answer.attemptResult)
         }
     }
 
     /// Answers that say nothing of the credential.
-    static func transport(_ verdict: Verdict) -> (Finding.Grade, String) {
-        let words = verdict.detail.map { "\(verdict.answer): \($0)" } ?? verdict.answer
-        return switch verdict.ruling.concern {
+    static func transport(_ attemptResult: AttemptResult) -> (Finding.Grade, String) {
+        let words = attemptResult.detail.map { "\(attemptResult.answer): \($0)" } ?? attemptResult.answer
+        return switch attemptResult.disposition.failureSource {
         case .provider: (.failed, "no answer that says anything (\(words)): try again later; see the lines above")
         case .developer: (.failed, "\(words): the question was called wrong: please report this")
         case .nodeOperator: (.failed, "\(words): this node is refused: look at its credential")
-        case .nobody, .deviceToken: (.ok, "the credential is taken")
+        case .none, .deviceToken: (.ok, "the credential is taken")
         }
     }
 }

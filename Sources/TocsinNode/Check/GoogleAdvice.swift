@@ -13,7 +13,7 @@ enum GoogleAdvice {
     }
 
     private static func advice(_ answer: ProbeAnswer, projectID: String) -> (Finding.Grade, String) {
-        let word = answer.verdict.answer
+        let word = answer.attemptResult.answer
         switch word {
         case "access-token-refused":
             return (
@@ -42,15 +42,15 @@ enum GoogleAdvice {
             return (.warning, "\(word): the project has used up its allowance for now; the account itself is taken")
         default: break
         }
-        switch answer.verdict.ruling.concern {
-        case .nobody, .deviceToken:
+        switch answer.attemptResult.disposition.failureSource {
+        case .none, .deviceToken:
             return (.ok, "Google takes the service account for the project \(projectID)")
         case .nodeOperator:
             return (
                 .failed,
                 "\(word): Google knows no project \(projectID) that this account may use: take the file as Firebase gives it"
             )
-        case .developer, .provider: return AppleAdvice.transport(answer.verdict)
+        case .developer, .provider: return AppleAdvice.transport(answer.attemptResult)
         }
     }
 }

@@ -16,7 +16,7 @@ extension Configuration {
     }
 
     /// The keys whose new values count from the next start on.
-    func keysThatNeedARestart(comparedTo old: Configuration) -> [String] {
+    func keysRequiringRestart(comparedTo old: Configuration) -> [String] {
         var keys: [String] = []
         if state != old.state { keys.append("node.state") }
         if logFormat != old.logFormat { keys.append("node.log_format") }

@@ -70,7 +70,7 @@ public struct Configuration: Sendable {
         public var idleTimeout: Int
         /// Seconds to answer what was taken when the node is told to stop.
         public var shutdownTimeout: Int
-        /// Attempts for an envelope that is not in the spool.
+        /// AttemptHistory for an envelope that is not in the spool.
         public var attempts: Int
         /// Seconds that such an envelope is tried before its sender is told RETRY.
         public var patience: Int
@@ -144,7 +144,7 @@ public struct Configuration: Sendable {
     }
 
     /// WELCOME names at most 255 routes, and an app has up to three.
-    private static let mostApps = 85
+    private static let maximumApps = 85
 
     /// The file that it was read from.
     public var file: String
@@ -213,7 +213,7 @@ public struct Configuration: Sendable {
                 .dropFirst(Int(error.source.begin.line) - 1).first ?? ""
             throw ConfigurationError(
                 file: "\(file):\(error.source.begin.line):\(error.source.begin.column)",
-                problem: BareText.hint(on: line).map { "\($0) (\(error.description))" } ?? error.description)
+                problem: UnquotedString.hint(on: line).map { "\($0) (\(error.description))" } ?? error.description)
         }
         self.file = file
         let paths = PathResolver(file: file)
@@ -310,7 +310,7 @@ public struct Configuration: Sendable {
                 "control", default: Rate(burst: 60, perMinute: 60),
                 "PINGs and other frames that bring nothing, of one connection"),
             concurrency: try limits.integer(
-                "concurrency", in: 1...100_000, default: 2000, "Attempts under way at one push service, at most"),
+                "concurrency", in: 1...100_000, default: 2000, "AttemptHistory under way at one push service, at most"),
             httpRequestTimeout: try limits.integer(
                 "http_request_timeout", in: 1...24, default: 20, "Seconds for an HTTP request that has begun"),
             httpAnswerTimeout: try limits.integer(
@@ -340,7 +340,7 @@ public struct Configuration: Sendable {
         apps = []
         let appTables = try root.tables(
             "app",
-            "An app: 1 to \(Self.mostApps) of them, of which the first is the default; each has `[app.apns]`, `[app.fcm]` or both."
+            "An app: 1 to \(Self.maximumApps) of them, of which the first is the default; each has `[app.apns]`, `[app.fcm]` or both."
         )
         for table in appTables {
             let app = try Self.app(table, paths: paths)
@@ -383,8 +383,8 @@ public struct Configuration: Sendable {
         try outbound.finish()
 
         try root.finish()
-        guard apps.count <= Self.mostApps else {
-            throw ConfigurationError(file: file, key: "app", problem: "there are more than \(Self.mostApps) apps")
+        guard apps.count <= Self.maximumApps else {
+            throw ConfigurationError(file: file, key: "app", problem: "there are more than \(Self.maximumApps) apps")
         }
         guard !apps.isEmpty else {
             throw ConfigurationError(
@@ -418,7 +418,7 @@ public struct Configuration: Sendable {
         settings.unproven = try limits.rate(
             "unproven", default: settings.unproven,
             "Submissions to device tokens that no push service has accepted yet, in all")
-        settings.http = try limits.rate("http", default: settings.http, "Submissions through the HTTP door")
+        settings.http = try limits.rate("http", default: settings.http, "Submissions through the HTTP endpoint")
         settings.httpUnproven = try limits.rate(
             "http_unproven", default: settings.httpUnproven, "Those of them to device tokens not accepted yet")
         settings.abuse = try limits.rate("abuse", default: settings.abuse, "What one circuit may do wrong")

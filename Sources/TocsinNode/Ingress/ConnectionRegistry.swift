@@ -26,7 +26,7 @@ struct ConnectionRegistry {
         var halfOpenPerEndpoint: Int { max(1, min(halfOpen, connections / (servesHTTP ? 4 : 2))) }
     }
 
-    typealias Door = Admission.Door
+    typealias SenderProtocol = Admission.SenderProtocol
 
     /// What happens to a new connection.
     enum Placement: Equatable {
@@ -75,24 +75,24 @@ struct ConnectionRegistry {
 
     /// Decides on a new connection; unless it is rejected, ``opened(_:at:)`` follows.
     /// - Parameter use: what a connection is used for.
-    mutating func place(at door: Door, use: (UInt64) -> Use) -> Placement {
-        let isFull = count >= limits.connections || self[door].present.count >= limits.perEndpoint
-        if isFull || self[door].unidentified.count >= limits.halfOpenPerEndpoint,
-            let oldest = self[door].removeOldestUnidentified()
+    mutating func place(at senderProtocol: SenderProtocol, use: (UInt64) -> Use) -> Placement {
+        let isFull = count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint
+        if isFull || self[senderProtocol].unidentified.count >= limits.halfOpenPerEndpoint,
+            let oldest = self[senderProtocol].removeOldestUnidentified()
         {
             return .acceptInPlaceOf(oldest)
         }
         if !isFull { return .accept }
         // Where the endpoint has less than its reserve, the other one has taken more than its share.
-        let other: Door = door == .tnp ? .http : .tnp
-        if self[door].present.count < limits.reserve, let oldest = self[other].removeOldestUnidentified() {
+        let other: SenderProtocol = senderProtocol == .tnp ? .http : .tnp
+        if self[senderProtocol].present.count < limits.reserve, let oldest = self[other].removeOldestUnidentified() {
             return .acceptInPlaceOf(oldest)
         }
-        return .reject(leaving: self[door].quietOne(use) ?? self[other].quietOne(use))
+        return .reject(leaving: self[senderProtocol].quietOne(use) ?? self[other].quietOne(use))
     }
 
     /// A connection has come, of which nothing is known yet.
-    mutating func opened(_ number: UInt64, at door: Door) { self[door].append(number) }
+    mutating func opened(_ number: UInt64, at senderProtocol: SenderProtocol) { self[senderProtocol].append(number) }
 
     /// Its sender has said HELLO, or sent a whole request.
     mutating func identified(_ number: UInt64) {
@@ -106,10 +106,10 @@ struct ConnectionRegistry {
         http.remove(number)
     }
 
-    private subscript(door: Door) -> Book {
-        get { door == .tnp ? tnp : http }
+    private subscript(senderProtocol: SenderProtocol) -> Book {
+        get { senderProtocol == .tnp ? tnp : http }
         _modify {
-            if door == .tnp { yield &tnp } else { yield &http }
+            if senderProtocol == .tnp { yield &tnp } else { yield &http }
         }
     }
 }

@@ -32,7 +32,7 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
     private let readTimeout: Duration
     private var unreadSince: MonotonicTime?
     let number: UInt64
-    let door = Admission.Door.tnp
+    let senderProtocol = Admission.SenderProtocol.tnp
     var circuit: CircuitID?
     private(set) var hasServed = false
     private let since = MonotonicTime.now
@@ -86,7 +86,7 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
                 stream.loop.atEndOfTurn(self)
             }
         }
-        if effects.isGreeted { host.greeted(self) }
+        if effects.isIdentified { host.identified(self) }
         // After the output, as some have their outcome at once; which may be the last, too.
         for (submission, app) in effects.submissions where !isOver {
             host.deliver(submission, app: app.name, format: app.format, for: self)
@@ -156,15 +156,15 @@ final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandl
         perform { session, effects in session.refused(request, refusal, now: .now, &effects) }
     }
 
-    func letGo(_ text: String) { perform { session, effects in session.letGo(text, &effects) } }
+    func closeIdle(_ text: String) { perform { session, effects in session.closeIdle(text, &effects) } }
 
-    func sendAway(_ goAway: GoAway) { perform { session, effects in session.sendAway(goAway, &effects) } }
+    func reject(_ goAway: GoAway) { perform { session, effects in session.reject(goAway, &effects) } }
 
     func evict(_ goAway: GoAway) {
         // Its last words have been said; the end of the stream tells the host.
         guard !isOver else { return stream.close() }
         var effects = IngressSession.Effects()
-        session.sendAway(goAway, &effects)
+        session.reject(goAway, &effects)
         stop()
         stream.write(output + effects.output)
         stream.closeAfterWriting()

@@ -38,7 +38,7 @@ struct IngressSession {
         /// How many frames broke the rules.
         var faults = 0
         /// Whether HELLO has come.
-        var isGreeted = false
+        var isIdentified = false
         /// Bytes to send.
         var output: [UInt8] = []
         /// Whether the connection is to be ended once the output is sent.
@@ -48,7 +48,7 @@ struct IngressSession {
     private enum Phase: Equatable {
         case proxyLine
         case hello
-        case greeted
+        case identified
         /// GOAWAY was sent or received: what was taken is answered, then the connection ends.
         case leaving
         case over
@@ -81,7 +81,7 @@ struct IngressSession {
     var deadline: MonotonicTime? {
         switch phase {
         case .proxyLine, .hello: quietSince + rules.handshakeTimeout
-        case .greeted: [idleDeadline, frameDeadline].compactMap(\.self).min()
+        case .identified: [idleDeadline, frameDeadline].compactMap(\.self).min()
         case .leaving, .over: nil
         }
     }
@@ -155,13 +155,13 @@ struct IngressSession {
         // The puzzle first: the outcome has the sender solve it.
         if let puzzle = refusal.puzzle { announce(puzzle, &effects) }
         if let outcome = refusal.outcome { finished(request, outcome, now: now, &effects) }
-        if let goAway = refusal.goAway { sendAway(goAway, &effects) }
+        if let goAway = refusal.goAway { reject(goAway, &effects) }
     }
 
     /// Time has passed.
     mutating func timeReached(_ now: MonotonicTime, _ effects: inout Effects) {
         guard let deadline, now >= deadline else { return }
-        if phase == .greeted {
+        if phase == .identified {
             let isFrame = frameDeadline.map { $0 <= now } ?? false
             let text = isFrame ? "a frame was begun and not ended" : "nothing was sent for a while"
             leave(GoAway(code: .idle, text: text), &effects)
@@ -171,12 +171,12 @@ struct IngressSession {
     }
 
     /// Whether nothing is under way that somebody waits for.
-    var isIdle: Bool { phase == .greeted && inFlight.count == queued.count }
+    var isIdle: Bool { phase == .identified && inFlight.count == queued.count }
 
     /// The connection ends, though nothing is wrong with it.
-    mutating func letGo(_ text: String, _ effects: inout Effects) {
+    mutating func closeIdle(_ text: String, _ effects: inout Effects) {
         switch phase {
-        case .greeted: leave(GoAway(code: .idle, text: text), &effects)
+        case .identified: leave(GoAway(code: .idle, text: text), &effects)
         case .proxyLine, .hello: end(with: GoAway(code: .idle, text: text), &effects)
         case .leaving, .over: break
         }
@@ -184,17 +184,17 @@ struct IngressSession {
 
     /// The node shuts down.
     mutating func shutDown(retryAfter: UInt32, _ effects: inout Effects) {
-        guard phase == .greeted || phase == .hello || phase == .proxyLine else { return }
+        guard phase == .identified || phase == .hello || phase == .proxyLine else { return }
         leave(GoAway(code: .shuttingDown, retryAfter: retryAfter, text: "the node is shutting down"), &effects)
     }
 
     /// The puzzle has changed.
     func announce(_ puzzle: Puzzle, _ effects: inout Effects) {
-        if phase == .greeted { effects.output.append(puzzle) }
+        if phase == .identified { effects.output.append(puzzle) }
     }
 
     /// The connection is served no longer, or not at all.
-    mutating func sendAway(_ goAway: GoAway, _ effects: inout Effects) {
+    mutating func reject(_ goAway: GoAway, _ effects: inout Effects) {
         if phase != .over { end(with: goAway, &effects) }
     }
 
@@ -223,8 +223,8 @@ struct IngressSession {
         case .hello(let hello):
             guard phase == .hello else { throw ProtocolError(code: .protocolError, text: "a second HELLO") }
             _ = try ProtocolVersion.agreed(with: hello)
-            phase = .greeted
-            effects.isGreeted = true
+            phase = .identified
+            effects.isIdentified = true
             decoder.maximumLength = rules.maximumFrame
             effects.output.append(welcome(rules))
         case .submit(let fields): try submit(fields, now, &effects)
@@ -264,7 +264,7 @@ struct IngressSession {
         guard !inFlight.contains(request) else {
             throw ProtocolError(code: .protocolError, text: "a request number that is still in flight")
         }
-        guard phase == .greeted else {
+        guard phase == .identified else {
             try countExcess(now)
             return answer(.retry(.shuttingDown, after: 1000, text: "GOAWAY has been said"))
         }

@@ -4,11 +4,11 @@ import Admission
 import EventLoop
 import TNP
 
-/// One sender's connection, through whichever door it has come.
+/// One sender's connection, through whichever endpoint it has come.
 protocol SenderConnection: AnyObject {
     /// Its own among all of the node's.
     var number: UInt64 { get }
-    var door: Admission.Door { get }
+    var senderProtocol: Admission.SenderProtocol { get }
     /// Whom it comes from, once that is known.
     var circuit: CircuitID? { get set }
     /// When its last bytes came.
@@ -31,9 +31,9 @@ protocol SenderConnection: AnyObject {
     /// The puzzle has changed.
     func announce(_ puzzle: Puzzle)
     /// Ends it as if it had been quiet for too long: what was taken is answered, and its sender may come again.
-    func letGo(_ text: String)
+    func closeIdle(_ text: String)
     /// Ends it with these last words.
-    func sendAway(_ goAway: GoAway)
+    func reject(_ goAway: GoAway)
     /// Ends it at once for another connection, without waiting for its peer: its place is free when this returns.
     func evict(_ goAway: GoAway)
     /// Ends it once what was taken is answered.
@@ -47,8 +47,8 @@ protocol SenderHost: AnyObject {
     /// The connection is one of this circuit of tor's.
     /// - Returns: what it is sent away with.
     func comes(_ connection: any SenderConnection, from circuit: UInt32) -> GoAway?
-    /// It speaks its door's language.
-    func greeted(_ connection: any SenderConnection)
+    /// It speaks its endpoint's language.
+    func identified(_ connection: any SenderConnection)
     /// Delivers a submission; its outcome comes back by ``SenderConnection/finished(_:_:)``.
     func deliver(
         _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection)

@@ -110,7 +110,7 @@ private final class AdmissionLoad {
     }
 
     private func admit(
-        _ submission: Submission, on circuit: CircuitID, at moment: Moment
+        _ submission: Submission, on circuit: CircuitID, at moment: ClockReading
     ) throws(Refusal) -> Admission.Ticket {
         let paid = try admission.verify(submission, on: circuit, through: .tnp, at: moment.monotonic)
         return try admission.admit(submission, paid: paid, app: "bisq", on: circuit, through: .tnp, at: moment)
@@ -137,10 +137,10 @@ private final class AdmissionLoad {
         return time.milliseconds * 1_000_000 / Double(submissions.count)
     }
 
-    private func moment() -> Moment {
+    private func moment() -> ClockReading {
         // Time goes on, or allowances would be used up.
         clock = clock + .milliseconds(1)
-        return Moment(monotonic: clock, unix: 1_800_000_000)
+        return ClockReading(monotonic: clock, unix: 1_800_000_000)
     }
 
     private static let iv = Array("0123456789abcdef".utf8)[...]

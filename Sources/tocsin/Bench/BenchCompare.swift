@@ -43,7 +43,7 @@ struct BenchCompare: AsyncParsableCommand {
 /// The processes that are measured, and what came of it.
 private final class Comparison {
     enum Row: Int, CaseIterable {
-        case h2load, client, nghttpx, node, nginx, door
+        case h2load, client, nghttpx, node, nginx, senderProtocol
 
         var title: String {
             switch self {
@@ -52,7 +52,7 @@ private final class Comparison {
             case .nghttpx: "(c) h2load → nghttpx → sink"
             case .node: "(d) TNP load → node → sink"
             case .nginx: "(e) h2load, HTTP/1.1 → nginx"
-            case .door: "(f) h2load, HTTP/1.1 → node → sink"
+            case .senderProtocol: "(f) h2load, HTTP/1.1 → node → sink"
             }
         }
     }
@@ -60,17 +60,18 @@ private final class Comparison {
     private let directory: String
     private let requests: Int
     private let program: String
-    private let sink: Spawned
+    private let sink: MeasuredProcess
     private let sinkPort: String
-    private let proxy: Spawned
+    private let proxy: MeasuredProcess
     private let proxyPort: UInt16
-    private let node: Spawned
+    private let node: MeasuredProcess
     private let nodePort: UInt16
-    private let doorPort: UInt16
-    private let nginx: Spawned
+    private let httpPort: UInt16
+    private let nginx: MeasuredProcess
     private let nginxPort: UInt16
     /// Distinct for each request of row (f), and so for (e).
-    private var source = EnvelopeSource([.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: 288)
+    private var source = EnvelopeGenerator(
+        [.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: 288)
     private var results: [Row: [Measurement]] = [:]
 
     init(directory: String, requests: Int) throws {
@@ -78,11 +79,12 @@ private final class Comparison {
         self.requests = requests
         program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         try Data([UInt8](repeating: UInt8(ascii: "x"), count: 1024)).write(to: URL(filePath: "\(directory)/body"))
-        sink = try Spawned([program, "bench", "sink", "--authority", "\(directory)/ca.pem"], directory: directory)
+        sink = try MeasuredProcess(
+            [program, "bench", "sink", "--authority", "\(directory)/ca.pem"], directory: directory)
         sinkPort = try Self.port(of: sink)
         (proxyPort, nodePort) = (try Self.freePort(), try Self.freePort())
-        (doorPort, nginxPort) = (try Self.freePort(), try Self.freePort())
-        proxy = try Spawned(
+        (httpPort, nginxPort) = (try Self.freePort(), try Self.freePort())
+        proxy = try MeasuredProcess(
             [
                 "nghttpx", "--workers=1", "--frontend=127.0.0.1,\(proxyPort);no-tls",
                 "--backend=127.0.0.1,\(sinkPort);;proto=h2;tls", "--insecure", "--accesslog-file=/dev/null",
@@ -95,7 +97,7 @@ private final class Comparison {
             log = "error"
             [listen]
             tnp = "127.0.0.1:\(nodePort)"
-            http = "127.0.0.1:\(doorPort)"
+            http = "127.0.0.1:\(httpPort)"
             [tor]
             managed = false
             \(SimulatedConfiguration.openGates)
@@ -115,10 +117,10 @@ private final class Comparison {
 
             """
         try Data(configuration.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
-        node = try Spawned([program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory)
+        node = try MeasuredProcess([program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory)
         try Data(Self.nginxConfiguration(directory, port: nginxPort).utf8).write(
             to: URL(filePath: "\(directory)/nginx.conf"))
-        nginx = try Spawned(
+        nginx = try MeasuredProcess(
             ["/usr/sbin/nginx", "-p", directory, "-e", "stderr", "-c", "\(directory)/nginx.conf"], directory: directory)
         usleep(500_000)
     }
@@ -148,13 +150,13 @@ private final class Comparison {
                 "\(node.pid)",
             ])
         case .nginx: measurement = try relay(to: nginxPort, underTest: nginx.pid)
-        case .door: measurement = try relay(to: doorPort, underTest: node.pid)
+        case .senderProtocol: measurement = try relay(to: httpPort, underTest: node.pid)
         }
         results[row, default: []].append(measurement)
     }
 
     private func own(_ arguments: [String]) throws -> Measurement {
-        let result = try Spawned([program] + arguments, directory: directory).wait()
+        let result = try MeasuredProcess([program] + arguments, directory: directory).wait()
         guard result.status == 0, let line = result.output.split(separator: "\n").last,
             let measurement = try? JSONDecoder().decode(Measurement.self, from: Data(line.utf8))
         else { throw fail("tocsin \(arguments.joined(separator: " ")) failed: \(result.output)", ExitStatus.failure) }
@@ -166,8 +168,8 @@ private final class Comparison {
             "h2load", "-t1", "-d", "\(directory)/body", "-H", "apns-topic: org.example.app", "-H",
             "apns-push-type: alert", "-H", "authorization: bearer " + String(repeating: "x", count: 200),
         ]
-        let before = pid.map { ProcessFigures(of: $0) }
-        let result = try Spawned(common + ["-n", "\(requests)"] + arguments, directory: directory).wait()
+        let before = pid.map { ProcessUsage(of: $0) }
+        let result = try MeasuredProcess(common + ["-n", "\(requests)"] + arguments, directory: directory).wait()
         // finished in 1.05s, 190476.19 req/s, 2.91MB/s
         guard result.status == 0, result.output.contains(" 0 failed, 0 errored"),
             let line = result.output.split(separator: "\n").first(where: { $0.hasPrefix("finished in ") }),
@@ -177,14 +179,14 @@ private final class Comparison {
             requests: requests, seconds: Double(requests) / rate, cpuSeconds: result.usage.cpuSeconds,
             peakKilobytes: result.usage.ru_maxrss)
         if let pid, let before {
-            let after = ProcessFigures(of: pid)
+            let after = ProcessUsage(of: pid)
             measurement.cpuSeconds = after.cpuSeconds - before.cpuSeconds
             measurement.peakKilobytes = after.peakKilobytes
         }
         // Latencies in a second, shorter run: writing each one down costs h2load too much.
         let log = "\(directory)/latencies"
         unlink(log)
-        _ = try Spawned(
+        _ = try MeasuredProcess(
             common + ["-n", "\(requests / 4)", "--log-file=\(log)"] + arguments, directory: directory
         ).wait()
         var latencies = Latencies()
@@ -200,16 +202,16 @@ private final class Comparison {
         let each = max(1, min(requests, 32_000) / connections)
         for connection in 0..<connections {
             let list = (0..<each).map { _ in
-                "http://127.0.0.1:\(port)\(RelayRequest(source.next(.iOS)).target)"
+                "http://127.0.0.1:\(port)\(BisqRelayRequest(source.next(.iOS)).target)"
             }
             try Data(list.joined(separator: "\n").utf8).write(to: URL(filePath: "\(directory)/requests-\(connection)"))
         }
-        let before = ProcessFigures(of: pid)
+        let before = ProcessUsage(of: pid)
         let start = MonotonicTime.now
         let loads = try (0..<connections).map { connection in
             let log = "\(directory)/latencies-\(connection)"
             unlink(log)
-            return try Spawned(
+            return try MeasuredProcess(
                 [
                     "h2load", "--h1", "-t1", "-c1", "-n", "\(each)", "-i", "\(directory)/requests-\(connection)",
                     "--log-file=\(log)",
@@ -220,7 +222,7 @@ private final class Comparison {
         guard outputs.allSatisfy({ $0.contains("status codes: \(each) 2xx") }) else {
             throw fail("h2load failed:\n\(outputs.joined())", ExitStatus.failure)
         }
-        let after = ProcessFigures(of: pid)
+        let after = ProcessUsage(of: pid)
         var latencies = Latencies()
         for connection in 0..<connections { try record("\(directory)/latencies-\(connection)", in: &latencies) }
         return Measurement(
@@ -269,13 +271,13 @@ private final class Comparison {
         )
         lines.append("rate of (b) / rate of (a):                 \(Terminal.number(rate * 100, digits: 0)) %")
         lines.append("CPU an envelope of (d) / a request of (c): \(Terminal.number(cpu, digits: 2))")
-        let door = median(.door, \.cpuPer100000)
+        let senderProtocol = median(.senderProtocol, \.cpuPer100000)
         lines.append(
             "CPU a request of (f) / a request of (e):   "
-                + Terminal.number(door / median(.nginx, \.cpuPer100000), digits: 2))
+                + Terminal.number(senderProtocol / median(.nginx, \.cpuPer100000), digits: 2))
         lines.append(
             "CPU a request of (f) / an envelope of (d): "
-                + Terminal.number(door / median(.node, \.cpuPer100000), digits: 2))
+                + Terminal.number(senderProtocol / median(.node, \.cpuPer100000), digits: 2))
         return lines.joined(separator: "\n")
     }
 
@@ -304,7 +306,7 @@ private final class Comparison {
         """
     }
 
-    private static func port(of sink: Spawned) throws -> String {
+    private static func port(of sink: MeasuredProcess) throws -> String {
         for _ in 0..<100 {
             if let port = sink.output.split(separator: "\n").first?.split(separator: ":").last { return String(port) }
             usleep(50_000)

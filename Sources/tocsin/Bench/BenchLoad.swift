@@ -48,9 +48,9 @@ struct BenchLoad: AsyncParsableCommand {
         let loop = EventLoop(name: "load")
         let load = NodeLoad(loop: loop, node: endpoint, connections: connections, ciphertext: ciphertext)
         try await load.warmUp()
-        let before = ProcessFigures(of: pid)
+        let before = ProcessUsage(of: pid)
         let measurement = await load.run(envelopes: envelopes, inFlight: inFlight, rate: rate)
-        let after = ProcessFigures(of: pid)
+        let after = ProcessUsage(of: pid)
         var result = measurement
         result.cpuSeconds = after.cpuSeconds - before.cpuSeconds
         result.peakKilobytes = after.peakKilobytes
@@ -65,7 +65,7 @@ private actor NodeLoad {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     private let clients: [TocsinClient]
-    private var source: EnvelopeSource
+    private var source: EnvelopeGenerator
     private var left = 0
     private var failures = 0
     private var latencies = Latencies()
@@ -73,7 +73,7 @@ private actor NodeLoad {
     init(loop: EventLoop, node: Endpoint, connections: Int, ciphertext: Int) {
         self.loop = loop
         clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(node: node), on: loop) }
-        source = EnvelopeSource(
+        source = EnvelopeGenerator(
             [.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: ciphertext)
     }
 

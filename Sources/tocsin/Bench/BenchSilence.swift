@@ -175,7 +175,7 @@ private actor Visitors {
         _ phone: [UInt8], after delay: Duration, _ send: (Envelope) async throws -> Bool
     ) async {
         await loop.sleep(for: delay)
-        var source = EnvelopeSource([.iOS: [phone]])
+        var source = EnvelopeGenerator([.iOS: [phone]])
         let start = MonotonicTime.now
         guard (try? await send(source.next(.iOS))) == true else { return }
         served.slowest = max(served.slowest, .now - start)
@@ -192,8 +192,8 @@ private actor Visitors {
 
     private func ask(_ envelope: Envelope) async throws -> Bool {
         let stream = try await loop.dial(bed.httpEndpoint, timeout: Self.patience)
-        let answer = await RelayRequest(envelope).answer(on: stream, host: "localhost", within: Self.patience, loop)
-        guard RelayRequest.isSuccess(answer) else { return false }
+        let answer = await BisqRelayRequest(envelope).answer(on: stream, host: "localhost", within: Self.patience, loop)
+        guard BisqRelayRequest.isSuccess(answer) else { return false }
         served.http += 1
         return true
     }

@@ -46,7 +46,7 @@ private actor SpoolLoad {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let spool: Spool
-    private var source = EnvelopeSource([.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]])
+    private var source = EnvelopeGenerator([.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]])
     private var left = 0
     private var rows: [(id: Int64, digest: Digest256)] = []
 

@@ -49,8 +49,8 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    /// Who comes through the doors.
-    var doorNotes: (tnp: String, http: String) {
+    /// Who comes through the endpoints.
+    var endpointNotes: (tnp: String, http: String) {
         switch self {
         case .bisq1:
             (

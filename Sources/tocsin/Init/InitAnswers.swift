@@ -82,7 +82,7 @@ struct InitAnswers: Equatable {
         case .topic: "The bundle id of the app for iPhones (developer.apple.com, Identifiers)"
         case .google:
             "The service account's JSON file (Firebase, Project settings, Service accounts); empty: no Android phones"
-        case .http: "Open the HTTP door for the desktops of today? (yes or no)"
+        case .http: "Open the HTTP endpoint for the desktops of today? (yes or no)"
         case .spool:
             "Bisq 1 and Haveno never send again what cannot be delivered at once (429, 503): it is lost, unless the node stores"
                 + " it on its disk, sealed, and tries on. Store it? (yes or no)"
@@ -200,7 +200,7 @@ struct InitAnswers: Equatable {
         }
         return NewConfiguration(
             template: app, name: name, apple: apple, topic: topic ?? app.topic ?? "",
-            serviceAccountFile: serviceAccount, state: state, hasHTTPDoor: http ?? true, hasSpool: spool ?? false,
+            serviceAccountFile: serviceAccount, state: state, hasHTTPEndpoint: http ?? true, hasSpool: spool ?? false,
             hasAdminPort: admin ?? true,
             head: [
                 "A node for \(app.about). Written by tocsin init.",

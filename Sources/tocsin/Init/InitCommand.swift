@@ -190,7 +190,7 @@ struct InitCommand: AsyncParsableCommand {
         }
         let path = ProcessInfo.processInfo.environment["PATH"]
         configuration.decideTor(path: path)
-        return await Checkup(configuration, searchPath: path, on: EventLoop(name: "init")).offline()
+        return await NodeCheck(configuration, searchPath: path, on: EventLoop(name: "init")).offline()
     }
 
     /// Whether systemd runs here and has the package's unit, which reads this file.

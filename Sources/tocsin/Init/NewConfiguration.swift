@@ -17,7 +17,7 @@ struct NewConfiguration: Equatable {
     /// Nil: no Android phones.
     var serviceAccountFile: String?
     var state: String
-    var hasHTTPDoor = true
+    var hasHTTPEndpoint = true
     var hasSpool = false
     var hasAdminPort = false
     /// Comment lines at the top.
@@ -28,7 +28,7 @@ struct NewConfiguration: Equatable {
         var parts = [
             head.map { "# \($0)" }, ["[node]", TOMLLine.string("state", state)], listen,
         ]
-        if hasHTTPDoor {
+        if hasHTTPEndpoint {
             let mark = hasSpool ? "" : "# "
             parts.append([
                 TOMLLine.noted(
@@ -52,8 +52,8 @@ struct NewConfiguration: Equatable {
     private var listen: [String] {
         let http = TOMLLine.string("http", "127.0.0.1:7080")
         var lines = [
-            "[listen]", TOMLLine.noted(TOMLLine.string("tnp", "127.0.0.1:7077"), template.doorNotes.tnp),
-            TOMLLine.noted(hasHTTPDoor ? http : "# \(http)", template.doorNotes.http),
+            "[listen]", TOMLLine.noted(TOMLLine.string("tnp", "127.0.0.1:7077"), template.endpointNotes.tnp),
+            TOMLLine.noted(hasHTTPEndpoint ? http : "# \(http)", template.endpointNotes.http),
         ]
         if hasAdminPort {
             lines.append(

@@ -25,7 +25,7 @@ struct OnionKeyOption: ParsableArguments {
     /// The loan to make before the node is dialled, and to take back afterwards; nil where no key is named.
     /// - Parameter node: the onion that is to be reached.
     /// - Throws: an exit status, after saying what is wrong with the key.
-    func loan(for node: Endpoint, on loop: EventLoop) throws -> OnionKeyLoan? {
+    func loan(for node: Endpoint, on loop: EventLoop) throws -> TemporaryOnionKey? {
         guard let onionKey, let control = Endpoint(torControl) else { return nil }
         let key: OnionKey
         do throws(OnionFileError) {
@@ -36,6 +36,6 @@ struct OnionKeyOption: ParsableArguments {
         guard case .tcp(let host, _) = node, OnionAddress(host) == key.address else {
             throw fail("\(onionKey) is the key to \(key.address), not to \(node)", ExitStatus.usage)
         }
-        return OnionKeyLoan(key, control: control, on: loop)
+        return TemporaryOnionKey(key, control: control, on: loop)
     }
 }

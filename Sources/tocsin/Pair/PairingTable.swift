@@ -2,7 +2,7 @@
 
 import TocsinClient
 
-/// What is said of a pairing token: its parts, each app's verdict, and hints.
+/// What is said of a pairing token: its parts, each app's attemptResult, and hints.
 struct PairingTable {
     let lines: [String]
 
@@ -12,10 +12,10 @@ struct PairingTable {
             let header = ["part", "what it is", ""]
             lines += Self.table([header] + review.parts.map { [$0.name, $0.content, $0.fault ?? "ok"] }) + [""]
             lines += Self.table(
-                review.verdicts.map { verdict in
-                    let words = verdict.takesIt ? "would take it" : "would refuse it"
-                    let separator = verdict.takesIt ? ", " : ": "
-                    return [verdict.app.rawValue, words + (verdict.remark.map { separator + $0 } ?? "")]
+                review.attemptResults.map { attemptResult in
+                    let words = attemptResult.takesIt ? "would take it" : "would refuse it"
+                    let separator = attemptResult.takesIt ? ", " : ": "
+                    return [attemptResult.app.rawValue, words + (attemptResult.remark.map { separator + $0 } ?? "")]
                 })
         }
         if !review.hints.isEmpty {

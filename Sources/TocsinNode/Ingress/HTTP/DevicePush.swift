@@ -13,7 +13,7 @@ enum DevicePush {
     }
 
     /// - Throws: `Rejection` with a sentence that names what is wrong.
-    static func read(_ deviceToken: Bytes, _ magic: Magic, body: [UInt8]) throws(Rejection) -> DoorRequest {
+    static func read(_ deviceToken: Bytes, _ magic: Magic, body: [UInt8]) throws(Rejection) -> RelayRequest {
         guard let deviceToken = PercentEncoding.decode(deviceToken) else {
             throw Rejection(.malformed, "the path has a % that is not followed by two hexadecimal digits")
         }
@@ -23,7 +23,7 @@ enum DevicePush {
         } catch {
             throw Rejection(.malformed, problem(error, body))
         }
-        return DoorRequest(
+        return RelayRequest(
             magic: magic, deviceToken: deviceToken, text: Array(push.encrypted.utf8),
             priority: push.isUrgent == true ? .immediate : .considerate, mutableContent: push.isMutableContent ?? false)
     }

@@ -5,12 +5,12 @@ import EventLoop
 import HTTP1
 import TNP
 
-/// A connection of a desktop of today at the HTTP door: each request becomes a submission, its outcome the answer. No
+/// A connection of a desktop of today at the HTTP endpoint: each request becomes a submission, its outcome the answer. No
 /// request waits for its answer longer than a bound: who gets none drops every notification that comes meanwhile.
 final class HTTPSender: SenderConnection, HTTPConnection.Host {
     protocol Host: SenderHost {
         /// Finds the app of a request.
-        var door: HTTPDoor { get }
+        var senderProtocol: AppResolver { get }
         /// A request has its answer, of this status.
         func responded(_ status: Int)
     }
@@ -35,7 +35,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     private(set) var lastRead = MonotonicTime.now
 
     let number: UInt64
-    let door = Admission.Door.http
+    let senderProtocol = Admission.SenderProtocol.http
     var circuit: CircuitID?
     private(set) var isOver = false
     private(set) var hasServed = false
@@ -56,7 +56,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     private func unannounced(_ bytes: RawSpan) -> HTTPConnection.Prelude {
         guard bytes.starts(with: "PROXY ") else { return .done(taken: 0) }
         let text = "a PROXY line came, but the node runs without listen.circuit_ids"
-        return .refused(farewell: lastWords(DoorAnswer.fault(400, text)))
+        return .refused(farewell: finalResponse(RelayResponse.fault(400, text)))
     }
 
     /// Takes tor's PROXY line.
@@ -65,9 +65,9 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
             let (id, taken) = try proxyLine.append(bytes)
             guard let id else { return .more }
             guard let goAway = host.comes(self, from: id) else { return .done(taken: taken) }
-            return .refused(farewell: lastWords(DoorAnswer.farewell(goAway)))
+            return .refused(farewell: finalResponse(RelayResponse.farewell(goAway)))
         } catch {
-            return .refused(farewell: lastWords(DoorAnswer.fault(400, error.text)))
+            return .refused(farewell: finalResponse(RelayResponse.fault(400, error.text)))
         }
     }
 
@@ -75,16 +75,16 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     func handle(_ request: HTTPRequest, on connection: HTTPConnection) {
         lastRead = .now
-        host.greeted(self)
-        let route: DoorRoute
-        do throws(DoorRoute.Stray) {
-            route = try DoorRoute(request)
+        host.identified(self)
+        let route: RelayRoute
+        do throws(RelayRoute.Stray) {
+            route = try RelayRoute(request)
         } catch {
             respond(Self.answer(to: error))
             return host.charge(self, faults: 1)
         }
         do throws(Rejection) {
-            let (envelope, app) = try host.door.envelope(of: try route.door())
+            let (envelope, app) = try host.senderProtocol.envelope(of: try route.senderProtocol())
             requests &+= 1
             pending = PendingRequest(
                 number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
@@ -93,26 +93,26 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
                 Submission(request: requests, envelope: envelope, acceptQueued: true), app: app.name,
                 format: app.format, for: self)
         } catch {
-            respond(DoorAnswer.response(to: route.dialect, error.outcome))
+            respond(RelayResponse.response(to: route.dialect, error.outcome))
             host.charge(self, faults: 1)
         }
     }
 
-    private static func answer(to stray: DoorRoute.Stray) -> HTTPResponse {
+    private static func answer(to stray: RelayRoute.Stray) -> HTTPResponse {
         switch stray {
         case .notFound:
-            DoorAnswer.fault(
+            RelayResponse.fault(
                 404, "there is nothing here: GET /relay, POST /v1/apns/device/TOKEN and /v1/fcm/device/TOKEN are served"
             )
         case .methodNotAllowed(let allowed):
-            DoorAnswer.fault(405, "this path takes \(allowed) only", headers: [("allow", allowed)])
+            RelayResponse.fault(405, "this path takes \(allowed) only", headers: [("allow", allowed)])
         }
     }
 
-    func farewell(for fault: HTTPFault, on connection: HTTPConnection) -> [UInt8] {
+    func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
         isOver = true
         if fault != .timeout, fault != .leaving { host.charge(self, faults: 1) }
-        guard case .notHTTP(0) = fault else { return lastWords(DoorAnswer.fault(fault.status, fault.text)) }
+        guard case .notHTTP(0) = fault else { return finalResponse(RelayResponse.fault(fault.status, fault.text)) }
         // The length of a first frame of TNP begins with a zero: who speaks it is told in it.
         var frame: [UInt8] = []
         frame.append(
@@ -151,7 +151,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         guard let dialect = pending?.dialect else { return }
         pending = nil
         timer.stop()
-        respond(DoorAnswer.response(to: dialect, outcome))
+        respond(RelayResponse.response(to: dialect, outcome))
     }
 
     private func respond(_ response: HTTPResponse) {
@@ -160,7 +160,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
         connection.respond(response)
     }
 
-    private func lastWords(_ response: HTTPResponse) -> [UInt8] {
+    private func finalResponse(_ response: HTTPResponse) -> [UInt8] {
         host.responded(response.status)
         return response.encoded(keepsAlive: false)
     }
@@ -168,7 +168,7 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     func refused(_ request: UInt32, _ refusal: Refusal) {
         if refusal.goAway != nil { connection.leave() }
         guard let outcome = refusal.outcome else {
-            if let goAway = refusal.goAway { sendAway(goAway) }
+            if let goAway = refusal.goAway { reject(goAway) }
             return
         }
         handle(request) { $0.refused(outcome, now: .now) }
@@ -184,26 +184,26 @@ final class HTTPSender: SenderConnection, HTTPConnection.Host {
     /// They solve none.
     func announce(_ puzzle: Puzzle) {}
 
-    func letGo(_ text: String) { connection.leave() }
+    func closeIdle(_ text: String) { connection.leave() }
 
     func shutDown(retryAfter: UInt32) {
         connection.leave()
         handle(nil) { $0.nodeShutsDown(within: rules.lastAnswerTimeout, retryAfter: retryAfter, now: .now) }
     }
 
-    func sendAway(_ goAway: GoAway) {
+    func reject(_ goAway: GoAway) {
         guard !isOver else { return }
         if pending == nil, !hasAnswered {
-            return connection.sendAway(lastWords(DoorAnswer.farewell(goAway)))
+            return connection.reject(finalResponse(RelayResponse.farewell(goAway)))
         }
         // After an answer, last words would be taken for the answer to a request that is yet to come.
         connection.leave()
-        answer(DoorAnswer.outcome(of: goAway))
+        answer(RelayResponse.outcome(of: goAway))
     }
 
     func evict(_ goAway: GoAway) {
         // After an answer, last words would be taken for the answer to a request that is yet to come.
-        connection.evict(connection.isOver || hasAnswered ? [] : lastWords(DoorAnswer.farewell(goAway)))
+        connection.evict(connection.isOver || hasAnswered ? [] : finalResponse(RelayResponse.farewell(goAway)))
         stop()
         host.ended(self)
     }

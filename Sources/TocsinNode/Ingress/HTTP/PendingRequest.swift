@@ -20,14 +20,14 @@ struct PendingRequest {
     static let longestRateDelay = Duration.seconds(1)
 
     let number: UInt32
-    let dialect: DoorRequest.Dialect
+    let dialect: RelayRequest.Dialect
     /// The outcome reported at the deadline.
     private(set) var fallback = Outcome.retry(
         .providerUnreachable, after: 60_000, text: "the push service has not answered in time")
     /// When the request is answered at the latest.
     private(set) var deadline: MonotonicTime
 
-    init(number: UInt32, dialect: DoorRequest.Dialect, deadline: MonotonicTime) {
+    init(number: UInt32, dialect: RelayRequest.Dialect, deadline: MonotonicTime) {
         self.number = number
         self.dialect = dialect
         self.deadline = deadline

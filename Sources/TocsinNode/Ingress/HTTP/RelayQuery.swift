@@ -26,10 +26,10 @@ struct RelayQuery: Redacted {
         }
     }
 
-    func door() throws(Rejection) -> DoorRequest {
+    func senderProtocol() throws(Rejection) -> RelayRequest {
         let isProduction = try flag(.isProduction) ?? true
         let magic: Magic = try flag(.isAndroid) ?? false ? .android : isProduction ? .iOS : .iOSDev
-        return DoorRequest(
+        return RelayRequest(
             magic: magic, deviceToken: try deviceToken(), text: try text(), sound: try flag(.snd) ?? true,
             contentAvailable: try flag(.isContentAvailable), mutableContent: try flag(.mutableContent) ?? false)
     }

@@ -9,12 +9,12 @@ actor Attack {
     private nonisolated let loop = EventLoop(name: "hostile")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private let way: FloodWay
+    private let way: FloodTransport
     private let circuits: [HostileCircuit]
     /// What each is called at present.
     private var names: [TorCircuit] = []
     private var ids: TorCircuits
-    private var figures: [HostileKind: HostileFigures] = [:]
+    private var figures: [HostileKind: HostileStatistics] = [:]
     private var random = SystemRandomNumberGenerator()
     private var isOver = false
     private var work: [Task<Void, Never>] = []
@@ -24,7 +24,7 @@ actor Attack {
     /// How soon it is noticed that a stream, or the attack, has ended.
     private static let attention = Duration.milliseconds(200)
 
-    init(by way: FloodWay, of circuits: [HostileCircuit], ids: TorCircuits) {
+    init(by way: FloodTransport, of circuits: [HostileCircuit], ids: TorCircuits) {
         self.way = way
         self.circuits = circuits
         self.ids = ids
@@ -41,7 +41,7 @@ actor Attack {
 
     /// Ends it.
     /// - Returns: what came of it.
-    func end() async -> [HostileKind: HostileFigures] {
+    func end() async -> [HostileKind: HostileStatistics] {
         isOver = true
         for task in work { await task.value }
         work = []
@@ -49,7 +49,7 @@ actor Attack {
     }
 
     private func newID(for kind: HostileKind) -> TorCircuit {
-        figures[kind, default: HostileFigures()].circuits += 1
+        figures[kind, default: HostileStatistics()].circuits += 1
         return ids.next()
     }
 
@@ -72,7 +72,7 @@ actor Attack {
         let circuit = circuits[index]
         let name = names[index]
         guard let stream = try? await way.dial(on: name, by: loop) else {
-            figures[circuit.kind, default: HostileFigures()].notConnected += 1
+            figures[circuit.kind, default: HostileStatistics()].notConnected += 1
             return false
         }
         let wire = HostileStream(stream, reads: circuit.kind != .neverReading)
@@ -85,7 +85,7 @@ actor Attack {
         var sum = wire.heard
         sum.connections = 1
         sum.cut = wire.isCut ? 1 : 0
-        figures[circuit.kind, default: HostileFigures()] += sum
+        figures[circuit.kind, default: HostileStatistics()] += sum
         // Another stream of the circuit may have been told before.
         if wire.isBanned, names[index] == name { names[index] = newID(for: circuit.kind) }
         return wire.isBanned

@@ -7,11 +7,11 @@ actor CircuitRelay {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private let way: FloodWay
+    private let way: FloodTransport
     private var circuits: TorCircuits
     private var listener: Listener?
 
-    init(by way: FloodWay, circuits: TorCircuits, on loop: EventLoop) {
+    init(by way: FloodTransport, circuits: TorCircuits, on loop: EventLoop) {
         self.way = way
         self.circuits = circuits
         self.loop = loop

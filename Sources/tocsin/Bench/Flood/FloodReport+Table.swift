@@ -12,9 +12,9 @@ extension FloodReport {
     }
 
     private var sideBySide: String {
-        func row(_ title: String, _ cell: (HonestFigures, NodeFigures) -> String) -> String {
+        func row(_ title: String, _ cell: (HonestStatistics, NodeStatistics) -> String) -> String {
             let cells = [FloodPhase.calm, .flooded].map { phase in
-                cell(honest[phase] ?? HonestFigures(), node[phase] ?? NodeFigures())
+                cell(honest[phase] ?? HonestStatistics(), node[phase] ?? NodeStatistics())
             }
             return Self.line(title, cells)
         }

@@ -5,12 +5,12 @@ import TNP
 
 /// What a flood came to.
 struct FloodReport {
-    var honest: [FloodPhase: HonestFigures] = [:]
-    var node: [FloodPhase: NodeFigures] = [:]
+    var honest: [FloodPhase: HonestStatistics] = [:]
+    var node: [FloodPhase: NodeStatistics] = [:]
     /// Those who came new under the flood, and the time until the first of them was delivered.
-    var newcomers = HonestFigures()
+    var newcomers = HonestStatistics()
     var firstNewcomer: Duration?
-    var hostile: [HostileKind: HostileFigures] = [:]
+    var hostile: [HostileKind: HostileStatistics] = [:]
     /// What the push services refused from the attack's beginning, in ``attacked``.
     var refusals = Refusals()
     var attacked = Duration.zero
@@ -33,7 +33,7 @@ struct FloodReport {
     func brokenPromises(maxMegabytes: Int? = nil) -> [String] {
         var broken: [String] = []
         for (phase, when) in [(FloodPhase.calm, "in calm"), (.flooded, "under the flood")] {
-            let figures = honest[phase] ?? HonestFigures()
+            let figures = honest[phase] ?? HonestStatistics()
             if figures.submitted == 0 { broken.append("the honest senders submitted nothing \(when)") }
             let missing = figures.submitted - figures.delivered
             if missing > 0 {

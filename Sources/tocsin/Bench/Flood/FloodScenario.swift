@@ -27,10 +27,10 @@ actor FloodScenario {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let bed: TestBed
-    private let way: FloodWay
+    private let way: FloodTransport
     private let options: Options
-    private let watch = PushWatch()
-    private let door: Endpoint
+    private let watch = PushCounter()
+    private let senderProtocol: Endpoint
     /// Device tokens that the push services know and nobody has yet.
     private var unused: [Magic: ArraySlice<[UInt8]>]
     private var report = FloodReport()
@@ -38,11 +38,11 @@ actor FloodScenario {
     /// - Parameters:
     ///   - bed: with a node that is told circuits.
     ///   - way: how it is reached.
-    init(_ bed: TestBed, by way: FloodWay, _ options: Options) {
+    init(_ bed: TestBed, by way: FloodTransport, _ options: Options) {
         self.bed = bed
         self.way = way
         self.options = options
-        door = .unix(path: "\(bed.directory)/tor.sock")
+        senderProtocol = .unix(path: "\(bed.directory)/tor.sock")
         unused = bed.tokens.mapValues { $0[...] }
     }
 
@@ -53,7 +53,7 @@ actor FloodScenario {
             tally.delivered(notification)
         }
         let relay = CircuitRelay(by: way, circuits: TorCircuits(after: 0), on: loop)
-        try await relay.listen(at: door)
+        try await relay.listen(at: senderProtocol)
         let pace = NodeDefaults.pace(over: (Self.leadIn + options.time) * 2)
 
         Terminal.progress("device tokens are proven …")
@@ -82,7 +82,7 @@ actor FloodScenario {
         async let ended = honest.end()
         let late = await newcomers.end()
         report.honest = await ended.figures
-        report.newcomers = late.figures[.flooded] ?? HonestFigures()
+        report.newcomers = late.figures[.flooded] ?? HonestStatistics()
         report.firstNewcomer = late.first
         report.hostile = await attack.end()
         report.isAlive = await !witness.sendOne().isEmpty
@@ -100,23 +100,23 @@ actor FloodScenario {
         await honest.count(for: phase)
         await loop.sleep(for: options.time)
         await honest.count(for: nil)
-        if let start, let end = await bed.nodeFigures { report.node[phase] = NodeFigures(from: start, to: end) }
+        if let start, let end = await bed.nodeFigures { report.node[phase] = NodeStatistics(from: start, to: end) }
     }
 
     // MARK: Who is there
 
     /// So many honest senders, each with a phone that nobody else has.
     private func senders(_ count: Int) throws -> HonestSenders {
-        HonestSenders(try phones(count), node: door, on: loop)
+        HonestSenders(try phones(count), node: senderProtocol, on: loop)
     }
 
-    private func phones(_ count: Int) throws -> [Addressee] {
+    private func phones(_ count: Int) throws -> [Recipient] {
         try (0..<count).map { index in
             let magic = Magic.allCases[index % Magic.allCases.count]
             guard let token = unused[magic]?.popFirst() else {
                 throw fail("too many senders: there are no phones left for them", ExitStatus.usage)
             }
-            return Addressee(magic: magic, deviceToken: token)
+            return Recipient(magic: magic, deviceToken: token)
         }
     }
 
@@ -147,7 +147,7 @@ actor FloodScenario {
                 _ = await owners.end()
             case .neverReading:
                 let phones = try phones(count)
-                let owners = HonestSenders(phones, node: door, on: loop)
+                let owners = HonestSenders(phones, node: senderProtocol, on: loop)
                 _ = try await prove(owners, count)
                 _ = await owners.end()
                 circuits += phones.map { HostileCircuit(kind: kind, targets: [$0]) }
@@ -157,11 +157,11 @@ actor FloodScenario {
     }
 
     /// Of each platform one that is dead and one that never was.
-    private func badTokens() async -> [Addressee] {
+    private func badTokens() async -> [Recipient] {
         var random = SystemRandomNumberGenerator()
-        var targets: [Addressee] = []
+        var targets: [Recipient] = []
         for magic in [Magic.iOS, .android] {
-            let dead = Addressee.invented(magic, using: &random)
+            let dead = Recipient.invented(magic, using: &random)
             await bed.services.set(
                 TestBed.device(magic, state: .unregistered(since: Self.longAgo)),
                 for: String(decoding: dead.deviceToken, as: UTF8.self))

@@ -18,7 +18,7 @@ actor HonestSenders {
     private struct Sender {
         let client: TocsinClient
         let magic: Magic
-        var source: EnvelopeSource
+        var source: EnvelopeGenerator
     }
 
     /// How long one of them goes on with an envelope.
@@ -30,7 +30,7 @@ actor HonestSenders {
 
     private var senders: [Sender]
     private var phase: FloodPhase?
-    private var figures: [FloodPhase: HonestFigures] = [:]
+    private var figures: [FloodPhase: HonestStatistics] = [:]
     private var began = MonotonicTime.now
     /// How long it took from ``begin(pace:)`` to the first DELIVERED.
     private var first: Duration?
@@ -38,12 +38,12 @@ actor HonestSenders {
     private var work: [Task<Void, Never>] = []
 
     /// - Parameter phones: whom each of them rings.
-    init(_ phones: [Addressee], node: Endpoint, on loop: EventLoop) {
+    init(_ phones: [Recipient], node: Endpoint, on loop: EventLoop) {
         self.loop = loop
         senders = phones.map { phone in
             Sender(
                 client: TocsinClient(TocsinClient.Options(node: node), on: loop), magic: phone.magic,
-                source: EnvelopeSource([phone.magic: [phone.deviceToken]]))
+                source: EnvelopeGenerator([phone.magic: [phone.deviceToken]]))
         }
     }
 
@@ -71,7 +71,7 @@ actor HonestSenders {
     func count(for phase: FloodPhase?) { self.phase = phase }
 
     /// Lets them submit nothing more, and waits for the outcome of what they have.
-    func end() async -> (figures: [FloodPhase: HonestFigures], first: Duration?) {
+    func end() async -> (figures: [FloodPhase: HonestStatistics], first: Duration?) {
         isOver = true
         for task in work { await task.value }
         work = []
@@ -134,7 +134,7 @@ actor HonestSenders {
         }
     }
 
-    private func note(_ phase: FloodPhase?, _ change: (inout HonestFigures) -> Void) {
-        if let phase { change(&figures[phase, default: HonestFigures()]) }
+    private func note(_ phase: FloodPhase?, _ change: (inout HonestStatistics) -> Void) {
+        if let phase { change(&figures[phase, default: HonestStatistics()]) }
     }
 }

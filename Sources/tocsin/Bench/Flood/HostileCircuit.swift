@@ -6,7 +6,7 @@ import TNP
 struct HostileCircuit {
     let kind: HostileKind
     /// To whom it sends, in turns; ``HostileKind/inventedTokens`` makes its own.
-    var targets: [Addressee] = []
+    var targets: [Recipient] = []
     /// What it replays.
     var captured: Envelope?
 }

@@ -6,9 +6,9 @@ enum HostileKind: Int, CaseIterable {
     case inventedTokens
     /// To device tokens that are dead or never were, again and again.
     case badTokens
-    /// ``Garbage``, one kind after the other.
+    /// ``MalformedStream``, one kind after the other.
     case garbage
-    /// Streams that are opened and then left, by all ways of ``Stall``.
+    /// Streams that are opened and then left, by all ways of ``StalledStream``.
     case stalling
     /// An envelope of its own that was delivered, again and again.
     case replaying

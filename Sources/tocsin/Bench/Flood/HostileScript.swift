@@ -16,7 +16,7 @@ struct HostileScript {
     private let circuit: HostileCircuit
     private let line: [UInt8]
     private let turn: Int
-    private var source: EnvelopeSource
+    private var source: EnvelopeGenerator
     private var strokes = 0
     private var request: UInt32 = 0
 
@@ -27,7 +27,8 @@ struct HostileScript {
         self.circuit = circuit
         self.turn = turn
         self.line = line
-        source = EnvelopeSource(Dictionary(grouping: circuit.targets, by: \.magic).mapValues { $0.map(\.deviceToken) })
+        source = EnvelopeGenerator(
+            Dictionary(grouping: circuit.targets, by: \.magic).mapValues { $0.map(\.deviceToken) })
     }
 
     /// What is sent now; nil: the circuit closes this stream.
@@ -35,8 +36,9 @@ struct HostileScript {
         defer { strokes += 1 }
         switch circuit.kind {
         case .garbage:
-            return Garbage.allCases[turn % Garbage.allCases.count].stroke(strokes, after: line, using: &random)
-        case .stalling: return Stall.allCases[turn % Stall.allCases.count].stroke(strokes, after: line)
+            return MalformedStream.allCases[turn % MalformedStream.allCases.count].stroke(
+                strokes, after: line, using: &random)
+        case .stalling: return StalledStream.allCases[turn % StalledStream.allCases.count].stroke(strokes, after: line)
         case .inventedTokens, .badTokens, .replaying, .neverReading:
             if strokes == 0 { return Stroke(bytes: line + RawFrame.hello, pause: .zero) }
             let (count, pause) = pace
@@ -65,8 +67,8 @@ struct HostileScript {
         guard circuit.kind == .inventedTokens else {
             return source.next(circuit.targets[Int(request) % circuit.targets.count].magic)
         }
-        let nobody = Addressee.invented(request.isMultiple(of: 3) ? .android : .iOS, using: &random)
-        var source = EnvelopeSource([nobody.magic: [nobody.deviceToken]])
+        let nobody = Recipient.invented(request.isMultiple(of: 3) ? .android : .iOS, using: &random)
+        var source = EnvelopeGenerator([nobody.magic: [nobody.deviceToken]])
         return source.next(nobody.magic)
     }
 }

@@ -7,7 +7,7 @@ import TNP
 final class HostileStream: ByteStreamHandler {
     private let stream: ByteStream
     private var decoder = FrameDecoder(maximumLength: 128 * 1024)
-    private(set) var heard = HostileFigures()
+    private(set) var heard = HostileStatistics()
     /// Whether the node has ended it.
     private(set) var isCut = false
     /// Whether the node called its circuit abusive.

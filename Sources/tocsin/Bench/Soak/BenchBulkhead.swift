@@ -39,11 +39,11 @@ struct BenchBulkhead: AsyncParsableCommand {
         }
     }
 
-    private static func table(_ calm: [Magic: LaneFigures], _ during: [Magic: LaneFigures]) -> String {
+    private static func table(_ calm: [Magic: LaneStatistics], _ during: [Magic: LaneStatistics]) -> String {
         func cell(_ value: Double) -> String {
             Terminal.padded(Terminal.number(value / 1000, digits: 1), 9, right: true)
         }
-        func row(_ magic: Magic, _ when: String, _ figures: LaneFigures) -> String {
+        func row(_ magic: Magic, _ when: String, _ figures: LaneStatistics) -> String {
             Terminal.padded("\(magic.rawValue), \(when)", 30) + cell(figures.latencies.p50)
                 + cell(figures.latencies.p99)
                 + Terminal.padded("\(figures.delivered)", 11, right: true)
@@ -55,14 +55,14 @@ struct BenchBulkhead: AsyncParsableCommand {
                 + Terminal.padded("RETRY", 9, right: true)
         ]
         for magic in [Magic.iOSDev, .android, .iOS] {
-            lines.append(row(magic, "all well", calm[magic] ?? LaneFigures()))
-            lines.append(row(magic, "iOS a black hole", during[magic] ?? LaneFigures()))
+            lines.append(row(magic, "all well", calm[magic] ?? LaneStatistics()))
+            lines.append(row(magic, "iOS a black hole", during[magic] ?? LaneStatistics()))
         }
         return lines.joined(separator: "\n")
     }
 }
 
-private struct LaneFigures {
+private struct LaneStatistics {
     var latencies = Latencies()
     var delivered = 0
     var other = 0
@@ -72,12 +72,12 @@ private actor BulkheadLoad {
     private nonisolated let loop = EventLoop(name: "senders")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private var source: EnvelopeSource
+    private var source: EnvelopeGenerator
     private let clients: [Magic: [TocsinClient]]
-    private var figures: [Magic: LaneFigures] = [:]
+    private var figures: [Magic: LaneStatistics] = [:]
 
     init(_ bed: TestBed) {
-        source = EnvelopeSource(bed.tokens)
+        source = EnvelopeGenerator(bed.tokens)
         var clients: [Magic: [TocsinClient]] = [:]
         for magic in Magic.allCases {
             // Enough connections that none is full: this is about the node, not about one sender's own line.
@@ -88,7 +88,7 @@ private actor BulkheadLoad {
         self.clients = clients
     }
 
-    func run(rate: Double, seconds: Double) async -> [Magic: LaneFigures] {
+    func run(rate: Double, seconds: Double) async -> [Magic: LaneStatistics] {
         figures = [:]
         await withTaskGroup { group in
             for magic in Magic.allCases {
@@ -113,7 +113,7 @@ private actor BulkheadLoad {
     private func submit(_ magic: Magic, _ index: Int, since due: MonotonicTime) async {
         guard let list = clients[magic] else { return }
         let outcome = try? await list[index % list.count].submit(source.next(magic), patience: .seconds(60))
-        var lane = figures[magic] ?? LaneFigures()
+        var lane = figures[magic] ?? LaneStatistics()
         lane.latencies.record(MonotonicTime.now - due)
         if outcome?.kind == .delivered { lane.delivered += 1 } else { lane.other += 1 }
         figures[magic] = lane

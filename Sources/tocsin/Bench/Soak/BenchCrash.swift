@@ -72,7 +72,7 @@ private actor Crash {
 
     private let bed: TestBed
     private let clients: [TocsinClient]
-    private var source: EnvelopeSource
+    private var source: EnvelopeGenerator
     private var isOver = false
     private var result = CrashResult()
     private var names: [Int] = []
@@ -81,7 +81,7 @@ private actor Crash {
         self.bed = bed
         let loop = loop
         clients = (0..<8).map { _ in TocsinClient(TocsinClient.Options(node: bed.endpoint), on: loop) }
-        source = EnvelopeSource(bed.tokens)
+        source = EnvelopeGenerator(bed.tokens)
     }
 
     func run(kills: Int, interval: Double, inFlight: Int) async throws -> CrashResult {

@@ -93,7 +93,7 @@ private actor Soak {
 
     private let bed: TestBed
     private let clients: [TocsinClient]
-    private var source: EnvelopeSource
+    private var source: EnvelopeGenerator
     private var left = 0
     private var done = 0
     private var result = SoakResult()
@@ -104,7 +104,7 @@ private actor Soak {
         self.bed = bed
         let loop = loop
         clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(node: bed.endpoint), on: loop) }
-        source = EnvelopeSource(bed.tokens)
+        source = EnvelopeGenerator(bed.tokens)
     }
 
     func run(envelopes: Int, inFlight: Int, interval: Duration) async throws -> SoakResult {

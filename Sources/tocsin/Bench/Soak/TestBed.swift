@@ -18,7 +18,7 @@ actor TestBed {
     nonisolated let directory: String
     private let program: String
     private let descriptors: Int?
-    private var node: Spawned?
+    private var node: MeasuredProcess?
     /// Device tokens of each kind, known to Apple or Google.
     nonisolated let tokens: [Magic: [[UInt8]]]
 
@@ -98,7 +98,7 @@ actor TestBed {
     /// Starts the node and waits until it listens.
     func startNode() async throws {
         let limit = descriptors.map { ["prlimit", "--nofile=\($0):\($0)"] } ?? []
-        node = try Spawned(
+        node = try MeasuredProcess(
             limit + [program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory,
             errors: "\(directory)/node.log")
         for _ in 0..<200 {
@@ -131,7 +131,7 @@ actor TestBed {
     }
 
     /// What the node's process has used so far; nil while there is none.
-    var nodeFigures: ProcessFigures? { node.map { ProcessFigures(of: $0.pid) } }
+    var nodeFigures: ProcessUsage? { node.map { ProcessUsage(of: $0.pid) } }
 
     /// What the node has logged.
     var log: String {

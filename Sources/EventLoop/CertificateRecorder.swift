@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// Remembers when the certificate ends that the last server showed to a context, once it was verified. The context is
+/// the witness's own: nobody else may watch it.
+public final class CertificateRecorder {
+    /// The context to dial with.
+    public let context: TLSContext
+    /// The certificate's last moment, Unix time in seconds; nil before the first handshake.
+    public private(set) var notAfter: Int64?
+
+    // SSL_CB_HANDSHAKE_DONE, a macro.
+    private static let handshakeDone: Int32 = 0x20
+
+    /// Watches a context from now on, for as long as the witness lives.
+    public init(of context: TLSContext) {
+        self.context = context
+        SSL_CTX_set_ex_data(context.handle, 0, Unmanaged.passUnretained(self).toOpaque())
+        SSL_CTX_set_info_callback(context.handle) { ssl, event, _ in
+            guard event & CertificateRecorder.handshakeDone != 0, let ssl,
+                let witness = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0)
+            else { return }
+            Unmanaged<CertificateRecorder>.fromOpaque(witness).takeUnretainedValue().see(ssl)
+        }
+    }
+
+    deinit {
+        SSL_CTX_set_info_callback(context.handle, nil)
+        SSL_CTX_set_ex_data(context.handle, 0, nil)
+    }
+
+    private func see(_ ssl: OpaquePointer) {
+        guard let certificate = SSL_get1_peer_certificate(ssl), let epoch = ASN1_TIME_set(nil, 0) else { return }
+        defer {
+            X509_free(certificate)
+            ASN1_STRING_free(epoch)
+        }
+        var days: Int32 = 0
+        var seconds: Int32 = 0
+        guard ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(certificate)) == 1 else { return }
+        notAfter = Int64(days) * 86_400 + Int64(seconds)
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Logging
+
+/// The latest of what the operator should know. What comes again is counted, and stands with its latest details.
+struct RecentAlarms: Sendable {
+    /// Kept at most; then the one that came longest ago goes.
+    static let most = 50
+    /// Characters of one text; the rest is cut off.
+    static let longestText = 600
+
+    private struct Entry {
+        var key: String
+        var alarm: NodeSnapshot.Alarm
+    }
+
+    /// Latest first.
+    private var entries: [Entry] = []
+
+    /// Latest first.
+    var alarms: [NodeSnapshot.Alarm] { entries.map(\.alarm) }
+
+    /// Something came that the operator should know.
+    /// - Parameters:
+    ///   - details: named figures and words. Those that are numbers do not make it another alarm.
+    ///   - now: Unix time in seconds.
+    mutating func note(_ level: String, _ text: String, details: [(name: String, value: String)] = [], at now: Int64) {
+        let constant = details.filter { Double($0.value) == nil }
+        let key = Self.text(text, constant)
+        let old = entries.firstIndex { $0.key == key }
+        let count = old.map { entries.remove(at: $0).alarm.count } ?? 0
+        let alarm = NodeSnapshot.Alarm(time: now, level: level, text: Self.text(text, details), count: count + 1)
+        entries.insert(Entry(key: key, alarm: alarm), at: 0)
+        if entries.count > Self.most { entries.removeLast() }
+    }
+
+    private static func text(_ text: String, _ details: [(name: String, value: String)]) -> String {
+        let list = details.map { "\($0.name): \($0.value)" }.joined(separator: ", ")
+        let whole = list.isEmpty ? text : "\(text) (\(list))"
+        return whole.count > longestText ? whole.prefix(longestText) + "…" : whole
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import TNP
+
+/// Says HELLO to a node, to see that one answers.
+enum NodeWelcome {
+    /// Why no node was found there.
+    struct Failure: Error, Equatable, CustomStringConvertible {
+        let description: String
+    }
+
+    /// Says HELLO and waits for WELCOME. On the loop.
+    /// - Parameter timeout: for the connection, and then again for the answer.
+    /// - Throws: `StreamError`, or ``Failure`` where something answers that is no node.
+    static func exchange(
+        with endpoint: Endpoint, through proxy: Proxy?, on loop: EventLoop, timeout: Duration,
+        isolation: isolated (any Actor)? = #isolation
+    ) async throws -> Welcome {
+        let stream = try await loop.dial(endpoint, through: proxy, timeout: timeout)
+        defer { stream.close() }
+        let timer = Timer(on: loop) { stream.fail(.timedOut) }
+        timer.start(after: timeout)
+        defer { timer.stop() }
+        let reader = StreamReader(stream, limit: Frame.defaultMaximumLength)
+        var hello: [UInt8] = []
+        hello.append(Hello())
+        stream.write(hello)
+        let header = try await reader.read(exactly: 4)
+        let length = header.reduce(0) { $0 << 8 | Int($1) }
+        guard (1...Frame.defaultMaximumLength).contains(length) else { throw foreign }
+        let body = try await reader.read(exactly: length)
+        guard let message = try? Message(Frame(type: body[0], payload: body[1...])) else { throw foreign }
+        switch message {
+        case .welcome(let welcome): return welcome
+        case .goAway(let goAway):
+            throw Failure(description: "the node says GOAWAY \(goAway.code.rawValue): \(goAway.text)")
+        default: throw foreign
+        }
+    }
+
+    private static let foreign = Failure(description: "what answers there is no Tocsin node")
+}

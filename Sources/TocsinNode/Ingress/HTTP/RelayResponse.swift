@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTP1
+import Providers
+import TNP
+
+/// What the HTTP endpoint answers.
+enum RelayResponse {
+    /// The answer to a request that has this outcome.
+    static func response(to dialect: RelayRequest.Dialect, _ outcome: Outcome) -> HTTPResponse {
+        switch (outcome.kind, dialect) {
+        // Bisq 1 compares it with these seven bytes.
+        case (.delivered, .relay), (.queued, .relay):
+            HTTPResponse(status: 200, headers: [("content-type", "text/plain")], body: Array("success".utf8))
+        case (.delivered, .device), (.queued, .device):
+            json(200, "{\"wasAccepted\":true,\"isUnregistered\":false}")
+        case (_, .relay): fault(status(of: outcome, dialect), text(of: outcome), outcome)
+        case (_, .device(let magic)): refusal(outcome, magic)
+        }
+    }
+
+    /// The answer where there is no outcome to speak of.
+    /// - Parameters:
+    ///   - text: one sentence for a person.
+    ///   - outcome: for its reason, and for when to come again.
+    static func fault(
+        _ status: Int, _ text: String, _ outcome: Outcome? = nil, headers: [(String, String)] = []
+    ) -> HTTPResponse {
+        let reason = outcome.map { ",\"reason\":\($0.reason.rawValue)" } ?? ""
+        return json(
+            status, "{\"status\":\(status),\"error\":\"\(escaped(text))\"\(reason)}",
+            headers: headers + retryAfter(status, outcome?.retryAfter))
+    }
+
+    /// The answer to who is sent away.
+    static func farewell(_ goAway: GoAway) -> HTTPResponse {
+        let outcome = outcome(of: goAway)
+        return fault(status(of: outcome, .relay), goAway.text, outcome)
+    }
+
+    /// What a request comes to that is under way when its sender is sent away.
+    static func outcome(of goAway: GoAway) -> Outcome {
+        .retry(goAway.code == .abuse ? .connectionOverRate : .nodeBusy, after: goAway.retryAfter, text: goAway.text)
+    }
+
+    /// The four fields that the clients of `/v1` know. Every final refusal has status 400, as in bisq-relay: Bisq 2 reads
+    /// the fields of that status only.
+    private static func refusal(_ outcome: Outcome, _ magic: Magic) -> HTTPResponse {
+        let status = status(of: outcome, .device(magic))
+        // bisq-relay: Apple's Unregistered, ExpiredToken and BadDeviceToken, Google's UNREGISTERED. A desktop deletes the
+        // registration, so a token that only belongs to another app must not be reported as such.
+        let isUnregistered = outcome.kind == .gone || (outcome.isTokenUnknown && magic != .android)
+        return json(
+            status,
+            "{\"wasAccepted\":false,\"errorCode\":\"\(code(of: outcome, status, magic))\","
+                + "\"errorMessage\":\"\(escaped(text(of: outcome)))\",\"isUnregistered\":\(isUnregistered)}",
+            headers: retryAfter(status, outcome.retryAfter))
+    }
+
+    private static func status(of outcome: Outcome, _ dialect: RelayRequest.Dialect) -> Int {
+        switch (outcome.kind, outcome.reason) {
+        case (.delivered, _), (.queued, _): 200
+        case (.rejected, .tooLarge) where dialect == .relay: 413
+        case (.gone, _), (.rejected, _): 400
+        case (.retry, .deviceTokenOverRate), (.retry, .connectionOverRate), (.retry, .tooManyUnproven),
+            (.retry, .tooManyInFlight):
+            429
+        case (.retry, _): 503
+        }
+    }
+
+    /// In the words of the push service, where it has one for it.
+    private static func code(of outcome: Outcome, _ status: Int, _ magic: Magic) -> String {
+        switch (outcome.reason, status) {
+        case (.unregistered, _): magic == .android ? "UNREGISTERED" : "Unregistered"
+        case (.badDeviceToken, _) where outcome.isTokenUnknown:
+            magic == .android ? "INVALID_ARGUMENT" : "BadDeviceToken"
+        case (.badDeviceToken, _): magic == .android ? "SENDER_ID_MISMATCH" : "DeviceTokenNotForTopic"
+        case (.tooLarge, _): "PayloadTooLarge"
+        case (_, 429): "TooManyRequests"
+        case (_, 503): "ServiceUnavailable"
+        default: "BadRequest"
+        }
+    }
+
+    private static func text(of outcome: Outcome) -> String { outcome.text ?? outcome.reason.description }
+
+    private static func retryAfter(_ status: Int, _ milliseconds: UInt32?) -> [(String, String)] {
+        guard status == 429 || status == 503 else { return [] }
+        return [("retry-after", "\(max(1, (UInt64(milliseconds ?? 0) + 999) / 1000))")]
+    }
+
+    private static func json(
+        _ status: Int, _ body: String, headers: [(String, String)] = []
+    ) -> HTTPResponse {
+        HTTPResponse(
+            status: status, headers: [("content-type", "application/json")] + headers, body: Array(body.utf8))
+    }
+
+    private static func escaped(_ text: String) -> String { String(decoding: JSONText.escaped(text), as: UTF8.self) }
+}

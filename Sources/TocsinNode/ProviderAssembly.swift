@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import Delivery
+import EventLoop
+import HTTP2
+import Providers
+import TNP
+
+/// Puts the providers together that a configuration names. Every credential is read and checked here, before anything
+/// is replaced by it.
+struct ProviderAssembly {
+    /// A provider, and what it was made of.
+    struct Part {
+        let provider: any Provider
+        /// Equal for providers that are made of the same settings and credentials.
+        let fingerprint: Digest256
+    }
+
+    /// A certificate by which the node comes to Apple, and its last moment as Unix time in seconds.
+    struct Certificate {
+        let app: String
+        let file: String
+        let notAfter: Int64
+    }
+
+    /// Provider tokens by what makes them: one for a key, whoever uses it and however often the configuration is read.
+    typealias Tokens = [Digest256: APNsProviderToken]
+
+    let configuration: Configuration
+    let loop: EventLoop
+    private(set) var tokens: Tokens
+    private(set) var tokensByApp: [String: APNsProviderToken] = [:]
+    /// The files that were read, in the version of the moment before.
+    private(set) var versions: [String: FileVersion?] = [:]
+    private(set) var certificates: [Certificate] = []
+
+    /// - Parameter tokens: those of an earlier assembly.
+    init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) {
+        self.configuration = configuration
+        self.loop = loop
+        self.tokens = tokens
+    }
+
+    /// The providers by the routes that they serve.
+    /// - Throws: ``ConfigurationError``.
+    mutating func parts() throws -> [Route: Part] {
+        var parts: [Route: Part] = [:]
+        for app in configuration.apps {
+            if let (profile, credential) = app.apns {
+                let environments = [
+                    (Magic.iOS, configuration.services.production), (.iOSDev, configuration.services.development),
+                ]
+                for (magic, url) in environments {
+                    parts[Route(app: app.name, magic: magic)] = try apns(profile, credential, url, of: app)
+                }
+            }
+            if let (profile, file) = app.fcm {
+                parts[Route(app: app.name, magic: .android)] = try fcm(profile, file: file, of: app)
+            }
+        }
+        return parts
+    }
+
+    // MARK: Apple
+
+    private mutating func apns(
+        _ profile: APNsProfile, _ credential: Configuration.APNsCredential, _ url: ServiceURL, of app: Configuration.App
+    ) throws -> Part {
+        let services = configuration.services
+        var ingredients = Ingredients()
+        ingredients.add(
+            "\(profile) \(url) \(services.apnsConnections) \(String(describing: configuration.outboundProxy))")
+        let (token, identity) = try apnsCredential(credential, of: app, &ingredients)
+        tokensByApp[app.name] = token
+        let context = try tls(
+            trustFile: services.apnsTrustFile, key: "apns.trust_file", &ingredients, identity: identity,
+            identityKey: "\(app.path).apns.certificate_file")
+        let provider = APNsProvider(
+            APNsRequestBuilder(profile, authority: url.authority), token: token,
+            upstream: upstream(url, context, services.apnsConnections, provesFirst: token != nil))
+        return Part(provider: provider, fingerprint: ingredients.fingerprint)
+    }
+
+    private mutating func apnsCredential(
+        _ credential: Configuration.APNsCredential, of app: Configuration.App, _ ingredients: inout Ingredients
+    ) throws -> (APNsProviderToken?, TLSContext.Identity?) {
+        let key: String
+        switch credential {
+        case .token(let file, _, _):
+            key = "\(app.path).apns.key_file"
+            note(file)
+        case .certificate(let file, let passwordFile):
+            key = "\(app.path).apns.certificate_file"
+            note(file)
+            if let passwordFile { note(passwordFile) }
+        }
+        let loaded = try load(key) { () throws(Credential.Problem) in
+            try Credential(credential) { _, bytes in ingredients.add(bytes) }
+        }
+        switch (loaded, credential) {
+        case (.appleKey(let signingKey, let keyID, let teamID), _):
+            return (try token(signingKey, keyID: keyID, teamID: teamID, &ingredients), nil)
+        case (.appleCertificate(let identity, let facts), .certificate(let file, _)):
+            // One that has ended is warned of, and refused by Apple: the other apps go on.
+            certificates.append(Certificate(app: app.name, file: file, notAfter: facts.notAfter))
+            return (nil, identity)
+        default: preconditionFailure("Apple's credentials are keys and certificates")
+        }
+    }
+
+    /// A file is about to be read: a change from here on is noticed.
+    private mutating func note(_ file: String) { versions[file] = FileVersion(of: file) }
+
+    private func load(_ key: String, _ body: () throws(Credential.Problem) -> Credential) throws -> Credential {
+        do {
+            return try body()
+        } catch {
+            throw problem(key, "\(error.file): \(error.text)")
+        }
+    }
+
+    private mutating func token(
+        _ key: SigningKey, keyID: String, teamID: String, _ ingredients: inout Ingredients
+    ) throws -> APNsProviderToken {
+        ingredients.add("\(keyID) \(teamID)")
+        let identity = BLAKE2b.hash256(Array("\(keyID) \(teamID) ".utf8) + key.pem)
+        if let token = tokens[identity] { return token }
+        let keeping = ProviderTokenFile(path: "\(configuration.state)/apns-\(teamID)-\(keyID).token")
+        let token = APNsProviderToken(key: key, keyID: keyID, teamID: teamID, keeping: keeping)
+        tokens[identity] = token
+        return token
+    }
+
+    // MARK: Google
+
+    private mutating func fcm(_ profile: FCMProfile, file: String, of app: Configuration.App) throws -> Part {
+        let key = "\(app.path).fcm.service_account_file"
+        let services = configuration.services
+        var ingredients = Ingredients()
+        ingredients.add(
+            "\(profile) \(services.fcm) \(services.fcmConnections) \(String(describing: configuration.outboundProxy))")
+        note(file)
+        let loaded = try load(key) { () throws(Credential.Problem) in
+            try Credential(serviceAccountFile: file) { _, bytes in ingredients.add(bytes) }
+        }
+        guard case .google(let account, let tokenURL) = loaded else {
+            preconditionFailure("Google's credential is a service account")
+        }
+        let context = try tls(trustFile: services.fcmTrustFile, key: "fcm.trust_file", &ingredients)
+        let provider = FCMProvider(
+            FCMRequestBuilder(profile, authority: services.fcm.authority, projectID: account.projectID),
+            token: FCMAccessToken(
+                account, authority: tokenURL.authority, path: tokenURL.path,
+                upstream: upstream(tokenURL, context, 1...1)),
+            upstream: upstream(services.fcm, context, services.fcmConnections))
+        return Part(provider: provider, fingerprint: ingredients.fingerprint)
+    }
+
+    // MARK: Both
+
+    private mutating func tls(
+        trustFile: String?, key: String, _ ingredients: inout Ingredients, identity: TLSContext.Identity? = nil,
+        identityKey: String = ""
+    ) throws -> TLSContext {
+        var authorities: [UInt8]?
+        if let trustFile {
+            versions[trustFile] = FileVersion(of: trustFile)
+            authorities = try ConfiguredFile.read(trustFile, for: key, of: configuration.file)
+        }
+        ingredients.add(authorities ?? [])
+        do {
+            return try TLSContext.client(
+                extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
+        } catch let error as TLSContext.SetUpError {
+            throw problem(identity == nil ? key : identityKey, error.description)
+        }
+    }
+
+    private func upstream(
+        _ url: ServiceURL, _ context: TLSContext, _ connections: ClosedRange<Int>, provesFirst: Bool = false
+    ) -> Upstream {
+        Upstream(
+            Upstream.Target(
+                endpoint: url.endpoint, tls: context, proxy: configuration.outboundProxy,
+                // A proxy such as tor has circuits to build first.
+                dialTimeout: configuration.outboundProxy == nil ? .seconds(10) : .seconds(30), connections: connections,
+                provesFirst: provesFirst), on: loop)
+    }
+
+    private func problem(_ key: String, _ text: String) -> ConfigurationError {
+        ConfigurationError(file: configuration.file, key: key, problem: text)
+    }
+}
+
+/// What a provider is made of, hashed.
+private struct Ingredients {
+    private var bytes: [UInt8] = []
+
+    mutating func add(_ part: [UInt8]) { bytes += BLAKE2b.hash256(part).bytes }
+    mutating func add(_ part: String) { add(Array(part.utf8)) }
+
+    var fingerprint: Digest256 { BLAKE2b.hash256(bytes) }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import TNP
+
+/// What hostile circuits of a kind did, and what they got.
+struct HostileStatistics {
+    /// An outcome with its reason.
+    struct Answer: Hashable {
+        let kind: Outcome.Kind
+        let reason: Reason
+    }
+
+    var circuits = 0
+    var connections = 0
+    /// Connections that could not be made.
+    var notConnected = 0
+    /// Connections that the node ended.
+    var cut = 0
+    /// Frames sent, HELLO not counted.
+    var frames = 0
+    var answers: [Answer: Int] = [:]
+    var goAways: [GoAway.Code: Int] = [:]
+    /// Streams on which the node said what is not TNP.
+    var unreadable = 0
+
+    static func += (sum: inout Self, other: Self) {
+        sum.circuits += other.circuits
+        sum.connections += other.connections
+        sum.notConnected += other.notConnected
+        sum.cut += other.cut
+        sum.frames += other.frames
+        sum.answers.merge(other.answers, uniquingKeysWith: +)
+        sum.goAways.merge(other.goAways, uniquingKeysWith: +)
+        sum.unreadable += other.unreadable
+    }
+
+    /// Takes down what the node says.
+    mutating func count(_ message: Message) {
+        switch message {
+        case .result(let result):
+            answers[Answer(kind: result.outcome.kind, reason: result.outcome.reason), default: 0] += 1
+        case .goAway(let goAway): goAways[goAway.code, default: 0] += 1
+        default: break
+        }
+    }
+
+    /// For people, e.g. `RETRY 209 × 1200, GOAWAY 6 × 3`; the most frequent first.
+    var words: String {
+        let answers = self.answers.sorted { ($0.value, $1.key.reason.rawValue) > ($1.value, $0.key.reason.rawValue) }
+            .map { answer, count in
+                let reason = answer.reason == .none ? "" : " \(answer.reason.rawValue)"
+                return "\(answer.kind.name.uppercased())\(reason) × \(count)"
+            }
+        let goAways = self.goAways.sorted { $0.key.rawValue < $1.key.rawValue }
+            .map { "GOAWAY \($0.key.rawValue) × \($0.value)" }
+        return (answers + goAways).joined(separator: ", ")
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import TNP
+
+/// What no honest sender says, a stream of it at a time.
+enum MalformedStream: CaseIterable {
+    case noProxyLine, otherProxyLine, noise, emptyFrame, hugeFrame, unknownType, secondHello, nodesFrame
+    case fieldsThatDescend
+    /// What the node answers or skips frame by frame: there is no fault to cut it off for but its amount.
+    case emptySubmissions, pings, skippedTypes
+
+    /// Frames of a kind that is sent in bulk: so many at a time, so many times.
+    private static let (atATime, times) = (25, 20)
+
+    /// What is sent now; nil: the stream is over.
+    /// - Parameters:
+    ///   - stroke: how often something was sent before.
+    ///   - line: tor's PROXY line.
+    func stroke(
+        _ stroke: Int, after line: [UInt8], using random: inout some RandomNumberGenerator
+    ) -> HostileScript.Stroke? {
+        if let frame = bulk(using: &random) {
+            if stroke == 0 { return HostileScript.Stroke(bytes: line + RawFrame.hello, pause: .zero) }
+            guard stroke <= Self.times else { return nil }
+            return HostileScript.Stroke(
+                bytes: Array(repeatElement(frame, count: Self.atATime).joined()), frames: Self.atATime,
+                pause: .milliseconds(100))
+        }
+        guard stroke == 0 else { return nil }
+        // Time enough for the node to say what it thinks of it.
+        return HostileScript.Stroke(bytes: fault(line, using: &random), frames: 1, pause: .seconds(5))
+    }
+
+    private func bulk(using random: inout some RandomNumberGenerator) -> [UInt8]? {
+        switch self {
+        case .emptySubmissions: RawFrame.bytes(FrameType.submit.rawValue, .random(4, using: &random))
+        case .pings: RawFrame.bytes(FrameType.ping.rawValue, .random(Message.pingLength, using: &random))
+        case .skippedTypes: RawFrame.bytes(FrameType.firstSkippable + 9, .random(100, using: &random))
+        default: nil
+        }
+    }
+
+    private func fault(_ line: [UInt8], using random: inout some RandomNumberGenerator) -> [UInt8] {
+        let greeting = line + RawFrame.hello
+        switch self {
+        case .noProxyLine: return .random(64, using: &random)
+        case .otherProxyLine: return Array("PROXY TCP4 192.0.2.1 192.0.2.2 7 80\r\n".utf8) + RawFrame.hello
+        case .noise: return line + .random(500, using: &random)
+        case .emptyFrame: return greeting + [0, 0, 0, 0]
+        case .hugeFrame: return greeting + RawFrame.bytes(FrameType.submit.rawValue, claiming: 1 << 24)
+        case .unknownType: return greeting + RawFrame.bytes(0x10, .random(32, using: &random))
+        case .secondHello: return greeting + RawFrame.hello
+        case .nodesFrame: return greeting + RawFrame.bytes(FrameType.result.rawValue, .random(11, using: &random))
+        case .fieldsThatDescend:
+            return greeting + RawFrame.bytes(FrameType.submit.rawValue, [0, 0, 0, 1, 4, 0, 1, 7, 1, 0, 1, 7])
+        case .emptySubmissions, .pings, .skippedTypes: return greeting
+        }
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Simulator
+import Synchronization
+
+/// Tells what rang a phone from what a push service refused.
+final class PushCounter: Sendable {
+    private let delivered = Mutex<[Device.Platform: Int]>([:])
+
+    /// A phone has got something.
+    func delivered(_ notification: ReceivedNotification) {
+        delivered.withLock { $0[notification.platform, default: 0] += 1 }
+    }
+
+    /// What the push services have refused so far.
+    func refusals(by services: SimulatedServices) async -> Refusals {
+        var requests: [Device.Platform: Int] = [:]
+        for platform in [Device.Platform.apnsProduction, .apnsDevelopment, .fcm] {
+            requests[platform] = await services.requests(platform)
+        }
+        requests[.fcm]? -= await services.accessTokensIssued
+        let delivered = delivered.withLock { $0 }
+        func refused(_ platform: Device.Platform) -> Int { (requests[platform] ?? 0) - (delivered[platform] ?? 0) }
+        return Refusals(
+            production: refused(.apnsProduction), development: refused(.apnsDevelopment), google: refused(.fcm))
+    }
+}
+
+/// Notifications that the push services have refused, by service.
+struct Refusals: Equatable {
+    var production = 0
+    var development = 0
+    var google = 0
+
+    /// How often a bad device token was forwarded. Hostile circuits name none of Apple's development environment: what
+    /// that refuses is what production has refused just before, and the node has asked both.
+    var badTokens: Int { production + google }
+
+    static func - (one: Self, other: Self) -> Self {
+        Self(
+            production: one.production - other.production, development: one.development - other.development,
+            google: one.google - other.google)
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import FoundationEssentials
+import Glibc
+
+/// CPU and memory of a process and of its children, by /proc.
+struct ProcessUsage {
+    var cpuSeconds = 0.0
+    var peakKilobytes = 0
+
+    /// Of this process where `pid` is nil.
+    init(of pid: Int32?) {
+        guard let pid else {
+            (cpuSeconds, peakKilobytes) = Measurement.ofThisProcess()
+            return
+        }
+        for process in [pid] + Self.children(of: pid) {
+            guard let fields = Self.statistics(of: process), fields.count > 13 else { continue }
+            cpuSeconds += Double((Int(fields[11]) ?? 0) + (Int(fields[12]) ?? 0)) / Double(sysconf(Int32(_SC_CLK_TCK)))
+            peakKilobytes += Self.peak(of: process)
+        }
+    }
+
+    private static func text(_ path: String) -> String? {
+        FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// What stands after the name in parentheses: state, parent, …
+    private static func statistics(of pid: Int32) -> [Substring]? {
+        guard let text = text("/proc/\(pid)/stat"), let end = text.lastIndex(of: ")") else { return nil }
+        return text[text.index(after: end)...].split(separator: " ")
+    }
+
+    private static func children(of pid: Int32) -> [Int32] {
+        let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+        return all.compactMap { Int32($0) }.filter { candidate in
+            statistics(of: candidate).map { $0.count > 1 && $0[1] == "\(pid)" } ?? false
+        }
+    }
+
+    private static func peak(of pid: Int32) -> Int {
+        let line = text("/proc/\(pid)/status")?.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+        return line?.split(separator: " ").dropFirst().first.flatMap { Int($0.filter(\.isNumber)) } ?? 0
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import TNP
+import Testing
+
+@testable import Admission
+
+/// The HTTP endpoint, whose senders cannot be asked for proof of work.
+@Suite struct HTTPAdmissionTests {
+    private func proves(_ house: Gatehouse, _ devices: Range<Int>) throws {
+        for device in devices { try house.send(to: device, .delivered()) }
+    }
+
+    @Test func `no proof of work is asked there`() throws {
+        let house = Gatehouse {
+            $0.puzzle = EffortControl.Settings(mode: .always, least: 256, most: 1024)
+        }
+        #expect(try house.submit(to: 1).reason == .proofNeeded)
+        #expect(try house.submit(to: 1, through: .http).isAdmitted)
+    }
+
+    @Test func `it has a rate of its own, and the other senderProtocol goes on when that is used up`() throws {
+        let house = Gatehouse { $0.http = Rate(burst: 3, perMinute: 60) }
+        for device in 0..<3 { #expect(try house.submit(to: device, through: .http).isAdmitted) }
+        let refused = try house.submit(to: 3, through: .http)
+        #expect(refused.reason == .nodeBusy)
+        #expect(refused.retryAfter > 0 && refused.retryAfter <= 1000)
+        #expect(try house.submit(to: 3).isAdmitted)
+        house.pass(.seconds(1))
+        #expect(try house.submit(to: 4, through: .http).isAdmitted)
+    }
+
+    @Test func `unproven device tokens have a rate of their own there, and proven ones do not need it`() throws {
+        let house = Gatehouse {
+            $0.httpUnproven = Rate(burst: 2, perMinute: 1)
+            $0.unproven = Rate(burst: 2, perMinute: 1)
+        }
+        try proves(house, 0..<1)
+        house.pass(.seconds(3600))
+        for device in 10..<12 { #expect(try house.submit(to: device, through: .http).isAdmitted) }
+        #expect(try house.submit(to: 12, through: .http).reason == .tooManyUnproven)
+        #expect(try house.submit(to: 0, through: .http).isAdmitted)
+        // Nor is the other endpoint's used.
+        for device in 20..<22 { #expect(try house.submit(to: device).isAdmitted) }
+        #expect(try house.submit(to: 22).reason == .tooManyUnproven)
+    }
+
+    @Test func `whoever floods it raises the price for nobody`() throws {
+        let house = Gatehouse {
+            $0.http = Rate(burst: 2, perMinute: 1)
+            $0.httpUnproven = Rate(burst: 1, perMinute: 1)
+            $0.puzzle = EffortControl.Settings(mode: .adaptive, least: 256, most: 1 << 20)
+        }
+        for second in 0..<30 {
+            for device in 0..<50 { _ = try house.submit(to: second * 50 + device, through: .http) }
+            house.tick()
+        }
+        #expect(house.admission.efforts.all == 0)
+        #expect(house.admission.efforts.unproven == 0)
+    }
+
+    @Test(arguments: [ProviderContact.notAsked, .noRoom])
+    func `what no push service has seen is given back to it`(_ reach: ProviderContact) throws {
+        let house = Gatehouse {
+            $0.http = Rate(burst: 1, perMinute: 1)
+            $0.httpUnproven = Rate(burst: 1, perMinute: 1)
+        }
+        for device in 0..<5 {
+            let answer = try house.submit(to: device, through: .http)
+            #expect(answer.isAdmitted)
+            house.conclude(answer, .retry(.nodeBusy, after: 1), reach)
+        }
+        let asked = try house.submit(to: 5, through: .http)
+        house.conclude(asked, .retry(.providerUnreachable, after: 1), .asked)
+        #expect(try !house.submit(to: 6, through: .http).isAdmitted)
+    }
+
+    @Test func `the limits of device, circuit, app and node hold there, too`() throws {
+        let house = Gatehouse { $0.device = Rate(burst: 1, perMinute: 1) }
+        #expect(try house.submit(to: 1, through: .http).isAdmitted)
+        #expect(try house.submit(to: 1, through: .http).reason == .deviceTokenOverRate)
+        #expect(try house.submit(to: 1).reason == .deviceTokenOverRate)
+        let small = Rate(burst: 1, perMinute: 1)
+        for limit in [\AdmissionSettings.app, \.node] {
+            let house = Gatehouse { $0[keyPath: limit] = small }
+            #expect(try house.submit(to: 1).isAdmitted)
+            #expect(try house.submit(to: 2, through: .http).reason == .nodeBusy)
+        }
+        let own = Gatehouse { $0.circuit = small }
+        own.connect()
+        #expect(try own.submit(to: 1, through: .http).isAdmitted)
+        #expect(try own.submit(to: 2, through: .http).reason == .connectionOverRate)
+    }
+
+    @Test func `a phone that is bound to a sender key is not rung from there`() throws {
+        let house = Gatehouse()
+        try house.send(to: 1, by: .numbered(1), .delivered())
+        #expect(try house.submit(to: 1, through: .http).reason == .senderKeyNeeded)
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+
+@testable import TocsinNode
+@testable import tocsin
+
+/// What becomes of connections of the HTTP endpoint when something ends: the node, a sender, a sender's good name.
+@Suite struct HTTPEndpointLifeTests {
+    private func request(_ phone: Phone, closes: Bool = true) -> [UInt8] {
+        let magic = phone.pairing.magic == .android ? "BisqMessageAndroid" : "BisqMessageiOS"
+        return RequestBytes.get(
+            RequestBytes.relay(phone.pairing.magic.rawValue, token: phone.deviceToken, text: RequestBytes.pipe(magic)),
+            closes: closes)
+    }
+
+    /// Waits until the node has no connections any more.
+    private func expectEmptied(_ stage: Stage) async throws {
+        for _ in 0..<100 where await stage.connectionCount > 0 { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(await stage.connectionCount == 0)
+    }
+
+    @Test func `a node that stops answers what waits, and closes`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "shutdown_timeout = 5")
+        let phone = await stage.phone(.iOS)
+        try await stage.services.obey(FaultDirective("apns-production stall"))
+        async let answer = stage.http(request(phone, closes: false))
+        try await Task.sleep(for: .milliseconds(500))
+        #expect(await stage.stopNode())
+        let answers = try HTTPAnswer.all(in: try await answer)
+        #expect(answers.map(\.status) == [503])
+        #expect(answers.first?.headers["connection"]?.lowercased() == "close")
+        #expect(answers.first?.headers["retry-after"] != nil)
+        await stage.end()
+    }
+
+    @Test func `what is stored is success soon, though Apple says nothing`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "http_answer_timeout = 1", more: "[spool]\nenabled = true")
+        let phone = await stage.phone(.iOS)
+        try await stage.services.obey(FaultDirective("apns-production stall"))
+        let answer = try await stage.ask(request(phone))
+        #expect(answer.status == 200 && answer.text == "success")
+        await stage.end()
+    }
+
+    @Test func `what is not stored has an answer in time, though Apple says nothing`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "http_answer_timeout = 1")
+        let phone = await stage.phone(.iOS)
+        try await stage.services.obey(FaultDirective("apns-production stall"))
+        let answer = try await stage.ask(request(phone))
+        #expect(answer.status == 503 && answer.headers["retry-after"] == "60")
+        await stage.end()
+    }
+
+    @Test func `a circuit that sends too much that is wrong is not listened to, on no connection`() async throws {
+        let stage = Stage()
+        let gates = "[limits]\nabuse_burst = 5\nabuse_per_minute = 1\n"
+        try await stage.start(circuitIDs: true, gates: gates)
+        let proxyLine = Array("PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 183 80\r\n".utf8)
+        let bad = RequestBytes.get("/relay?isAndroid=maybe", closes: false)
+        let first = try HTTPAnswer.all(in: try await stage.http(proxyLine + Array(repeating: bad, count: 8).joined()))
+        #expect(first.prefix(5).allSatisfy { $0.status == 400 })
+        // Each answer belongs to a request: none is said to a request that was never read.
+        #expect(first.count <= 8 && first.count >= 5)
+        let again = try HTTPAnswer.all(in: try await stage.http(proxyLine + bad))
+        #expect(again.map(\.status) == [429])
+        #expect(again.first.flatMap { $0.headers["retry-after"].flatMap { Int($0) } } ?? 0 > 60)
+        // Others are served.
+        let phone = await stage.phone(.iOS)
+        let other = Array("PROXY TCP6 fc00:dead:beef:4dad::0:b8 ::1 184 80\r\n".utf8)
+        #expect(try await stage.ask(other + request(phone)).text == "success")
+        try await expectEmptied(stage)
+        await stage.end()
+    }
+
+    @Test func `a sender that is gone before its answer leaves nothing behind`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await stage.phone(.iOS)
+        try await stage.services.obey(FaultDirective("apns-production latency=fixed:500"))
+        _ = try await stage.http(request(phone), readingFor: .milliseconds(100))
+        try await expectEmptied(stage)
+        for _ in 0..<100 where await stage.received(phone.deviceToken).isEmpty {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(await stage.received(phone.deviceToken).count == 1)
+        await stage.end()
+    }
+
+    @Test func `a stream without the line that tor is to write is told so, and gone`() async throws {
+        let stage = Stage()
+        try await stage.start(circuitIDs: true)
+        let phone = await stage.phone(.iOS)
+        let answer = try await stage.ask(request(phone))
+        #expect(answer.status == 400 && answer.text.contains("PROXY line"))
+        try await expectEmptied(stage)
+        await stage.end()
+    }
+
+    @Test func `tor's line where none is expected is named as what it is`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let answer = try await stage.ask(
+            Array("PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 183 80\r\n".utf8) + RequestBytes.get("/relay"))
+        #expect(answer.status == 400 && answer.text.contains("circuit_ids"))
+        try await expectEmptied(stage)
+        await stage.end()
+    }
+
+    @Test func `who is over the rate of his circuit is told when to come again`() async throws {
+        let stage = Stage()
+        let gates = "[limits]\ncircuit_burst = 2\ncircuit_per_minute = 60\n"
+        try await stage.start(gates: gates)
+        let phone = await stage.phone(.iOS)
+        let requests = (0..<3).map { _ in request(phone, closes: false) }
+        let answers = try await stage.converse(requests)
+        #expect(answers.map(\.status) == [200, 200, 429])
+        #expect(answers[2].headers["retry-after"] == "1")
+        await stage.end()
+    }
+
+    @Test func `a new configuration counts for the next request on the same connection, or has it come again`()
+        async throws
+    {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = await stage.phone(.iOS)
+        #expect(try await stage.ask(request(phone)).text == "success")
+        try await stage.reload(stage.configuration(endpoints, alert: "Other words"))
+        #expect(try await stage.ask(request(phone)).text == "success")
+        #expect(await stage.received(phone.deviceToken).map(\.alert) == ["New notification", "Other words"])
+        await stage.end()
+    }
+
+    @Test func `apps that nothing can reach through the senderProtocol are named at the start`() async throws {
+        let stage = Stage()
+        let second = """
+            [[app]]
+            name = "haveno"
+            [app.fcm]
+            service_account_file = "service-account.json"
+            """
+        try await stage.start(more: second)
+        #expect(stage.log.count(of: "nothing reaches the app haveno on android") == 1)
+        await stage.end()
+    }
+}

@@ -76,8 +76,8 @@ deb: packages-deb release
 # Needs root and debootstrap: installs the package into a root of its own, runs, upgrades, removes and purges it
 # there, and walks through Docs/quickstart.md as it is written.
 test-deb: deb
-	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
-	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/Package/quickstart-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/quickstart-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
 
 # For systems without dpkg; then: systemd-sysusers && systemd-tmpfiles --create
 install: release

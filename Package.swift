@@ -15,6 +15,7 @@ let package = Package(
         .library(name: "TNP", targets: ["TNP"]),
         .library(name: "TocsinClient", targets: ["TocsinClient", "EventLoop", "Tor"]),
         .executable(name: "tocsin", targets: ["tocsin"]),
+        .executable(name: "tocsin-bench", targets: ["tocsin-bench"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.6.0"),
@@ -36,33 +37,38 @@ let package = Package(
         .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
 
+        .target(name: "Time", swiftSettings: ours),
         .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
-        .target(name: "EventLoop", dependencies: ["CLibevent", "COpenSSL"], swiftSettings: ours),
+        .target(name: "EventLoop", dependencies: ["Time", "CLibevent", "COpenSSL"], swiftSettings: ours),
         .target(name: "TNP", dependencies: ["Cryptography"], swiftSettings: ours),
         .target(
             name: "HTTP2",
-            dependencies: ["EventLoop", "CNGHTTP2", .product(name: "DequeModule", package: "swift-collections")],
+            dependencies: [
+                "EventLoop", "Time", "Cryptography", "CNGHTTP2",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ],
             swiftSettings: ours),
-        .target(name: "HTTP1", dependencies: ["EventLoop", "Cryptography", "CHTTPParser"], swiftSettings: ours),
+        .target(
+            name: "HTTP1", dependencies: ["EventLoop", "Cryptography", "Time", "CHTTPParser"], swiftSettings: ours),
         .target(
             name: "Prometheus", dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")],
             swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(
-            name: "Providers", dependencies: ["TNP", "HTTP2", "EventLoop", "Cryptography"], swiftSettings: ours),
+            name: "Providers", dependencies: ["TNP", "HTTP2", "EventLoop", "Cryptography", "Time"],
+            swiftSettings: ours),
         .target(
             name: "Admission",
             dependencies: [
-                "TNP", "EventLoop", "Cryptography",
+                "TNP", "Time", "Cryptography",
                 .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: ours),
         .target(
             name: "Delivery",
             dependencies: [
-                "TNP", "Providers", "Admission", "EventLoop", "Cryptography",
+                "TNP", "Providers", "EventLoop", "Cryptography", "Time",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -71,85 +77,170 @@ let package = Package(
         .target(
             name: "Tor",
             dependencies: [
-                "EventLoop", "Cryptography", .product(name: "Subprocess", package: "swift-subprocess"),
+                "EventLoop", "Cryptography", "Time", .product(name: "Subprocess", package: "swift-subprocess"),
+            ],
+            swiftSettings: ours),
+        .target(
+            name: "NodeConfiguration",
+            dependencies: [
+                "TNP", "Admission", "Delivery", "Providers", "Tor", "EventLoop", "Cryptography", "Time",
+                .product(name: "TOMLKit", package: "TOMLKit"), .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: ours),
+        .target(
+            name: "Ingress",
+            dependencies: [
+                "EventLoop", "TNP", "HTTP1", "Admission", "Providers", "NodeConfiguration", "Cryptography", "Time",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ],
+            swiftSettings: ours),
+        .target(
+            name: "AdminPort",
+            dependencies: [
+                "HTTP1", "EventLoop", "Prometheus", "Providers", "NodeConfiguration", "Time",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: ours),
+        .target(
+            name: "Diagnostics",
+            dependencies: [
+                "NodeConfiguration", "Providers", "HTTP2", "Tor", "TNP", "Admission", "Delivery", "EventLoop",
+                "Cryptography", "Time",
             ],
             swiftSettings: ours),
         .target(
             name: "TocsinNode",
             dependencies: [
-                "TNP", "EventLoop", "HTTP1", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography",
-                "Prometheus", "Tor", .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "TOMLKit", package: "TOMLKit"),
+                "TNP", "EventLoop", "HTTP1", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography", "Time",
+                "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
-            swiftSettings: ours
-        ),
-        .target(name: "TocsinClient", dependencies: ["TNP", "EventLoop", "Cryptography"], swiftSettings: ours),
+            swiftSettings: ours),
+        .target(name: "Sender", dependencies: ["TNP", "EventLoop", "Cryptography", "Time"], swiftSettings: ours),
         .target(
-            name: "Simulator", dependencies: ["EventLoop", "HTTP2", "TNP", "Tor", "Cryptography"], swiftSettings: ours
-        ),
+            name: "TocsinClient", dependencies: ["Sender", "TNP", "EventLoop", "Cryptography", "Time"],
+            swiftSettings: ours),
+        .target(
+            name: "Simulator", dependencies: ["EventLoop", "HTTP2", "TNP", "Tor", "Cryptography", "Time"],
+            swiftSettings: ours),
+        .target(
+            name: "Console",
+            dependencies: ["EventLoop", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            swiftSettings: ours),
         .executableTarget(
             name: "tocsin",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "Admission", "QRCode", "Tor",
+                "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "QRCode", "Tor", "Console",
+                "NodeConfiguration", "Diagnostics", "EventLoop", "TNP", "Cryptography", "Time",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: ours),
+        .executableTarget(
+            name: "tocsin-bench",
+            dependencies: [
+                "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "HTTP2", "Tor", "Console",
+                "NodeConfiguration", "EventLoop", "TNP", "Cryptography", "Time",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
-            swiftSettings: ours
-        ),
+            swiftSettings: ours),
 
-        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: ours),
-        .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: ours),
+        .target(name: "TestSupport", dependencies: ["Cryptography"], path: "Tests/TestSupport", swiftSettings: ours),
         .testTarget(
-            name: "EventLoopTests", dependencies: ["EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
-        .testTarget(
-            name: "HTTP2Tests", dependencies: ["HTTP2", "EventLoop", "Cryptography", "Simulator"], swiftSettings: ours),
-        .testTarget(
-            name: "HTTP1Tests", dependencies: ["HTTP1", "EventLoop", "Simulator", "TestSupport"], swiftSettings: ours),
-        .testTarget(
-            name: "PrometheusTests",
-            dependencies: ["Prometheus", "TestSupport", .product(name: "CoreMetrics", package: "swift-metrics")],
-            swiftSettings: ours),
-        .testTarget(name: "QRCodeTests", dependencies: ["QRCode", "Simulator"], swiftSettings: ours),
-        .testTarget(name: "TNPTests", dependencies: ["TNP", "Cryptography", "Simulator"], swiftSettings: ours),
-        .testTarget(
-            name: "ProvidersTests",
-            dependencies: ["Providers", "Simulator", "HTTP2", "EventLoop", "TNP", "Cryptography"],
-            swiftSettings: ours),
+            name: "AdminPortTests",
+            dependencies: [
+                "AdminPort", "HTTP1", "NodeConfiguration", "Simulator", "TNP", "TocsinNode",
+                .product(name: "Logging", package: "swift-log"),
+            ], swiftSettings: ours),
         .testTarget(
             name: "AdmissionTests",
             dependencies: [
-                "Admission", "TestSupport", "TNP", "EventLoop", "Cryptography",
+                "Admission", "Cryptography", "EventLoop", "Simulator", "TNP", "Time",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ], swiftSettings: ours),
+        .testTarget(name: "ConsoleTests", dependencies: ["Console", "tocsin"], swiftSettings: ours),
+        .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: ours),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "Delivery", "Admission", "TestSupport", "Providers", "EventLoop", "TNP", "Cryptography",
+                "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "TNP", "Time",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ], swiftSettings: ours),
         .testTarget(
-            name: "SimulatorTests", dependencies: ["Simulator", "HTTP2", "TNP", "Cryptography"], swiftSettings: ours),
+            name: "DiagnosticsTests",
+            dependencies: [
+                "Admission", "Cryptography", "Delivery", "Diagnostics", "EventLoop", "HTTP2", "NodeConfiguration",
+                "Providers", "Simulator", "TNP", "TocsinNode", "Tor",
+            ], swiftSettings: ours),
         .testTarget(
-            name: "TorTests", dependencies: ["Tor", "TestSupport", "Simulator", "EventLoop", "Cryptography"],
+            name: "EventLoopTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time"],
+            swiftSettings: ours),
+        .testTarget(
+            name: "HTTP1Tests", dependencies: ["EventLoop", "HTTP1", "Simulator", "Time"], swiftSettings: ours),
+        .testTarget(
+            name: "HTTP2Tests", dependencies: ["Cryptography", "EventLoop", "HTTP2", "Simulator", "Time"],
+            swiftSettings: ours),
+        .testTarget(
+            name: "IngressTests",
+            dependencies: [
+                "Admission", "Cryptography", "EventLoop", "HTTP1", "Ingress", "NodeConfiguration", "TNP", "Time",
+                "TocsinNode", "TestSupport",
+            ], swiftSettings: ours),
+        .testTarget(
+            name: "NodeConfigurationTests",
+            dependencies: ["Admission", "EventLoop", "NodeConfiguration", "TNP", "TocsinNode"], swiftSettings: ours),
+        .testTarget(
+            name: "PrometheusTests",
+            dependencies: ["Prometheus", "Simulator", .product(name: "CoreMetrics", package: "swift-metrics")],
+            swiftSettings: ours),
+        .testTarget(
+            name: "ProvidersTests",
+            dependencies: ["Cryptography", "EventLoop", "HTTP2", "Providers", "Simulator", "TNP", "Time"],
+            swiftSettings: ours),
+        .testTarget(name: "QRCodeTests", dependencies: ["QRCode", "Simulator"], swiftSettings: ours),
+        .testTarget(
+            name: "SenderTests",
+            dependencies: [
+                "Cryptography", "EventLoop", "Sender", "Simulator", "TNP", "Time", "TocsinClient", "TestSupport",
+            ], swiftSettings: ours),
+        .testTarget(
+            name: "SimulatorTests", dependencies: ["Cryptography", "EventLoop", "HTTP2", "Simulator", "TNP", "Time"],
+            swiftSettings: ours),
+        .testTarget(
+            name: "TNPTests", dependencies: ["Cryptography", "Simulator", "TNP", "TestSupport"], swiftSettings: ours),
+        .testTarget(
+            name: "TimeTests", dependencies: ["Admission", "EventLoop", "Providers", "Time"], swiftSettings: ours),
+        .testTarget(
+            name: "TocsinClientTests",
+            dependencies: ["Cryptography", "EventLoop", "Simulator", "TNP", "Time", "TocsinClient", "TestSupport"],
             swiftSettings: ours),
         .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "TNP", "EventLoop", "Cryptography",
-                "Prometheus", "HTTP1", "TestSupport", .product(name: "Logging", package: "swift-log"),
+                "Admission", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration", "Prometheus", "Providers",
+                "Simulator", "TNP", "Time", "TocsinNode", .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
-            name: "EndToEndTests",
-            dependencies: [
-                "tocsin", "TocsinNode", "TocsinClient", "Simulator", "Admission", "Tor", "TNP", "EventLoop",
-                .product(name: "Logging", package: "swift-log"),
-            ], swiftSettings: ours),
-        .testTarget(
-            name: "TocsinClientTests",
-            dependencies: ["TocsinClient", "TestSupport", "TNP", "EventLoop", "Cryptography"],
+            name: "TorTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
             swiftSettings: ours),
+        .testTarget(
+            name: "tocsinTests",
+            dependencies: [
+                "Console", "Cryptography", "NodeConfiguration", "Simulator", "TNP", "TocsinNode", "tocsin",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ], swiftSettings: ours),
+        .testTarget(
+            name: "SystemTests",
+            dependencies: [
+                "AdminPort", "Admission", "Console", "Cryptography", "Diagnostics", "EventLoop", "NodeConfiguration",
+                "Providers", "Simulator", "TNP", "Time", "TocsinClient", "TocsinNode", "Tor", "tocsin",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"), "tocsin-bench",
+            ], path: "Tests/System",
+            exclude: ["Browser/browse.py", "Desktop/BisqDesktop.java", "Operations", "Package"], swiftSettings: ours),
     ]
 )
 

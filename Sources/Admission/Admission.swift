@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import EventLoop
 import TNP
+import Time
 
 /// Says yes, no or later to what senders submit: so that the push services see what honest senders send, at a pace they
 /// can stand, whoever else is there. Pure: events and time in, decisions out; nothing in it names a phone or a sender.
 ///
 /// A submission passes three gates: ``enters(on:at:)``, and, where it is no resend of what the node knows already,
 /// ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``concluded(_:_:_:at:)`` reports its outcome.
-public struct Admission {
+package struct Admission {
     /// Where a submission comes in.
-    public enum SenderProtocol: String, Sendable {
+    package enum SenderProtocol: String, Sendable {
         case tnp
         /// Whose senders are the desktops of today: they sign nothing and solve no puzzle.
         case http
     }
 
     /// Of a submission that was admitted: what ``Admission/concluded(_:_:_:at:)`` needs to know of it.
-    public struct Ticket: Sendable, Redacted {
+    package struct Ticket: Sendable, Redacted {
         let token: UInt64
         /// The place of its app's allowance.
         let app: Int
@@ -27,15 +27,15 @@ public struct Admission {
         /// Whether it is known to have come without a signature.
         let isUnsigned: Bool
         /// Whether no push service has accepted its device token yet.
-        public let isUnproven: Bool
-        public let circuit: CircuitID
-        public let senderProtocol: SenderProtocol
+        package let isUnproven: Bool
+        package let circuit: CircuitID
+        package let senderProtocol: SenderProtocol
         /// What its proof of work is worth, in expected hashes.
-        public let paid: UInt32
+        package let paid: UInt32
     }
 
     /// Takes effect at once.
-    public var settings: AdmissionSettings {
+    package var settings: AdmissionSettings {
         didSet {
             effort.settings = settings.puzzle
             unprovenEffort.settings = settings.puzzle.forUnproven
@@ -65,7 +65,7 @@ public struct Admission {
     /// - Parameters:
     ///   - hash: under a key of the node; what is restored was made under the same.
     ///   - seed: of the first puzzle, 16 random bytes.
-    public init(_ settings: AdmissionSettings, hash: KeyedHash, seed: [UInt8], now: MonotonicTime) {
+    package init(_ settings: AdmissionSettings, hash: KeyedHash, seed: [UInt8], now: MonotonicTime) {
         self.settings = settings
         self.hash = hash
         tokens = TokenTable(capacity: settings.deviceTokens)
@@ -78,7 +78,7 @@ public struct Admission {
 
     /// A connection has come, as soon as it is known of which circuit.
     /// - Returns: what it is sent away with; then ``disconnected(_:at:)`` does not follow.
-    public mutating func connected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
+    package mutating func connected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         if let goAway = blocked(circuit, now) { return goAway }
         guard (circuits[circuit]?.connections ?? 0) < settings.connectionsPerCircuit else {
             return GoAway(code: .busy, retryAfter: 10_000, text: "too many connections of one circuit")
@@ -90,13 +90,13 @@ public struct Admission {
     }
 
     /// A connection has gone.
-    public mutating func disconnected(_ circuit: CircuitID, at now: MonotonicTime) {
+    package mutating func disconnected(_ circuit: CircuitID, at now: MonotonicTime) {
         circuits.disconnected(circuit, now: now)
     }
 
     /// Notes that a circuit has sent what breaks the rules.
     /// - Returns: what it is sent away with, if that was too much.
-    public mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
+    package mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         let (rate, block) = (settings.abuse, Duration.seconds(settings.abuseBlock))
         let isTooMuch = circuits.update(circuit) { known in
             known.account.forgive(beyond: rate, now: now)
@@ -118,10 +118,10 @@ public struct Admission {
     // MARK: Puzzles
 
     /// What everybody is asked for.
-    public func puzzle(at now: MonotonicTime) -> Puzzle { seeds.puzzle(effort: effort.effort, at: now) }
+    package func puzzle(at now: MonotonicTime) -> Puzzle { seeds.puzzle(effort: effort.effort, at: now) }
 
     /// Effort asked of everybody, and for unproven device tokens; 0: nothing.
-    public var efforts: (all: UInt32, unproven: UInt32) {
+    package var efforts: (all: UInt32, unproven: UInt32) {
         (effort.effort, max(effort.effort, unprovenEffort.effort))
     }
 
@@ -129,7 +129,7 @@ public struct Admission {
 
     /// The first gate: whether the circuit is listened to, and what it may submit. Who asks for the outcome of what he has
     /// sent before needs no more than this.
-    public mutating func enters(on circuit: CircuitID, at now: MonotonicTime) throws(Refusal) {
+    package mutating func enters(on circuit: CircuitID, at now: MonotonicTime) throws(Refusal) {
         let rate = settings.circuit
         // One look at the table for both.
         let wait: Duration? =
@@ -146,7 +146,7 @@ public struct Admission {
     /// The second gate, for what is new to the node: proof of work and signature. Nothing that is known of the device token
     /// is looked at.
     /// - Returns: what the proof is worth, in expected hashes.
-    public mutating func verify(
+    package mutating func verify(
         _ submission: Submission, on circuit: CircuitID, through senderProtocol: SenderProtocol, at now: MonotonicTime
     ) throws(Refusal) -> UInt32 {
         let digest = submission.envelope.digest
@@ -163,7 +163,7 @@ public struct Admission {
     }
 
     /// There is no room in the node for a submission that passed ``verify(_:on:through:at:)``: more proof of work is asked.
-    public mutating func lacksRoom(paid: UInt32, through senderProtocol: SenderProtocol) {
+    package mutating func lacksRoom(paid: UInt32, through senderProtocol: SenderProtocol) {
         if senderProtocol == .tnp { effort.count(isRefused: true, paid: paid) }
     }
 
@@ -176,7 +176,7 @@ public struct Admission {
     ///   - paid: as ``verify(_:on:through:at:)`` returned it.
     ///   - app: the name of the profile that it is for.
     ///   - endpoint: where it has come in.
-    public mutating func admit(
+    package mutating func admit(
         _ submission: Submission, paid: UInt32, app: String, on circuit: CircuitID,
         through senderProtocol: SenderProtocol,
         at moment: ClockReading
@@ -317,7 +317,7 @@ public struct Admission {
 
     /// A submission that was admitted has its final outcome.
     /// - Returns: what its circuit is sent away with, if it was one bad device token too many.
-    public mutating func concluded(
+    package mutating func concluded(
         _ ticket: Ticket, _ outcome: Outcome, _ reach: ProviderContact, at moment: ClockReading
     ) -> GoAway? {
         let now = moment.monotonic
@@ -362,12 +362,12 @@ public struct Admission {
     /// at fault and its sender is not told so. Who comes back when he is told to, with a few of them, is far from being sent
     /// away for it; who floods is not.
     /// - Returns: what the circuit is sent away with.
-    public mutating func suspected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
+    package mutating func suspected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         charge(circuit, at: now)
     }
 
     /// What came of an envelope of which nobody knows any more who sent it.
-    public mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: ClockReading) {
+    package mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: ClockReading) {
         let ticket = Ticket(
             token: hash(of: envelope, app: app), app: place(of: app), signer: 0, isUnsigned: false, isUnproven: false,
             circuit: .phone(0), senderProtocol: .tnp, paid: 0)
@@ -376,7 +376,7 @@ public struct Admission {
 
     /// The outcome with what is left to its device token, and until when that is full again, where it has rung the phone:
     /// else anybody who knows the device token could watch, without a sound, when others ring it.
-    public func showingAllowance(_ outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
+    package func showingAllowance(_ outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
         guard outcome.kind == .delivered else { return outcome }
         return (tokens[ticket.token]?.allowance ?? Allowance()).shown(on: outcome, settings.device, now: now)
     }
@@ -468,7 +468,7 @@ public struct Admission {
     ///   - queue: the share of the node's room for envelopes that is taken, from 0 to 1.
     ///   - seed: 16 random bytes, drawn when a new puzzle is due.
     /// - Returns: whether ``puzzle(at:)`` has changed and is to be announced.
-    public mutating func tick(queue: Double, at moment: ClockReading, seed: () -> [UInt8]) -> Bool {
+    package mutating func tick(queue: Double, at moment: ClockReading, seed: () -> [UInt8]) -> Bool {
         let now = moment.monotonic
         circuits.purge(now: now)
         sweep(moment)
@@ -552,14 +552,14 @@ extension EffortControl.Settings {
 
 extension Admission {
     /// What names a device token in a request of the operator's: its hash as one of Apple's, and as one of Google's.
-    public static func names(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
+    package static func names(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
         [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
     }
 
     /// Removes the sender keys of these device tokens. The next signed submission that is delivered binds each again.
     /// - Parameter names: as ``names(of:app:under:)`` makes them.
     /// - Returns: how many were bound.
-    public mutating func unbind(_ names: [UInt64]) -> Int {
+    package mutating func unbind(_ names: [UInt64]) -> Int {
         names.count { name in
             guard name != 0, let record = tokens[name], record.binding != 0 else { return false }
             change(name) { $0.unbind() }
@@ -572,14 +572,14 @@ extension Admission {
 
 extension Admission {
     /// What the store is to be told.
-    public struct Changes: Sendable, Redacted {
-        public var rows: [StandingRow]
-        public var forgotten: [UInt64]
+    package struct Changes: Sendable, Redacted {
+        package var rows: [StandingRow]
+        package var forgotten: [UInt64]
     }
 
     /// What is known of device tokens that the store does not know yet; nil: nothing.
     /// - Parameter most: of each kind; the others come with the next call.
-    public mutating func takeChanges(atMost most: Int) -> Changes? {
+    package mutating func takeChanges(atMost most: Int) -> Changes? {
         guard !unsaved.isEmpty || !forgotten.isEmpty else { return nil }
         var rows: [StandingRow] = []
         let now = unsaved.suffix(most)
@@ -599,7 +599,7 @@ extension Admission {
     }
 
     /// The store has not taken them: they are told again.
-    public mutating func putBack(_ changes: Changes) {
+    package mutating func putBack(_ changes: Changes) {
         for row in changes.rows {
             tokens.update(row.token) { record in
                 guard !record.isUnsaved else { return }
@@ -611,7 +611,7 @@ extension Admission {
     }
 
     /// Takes a row of the store in, at the start.
-    public mutating func restore(_ row: StandingRow, on moment: ClockReading) {
+    package mutating func restore(_ row: StandingRow, on moment: ClockReading) {
         var record = TokenRecord(row)
         // Written by a clock that was ahead: it ages from now on.
         record.clamp(to: moment.day, moment.milliseconds)
@@ -626,26 +626,26 @@ extension Admission {
     }
 
     /// Bytes that the table of so many device tokens takes at most.
-    public static func mostBytes(deviceTokens: Int) -> Int { TokenTable.mostBytes(capacity: deviceTokens) }
+    package static func mostBytes(deviceTokens: Int) -> Int { TokenTable.mostBytes(capacity: deviceTokens) }
 
     /// Bytes that the table of so many circuits takes at most.
-    public static func mostBytes(circuits: Int) -> Int { Circuits.mostBytes(capacity: circuits) }
+    package static func mostBytes(circuits: Int) -> Int { Circuits.mostBytes(capacity: circuits) }
 
     /// How many are known of what.
-    public struct Known: Sendable, Equatable {
+    package struct Known: Sendable, Equatable {
         /// Device tokens that a push service has accepted.
-        public var proven: Int
+        package var proven: Int
         /// Device tokens of which nothing is known.
-        public var unknown: Int
+        package var unknown: Int
         /// Device tokens that are gone.
-        public var dead: Int
-        public var circuits: Int
+        package var dead: Int
+        package var circuits: Int
 
-        public var deviceTokens: Int { proven + unknown + dead }
+        package var deviceTokens: Int { proven + unknown + dead }
     }
 
     /// How many device tokens, and how many circuits, are known.
-    public var known: Known {
+    package var known: Known {
         Known(
             proven: tokens.count(of: .proven), unknown: tokens.count(of: .unknown), dead: tokens.count(of: .dead),
             circuits: circuits.count)

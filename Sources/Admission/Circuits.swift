@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import DequeModule
-import EventLoop
+import TNP
+import Time
 
 /// What is known of those who send, by circuit: how much each may submit, and its account of what it should not have
 /// sent. Bounded; who has no connection and nothing against him is forgotten.

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import EventLoop
+import Time
 
 /// How much of something is allowed: `burst` at once, then `perMinute`.
-public struct Rate: Sendable, Equatable {
-    public let burst: Int
-    public let perMinute: Int
+package struct Rate: Sendable, Equatable {
+    package let burst: Int
+    package let perMinute: Int
     /// Nanoseconds in which one more is allowed.
     let interval: UInt64
     /// Nanoseconds in which all that was used is allowed again.
     let whole: UInt64
 
     /// What `burst` and `perMinute` may be; so that no sum of nanoseconds overflows.
-    public static let bursts = 1...10_000_000
-    public static let ratesPerMinute = 1...1_000_000_000
+    package static let bursts = 1...10_000_000
+    package static let ratesPerMinute = 1...1_000_000_000
 
     /// - Parameters: as the properties of the same names, brought into their ranges.
-    public init(burst: Int, perMinute: Int) {
+    package init(burst: Int, perMinute: Int) {
         self.burst = min(max(burst, Self.bursts.lowerBound), Self.bursts.upperBound)
         self.perMinute = min(max(perMinute, Self.ratesPerMinute.lowerBound), Self.ratesPerMinute.upperBound)
         // Rounded up: no rate lets more through than it says.
@@ -27,12 +27,12 @@ public struct Rate: Sendable, Equatable {
 
 /// What is left of a ``Rate``: a token bucket in one word (GCRA, ITU-T I.371 annex A). It keeps the moment at which it
 /// is full again; a clock that goes back, or a rate that becomes smaller, makes it empty at worst.
-public struct Allowance: Sendable, Equatable {
+package struct Allowance: Sendable, Equatable {
     /// Nanoseconds of the monotonic clock.
     var fullAt: UInt64
 
     /// One that is full.
-    public init() { fullAt = 0 }
+    package init() { fullAt = 0 }
 
     init(fullAt: UInt64) { self.fullAt = fullAt }
 
@@ -43,12 +43,12 @@ public struct Allowance: Sendable, Equatable {
     }
 
     /// How many are left.
-    public func left(_ rate: Rate, now: MonotonicTime) -> Int { Int((rate.whole - used(rate, now)) / rate.interval) }
+    package func left(_ rate: Rate, now: MonotonicTime) -> Int { Int((rate.whole - used(rate, now)) / rate.interval) }
 
     /// How long until one is left; zero: it is. What is emptier than empty, as the rate was another when it was used,
     /// becomes empty.
     @inline(__always)
-    public mutating func wait(_ rate: Rate, now: MonotonicTime) -> Duration {
+    package mutating func wait(_ rate: Rate, now: MonotonicTime) -> Duration {
         if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.whole { fullAt = now.nanoseconds &+ rate.whole }
         let needed = used(rate, now) + rate.interval
         return needed <= rate.whole ? .zero : .nanoseconds(Int64(needed - rate.whole))
@@ -60,16 +60,16 @@ public struct Allowance: Sendable, Equatable {
     }
 
     /// How long until it is full.
-    public func fullIn(_ rate: Rate, now: MonotonicTime) -> Duration { .nanoseconds(Int64(used(rate, now))) }
+    package func fullIn(_ rate: Rate, now: MonotonicTime) -> Duration { .nanoseconds(Int64(used(rate, now))) }
 
     /// Takes one; where none is left it stays empty.
     @inline(__always)
-    public mutating func take(_ rate: Rate, now: MonotonicTime) {
+    package mutating func take(_ rate: Rate, now: MonotonicTime) {
         fullAt = now.nanoseconds &+ min(used(rate, now) + rate.interval, rate.whole)
     }
 
     /// Gives one back.
-    public mutating func giveBack(_ rate: Rate, now: MonotonicTime) {
+    package mutating func giveBack(_ rate: Rate, now: MonotonicTime) {
         let used = used(rate, now)
         fullAt = now.nanoseconds &+ (used > rate.interval ? used - rate.interval : 0)
     }

@@ -3,15 +3,15 @@
 import TNP
 
 /// What a sender is told whose submission is not admitted.
-public struct Refusal: Error, Equatable, Sendable {
+package struct Refusal: Error, Equatable, Sendable {
     /// The submission's outcome; nil where the connection ends without one.
-    public var outcome: Outcome?
+    package var outcome: Outcome?
     /// What this sender's connection is asked for from now on, where that is more than it was told.
-    public var puzzle: Puzzle?
+    package var puzzle: Puzzle?
     /// Said after the outcome, where it was one too many.
-    public var goAway: GoAway?
+    package var goAway: GoAway?
 
-    public init(_ outcome: Outcome?, puzzle: Puzzle? = nil, goAway: GoAway? = nil) {
+    package init(_ outcome: Outcome?, puzzle: Puzzle? = nil, goAway: GoAway? = nil) {
         self.outcome = outcome
         self.puzzle = puzzle
         self.goAway = goAway

@@ -3,27 +3,27 @@
 import COpenSSL
 
 /// AES-256 in CBC mode without padding (NIST SP 800-38A): what Bisq 1's phones open.
-public enum AES256CBC {
+package enum AES256CBC {
     /// Encrypts whole blocks, or nil where key (32 bytes), iv (16) or message (a multiple of 16) has a wrong length.
-    public static func encrypt(_ message: [UInt8], key: [UInt8], iv: [UInt8]) -> [UInt8]? {
+    package static func encrypt(_ message: [UInt8], key: [UInt8], iv: [UInt8]) -> [UInt8]? {
         guard key.count == 32, iv.count == 16, message.count.isMultiple(of: 16) else { return nil }
         return Cipher(EVP_aes_256_cbc(), encrypt: true, key: key, iv: iv)?.run(message)
     }
 
     /// Decrypts whole blocks, or nil where a length is wrong (see ``encrypt(_:key:iv:)``).
-    public static func decrypt(_ message: [UInt8], key: [UInt8], iv: [UInt8]) -> [UInt8]? {
+    package static func decrypt(_ message: [UInt8], key: [UInt8], iv: [UInt8]) -> [UInt8]? {
         guard key.count == 32, iv.count == 16, message.count.isMultiple(of: 16) else { return nil }
         return Cipher(EVP_aes_256_cbc(), encrypt: false, key: key, iv: iv)?.run(message)
     }
 }
 
 /// AES-256 in GCM mode (NIST SP 800-38D) with a 12-byte nonce and a 16-byte tag after the ciphertext.
-public enum AES256GCM {
+package enum AES256GCM {
     /// Length of the tag in bytes.
-    public static let tagLength = 16
+    package static let tagLength = 16
 
     /// The ciphertext of `message` followed by its tag, or nil where key (32 bytes) or nonce (12) has a wrong length.
-    public static func seal(_ message: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8]? {
+    package static func seal(_ message: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8]? {
         guard key.count == 32, nonce.count == 12,
             let cipher = Cipher(EVP_aes_256_gcm(), encrypt: true, key: key, iv: nonce),
             let ciphertext = cipher.run(message)
@@ -34,7 +34,7 @@ public enum AES256GCM {
     }
 
     /// The message, or nil where a length is wrong or the tag does not fit: not from the holder of the key, or altered.
-    public static func open(_ sealed: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8]? {
+    package static func open(_ sealed: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8]? {
         guard key.count == 32, nonce.count == 12, sealed.count >= tagLength,
             let cipher = Cipher(EVP_aes_256_gcm(), encrypt: false, key: key, iv: nonce)
         else { return nil }

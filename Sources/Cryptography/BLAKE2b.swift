@@ -3,9 +3,9 @@
 import CSodium
 
 /// BLAKE2b with 256 bits of output (RFC 7693), by libsodium.
-public enum BLAKE2b {
+package enum BLAKE2b {
     /// The unkeyed hash of `bytes`.
-    public static func hash256(_ bytes: some Sequence<UInt8>) -> Digest256 {
+    package static func hash256(_ bytes: some Sequence<UInt8>) -> Digest256 {
         if let digest = bytes.withContiguousStorageIfAvailable({ hash256(UnsafeRawBufferPointer($0), key: nil) }) {
             return digest
         }
@@ -13,13 +13,13 @@ public enum BLAKE2b {
     }
 
     /// The hash of `bytes` under `key` (16–64 bytes).
-    public static func hash256(_ bytes: [UInt8], key: [UInt8]) -> Digest256 {
+    package static func hash256(_ bytes: [UInt8], key: [UInt8]) -> Digest256 {
         bytes.withUnsafeBytes { message in key.withUnsafeBytes { hash256(message, key: $0) } }
     }
 
     /// Hashes what `fill` writes into a scratch buffer of at most `capacity` bytes, without allocating: `fill` returns
     /// how many it wrote.
-    public static func hash256(
+    package static func hash256(
         scratch capacity: Int,
         _ fill: (inout OutputRawSpan) -> Void
     ) -> Digest256 {
@@ -38,7 +38,7 @@ public enum BLAKE2b {
     ///   - tries: how many numbers at most.
     ///   - capacity: how many bytes `fill` writes at most.
     /// - Returns: the first number with a wanted hash, or nil where none of them has one.
-    public static func firstNumber(
+    package static func firstNumber(
         from start: UInt64, tries: UInt64, after capacity: Int, _ fill: (inout OutputRawSpan) -> Void,
         where isWanted: (Digest256) -> Bool
     ) -> UInt64? {
@@ -71,7 +71,7 @@ public enum BLAKE2b {
 
 extension OutputRawSpan {
     /// Appends the 32 bytes of `digest`, without allocating.
-    public mutating func append(_ digest: Digest256) {
+    package mutating func append(_ digest: Digest256) {
         append(digest.words.0, as: UInt64.self)
         append(digest.words.1, as: UInt64.self)
         append(digest.words.2, as: UInt64.self)

@@ -3,13 +3,13 @@
 import COpenSSL
 
 /// A certificate authority of one's own: the stand-ins for Apple and Google get their certificates here.
-public final class CertificateAuthority: @unchecked Sendable {
+package final class CertificateAuthority: @unchecked Sendable {
     // Unchecked: certificate and key are made in init and only read afterwards.
     private let certificate: OpaquePointer
     private let key: OpaquePointer
 
     /// Makes an authority that trusts itself, with a key that never leaves the process.
-    public init(name: String) {
+    package init(name: String) {
         key = Self.newKey()
         certificate = Self.makeCertificate(
             subject: name, notBefore: -3600, notAfter: 86_400 * 30, key: key, issuer: nil,
@@ -22,10 +22,10 @@ public final class CertificateAuthority: @unchecked Sendable {
     }
 
     /// The authority's certificate in PEM form: what those who shall trust it are given.
-    public var pem: [UInt8] { certificate.pem }
+    package var pem: [UInt8] { certificate.pem }
 
     /// What a certificate is for.
-    public enum Purpose: Sendable {
+    package enum Purpose: Sendable {
         /// A server with these DNS names or addresses.
         case server(names: [String])
         /// A client, for instance a push provider with a certificate for this topic.
@@ -34,7 +34,7 @@ public final class CertificateAuthority: @unchecked Sendable {
 
     /// Issues a certificate with a key of its own. `validFor` counts in seconds from now; one of the past gives a
     /// certificate that has expired.
-    public func issue(subject: String, purpose: Purpose, validFor: Int = 86_400 * 7) -> CertifiedKey {
+    package func issue(subject: String, purpose: Purpose, validFor: Int = 86_400 * 7) -> CertifiedKey {
         let leafKey = Self.newKey()
         defer { EVP_PKEY_free(leafKey) }
         var extensions: [(Int32, String)] = [(NID_basic_constraints, "critical,CA:FALSE")]

@@ -3,24 +3,24 @@
 import COpenSSL
 
 /// What a certificate says of itself, as far as a push provider's is of interest.
-public struct CertificateFacts: Sendable, Equatable {
+package struct CertificateFacts: Sendable, Equatable {
     /// Where Apple lets a push certificate be used.
-    public enum Environment: Sendable, Equatable {
+    package enum Environment: Sendable, Equatable {
         case development, production, both
     }
 
     /// The subject's common name.
-    public var commonName: String?
+    package var commonName: String?
     /// The subject's user id: where Apple writes the app's bundle id.
-    public var userID: String?
+    package var userID: String?
     /// Nil: it does not say, as certificates of others than Apple.
-    public var environment: Environment?
+    package var environment: Environment?
     /// The first and the last moment of its validity, Unix time in seconds.
-    public var notBefore: Int64
-    public var notAfter: Int64
+    package var notBefore: Int64
+    package var notAfter: Int64
 
     /// - Parameters: as the properties of the same names.
-    public init(
+    package init(
         commonName: String?, userID: String?, environment: Environment?, notBefore: Int64, notAfter: Int64
     ) {
         self.commonName = commonName
@@ -36,7 +36,7 @@ public struct CertificateFacts: Sendable, Equatable {
     private static let longestName = 256
 
     /// Reads the first certificate of a PEM text; nil where there is none.
-    public init?(pem: [UInt8]) {
+    package init?(pem: [UInt8]) {
         defer { ERR_clear_error() }
         let certificate = withBIO(reading: pem) { PEM_read_bio_X509($0, nil, nil, nil) } ?? nil
         guard let certificate else { return nil }
@@ -57,7 +57,7 @@ public struct CertificateFacts: Sendable, Equatable {
     }
 
     /// The app's bundle id, from the user id or from the end of a common name like `Apple Push Services: com.example.app`.
-    public var topic: String? {
+    package var topic: String? {
         if let userID, !userID.isEmpty { return userID }
         guard let commonName, let colon = commonName.lastIndex(of: ":") else { return nil }
         let topic = commonName[colon...].dropFirst().drop { $0 == " " }

@@ -3,13 +3,13 @@
 import COpenSSL
 
 /// A certificate with its chain and private key, as TLS uses it. Prints as `<redacted>`.
-public struct CertifiedKey: Sendable, Redacted {
+package struct CertifiedKey: Sendable, Redacted {
     /// The leaf and then its issuers, in PEM form.
-    public let certificates: [UInt8]
+    package let certificates: [UInt8]
     /// The private key in PEM form.
-    public let privateKey: SecretBytes
+    package let privateKey: SecretBytes
     /// When the leaf ends, in seconds of Unix time.
-    public let notAfter: Int64
+    package let notAfter: Int64
 
     init(certificates: [UInt8], privateKey: SecretBytes, notAfter: Int64) {
         self.certificates = certificates
@@ -19,7 +19,7 @@ public struct CertifiedKey: Sendable, Redacted {
 }
 
 /// Why a `.p12` file could not be opened.
-public enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
+package enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
     /// Not a PKCS #12 file.
     case notPKCS12
     /// The password does not open it.
@@ -27,7 +27,7 @@ public enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
     /// It opens but holds no certificate with its private key.
     case incomplete
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .notPKCS12: "not a PKCS #12 (.p12) file"
         case .wrongPassword: "the password does not open it"
@@ -37,7 +37,7 @@ public enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
 }
 
 /// PKCS #12 files (RFC 7292): how Apple's push certificates are exported.
-public enum PKCS12 {
+package enum PKCS12 {
     // Keychain Access still exports with RC2, which OpenSSL 3 keeps in its legacy provider; loading that one by name
     // would unload the default one, so both are named.
     private static let legacyCiphers: Void = {
@@ -47,7 +47,7 @@ public enum PKCS12 {
 
     /// Opens a `.p12`.
     /// - Throws: ``PKCS12Error``.
-    public static func open(_ bytes: [UInt8], password: SecretBytes) throws(PKCS12Error) -> CertifiedKey {
+    package static func open(_ bytes: [UInt8], password: SecretBytes) throws(PKCS12Error) -> CertifiedKey {
         legacyCiphers
         defer { ERR_clear_error() }
         let container = withBIO(reading: bytes) { d2i_PKCS12_bio($0, nil) } ?? nil
@@ -80,7 +80,7 @@ public enum PKCS12 {
     }
 
     /// Packs a certificate and its key into a `.p12`: for simulators and tests.
-    public static func pack(_ certified: CertifiedKey, password: String) -> [UInt8] {
+    package static func pack(_ certified: CertifiedKey, password: String) -> [UInt8] {
         let key = certified.privateKey.withUnsafeBytes { pem in
             withBIO(reading: Array(pem)) { PEM_read_bio_PrivateKey($0, nil, nil, nil) } ?? nil
         }

@@ -5,26 +5,26 @@ public struct Digest256: Hashable, Sendable {
     var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
     /// Number of bytes in a digest.
-    public static let byteCount = 32
+    package static let byteCount = 32
 
     init(filling fill: (UnsafeMutableRawBufferPointer) -> Void) {
         withUnsafeMutableBytes(of: &words) { fill($0) }
     }
 
     /// The digest with these 32 bytes, or nil where there are more or fewer.
-    public init?(_ bytes: some Collection<UInt8>) {
+    package init?(_ bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         withUnsafeMutableBytes(of: &words) { $0.copyBytes(from: bytes) }
     }
 
     /// The digest's 32 bytes.
-    public var bytes: [UInt8] { withUnsafeBytes(of: words) { Array($0) } }
+    package var bytes: [UInt8] { withUnsafeBytes(of: words) { Array($0) } }
 
     /// The first eight bytes, read as a big-endian number.
-    public var leading: UInt64 { UInt64(bigEndian: words.0) }
+    package var leading: UInt64 { UInt64(bigEndian: words.0) }
 
     /// The first `count` bytes (0–32).
-    public func prefix(_ count: Int) -> [UInt8] { withUnsafeBytes(of: words) { Array($0.prefix(count)) } }
+    package func prefix(_ count: Int) -> [UInt8] { withUnsafeBytes(of: words) { Array($0.prefix(count)) } }
 
     func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
         try withUnsafeBytes(of: words) { try body($0) }

@@ -5,18 +5,18 @@ import CSodium
 /// Ed25519 signatures (RFC 8032), by libsodium.
 public enum Ed25519 {
     /// Length of a public key in bytes.
-    public static let publicKeyLength = 32
+    package static let publicKeyLength = 32
     /// Length of a signature in bytes.
-    public static let signatureLength = 64
+    package static let signatureLength = 64
 
     /// A private key, made from a 32-byte seed.
     public struct PrivateKey: Sendable {
         private let secret: SecretBytes
         /// The public half, 32 bytes.
-        public let publicKey: [UInt8]
+        package let publicKey: [UInt8]
 
         /// The key of this seed, or nil where the seed is not 32 bytes.
-        public init?(seed: [UInt8]) {
+        package init?(seed: [UInt8]) {
             Sodium.ready
             guard seed.count == Int(crypto_sign_SEEDBYTES) else { return nil }
             var publicKey = [UInt8](repeating: 0, count: Int(crypto_sign_PUBLICKEYBYTES))
@@ -27,7 +27,7 @@ public enum Ed25519 {
         }
 
         /// The 64-byte signature of `message`.
-        public func sign(_ message: [UInt8]) -> [UInt8] {
+        package func sign(_ message: [UInt8]) -> [UInt8] {
             var signature = [UInt8](repeating: 0, count: Ed25519.signatureLength)
             secret.withUnsafeBytes { key in
                 _ = crypto_sign_detached(
@@ -39,7 +39,7 @@ public enum Ed25519 {
     }
 
     /// Whether `signature` over `message` was made by the owner of `publicKey`. Wrong lengths are simply not valid.
-    public static func isValid(signature: [UInt8], of message: [UInt8], publicKey: [UInt8]) -> Bool {
+    package static func isValid(signature: [UInt8], of message: [UInt8], publicKey: [UInt8]) -> Bool {
         Sodium.ready
         guard signature.count == signatureLength, publicKey.count == publicKeyLength else { return false }
         return crypto_sign_verify_detached(signature, message, UInt64(message.count), publicKey) == 0

@@ -4,12 +4,12 @@ import COpenSSL
 import CSodium
 
 /// Base64 (RFC 4648 §4) and its URL-safe form (§5).
-public enum Base64 {
+package enum Base64 {
     /// How many characters `count` bytes become, padding included.
-    public static func encodedCount(_ count: Int) -> Int { (count + 2) / 3 * 4 }
+    package static func encodedCount(_ count: Int) -> Int { (count + 2) / 3 * 4 }
 
     /// Appends the padded standard Base64 of `bytes` to `output`.
-    public static func encode(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
+    package static func encode(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
         let length = encodedCount(bytes.count)
         let start = output.count
         // One byte more for the NUL that EVP_EncodeBlock writes.
@@ -28,7 +28,7 @@ public enum Base64 {
     }
 
     /// The padded standard Base64 of `bytes`.
-    public static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
+    package static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         output.reserveCapacity(encodedCount(bytes.count) + 1)
         encode(bytes, into: &output)
@@ -36,7 +36,7 @@ public enum Base64 {
     }
 
     /// The unpadded URL-safe Base64 of `bytes`.
-    public static func encodeURLSafe(_ bytes: some Collection<UInt8>) -> [UInt8] {
+    package static func encodeURLSafe(_ bytes: some Collection<UInt8>) -> [UInt8] {
         var output = encode(bytes)
         while output.last == UInt8(ascii: "=") { output.removeLast() }
         for index in output.indices {
@@ -50,12 +50,12 @@ public enum Base64 {
     }
 
     /// The bytes that padded standard Base64 stands for, or nil where it is not that.
-    public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         decode(text, variant: sodium_base64_VARIANT_ORIGINAL)
     }
 
     /// The bytes that unpadded URL-safe Base64 stands for, or nil where it is not that.
-    public static func decodeURLSafe(_ text: some Collection<UInt8>) -> [UInt8]? {
+    package static func decodeURLSafe(_ text: some Collection<UInt8>) -> [UInt8]? {
         decode(text, variant: sodium_base64_VARIANT_URLSAFE_NO_PADDING)
     }
 
@@ -79,11 +79,11 @@ public enum Base64 {
 }
 
 /// Hexadecimal text.
-public enum Hex {
+package enum Hex {
     private static let digits = Array("0123456789abcdef".utf8)
 
     /// The lower-case hexadecimal of `bytes`.
-    public static func encode(_ bytes: some Collection<UInt8>) -> String {
+    package static func encode(_ bytes: some Collection<UInt8>) -> String {
         var text: [UInt8] = []
         text.reserveCapacity(bytes.count * 2)
         for byte in bytes {
@@ -94,7 +94,7 @@ public enum Hex {
     }
 
     /// The bytes that hexadecimal of either case stands for, or nil where it is not that.
-    public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         // Byte by byte, whatever the collection is, costs many times as much.
         text.withContiguousStorageIfAvailable(decodeBuffer) ?? Array(text).withUnsafeBufferPointer(decodeBuffer)
     }
@@ -116,10 +116,10 @@ public enum Hex {
     }
 
     /// The bytes that a string of hexadecimal stands for, or nil where it is not that.
-    public static func decode(_ text: String) -> [UInt8]? { decode(text.utf8) }
+    package static func decode(_ text: String) -> [UInt8]? { decode(text.utf8) }
 
     /// Whether this character is a hexadecimal digit.
-    public static func isDigit(_ character: UInt8) -> Bool { value(of: character) != nil }
+    package static func isDigit(_ character: UInt8) -> Bool { value(of: character) != nil }
 
     private static func value(of character: UInt8) -> UInt8? {
         switch character {
@@ -132,14 +132,14 @@ public enum Hex {
 }
 
 /// Base32 (RFC 4648 §6) without padding, as tor writes keys and onion addresses.
-public enum Base32 {
+package enum Base32 {
     private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".utf8)
 
     /// How many characters `count` bytes become.
-    public static func encodedCount(_ count: Int) -> Int { (count * 8 + 4) / 5 }
+    package static func encodedCount(_ count: Int) -> Int { (count * 8 + 4) / 5 }
 
     /// The upper-case Base32 of `bytes`.
-    public static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
+    package static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
         var text: [UInt8] = []
         text.reserveCapacity(encodedCount(bytes.count))
         var buffer: UInt32 = 0
@@ -159,7 +159,7 @@ public enum Base32 {
 
     /// The bytes that Base32 of either case stands for, or nil where it is not that: a stranger's character, a length that
     /// no bytes have, or bits left over that are not zero.
-    public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 5 / 8)
         var buffer: UInt32 = 0

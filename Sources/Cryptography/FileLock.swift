@@ -3,13 +3,13 @@
 import Glibc
 
 /// A lock that one process at a time holds, until it is released or the process ends however it ends.
-public final class FileLock: Sendable {
+package final class FileLock: Sendable {
     private let descriptor: Int32
 
     /// Takes the lock by means of the file `path`, which is made where there is none and is never removed: a lock on a
     /// file that was removed excludes nobody.
     /// - Throws: ``PrivateFileError/inUse(file:pid:)``, naming `file` and its holder, where another holds it.
-    public init(at path: String, for file: String) throws(PrivateFileError) {
+    package init(at path: String, for file: String) throws(PrivateFileError) {
         _ = try PrivateFile.ensure(path)
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else { throw .system(path) }

@@ -3,9 +3,9 @@
 import CSodium
 
 /// Keyed hashes for messages (RFC 2104), by libsodium.
-public enum HMAC {
+package enum HMAC {
     /// HMAC-SHA-256 of `message` under a key of any length: 32 bytes.
-    public static func sha256(_ message: [UInt8], key: [UInt8]) -> [UInt8] {
+    package static func sha256(_ message: [UInt8], key: [UInt8]) -> [UInt8] {
         Sodium.ready
         var state = crypto_auth_hmacsha256_state()
         var code = [UInt8](repeating: 0, count: Int(crypto_auth_hmacsha256_BYTES))
@@ -16,7 +16,7 @@ public enum HMAC {
     }
 
     /// Whether two codes are the same, in a time that does not tell where they differ.
-    public static func areEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
+    package static func areEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
         one.count == other.count && sodium_memcmp(one, other, one.count) == 0
     }
 }

@@ -3,12 +3,12 @@
 import Glibc
 
 /// A file that holds a key: as many random bytes as a key has, and nothing else. Only its owner may read it.
-public enum KeyFile {
+package enum KeyFile {
     /// Length of a key in bytes.
-    public static let length = 32
+    package static let length = 32
 
     /// Reads the key, or makes one where there is none.
-    public static func readOrMake(_ path: String) throws(PrivateFileError) -> SecretBytes {
+    package static func readOrMake(_ path: String) throws(PrivateFileError) -> SecretBytes {
         do {
             return try read(path)
         } catch {
@@ -20,7 +20,7 @@ public enum KeyFile {
     }
 
     /// Reads the key.
-    public static func read(_ path: String) throws(PrivateFileError) -> SecretBytes {
+    package static func read(_ path: String) throws(PrivateFileError) -> SecretBytes {
         // Of a pipe, opening would otherwise wait for somebody to write.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {

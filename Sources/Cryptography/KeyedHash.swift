@@ -4,11 +4,11 @@ import CSodium
 
 /// 64 bits of BLAKE2b under a secret key: what stands for a device token or a sender key in tables and files. Who does
 /// not have the key can neither find out what a hash stands for nor make two things that meet.
-public struct KeyedHash: Sendable {
+package struct KeyedHash: Sendable {
     private let key: SecretBytes
 
     /// - Parameter key: 16–64 bytes.
-    public init(key: SecretBytes) {
+    package init(key: SecretBytes) {
         precondition((16...64).contains(key.count))
         self.key = key
     }
@@ -16,7 +16,7 @@ public struct KeyedHash: Sendable {
     /// The hash of two parts, each with its length, so that no two pairs meet; never 0. Allocates nothing for parts that
     /// are together shorter than a kilobyte.
     /// - Parameter label: says what they are: equal parts of different kinds have different hashes.
-    public func callAsFunction(
+    package func callAsFunction(
         _ first: some Collection<UInt8>, _ second: some Collection<UInt8>, label: UInt8
     ) -> UInt64 {
         withUnsafeTemporaryAllocation(byteCount: first.count + second.count + 9, alignment: 16) { scratch in

@@ -3,12 +3,12 @@
 import Glibc
 
 /// Files that only their owner may read, whatever the umask.
-public enum PrivateFile {
+package enum PrivateFile {
     private static let mode: mode_t = 0o600
 
     /// Makes an empty file where there is none.
     /// - Returns: how many bytes it has.
-    public static func ensure(_ path: String) throws(PrivateFileError) -> Int {
+    package static func ensure(_ path: String) throws(PrivateFileError) -> Int {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         if descriptor >= 0 {
             defer { close(descriptor) }
@@ -22,7 +22,7 @@ public enum PrivateFile {
     }
 
     /// Makes a file that holds these bytes and is on disk with them; there must be none yet.
-    public static func create(_ path: String, holding bytes: [UInt8]) throws(PrivateFileError) {
+    package static func create(_ path: String, holding bytes: [UInt8]) throws(PrivateFileError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw .system(path) }
         defer { close(descriptor) }
@@ -36,7 +36,7 @@ public enum PrivateFile {
     }
 
     /// Takes a file, where there is one, from all but its owner.
-    public static func restrict(_ path: String) throws(PrivateFileError) {
+    package static func restrict(_ path: String) throws(PrivateFileError) {
         guard chmod(path, mode) == 0 || errno == ENOENT else { throw .system(path) }
     }
 

@@ -3,7 +3,7 @@
 import Glibc
 
 /// Why a private file cannot be used: what, where, and what to do.
-public enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertible {
+package enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Another process holds the lock of the file; its number, where it is known.
     case inUse(file: String, pid: Int32?)
     /// There is no such key file.
@@ -15,7 +15,7 @@ public enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertibl
     /// The operating system cannot work with the file.
     case unusable(file: String, reason: String)
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .inUse(let file, let pid):
             "\(file) is in use by \(pid.map { "process \($0)" } ?? "another process"); end that one first"
@@ -31,7 +31,7 @@ public enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertibl
     }
 
     /// The last system call's failure.
-    public static func system(_ file: String) -> PrivateFileError {
+    package static func system(_ file: String) -> PrivateFileError {
         .unusable(file: file, reason: String(cString: strerror(errno)))
     }
 }

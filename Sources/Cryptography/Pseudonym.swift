@@ -4,16 +4,16 @@ import CSodium
 
 /// Names for device tokens in logs: equal tokens have equal names for one day, and nobody without the key of that day
 /// can tell which token a name stands for (SipHash-2-4 under a key derived by BLAKE2b from a key of the process).
-public struct Pseudonyms: Sendable {
+package struct Pseudonyms: Sendable {
     private let master: [UInt8]
     private var day: Int64 = .min
     private var key: [UInt8] = []
 
     /// Pseudonyms under a key of their own, known to nobody else and kept nowhere.
-    public init() { master = SecureRandom.bytes(32) }
+    package init() { master = SecureRandom.bytes(32) }
 
     /// The name of `bytes` on the day of `unixSeconds`: 16 hexadecimal characters.
-    public mutating func name(of bytes: some Collection<UInt8>, at unixSeconds: Int64) -> String {
+    package mutating func name(of bytes: some Collection<UInt8>, at unixSeconds: Int64) -> String {
         let today = unixSeconds / 86_400
         if today != day {
             day = today

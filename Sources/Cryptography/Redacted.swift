@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What holds a secret or a token: prints as `<redacted>`, also in a dump and where a test fails.
-public protocol Redacted: CustomStringConvertible, CustomReflectable {}
+package protocol Redacted: CustomStringConvertible, CustomReflectable {}
 
 extension Redacted {
     public var description: String { "<redacted>" }

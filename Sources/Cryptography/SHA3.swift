@@ -3,9 +3,9 @@
 import COpenSSL
 
 /// SHA3-256 (FIPS 202), by OpenSSL: what an onion address ends with.
-public enum SHA3 {
+package enum SHA3 {
     /// The 32-byte hash of `bytes`.
-    public static func hash256(_ bytes: [UInt8]) -> [UInt8] {
+    package static func hash256(_ bytes: [UInt8]) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: 32)
         var length: UInt32 = 0
         let result = EVP_Digest(bytes, bytes.count, &digest, &length, EVP_sha3_256(), nil)

@@ -5,11 +5,11 @@ import CSodium
 /// Authenticated encryption of what is stored: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03), by libsodium. A sealed
 /// text is `nonce (24) ‖ ciphertext ‖ tag (16)`; the nonce is long enough to be random for any number of texts.
 /// Prints as `<redacted>`.
-public struct SealedBox: Sendable, Redacted {
+package struct SealedBox: Sendable, Redacted {
     /// Length of a key in bytes.
-    public static let keyLength = 32
+    package static let keyLength = 32
     /// By how many bytes a sealed text is longer than the plain one.
-    public static let overhead = nonceLength + tagLength
+    package static let overhead = nonceLength + tagLength
 
     static let nonceLength = 24
     static let tagLength = 16
@@ -17,14 +17,14 @@ public struct SealedBox: Sendable, Redacted {
     private let key: SecretBytes
 
     /// A box of this key, or nil where the key is not 32 bytes.
-    public init?(key: SecretBytes) {
+    package init?(key: SecretBytes) {
         Sodium.ready
         guard key.count == Self.keyLength else { return nil }
         self.key = key
     }
 
     /// Seals `plain`; `data` is not part of the sealed text, but must be the same when it is opened.
-    public func seal(_ plain: [UInt8], authenticating data: [UInt8]) -> [UInt8] {
+    package func seal(_ plain: [UInt8], authenticating data: [UInt8]) -> [UInt8] {
         seal(plain, authenticating: data, nonce: SecureRandom.bytes(Self.nonceLength))
     }
 
@@ -34,7 +34,7 @@ public struct SealedBox: Sendable, Redacted {
     }
 
     /// Seals under a key that is used for this text only, 32 bytes: without the locked memory that a box is made of.
-    public static func seal(_ plain: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8] {
+    package static func seal(_ plain: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8] {
         precondition(key.count == keyLength)
         return key.withUnsafeBytes {
             seal(plain, authenticating: data, nonce: SecureRandom.bytes(nonceLength), key: $0)
@@ -58,12 +58,13 @@ public struct SealedBox: Sendable, Redacted {
     }
 
     /// The plain text, or nil where it was sealed under another key or with other data, was altered or is cut short.
-    public func open(_ sealed: [UInt8], authenticating data: [UInt8]) -> [UInt8]? {
+    package func open(_ sealed: [UInt8], authenticating data: [UInt8]) -> [UInt8]? {
         key.withUnsafeBytes { Self.open(sealed, authenticating: data, key: $0) }
     }
 
     /// The same for ``seal(_:authenticating:underOneTimeKey:)``.
-    public static func open(_ sealed: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8]? {
+    package static func open(_ sealed: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8]?
+    {
         precondition(key.count == keyLength)
         return key.withUnsafeBytes { open(sealed, authenticating: data, key: $0) }
     }
@@ -85,7 +86,7 @@ public struct SealedBox: Sendable, Redacted {
 
 extension SecretBytes {
     /// A key of 32 bytes for one purpose: the keyed BLAKE2b of `label` under this one, which has 16 to 64 bytes.
-    public func derivedKey(for label: StaticString) -> SecretBytes {
+    package func derivedKey(for label: StaticString) -> SecretBytes {
         let message = UnsafeRawBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount)
         var key = keyedHash(of: message, count: SealedBox.keyLength)
         return SecretBytes(moving: &key)
@@ -93,12 +94,12 @@ extension SecretBytes {
 
     /// The keyed BLAKE2b of a digest, `count` (16 to 64) bytes, under this key, which has 16 to 64 bytes: a name for
     /// what the digest names that means nothing without the key.
-    public func keyedHash(of digest: Digest256, count: Int) -> [UInt8] {
+    package func keyedHash(of digest: Digest256, count: Int) -> [UInt8] {
         digest.withBytes { keyedHash(of: $0, count: count) }
     }
 
     /// The same of any bytes.
-    public func keyedHash(of bytes: [UInt8], count: Int) -> [UInt8] {
+    package func keyedHash(of bytes: [UInt8], count: Int) -> [UInt8] {
         bytes.withUnsafeBytes { keyedHash(of: $0, count: count) }
     }
 

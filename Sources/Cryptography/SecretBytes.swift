@@ -8,10 +8,10 @@ public final class SecretBytes: @unchecked Sendable, Redacted {
     private let memory: UnsafeMutableRawBufferPointer
 
     /// How many bytes there are.
-    public var count: Int { memory.count }
+    package var count: Int { memory.count }
 
     /// Copies `bytes` into memory of its own. The caller's copy is the caller's to wipe: see ``init(moving:)``.
-    public init(_ bytes: some Collection<UInt8>) {
+    package init(_ bytes: some Collection<UInt8>) {
         Sodium.ready
         guard let base = sodium_malloc(max(bytes.count, 1)) else { fatalError("out of locked memory") }
         memory = UnsafeMutableRawBufferPointer(start: base, count: bytes.count)
@@ -20,7 +20,7 @@ public final class SecretBytes: @unchecked Sendable, Redacted {
     }
 
     /// Takes the bytes over and overwrites the caller's copy with zeros.
-    public convenience init(moving bytes: inout [UInt8]) {
+    package convenience init(moving bytes: inout [UInt8]) {
         self.init(bytes)
         bytes.withUnsafeMutableBytes { sodium_memzero($0.baseAddress, $0.count) }
         bytes = []
@@ -29,7 +29,7 @@ public final class SecretBytes: @unchecked Sendable, Redacted {
     deinit { sodium_free(memory.baseAddress) }
 
     /// Lends the bytes for the length of the call; they must not be copied to where they could be logged.
-    public func withBytes<Result>(_ body: (RawSpan) throws -> Result) rethrows -> Result {
+    package func withBytes<Result>(_ body: (RawSpan) throws -> Result) rethrows -> Result {
         try body(UnsafeRawBufferPointer(memory).bytes)
     }
 

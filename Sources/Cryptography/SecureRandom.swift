@@ -3,9 +3,9 @@
 import CSodium
 
 /// Random bytes from the operating system, by libsodium.
-public enum SecureRandom {
+package enum SecureRandom {
     /// `count` random bytes.
-    public static func bytes(_ count: Int) -> [UInt8] {
+    package static func bytes(_ count: Int) -> [UInt8] {
         Sodium.ready
         var output = [UInt8](repeating: 0, count: count)
         randombytes_buf(&output, count)

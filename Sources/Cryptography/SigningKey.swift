@@ -3,7 +3,7 @@
 import COpenSSL
 
 /// The signatures of JSON Web Tokens that Apple and Google ask for (RFC 7518 §3.1).
-public enum SignatureAlgorithm: String, Sendable {
+package enum SignatureAlgorithm: String, Sendable {
     /// ECDSA on P-256 with SHA-256: Apple's `.p8` keys.
     case es256 = "ES256"
     /// RSASSA-PKCS1-v1_5 with SHA-256: Google's service accounts.
@@ -11,13 +11,13 @@ public enum SignatureAlgorithm: String, Sendable {
 }
 
 /// Why a key could not be used.
-public enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
+package enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Not a PEM-encoded key at all.
     case notPEM(reason: String)
     /// A key, but not of the kind that the algorithm needs.
     case wrongKind(expected: SignatureAlgorithm)
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .notPEM(let reason): "not a private key in PEM form (\(reason))"
         case .wrongKind(.es256): "not a P-256 elliptic-curve key, which ES256 needs"
@@ -27,11 +27,11 @@ public enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
 }
 
 /// A private key that signs JSON Web Tokens. Prints as `<redacted>`.
-public final class SigningKey: @unchecked Sendable, Redacted {
+package final class SigningKey: @unchecked Sendable, Redacted {
     // Unchecked: an EVP_PKEY is not changed after init, and OpenSSL counts its references atomically.
     private let key: OpaquePointer
     /// What its signatures are.
-    public let algorithm: SignatureAlgorithm
+    package let algorithm: SignatureAlgorithm
 
     private init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {
         self.key = key
@@ -40,7 +40,7 @@ public final class SigningKey: @unchecked Sendable, Redacted {
 
     /// Reads a PKCS #8 or traditional key in PEM form.
     /// - Throws: ``KeyError`` where the text holds no key or one of another kind.
-    public convenience init(pem: [UInt8], algorithm: SignatureAlgorithm) throws(KeyError) {
+    package convenience init(pem: [UInt8], algorithm: SignatureAlgorithm) throws(KeyError) {
         // A pass phrase callback that answers "none": OpenSSL must never ask on the terminal.
         let key = withBIO(reading: pem) { PEM_read_bio_PrivateKey($0, nil, { _, _, _, _ in -1 }, nil) } ?? nil
         guard let key else { throw .notPEM(reason: openSSLReason()) }
@@ -52,7 +52,7 @@ public final class SigningKey: @unchecked Sendable, Redacted {
     }
 
     /// A new random key: for simulators and tests.
-    public static func generate(_ algorithm: SignatureAlgorithm) -> SigningKey {
+    package static func generate(_ algorithm: SignatureAlgorithm) -> SigningKey {
         let key = algorithm == .es256 ? cssl_ec_p256_key() : cssl_rsa_2048_key()
         guard let key else { fatalError("OpenSSL made no key: \(openSSLReason())") }
         return SigningKey(owning: key, algorithm: algorithm)
@@ -61,18 +61,18 @@ public final class SigningKey: @unchecked Sendable, Redacted {
     deinit { EVP_PKEY_free(key) }
 
     /// The public half, to check signatures with.
-    public var verifyingKey: VerifyingKey {
+    package var verifyingKey: VerifyingKey {
         EVP_PKEY_up_ref(key)
         return VerifyingKey(owning: key, algorithm: algorithm)
     }
 
     /// The private key as unencrypted PKCS #8 in PEM form: for simulators and tests that write credentials to disk.
-    public var pem: [UInt8] {
+    package var pem: [UInt8] {
         bytes { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }
     }
 
     /// The signature of `message` in the form of RFC 7518 (for ES256 the 64 bytes R ‖ S).
-    public func sign(_ message: [UInt8]) -> [UInt8] {
+    package func sign(_ message: [UInt8]) -> [UInt8] {
         guard let context = EVP_MD_CTX_new() else { return [] }
         defer { EVP_MD_CTX_free(context) }
         var length = 0
@@ -102,11 +102,11 @@ public final class SigningKey: @unchecked Sendable, Redacted {
 }
 
 /// A public key that checks signatures.
-public final class VerifyingKey: @unchecked Sendable {
+package final class VerifyingKey: @unchecked Sendable {
     // Unchecked: as for SigningKey.
     private let key: OpaquePointer
     /// What signatures it checks.
-    public let algorithm: SignatureAlgorithm
+    package let algorithm: SignatureAlgorithm
 
     fileprivate init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {
         self.key = key
@@ -116,7 +116,7 @@ public final class VerifyingKey: @unchecked Sendable {
     deinit { EVP_PKEY_free(key) }
 
     /// Whether `signature`, in the form of RFC 7518, is the key owner's over `message`.
-    public func isValid(signature: [UInt8], of message: [UInt8]) -> Bool {
+    package func isValid(signature: [UInt8], of message: [UInt8]) -> Bool {
         defer { ERR_clear_error() }
         guard let context = EVP_MD_CTX_new() else { return false }
         defer { EVP_MD_CTX_free(context) }

@@ -3,18 +3,18 @@
 import CSodium
 
 /// Key pairs of X25519 (RFC 7748), by libsodium.
-public enum X25519 {
+package enum X25519 {
     /// Length of either half in bytes.
-    public static let keyLength = 32
+    package static let keyLength = 32
 
     /// A new private key.
-    public static func privateKey() -> SecretBytes {
+    package static func privateKey() -> SecretBytes {
         var bytes = SecureRandom.bytes(keyLength)
         return SecretBytes(moving: &bytes)
     }
 
     /// The public half of `privateKey`; nil where that is not 32 bytes.
-    public static func publicKey(of privateKey: SecretBytes) -> [UInt8]? {
+    package static func publicKey(of privateKey: SecretBytes) -> [UInt8]? {
         Sodium.ready
         guard privateKey.count == keyLength else { return nil }
         var publicKey = [UInt8](repeating: 0, count: keyLength)

@@ -2,16 +2,17 @@
 
 import EventLoop
 import Providers
+import Time
 
 /// How often and how long the node itself tries.
-public struct RetryPolicy: Sendable, Equatable {
+package struct RetryPolicy: Sendable, Equatable {
     /// AttemptHistory that a provider has had a part in, for an envelope that is not in the spool.
-    public var attempts: Int
+    package var attempts: Int
     /// How long an envelope that is not in the spool is tried before its sender is told RETRY.
-    public var patience: Duration
+    package var patience: Duration
 
     /// - Parameters: as the properties of the same names.
-    public init(attempts: Int = 5, patience: Duration = .seconds(20)) {
+    package init(attempts: Int = 5, patience: Duration = .seconds(20)) {
         self.attempts = attempts
         self.patience = patience
     }

@@ -3,12 +3,13 @@
 import EventLoop
 import Providers
 import TNP
+import Time
 
 /// Keeps envelopes from a lane that does not work, and finds out when it does again (closed → open → half-open): events
 /// and time in, decisions out.
-public struct Breaker: Sendable {
+package struct Breaker: Sendable {
     /// What it lets through.
-    public enum State: String, Sendable, CaseIterable {
+    package enum State: String, Sendable, CaseIterable {
         /// Everything.
         case closed
         /// Nothing.
@@ -38,7 +39,7 @@ public struct Breaker: Sendable {
     /// What is told to those who come while a probe is out.
     private static let probeTime = Duration.seconds(2)
 
-    public private(set) var state = State.closed
+    package private(set) var state = State.closed
     /// The part of recent attempts that failed, from 0 to 1.
     private var failures = 0.0
     private var openings = 0

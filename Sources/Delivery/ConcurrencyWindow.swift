@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// How many attempts may be under way at one provider at a time: one more for each window's worth of good answers, less
 /// by three tenths when the provider is overloaded or answers three times slower than it would in peace (AIMD). Events

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// Tells the failures of one connection from those of several: what is lost within a second was lost with one connection.
 struct ConnectionFailures {

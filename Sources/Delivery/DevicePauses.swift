@@ -2,6 +2,7 @@
 
 import EventLoop
 import TNP
+import Time
 
 /// Device tokens that a provider wants left alone for a while; all others go on. Bounded: when it is full, those whose
 /// time is over go, then anybody.

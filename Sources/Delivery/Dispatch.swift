@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Admission
 import Cryptography
 import EventLoop
 import HeapModule
 import Providers
 import TNP
+import Time
 
 /// Owns what has been taken until it has an outcome: the attempts and the pauses between them, the breakers, the
 /// duplicates, and what lies in the spool. Each envelope gets exactly one final outcome.
 ///
 /// The decisions are value types (``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``, ``TokenRefusalSurge``,
 /// ``ReplayWindow``, ``CollapseOrder``, ``EnvironmentSearch``); this performs them.
-public actor Dispatch {
+package actor Dispatch {
     /// Providers that go from one actor of the loop to another.
-    public struct Providers: @unchecked Sendable {
+    package struct Providers: @unchecked Sendable {
         // Unchecked: made, passed and used on one loop's thread.
         let byRoute: [Route: any Provider]
 
         /// - Parameter byRoute: who serves which route.
-        public init(_ byRoute: [Route: any Provider]) { self.byRoute = byRoute }
+        package init(_ byRoute: [Route: any Provider]) { self.byRoute = byRoute }
     }
 
     nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private(set) var lanes: [Route: Lane] = [:]
     /// Providers that were replaced while they may still have had something under way.
@@ -35,7 +35,7 @@ public actor Dispatch {
     /// Everything without a final outcome, in memory or in the spool, as far as this process knows it.
     var pendingEnvelopes: [Digest256: PendingEnvelope] = [:]
     /// Of them, those whose envelope is in memory.
-    public internal(set) var inFlight = 0
+    package internal(set) var inFlight = 0
     /// Of those, the ones that wait for the disk.
     var storing = 0
     /// Of those, the ones that were sent away from a lane's queue and are about to be answered.
@@ -71,7 +71,7 @@ public actor Dispatch {
     /// How often a stored envelope whose app is no longer configured is looked at: it may come back.
     private static let unservedPause = Duration.seconds(300)
     /// What senders are told to wait where there is no room.
-    public static let busyRetry: UInt32 = 1000
+    package static let busyRetry: UInt32 = 1000
     private static let mostRetired = 64
     /// Bytes of a request beside the ciphertext, about: what a turn costs.
     private static let costOfARequest = 512
@@ -81,7 +81,7 @@ public actor Dispatch {
     ///   - loop: all of it runs there.
     ///   - now: Unix time in seconds.
     ///   - observer: is told what happens, on the loop.
-    public init(
+    package init(
         limits: DispatchLimits, on loop: EventLoop, now: @escaping @Sendable () -> Int64 = { UnixTime.now },
         observer: @escaping @Sendable (DispatchEvent) -> Void
     ) {
@@ -97,14 +97,14 @@ public actor Dispatch {
     // MARK: Life cycle
 
     /// Starts to deliver by these providers.
-    public func start(_ providers: Providers) {
+    package func start(_ providers: Providers) {
         whileRunning = self
         serve(providers.byRoute)
     }
 
     /// Takes other providers in the place of the present ones, by route; a route without one is no longer served. What
     /// is under way at the old ones is still answered.
-    public nonisolated func replace(_ providers: Providers, limits: DispatchLimits) {
+    package nonisolated func replace(_ providers: Providers, limits: DispatchLimits) {
         assumeIsolated { dispatch in
             dispatch.limits = limits
             dispatch.serve(providers.byRoute)
@@ -129,11 +129,11 @@ public actor Dispatch {
     }
 
     /// Whether envelopes can be stored durably.
-    public nonisolated var canQueue: Bool { assumeIsolated { $0.spool != nil } }
+    package nonisolated var canQueue: Bool { assumeIsolated { $0.spool != nil } }
 
     /// Takes nothing more, and lets nothing wait for another attempt: what is not in the spool is answered RETRY 400,
     /// what is there stays there. What is under way at a provider goes on.
-    public func drain() {
+    package func drain() {
         isDraining = true
         pump = nil
         for sleeper in sleepers.values { sleeper.wake() }
@@ -141,7 +141,7 @@ public actor Dispatch {
     }
 
     /// Ends the connections to all providers and closes the spool; what is under way gets an outcome at once.
-    public func close() async {
+    package func close() async {
         drain()
         for provider in retired + lanes.values.map(\.provider) { provider.close() }
         // AttemptHistory that have just failed are answered in this loop's next turns, stores by the next commit; a disk that
@@ -156,7 +156,7 @@ public actor Dispatch {
 
     /// Whether the envelope is under way already, or has had its outcome a while ago: then nothing new comes of it.
     /// - Parameter app: the name of its profile.
-    public nonisolated func knows(_ envelope: Envelope, app: String) -> Bool {
+    package nonisolated func knows(_ envelope: Envelope, app: String) -> Bool {
         assumeIsolated { dispatch in
             guard dispatch.lanes[Route(app: app, magic: envelope.magic)] != nil, !dispatch.isDraining else {
                 return false
@@ -167,7 +167,7 @@ public actor Dispatch {
     }
 
     /// Tells the outcome of an envelope that it ``knows(_:app:)``, now or when it is there.
-    public nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
+    package nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
         assumeIsolated { dispatch in
             if let pendingEnvelope = dispatch.pendingEnvelopes[envelope.digest] { return pendingEnvelope.attach(reply) }
             // Its time may have run out in this very moment: then it is new.
@@ -179,7 +179,7 @@ public actor Dispatch {
     /// What is answered to an envelope whatever its device token is: nothing here depends on what the node knows of that.
     /// Nil: nothing.
     /// - Parameter acceptsQueued: whether it may be stored, and so wait for a push service that does not work.
-    public nonisolated func refusal(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Outcome? {
+    package nonisolated func refusal(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Outcome? {
         assumeIsolated { dispatch in
             guard let lane = dispatch.lanes[Route(app: app, magic: envelope.magic)] else {
                 return .rejected(.platformNotConfigured)
@@ -200,7 +200,7 @@ public actor Dispatch {
 
     /// What is answered where there is no room for an envelope of this origin, not even by another that has to go for it.
     /// Nil: there is room.
-    public nonisolated func lackOfRoom(
+    package nonisolated func lackOfRoom(
         for envelope: Envelope, app: String, acceptsQueued: Bool, from origin: Origin
     ) -> Outcome? {
         assumeIsolated { dispatch in
@@ -236,7 +236,7 @@ public actor Dispatch {
     ///   - app: the name of its profile; the envelope's own may be empty.
     ///   - format: of that profile.
     ///   - origin: who shares what with whom where there is not enough for all.
-    public nonisolated func submit(
+    package nonisolated func submit(
         _ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply
     ) {
         assumeIsolated { $0.take(envelope, app: app, format: format, from: origin, reply) }
@@ -280,7 +280,7 @@ public actor Dispatch {
     }
 
     /// The share of the room for envelopes in memory that is taken, from 0 to 1.
-    public nonisolated var load: Double {
+    package nonisolated var load: Double {
         // Not what comes from the spool as room allows: that waits for nobody.
         assumeIsolated { Double($0.inFlight - $0.loadedRows) / Double(max(1, $0.limits.totalInFlight)) }
     }
@@ -584,7 +584,7 @@ public actor Dispatch {
     }
 
     /// Sends away who has waited for as long as it may. To be called each second.
-    public nonisolated func endWaits() {
+    package nonisolated func endWaits() {
         assumeIsolated { dispatch in
             dispatch.endShortage()
             let second = Self.second

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Admission
 import Providers
 import TNP
 
 /// What a ``Dispatch`` has to say to logs, metrics and admission. Nothing in it names a phone but an attempt's device token,
 /// which goes no further than to be made a pseudonym of, and a recovered envelope's, of which a keyed hash is made.
-public enum DispatchEvent {
+package enum DispatchEvent {
     /// A route is served by a new provider, its breaker closed.
     case serving(Route)
     /// A provider has answered for this device token, or could not be asked; after so long a wait for its turn, and so long

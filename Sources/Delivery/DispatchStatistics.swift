@@ -4,34 +4,34 @@ import Providers
 import TNP
 
 /// How a ``Dispatch`` stands at one moment.
-public struct DispatchStatistics: Sendable {
+package struct DispatchStatistics: Sendable {
     /// One provider in one environment under one credential.
-    public struct Lane: Sendable {
-        public let route: Route
-        public let breaker: Breaker.State
+    package struct Lane: Sendable {
+        package let route: Route
+        package let breaker: Breaker.State
         /// Whether so many device tokens are refused that the environment or the topic must be wrong.
-        public let isSurge: Bool
+        package let isSurge: Bool
         /// Envelopes in memory that are for it.
-        public let inFlight: Int
+        package let inFlight: Int
         /// Of them, those that wait for their turn.
-        public let waiting: Int
+        package let waiting: Int
         /// How long the one that waits longest has waited, about.
-        public let oldest: Duration
+        package let oldest: Duration
     }
 
     /// Envelopes in memory.
-    public let inFlight: Int
+    package let inFlight: Int
     /// Envelopes on disk, and what they take there in bytes; nil: there is no spool.
-    public let stored: (envelopes: Int, bytes: Int)?
+    package let stored: (envelopes: Int, bytes: Int)?
     /// Why the spool takes no more envelopes; nil: it does, or there is none.
-    public let shortage: SpoolShortage?
+    package let shortage: SpoolShortage?
     /// By the names of their routes.
-    public let lanes: [Lane]
+    package let lanes: [Lane]
 }
 
 extension Dispatch {
     /// How it stands now.
-    public nonisolated var figures: DispatchStatistics {
+    package nonisolated var figures: DispatchStatistics {
         assumeIsolated { dispatch in
             let lanes = dispatch.lanes.values.sorted { $0.route.description < $1.route.description }
             return DispatchStatistics(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Admission
 import DequeModule
 import EventLoop
 import Providers
 import TNP
+import Time
 
 /// One provider in one environment under one credential, and what keeps its trouble from the others.
 final class Lane {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Admission
 import Cryptography
 import EventLoop
 import Providers
 import TNP
+import Time
 
 /// Told of an envelope's outcomes: at most one QUEUED, then one that is final. Called on the loop of the dispatch.
-public struct Reply: @unchecked Sendable {
+package struct Reply: @unchecked Sendable {
     // Unchecked: made and called on one loop's thread; it only passes from one of its actors to another.
 
     /// Whether QUEUED may come first, once the envelope is stored durably.
@@ -19,7 +19,7 @@ public struct Reply: @unchecked Sendable {
     ///   - acceptsQueued: whether QUEUED may come first, once the envelope is stored durably.
     ///   - isWanted: whether anybody is still there to be told.
     ///   - tell: is told each outcome, and how far the envelope has come.
-    public init(
+    package init(
         acceptsQueued: Bool, isWanted: @escaping () -> Bool = { true },
         tell: @escaping (Outcome, ProviderContact) -> Void
     ) {
@@ -32,15 +32,15 @@ public struct Reply: @unchecked Sendable {
 }
 
 /// Where an envelope comes from, and what its sender has paid for it in work.
-public struct Origin: Sendable {
-    public let circuit: CircuitID
+package struct Origin: Sendable {
+    package let circuit: CircuitID
     /// Expected hashes of its proof; 0: none.
-    public let effort: UInt32
+    package let effort: UInt32
     /// Whether a push service has accepted its device token before.
-    public let isProven: Bool
+    package let isProven: Bool
 
     /// - Parameters: as the properties of the same names.
-    public init(circuit: CircuitID, effort: UInt32 = 0, isProven: Bool = false) {
+    package init(circuit: CircuitID, effort: UInt32 = 0, isProven: Bool = false) {
         self.circuit = circuit
         self.effort = effort
         self.isProven = isProven

@@ -4,6 +4,7 @@ import Cryptography
 import DequeModule
 import EventLoop
 import TNP
+import Time
 
 /// Makes a resend harmless (PROTOCOL §3): the outcomes that are repeated for a while instead of asking the provider
 /// again, and the ivs that must not come back with another ciphertext. Bounded: whoever fills it sees to it that there is

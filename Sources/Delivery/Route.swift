@@ -3,22 +3,22 @@
 import TNP
 
 /// Where envelopes for one app on one platform go.
-public struct Route: Hashable, Sendable, CustomStringConvertible {
+package struct Route: Hashable, Sendable, CustomStringConvertible {
     /// The app profile's name.
-    public let app: String
-    public let magic: Magic
+    package let app: String
+    package let magic: Magic
 
     /// - Parameters: as the properties of the same names.
-    public init(app: String, magic: Magic) {
+    package init(app: String, magic: Magic) {
         self.app = app
         self.magic = magic
     }
 
     /// As WELCOME names it, e.g. "bisq/iOS".
-    public var description: String { "\(app)/\(magic.rawValue)" }
+    package var description: String { "\(app)/\(magic.rawValue)" }
 
     // Not by the magic's text: this is looked up several times for each envelope.
-    public func hash(into hasher: inout Hasher) {
+    package func hash(into hasher: inout Hasher) {
         hasher.combine(app)
         switch magic {
         case .iOS: hasher.combine(0 as UInt8)

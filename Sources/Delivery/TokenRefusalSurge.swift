@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// Tells a wave of refused device tokens, which says that the environment or the topic is wrong, from single ones, which
 /// say that pairings have ended. While it lasts no sender is told to forget a pairing; only acceptances end it, as those

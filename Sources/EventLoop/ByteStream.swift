@@ -3,9 +3,10 @@
 import CLibevent
 import COpenSSL
 import Glibc
+import Time
 
 /// Who hears of a stream. All calls come on the stream's loop.
-public protocol ByteStreamHandler: AnyObject {
+package protocol ByteStreamHandler: AnyObject {
     /// Bytes came; they are only lent for the length of the call, and all of them are taken.
     func stream(_ stream: ByteStream, received bytes: RawSpan)
     /// What was written has gone out, down to a quarter of ``ByteStream/highWater``; also comes when the stream is
@@ -16,30 +17,30 @@ public protocol ByteStreamHandler: AnyObject {
 }
 
 extension ByteStreamHandler {
-    public func streamDrained(_ stream: ByteStream) {}
+    package func streamDrained(_ stream: ByteStream) {}
 }
 
 /// A stream of bytes in both directions over TCP, a unix socket or TLS, on one event loop.
 ///
 /// Back-pressure works both ways: bytes are read only while the handler takes them, and a peer that does not read what
 /// we write is not read from either, from ``highWater`` bytes of unsent output down to a quarter of that.
-public final class ByteStream {
+package final class ByteStream {
     /// Unsent bytes from which nothing is read from the peer any more, where nothing else is said.
-    public static let highWater = 256 * 1024
+    package static let highWater = 256 * 1024
     /// Bytes that one turn of the loop reads at most, where nothing else is said.
-    public static let largestRead = 64 * 1024
+    package static let largestRead = 64 * 1024
     /// How long ``finish()`` waits for the peer to take what was written and to close.
-    public static let lingerTime = Duration.seconds(2)
+    package static let lingerTime = Duration.seconds(2)
 
     /// The loop that the stream lives on.
-    public let loop: EventLoop
+    package let loop: EventLoop
     /// Who hears of this stream; not retained.
-    public weak var handler: (any ByteStreamHandler)?
+    package weak var handler: (any ByteStreamHandler)?
     /// Unsent bytes from which nothing is read from the peer any more; at a quarter of them reading goes on.
-    public var highWater = ByteStream.highWater { didSet { bufferevent.map(setWaterMarks) } }
+    package var highWater = ByteStream.highWater { didSet { bufferevent.map(setWaterMarks) } }
     private var lowWater: Int { highWater / 4 }
     /// Bytes that one turn of the loop reads at most: the bound on the work of one connection per turn.
-    public var largestRead = ByteStream.largestRead {
+    package var largestRead = ByteStream.largestRead {
         didSet { _ = bufferevent.map { bufferevent_set_max_single_read($0, largestRead) } }
     }
 
@@ -54,7 +55,7 @@ public final class ByteStream {
     private var lingerer: ByteStream?
     private var whenFinished: (() -> Void)?
     /// Why the stream ended, for those who come too late to have been told.
-    public private(set) var endReason: StreamError?
+    package private(set) var endReason: StreamError?
 
     /// Takes over a connected socket, as a plain stream or as the server's side of TLS.
     init?(loop: EventLoop, descriptor: Int32, accepting context: TLSContext?) {
@@ -121,17 +122,17 @@ public final class ByteStream {
     // MARK: Writing
 
     /// Bytes written and not yet taken by the network.
-    public var unsent: Int {
+    package var unsent: Int {
         guard let bufferevent else { return 0 }
         let encrypted = bufferevent_get_underlying(bufferevent).map { evbuffer_get_length(bufferevent_get_output($0)) }
         return evbuffer_get_length(bufferevent_get_output(bufferevent)) + (encrypted ?? 0)
     }
 
     /// Whether the stream can still be written to.
-    public var isOpen: Bool { state == .open }
+    package var isOpen: Bool { state == .open }
 
     /// Sends `bytes` after all that was written before, as soon as the stream is open; does nothing once it has ended.
-    public func write(_ bytes: RawSpan) {
+    package func write(_ bytes: RawSpan) {
         guard state == .open || state == .connecting, let bufferevent else { return }
         bytes.withUnsafeBytes { _ = bufferevent_write(bufferevent, $0.baseAddress, $0.count) }
         if !heldBack, unsent > highWater {
@@ -141,18 +142,18 @@ public final class ByteStream {
     }
 
     /// The same.
-    public func write(_ bytes: [UInt8]) { write(bytes.span.bytes) }
+    package func write(_ bytes: [UInt8]) { write(bytes.span.bytes) }
 
     // MARK: Reading
 
     /// Stops taking bytes from the peer until ``resumeReading()``.
-    public func pauseReading() {
+    package func pauseReading() {
         pausedByHandler = true
         updateReading()
     }
 
     /// Takes bytes from the peer again.
-    public func resumeReading() {
+    package func resumeReading() {
         pausedByHandler = false
         updateReading()
         // What came before the pause waits in the buffer, and no event will tell of it again.
@@ -236,11 +237,11 @@ public final class ByteStream {
     private var descriptor: Int32 { bufferevent.map { bufferevent_getfd($0) } ?? -1 }
 
     /// Ends the stream at once; what was not sent is lost. The handler hears nothing.
-    public func close() { end(.closed, tellingHandler: false) }
+    package func close() { end(.closed, tellingHandler: false) }
 
     /// Ends the stream at once, after as much of what was written as the system takes without waiting. For a plain stream
     /// whose peer is not worth the wait of ``finish(then:)``. The handler hears nothing.
-    public func closeAfterWriting() {
+    package func closeAfterWriting() {
         if state == .open, let bufferevent, bufferevent_get_underlying(bufferevent) == nil {
             evbuffer_unfreeze(bufferevent_get_output(bufferevent), 1)
             _ = evbuffer_write(bufferevent_get_output(bufferevent), descriptor)
@@ -249,12 +250,12 @@ public final class ByteStream {
     }
 
     /// Ends the stream at once and tells the handler why.
-    public func fail(_ reason: StreamError) { end(reason) }
+    package func fail(_ reason: StreamError) { end(reason) }
 
     /// Ends the stream after what was written has been sent: our side is closed, and the peer then has a little time
     /// to read it (``lingerTime``) while what it still sends is dropped. Without that wait a TCP reset could overtake
     /// our last words. The handler hears nothing; `done` is called when the stream is over.
-    public func finish(then done: (() -> Void)? = nil) {
+    package func finish(then done: (() -> Void)? = nil) {
         guard state == .open else {
             close()
             done?()
@@ -300,7 +301,7 @@ public final class ByteStream {
     // MARK: TLS
 
     /// The common name of the certificate that the peer showed and that was verified; nil where there is none.
-    public var peerCommonName: String? {
+    package var peerCommonName: String? {
         guard let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }),
             let certificate = SSL_get1_peer_certificate(ssl)
         else { return nil }

@@ -4,17 +4,17 @@ import COpenSSL
 
 /// Remembers when the certificate ends that the last server showed to a context, once it was verified. The context is
 /// the witness's own: nobody else may watch it.
-public final class CertificateRecorder {
+package final class CertificateRecorder {
     /// The context to dial with.
-    public let context: TLSContext
+    package let context: TLSContext
     /// The certificate's last moment, Unix time in seconds; nil before the first handshake.
-    public private(set) var notAfter: Int64?
+    package private(set) var notAfter: Int64?
 
     // SSL_CB_HANDSHAKE_DONE, a macro.
     private static let handshakeDone: Int32 = 0x20
 
     /// Watches a context from now on, for as long as the witness lives.
-    public init(of context: TLSContext) {
+    package init(of context: TLSContext) {
         self.context = context
         SSL_CTX_set_ex_data(context.handle, 0, Unmanaged.passUnretained(self).toOpaque())
         SSL_CTX_set_info_callback(context.handle) { ssl, event, _ in

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Time
+
 /// A proxy to reach others through. The host's name is resolved by the proxy, never here.
 public enum Proxy: Hashable, Sendable {
     /// SOCKS version 5, for instance tor's `SocksPort`.
@@ -8,7 +10,7 @@ public enum Proxy: Hashable, Sendable {
     case http(Endpoint)
 
     /// Where the proxy listens.
-    public var endpoint: Endpoint {
+    package var endpoint: Endpoint {
         switch self {
         case .socks5(let endpoint, _), .http(let endpoint): endpoint
         }
@@ -18,7 +20,7 @@ public enum Proxy: Hashable, Sendable {
     /// `http://host:port`. Nil for all else, for a path and a query as for `user:password@`: an address is no place for
     /// secrets, so whoever reports the refusal does not repeat the text.
     /// - Parameter credentials: what a SOCKS proxy is told; an HTTP proxy is told nothing.
-    public init?(url: String, credentials: SOCKS5.Credentials? = nil) {
+    package init?(url: String, credentials: SOCKS5.Credentials? = nil) {
         guard let colon = url.firstIndex(of: ":"), url[colon...].hasPrefix("://") else { return nil }
         let authority = url[colon...].dropFirst(3)
         guard authority.utf8.allSatisfy(Self.isOfHostOrPort), let endpoint = Endpoint(String(authority)),
@@ -51,7 +53,7 @@ extension EventLoop {
     ///   - tls: the context, and the host name to verify where it is not that of `endpoint`.
     ///   - timeout: for all of it.
     /// - Throws: ``StreamError``.
-    public func dial(
+    package func dial(
         _ endpoint: Endpoint, through proxy: Proxy? = nil, tls: TLSContext? = nil, timeout: Duration,
         isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) -> ByteStream {

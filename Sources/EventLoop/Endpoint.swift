@@ -10,10 +10,10 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     case unix(path: String)
 
     /// The longest path that a unix socket's address holds.
-    public static let longestUnixPath = 107
+    package static let longestUnixPath = 107
 
     /// Reads `host:port`, `[v6]:port` or `unix:path`; nil where it is none of them.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst(5))
             guard !path.isEmpty, path.utf8.count <= Self.longestUnixPath else {
@@ -43,7 +43,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Whether only this machine can reach it: a unix socket, 127.0.0.0/8, ::1 or `localhost`.
-    public var isLocal: Bool {
+    package var isLocal: Bool {
         switch self {
         case .unix: true
         case .tcp("localhost", _), .tcp("::1", _): true

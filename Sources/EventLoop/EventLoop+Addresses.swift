@@ -3,7 +3,7 @@
 extension EventLoop {
     /// How many addresses a host has now, by the system's hosts file and name servers.
     /// - Throws: ``StreamError/unknownHost(_:)``.
-    public func addressCount(of host: String, isolation: isolated (any Actor)? = #isolation) async throws(StreamError)
+    package func addressCount(of host: String, isolation: isolated (any Actor)? = #isolation) async throws(StreamError)
         -> Int
     {
         preconditionOnLoop()

@@ -29,7 +29,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     private var endOfTurn: [any TurnEndHandler] = []
     private var endingTurn: [any TurnEndHandler] = []
     /// Counts turns: work that is bounded per turn is counted against it. Loop only.
-    public private(set) var turn: UInt64 = 0
+    package private(set) var turn: UInt64 = 0
     /// One DNS client a loop, made at the first name.
     var resolver: Resolver?
 
@@ -40,7 +40,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     }()
 
     /// Starts the thread. `name` (its first 15 bytes) shows in `top -H`.
-    public init(name: String = "loop") {
+    package init(name: String = "loop") {
         EventLoop.processSetUp
         guard let base = event_base_new() else { fatalError("libevent could not start: out of memory or descriptors") }
         self.base = base
@@ -73,7 +73,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
     /// Ends the loop after its present turn and waits for its thread; jobs that are queued then never run. Callable from
     /// any thread but its own. A loop that is never stopped runs as long as the process.
-    public func stop() {
+    package func stop() {
         precondition(!isOnLoop, "a loop cannot wait for its own end")
         guard !stopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
         event_active(wakeUp, 0, 0)
@@ -88,7 +88,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     }
 
     /// Whether the caller is the loop's thread. Callable from anywhere.
-    public var isOnLoop: Bool { threadIdentity.load(ordering: .acquiring) == UInt(pthread_self()) }
+    package var isOnLoop: Bool { threadIdentity.load(ordering: .acquiring) == UInt(pthread_self()) }
 
     func preconditionOnLoop() { precondition(isOnLoop, "called from outside the event loop it belongs to") }
 
@@ -118,7 +118,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
     /// Has `handler` called once, at the end of the present turn: whoever writes to a socket many times a turn flushes
     /// once there.
-    public func atEndOfTurn(_ handler: any TurnEndHandler) {
+    package func atEndOfTurn(_ handler: any TurnEndHandler) {
         preconditionOnLoop()
         endOfTurn.append(handler)
     }
@@ -160,7 +160,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 }
 
 /// Someone who has something to finish when the loop's turn ends.
-public protocol TurnEndHandler: AnyObject {
+package protocol TurnEndHandler: AnyObject {
     /// The turn ends: write what has been gathered.
     func turnEnded()
 }

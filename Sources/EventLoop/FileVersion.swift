@@ -3,7 +3,7 @@
 import Glibc
 
 /// What tells a file from its next version without reading it.
-public struct FileVersion: Equatable, Sendable {
+package struct FileVersion: Equatable, Sendable {
     private let device: dev_t
     private let inode: ino_t
     private let size: off_t
@@ -12,7 +12,7 @@ public struct FileVersion: Equatable, Sendable {
     private let changed: (time_t, Int)
 
     /// The version that is at `path` now, at the end of symbolic links; nil where there is none.
-    public init?(of path: String) {
+    package init?(of path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
         device = status.st_dev
@@ -22,7 +22,7 @@ public struct FileVersion: Equatable, Sendable {
         changed = (status.st_ctim.tv_sec, status.st_ctim.tv_nsec)
     }
 
-    public static func == (one: Self, other: Self) -> Bool {
+    package static func == (one: Self, other: Self) -> Bool {
         one.device == other.device && one.inode == other.inode && one.size == other.size
             && one.written == other.written && one.changed == other.changed
     }

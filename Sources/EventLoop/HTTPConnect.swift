@@ -12,7 +12,7 @@ enum HTTPConnect {
     private static let version = Array("HTTP/1.".utf8)
     private static let notHTTP = StreamError.proxy("not an HTTP proxy")
 
-    /// The retryAfter to be connected to a host, whose name the proxy resolves; nil where `host` is not 1 to 255 printable
+    /// The request to be connected to a host, whose name the proxy resolves; nil where `host` is not 1 to 255 printable
     /// ASCII characters: anything else could end the line and begin another.
     static func request(host: String, port: UInt16) -> [UInt8]? {
         guard (1...255).contains(host.utf8.count), host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {

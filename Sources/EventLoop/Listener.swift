@@ -4,23 +4,23 @@ import CLibevent
 import Glibc
 
 /// Why a listener could not be opened.
-public struct ListenError: Error, Sendable, CustomStringConvertible {
+package struct ListenError: Error, Sendable, CustomStringConvertible {
     /// Where it should have listened.
-    public let endpoint: Endpoint
+    package let endpoint: Endpoint
     /// The operating system's word, for instance "Address already in use".
-    public let reason: String
-    public var description: String { "cannot listen on \(endpoint): \(reason)" }
+    package let reason: String
+    package var description: String { "cannot listen on \(endpoint): \(reason)" }
 }
 
 /// Accepts connections on a TCP port or a unix socket for as long as it is kept.
-public final class Listener {
+package final class Listener {
     /// How long no connection is accepted after the process ran out of descriptors.
     private static let pauseWhenExhausted = Duration.seconds(1)
     /// Connections accepted in one turn of the loop: in between, the ones that are there are served.
     static let acceptsPerTurn = 32
 
     /// Where it listens; for TCP port 0 the port that the system chose.
-    public private(set) var endpoint: Endpoint
+    package private(set) var endpoint: Endpoint
     private let loop: EventLoop
     private let context: TLSContext?
     private let accepted: (ByteStream) -> Void
@@ -37,7 +37,7 @@ public final class Listener {
     ///   - context: TLS with this identity, where given.
     ///   - mode: of a unix socket.
     /// - Throws: ``ListenError``.
-    public init(
+    package init(
         _ endpoint: Endpoint, on loop: EventLoop, tls context: TLSContext? = nil, backlog: Int32 = 1024,
         mode: UInt32 = 0o660, accepted: @escaping (ByteStream) -> Void
     ) throws(ListenError) {
@@ -79,19 +79,19 @@ public final class Listener {
     deinit { close() }
 
     /// Accepts nobody until ``resume()``: who comes meanwhile waits in the backlog.
-    public func pause() {
+    package func pause() {
         isPaused = true
         if let listener { evconnlistener_disable(listener) }
     }
 
     /// Accepts again.
-    public func resume() {
+    package func resume() {
         isPaused = false
         if let listener { evconnlistener_enable(listener) }
     }
 
     /// Stops listening; accepted streams live on.
-    public func close() {
+    package func close() {
         recovery = nil
         if let listener { evconnlistener_free(listener) }
         listener = nil

@@ -5,18 +5,18 @@ public enum SOCKS5 {
     /// Name and password. tor gives each pair circuits of its own (`IsolateSOCKSAuth`), so they are labels, not secrets.
     public struct Credentials: Hashable, Sendable {
         /// User name, 1–255 bytes of UTF-8.
-        public let user: String
+        package let user: String
         /// Password, 1–255 bytes of UTF-8.
-        public let password: String
+        package let password: String
         /// Whether a proxy that does not ask for them is no good.
-        public let isRequired: Bool
+        package let isRequired: Bool
 
         /// - Parameters:
         ///   - user: 1–255 bytes of UTF-8.
         ///   - password: 1–255 bytes of UTF-8.
         ///   - isRequired: whether a proxy that does not ask for them is no good: who relies on circuits of its own must
         ///     not do without.
-        public init(user: String, password: String, isRequired: Bool = true) {
+        package init(user: String, password: String, isRequired: Bool = true) {
             precondition((1...255).contains(user.utf8.count) && (1...255).contains(password.utf8.count))
             self.user = user
             self.password = password
@@ -42,7 +42,7 @@ public enum SOCKS5 {
             + [UInt8(credentials.password.utf8.count)] + credentials.password.utf8
     }
 
-    /// The retryAfter to be connected to a host, whose name the proxy resolves. `host` is at most 255 bytes.
+    /// The request to be connected to a host, whose name the proxy resolves. `host` is at most 255 bytes.
     static func connect(host: String, port: UInt16) -> [UInt8] {
         [5, 1, 0, 3, UInt8(host.utf8.count)] + host.utf8 + [UInt8(port >> 8), UInt8(port & 255)]
     }

@@ -4,13 +4,13 @@ import CLibevent
 
 /// Tells of a signal to the process, on the loop, for as long as it is kept. libevent serves signals on one loop of a
 /// process only: use the same loop for all of them.
-public final class SignalHandler {
+package final class SignalHandler {
     private let loop: EventLoop
     private let received: () -> Void
     private var event: OpaquePointer?
 
     /// Calls `received` on the loop whenever the process gets `signal`.
-    public init(_ signal: Int32, on loop: EventLoop, received: @escaping () -> Void) {
+    package init(_ signal: Int32, on loop: EventLoop, received: @escaping () -> Void) {
         loop.preconditionOnLoop()
         self.loop = loop
         self.received = received

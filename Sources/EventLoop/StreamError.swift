@@ -5,7 +5,7 @@ import COpenSSL
 import Glibc
 
 /// Why a stream could not be had or came to its end.
-public enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
+package enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The other side closed, or nothing more can come.
     case closed
     /// The operating system's word, for instance "Connection refused".
@@ -23,7 +23,7 @@ public enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
     /// More came than is allowed here.
     case tooLong
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .closed: "the connection was closed"
         case .system(let reason): reason

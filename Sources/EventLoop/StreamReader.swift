@@ -2,9 +2,9 @@
 
 /// Reads a stream by `await`, for conversations that go step by step: a proxy's handshake, tor's control port.
 /// Only one read may be waiting at a time.
-public final class StreamReader: ByteStreamHandler {
+package final class StreamReader: ByteStreamHandler {
     /// The stream that is read.
-    public let stream: ByteStream
+    package let stream: ByteStream
     private let limit: Int
     private var buffer: [UInt8] = []
     private var ended: StreamError?
@@ -13,7 +13,7 @@ public final class StreamReader: ByteStreamHandler {
     private var waiting: CheckedContinuation<Void, Never>?
 
     /// Becomes the handler of `stream`. More than `limit` bytes at a time that nobody asked for end it.
-    public convenience init(_ stream: ByteStream, limit: Int = 65_536) {
+    package convenience init(_ stream: ByteStream, limit: Int = 65_536) {
         self.init(stream, limit: limit, pausesWhenConnected: false)
         stream.resumeReading()
     }
@@ -30,7 +30,7 @@ public final class StreamReader: ByteStreamHandler {
     }
 
     /// Waits until the stream is connected (and TLS, where it has begun, is agreed).
-    public func connected(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
+    package func connected(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
         while !isConnected {
             if let ended { throw ended }
             await change()
@@ -40,7 +40,7 @@ public final class StreamReader: ByteStreamHandler {
 
     /// The next `count` bytes.
     /// - Throws: ``StreamError`` where the stream ends before.
-    public func read(exactly count: Int, isolation: isolated (any Actor)? = #isolation) async throws(StreamError)
+    package func read(exactly count: Int, isolation: isolated (any Actor)? = #isolation) async throws(StreamError)
         -> [UInt8]
     {
         while buffer.count < count { try await more() }
@@ -50,7 +50,7 @@ public final class StreamReader: ByteStreamHandler {
 
     /// The bytes up to the next LF, without it and without a CR before it.
     /// - Throws: ``StreamError`` where the stream ends before, or ``StreamError/tooLong``.
-    public func readLine(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) -> String {
+    package func readLine(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) -> String {
         while true {
             if let end = buffer.firstIndex(of: UInt8(ascii: "\n")) {
                 var line = buffer[..<end]
@@ -63,7 +63,7 @@ public final class StreamReader: ByteStreamHandler {
     }
 
     /// Everything until the stream ends.
-    public func readToEnd(isolation: isolated (any Actor)? = #isolation) async -> [UInt8] {
+    package func readToEnd(isolation: isolated (any Actor)? = #isolation) async -> [UInt8] {
         while ended == nil { await change() }
         defer { buffer = [] }
         return buffer
@@ -86,7 +86,7 @@ public final class StreamReader: ByteStreamHandler {
         continuation?.resume()
     }
 
-    public func stream(_ stream: ByteStream, received bytes: RawSpan) {
+    package func stream(_ stream: ByteStream, received bytes: RawSpan) {
         bytes.withUnsafeBytes { buffer.append(contentsOf: $0) }
         if buffer.count > limit {
             ended = .tooLong
@@ -95,13 +95,13 @@ public final class StreamReader: ByteStreamHandler {
         wake()
     }
 
-    public func streamDrained(_ stream: ByteStream) {
+    package func streamDrained(_ stream: ByteStream) {
         isConnected = true
         if pausesWhenConnected { stream.pauseReading() }
         wake()
     }
 
-    public func stream(_ stream: ByteStream, ended reason: StreamError) {
+    package func stream(_ stream: ByteStream, ended reason: StreamError) {
         ended = ended ?? reason
         wake()
     }

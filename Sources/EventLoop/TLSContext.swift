@@ -5,13 +5,13 @@ import Glibc
 
 /// What a TLS connection needs that outlives it: trusted authorities, one's own certificate, application protocols.
 /// TLS 1.2 is the oldest version spoken.
-public final class TLSContext: @unchecked Sendable {
+package final class TLSContext: @unchecked Sendable {
     // Unchecked: the SSL_CTX is set up in init and only used afterwards, which OpenSSL allows from several threads.
 
     /// Why a context could not be made.
-    public struct SetUpError: Error, Sendable, CustomStringConvertible {
+    package struct SetUpError: Error, Sendable, CustomStringConvertible {
         /// What is wrong, in a sentence's words.
-        public let description: String
+        package let description: String
     }
 
     let handle: OpaquePointer
@@ -19,16 +19,16 @@ public final class TLSContext: @unchecked Sendable {
     private let wireProtocols: [UInt8]
 
     /// A certificate chain with its private key, both in PEM form.
-    public struct Identity: CustomStringConvertible, CustomReflectable {
-        public var description: String { "<redacted>" }
-        public var customMirror: Mirror { Mirror(self, children: []) }
+    package struct Identity: CustomStringConvertible, CustomReflectable {
+        package var description: String { "<redacted>" }
+        package var customMirror: Mirror { Mirror(self, children: []) }
         let certificates: [UInt8]
         let privateKey: [UInt8]
 
         /// - Parameters:
         ///   - certificates: the leaf first, then its issuers.
         ///   - privateKey: unencrypted.
-        public init(certificates: [UInt8], privateKey: [UInt8]) {
+        package init(certificates: [UInt8], privateKey: [UInt8]) {
             self.certificates = certificates
             self.privateKey = privateKey
         }
@@ -40,7 +40,7 @@ public final class TLSContext: @unchecked Sendable {
     ///   - identity: what we show where the server asks for a certificate.
     ///   - applicationProtocol: the one ALPN protocol offered, and then insisted upon.
     /// - Throws: ``SetUpError``.
-    public static func client(
+    package static func client(
         extraAuthorities: [UInt8]? = nil, identity: Identity? = nil, applicationProtocol: String
     ) throws -> TLSContext {
         let context = try TLSContext(TLS_client_method(), applicationProtocol: applicationProtocol)
@@ -57,7 +57,7 @@ public final class TLSContext: @unchecked Sendable {
     ///   - clientAuthorities: where given, clients are asked for a certificate, and one that these authorities (PEM)
     ///     did not issue fails the handshake; having none does not.
     /// - Throws: ``SetUpError``.
-    public static func server(
+    package static func server(
         identity: Identity, clientAuthorities: [UInt8]? = nil, applicationProtocol: String
     ) throws -> TLSContext {
         let context = try TLSContext(TLS_server_method(), applicationProtocol: applicationProtocol)

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CLibevent
+import Glibc
 
 /// A timer of an event loop: fires once after each ``start(after:)`` unless stopped before. Ends when released.
-public final class Timer {
+package final class Timer {
     private let loop: EventLoop
     private let fire: () -> Void
     private var event: OpaquePointer?
 
     /// A timer that is not running yet and calls `fire` on the loop.
-    public init(on loop: EventLoop, fire: @escaping () -> Void) {
+    package init(on loop: EventLoop, fire: @escaping () -> Void) {
         self.loop = loop
         self.fire = fire
         event = event_new(
@@ -21,19 +22,19 @@ public final class Timer {
     deinit { event_free(event) }
 
     /// (Re)starts the timer: it fires after `delay`.
-    public func start(after delay: Duration) {
+    package func start(after delay: Duration) {
         loop.preconditionOnLoop()
         var interval = delay.timeval
         event_add(event, &interval)
     }
 
     /// Stops the timer.
-    public func stop() { event_del(event) }
+    package func stop() { event_del(event) }
 }
 
 extension EventLoop {
     /// Waits on the loop without blocking it. Ends early, without an error, when the task is cancelled.
-    public func sleep(for delay: Duration, isolation: isolated (any Actor)? = #isolation) async {
+    package func sleep(for delay: Duration, isolation: isolated (any Actor)? = #isolation) async {
         let sleeper = Sleeper(on: self)
         await withTaskCancellationHandler {
             // Named, so that the closure runs where the caller does (SE-0420).
@@ -70,5 +71,14 @@ private final class Sleeper: @unchecked Sendable {
         let waiting = continuation
         continuation = nil
         waiting?.resume()
+    }
+}
+
+extension Duration {
+    /// The same as C has it.
+    var timeval: timeval {
+        let nanoseconds = wholeNanoseconds
+        return Glibc.timeval(
+            tv_sec: Int(nanoseconds / 1_000_000_000), tv_usec: Int((nanoseconds % 1_000_000_000 + 999) / 1000))
     }
 }

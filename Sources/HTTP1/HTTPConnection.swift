@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// One client's connection: performs what its ``HTTPSession`` decides. Lives on its stream's loop.
-public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
+package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     /// Who answers; not retained, and has to live until it hears of the connection's end or closes it.
-    public protocol Host: AnyObject {
+    package protocol Host: AnyObject {
         /// Answers a request by ``HTTPConnection/respond(_:)``, at once or later; the next one comes after that.
         func handle(_ request: HTTPRequest, on connection: HTTPConnection)
         /// What a client is told whose stream is at fault: whole bytes, usually those of
@@ -16,7 +17,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     /// What became of the bytes before the first request.
-    public enum Prelude {
+    package enum Prelude {
         /// All were taken, and more are needed.
         case more
         /// So many of the last ones belong to it; HTTP begins behind them.
@@ -51,11 +52,11 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     private var unreadSince: MonotonicTime?
     private var hostListens = true
     /// Whether nothing more can be said here. What was said may still be on its way.
-    public private(set) var isOver = false
+    package private(set) var isOver = false
 
     /// Serves `stream`, from what has already come on it on.
     /// - Parameter prelude: is shown the first bytes, read by read, until it says that it is done.
-    public init(
+    package init(
         _ stream: ByteStream, limits: HTTPLimits, host: any Host, prelude: ((RawSpan) -> Prelude)? = nil
     ) {
         self.stream = stream
@@ -73,12 +74,12 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     /// Whether no request is under way and none has begun.
-    public var isIdle: Bool { session.isIdle }
+    package var isIdle: Bool { session.isIdle }
 
     // MARK: What the host says
 
     /// Answers the request under way. Does nothing where there is none any more.
-    public func respond(_ response: HTTPResponse) {
+    package func respond(_ response: HTTPResponse) {
         // Before the host has been told of it, it cannot answer it.
         guard next == nil else { return }
         let now = MonotonicTime.now
@@ -87,24 +88,24 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     /// Answers the request under way by a stream: this head, what its body holds already, then what ``send(_:)`` brings,
     /// until the connection ends. Does nothing where there is no request any more.
-    public func stream(_ head: HTTPResponse) {
+    package func stream(_ head: HTTPResponse) {
         guard next == nil else { return }
         perform { session, effects in session.stream(head, &effects) }
     }
 
     /// Sends the next piece of a stream. A client that has ``HTTPSession/mostUnread`` bytes of it unread is let go
     /// instead, as is one for which nothing could be sent for the read timeout.
-    public func send(_ bytes: [UInt8]) {
+    package func send(_ bytes: [UInt8]) {
         let unsent = output.count + stream.unsent
         perform { session, effects in session.send(bytes, unsent: unsent, &effects) }
     }
 
     /// Takes no further request: ends at once, or after the answer to the request under way. Ends a
     /// stream.
-    public func leave() { perform { session, effects in session.leave(&effects) } }
+    package func leave() { perform { session, effects in session.leave(&effects) } }
 
     /// Says last words and ends; an answer that is due is not waited for.
-    public func reject(_ farewell: [UInt8]) {
+    package func reject(_ farewell: [UInt8]) {
         guard !isOver else { return }
         output += farewell
         end()
@@ -112,7 +113,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     /// Says last words, unless the connection is over, and ends it at once, without waiting for the client. The host hears
     /// nothing more of it.
-    public func evict(_ farewell: [UInt8]) {
+    package func evict(_ farewell: [UInt8]) {
         hostListens = false
         guard !isOver else { return stream.close() }
         stop()
@@ -121,7 +122,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     /// Ends the connection at once. The host hears nothing more of it.
-    public func close() {
+    package func close() {
         stop()
         hostListens = false
         stream.close()
@@ -184,7 +185,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         return true
     }
 
-    public func turnEnded() {
+    package func turnEnded() {
         flushScheduled = false
         guard !isOver else { return }
         flush()
@@ -244,7 +245,7 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     // MARK: The stream
 
-    public func stream(_ stream: ByteStream, received bytes: RawSpan) {
+    package func stream(_ stream: ByteStream, received bytes: RawSpan) {
         guard !isOver else { return }
         guard let prelude else { return read(bytes) }
         switch prelude(bytes) {
@@ -261,12 +262,12 @@ public final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         if !bytes.isEmpty { perform { session, effects in session.received(bytes, now: now, &effects) } }
     }
 
-    public func streamDrained(_ stream: ByteStream) {
+    package func streamDrained(_ stream: ByteStream) {
         unreadSince = nil
         if !isOver { handOut() }
     }
 
-    public func stream(_ stream: ByteStream, ended reason: StreamError) {
+    package func stream(_ stream: ByteStream, ended reason: StreamError) {
         guard !isOver else { return }
         stop()
         host.ended(self)

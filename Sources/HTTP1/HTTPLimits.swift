@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// How much and how long a connection may take. Sizes are in bytes.
-public struct HTTPLimits: Sendable {
+package struct HTTPLimits: Sendable {
     /// The target of a request line.
-    public var target: Int
+    package var target: Int
     /// All of the head: request line, fields, the empty line; trailers count, too. Above 80 KiB the parser's own limit
     /// holds.
-    public var head: Int
+    package var head: Int
     /// The number of fields.
-    public var fields: Int
+    package var fields: Int
     /// The body, decoded.
-    public var body: Int
+    package var body: Int
     /// From the first byte of a request until it is whole.
-    public var requestTimeout: Duration
+    package var requestTimeout: Duration
     /// Between requests.
-    public var idleTimeout: Duration
+    package var idleTimeout: Duration
     /// For which an answer may lie unread.
-    public var readTimeout: Duration
+    package var readTimeout: Duration
     /// Until the first byte of the first request.
-    public var firstTimeout: Duration
+    package var firstTimeout: Duration
 
     /// Limits; what is not named is as the node has it by default.
-    public init(
+    package init(
         target: Int = 8192, head: Int = 16384, fields: Int = 100, body: Int = 16384,
         requestTimeout: Duration = .seconds(20), idleTimeout: Duration = .seconds(60),
         readTimeout: Duration = .seconds(60), firstTimeout: Duration = .seconds(30)

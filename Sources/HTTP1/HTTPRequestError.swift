@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What is wrong with a stream of requests; it ends the connection.
-public enum HTTPRequestError: Error, Equatable, Sendable {
+package enum HTTPRequestError: Error, Equatable, Sendable {
     /// Not the grammar of HTTP/1.1, or more than one reading of it.
     case malformed
     /// The request line, the fields and the trailers together, or the fields by their number.
@@ -22,7 +22,7 @@ public enum HTTPRequestError: Error, Equatable, Sendable {
     case notHTTP(firstByte: UInt8)
 
     /// The status to answer with.
-    public var status: Int {
+    package var status: Int {
         switch self {
         case .malformed, .notHTTP: 400
         case .headTooLarge: 431
@@ -37,7 +37,7 @@ public enum HTTPRequestError: Error, Equatable, Sendable {
     }
 
     /// One sentence for a person, with nothing of what came.
-    public var text: String {
+    package var text: String {
         switch self {
         case .malformed: "The request is not valid HTTP/1.1."
         case .headTooLarge: "The request's header fields are too many or too long."

@@ -7,16 +7,16 @@ import CHTTPParser
 /// Neither `Date` nor `Server` is sent. An onion service should tell no more than is needed: the offset of a clock can
 /// name a machine, a product and its version can name a weakness. RFC 9110, 6.6.1 asks for a date of those only whose
 /// clock can be relied on.
-public struct HTTPResponse: Sendable {
+package struct HTTPResponse: Sendable {
     /// The status, three digits.
-    public var status: Int
+    package var status: Int
     /// Further fields, in this order; control bytes in them are sent as spaces.
-    public var headers: [(name: String, value: String)]
+    package var headers: [(name: String, value: String)]
     /// The body; not sent where the request was HEAD, or the status is 204 or 304.
-    public var body: [UInt8]
+    package var body: [UInt8]
 
     /// An answer.
-    public init(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {
+    package init(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {
         self.status = status
         self.headers = headers.map { (name: $0.0, value: $0.1) }
         self.body = body
@@ -24,7 +24,7 @@ public struct HTTPResponse: Sendable {
 
     /// The answer as it is sent, to a request that was not HEAD.
     /// - Parameter keepsAlive: whether the connection stays; else the answer says that it closes.
-    public func encoded(keepsAlive: Bool) -> [UInt8] {
+    package func encoded(keepsAlive: Bool) -> [UInt8] {
         var output: [UInt8] = []
         encode(into: &output, connection: keepsAlive ? nil : "close", isHead: false)
         return output

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// The server's side of one connection: bytes, answers and time in; requests, bytes and the end out. No I/O and no
 /// clock.
 ///
 /// One request at a time is handed out. What is sent behind it waits here, ``mostWaiting`` bytes at most, until it is
 /// answered.
-public struct HTTPSession {
+package struct HTTPSession {
     /// What is to be done after an event, in this order.
-    public struct Effects {
+    package struct Effects {
         /// Bytes to send.
-        public var output: [UInt8] = []
+        package var output: [UInt8] = []
         /// The request to answer by ``HTTPSession/respond(_:now:_:)``: one, or none.
-        public var requests: [HTTPRequest] = []
+        package var requests: [HTTPRequest] = []
         /// What is wrong with the stream: last words are due, and `ends` is set.
-        public var fault: HTTPRequestError?
+        package var fault: HTTPRequestError?
         /// Whether the connection is to be ended once the output is sent.
-        public var ends = false
+        package var ends = false
 
         /// Nothing to do.
-        public init() {}
+        package init() {}
     }
 
     /// How many bytes may come while a request is being answered: as many as one read brings, as whoever reads pauses.
     /// Of more, nothing is read, and the connection ends with the answer.
-    public static let mostWaiting = 16 * 1024
+    package static let mostWaiting = 16 * 1024
     /// Who has so many bytes of a stream unread, as far as this side knows, is let go.
-    public static let mostUnread = 64 * 1024
+    package static let mostUnread = 64 * 1024
 
     private enum Phase {
         /// Waits for a request, or for the rest of one.
@@ -59,25 +60,25 @@ public struct HTTPSession {
     private var waitingStart = 0
 
     /// A connection that has just come.
-    public init(limits: HTTPLimits, now: MonotonicTime) {
+    package init(limits: HTTPLimits, now: MonotonicTime) {
         self.limits = limits
         decoder = RequestDecoder(limits: limits)
         idleDeadline = now + limits.firstTimeout
     }
 
     /// When ``timeReached(_:_:)`` is to be called, unless something happens before; nil: never.
-    public var deadline: MonotonicTime? { phase == .reading ? requestDeadline ?? idleDeadline : nil }
+    package var deadline: MonotonicTime? { phase == .reading ? requestDeadline ?? idleDeadline : nil }
 
     /// Whether no request is under way and none has begun.
-    public var isIdle: Bool { phase == .reading && !decoder.isBegun }
+    package var isIdle: Bool { phase == .reading && !decoder.isBegun }
 
     /// Whether a request was handed out and waits for its answer: nothing is to be read meanwhile.
-    public var isAnswering: Bool { phase == .answering }
+    package var isAnswering: Bool { phase == .answering }
 
     // MARK: Events
 
     /// Bytes came.
-    public mutating func received(_ bytes: RawSpan, now: MonotonicTime, _ effects: inout Effects) {
+    package mutating func received(_ bytes: RawSpan, now: MonotonicTime, _ effects: inout Effects) {
         switch phase {
         case .over: break
         // Nothing can be asked any more, and nothing without end is to be read from somebody.
@@ -88,7 +89,7 @@ public struct HTTPSession {
     }
 
     /// The request under way has its answer. Does nothing where there is none.
-    public mutating func respond(_ response: HTTPResponse, now: MonotonicTime, _ effects: inout Effects) {
+    package mutating func respond(_ response: HTTPResponse, now: MonotonicTime, _ effects: inout Effects) {
         guard phase == .answering else { return }
         let keepsAlive = asked.keepsAlive && !isLeaving
         // HTTP/1.1 stays unless it is said, HTTP/1.0 goes unless it is said.
@@ -106,7 +107,7 @@ public struct HTTPSession {
 
     /// The request under way is answered by a stream: this head, and what its body holds already. What follows is brought
     /// by ``send(_:unsent:_:)``, and the end of the connection ends it. Does nothing where there is no request.
-    public mutating func stream(_ head: HTTPResponse, _ effects: inout Effects) {
+    package mutating func stream(_ head: HTTPResponse, _ effects: inout Effects) {
         guard phase == .answering else { return }
         head.encode(into: &effects.output, connection: "close", isHead: asked.isHead, hasLength: false)
         guard !asked.isHead, !isLeaving else { return end(&effects) }
@@ -117,14 +118,14 @@ public struct HTTPSession {
     /// The next piece of a stream. Does nothing where there is none.
     /// - Parameter unsent: bytes of earlier pieces that the network has not taken; from ``mostUnread`` on the connection
     ///   ends instead.
-    public mutating func send(_ bytes: [UInt8], unsent: Int, _ effects: inout Effects) {
+    package mutating func send(_ bytes: [UInt8], unsent: Int, _ effects: inout Effects) {
         guard phase == .streaming else { return }
         if unsent >= Self.mostUnread { return end(&effects) }
         effects.output += bytes
     }
 
     /// Time has passed.
-    public mutating func timeReached(_ now: MonotonicTime, _ effects: inout Effects) {
+    package mutating func timeReached(_ now: MonotonicTime, _ effects: inout Effects) {
         guard let deadline, now >= deadline else { return }
         // Who has asked for nothing is told nothing.
         if requestDeadline != nil { effects.fault = .timeout }
@@ -133,7 +134,7 @@ public struct HTTPSession {
 
     /// No further request is taken: the connection ends at once, or after the answer to the request under way. A request
     /// that has begun is told so. A stream ends.
-    public mutating func leave(_ effects: inout Effects) {
+    package mutating func leave(_ effects: inout Effects) {
         isLeaving = true
         if phase == .reading, decoder.isBegun { effects.fault = .leaving }
         if phase == .reading || phase == .streaming { end(&effects) }

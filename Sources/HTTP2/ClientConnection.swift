@@ -2,6 +2,7 @@
 
 import CNGHTTP2
 import EventLoop
+import Time
 
 /// What an HTTP/2 client connection tells its owner; on the connection's loop.
 protocol ClientConnectionOwner: AnyObject {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What an answer means for the connection that it came on.
-public enum ConnectionEffect: String, Sendable {
+package enum ConnectionEffect: String, Sendable {
     case kept
     /// Nothing new is sent on it; what is under way is still answered.
     case left

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// Tells a connection that works from one that only looks so: events and time in, what to do out. No I/O and no clock.
 struct ConnectionWatch {

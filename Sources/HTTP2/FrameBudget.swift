@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// Bounds what a peer's frames may cost this side: each frame takes a credit, each answer brings some, and some come with
 /// time. A server whose frames bring no answers for long (empty DATA, padding, 1xx, SETTINGS, PING, …: RFC 9113 §10.5) runs

@@ -2,6 +2,7 @@
 
 import DequeModule
 import EventLoop
+import Time
 
 /// Which connection a request goes to, and when there are more or fewer of them: events and time in, actions out. No
 /// I/O and no clock. Connections and waiting requests are known by number.

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
+
 /// A request with all of its body.
-public struct Request: Sendable, RedactedContent {
+package struct Request: Sendable, Redacted {
     /// Pseudo-header fields first (RFC 9113 §8.3).
-    public var headers: HeaderBlock
-    public var body: [UInt8]
+    package var headers: HeaderBlock
+    package var body: [UInt8]
 
     /// - Parameters: as the properties of the same names.
-    public init(headers: HeaderBlock, body: [UInt8]) {
+    package init(headers: HeaderBlock, body: [UInt8]) {
         self.headers = headers
         self.body = body
     }
 }
 
 /// An answer with all of its body.
-public struct Response: Sendable, RedactedContent {
+package struct Response: Sendable, Redacted {
     /// The HTTP status code.
-    public var status: Int
+    package var status: Int
     /// Without the pseudo-header fields.
-    public var headers: HeaderBlock
-    public var body: [UInt8]
+    package var headers: HeaderBlock
+    package var body: [UInt8]
 
     /// - Parameters: as the properties of the same names.
-    public init(status: Int, headers: HeaderBlock = HeaderBlock(), body: [UInt8] = []) {
+    package init(status: Int, headers: HeaderBlock = HeaderBlock(), body: [UInt8] = []) {
         self.status = status
         self.headers = headers
         self.body = body
@@ -30,14 +32,14 @@ public struct Response: Sendable, RedactedContent {
 }
 
 /// Why a request has no answer, and what that says of the request.
-public enum RequestFailure: Error, Equatable, Sendable {
+package enum RequestFailure: Error, Equatable, Sendable {
     /// The server has not seen it, or says that it did nothing with it: it may be sent again without harm.
     case notProcessed(Cause)
     /// It went out and no answer came: nobody knows whether it was processed.
     case fateUnknown(Cause)
 
     /// What happened.
-    public enum Cause: Equatable, Sendable {
+    package enum Cause: Equatable, Sendable {
         /// There is no connection and none could be made, for this reason.
         case unreachable(String)
         /// The connection ended, for this reason.
@@ -53,7 +55,7 @@ public enum RequestFailure: Error, Equatable, Sendable {
     }
 
     /// What happened.
-    public var cause: Cause {
+    package var cause: Cause {
         switch self {
         case .notProcessed(let cause), .fateUnknown(let cause): cause
         }

@@ -2,9 +2,10 @@
 
 import CNGHTTP2
 import EventLoop
+import Time
 
 /// What a session tells the side that it serves.
-protocol SessionEvents: AnyObject {
+package protocol SessionEvents: AnyObject {
     func session(began stream: Int32)
     func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
     func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
@@ -26,21 +27,21 @@ protocol SessionEvents: AnyObject {
 }
 
 extension SessionEvents {
-    func sessionGotSettings() {}
-    func sessionTakesFrame() -> Bool { true }
-    func sessionTakes(bytes: Int) -> Bool { true }
+    package func sessionGotSettings() {}
+    package func sessionTakesFrame() -> Bool { true }
+    package func sessionTakes(bytes: Int) -> Bool { true }
 }
 
 /// nghttp2's state of one connection, tied to a stream: bytes go in as they come, and what it wants to send is gathered
 /// and written once a turn of the loop.
-final class Session: ByteStreamHandler, TurnEndHandler {
+package final class Session: ByteStreamHandler, TurnEndHandler {
     enum Role { case client, server }
 
     /// TLS records and writes are filled up to this size.
     private static let writeSize = 16_336
     private static let flood = "a flood of frames that bring no answers"
     private static let connectionWindow: Int32 = 1 << 24
-    let stream: ByteStream
+    package let stream: ByteStream
     private(set) var handle: OpaquePointer?
     private unowned let events: any SessionEvents
     private var gathered: [UInt8] = []
@@ -81,7 +82,7 @@ final class Session: ByteStreamHandler, TurnEndHandler {
         stream.loop.atEndOfTurn(self)
     }
 
-    func turnEnded() {
+    package func turnEnded() {
         flushScheduled = false
         flush()
     }
@@ -130,7 +131,7 @@ final class Session: ByteStreamHandler, TurnEndHandler {
 
     // MARK: In
 
-    func stream(_ stream: ByteStream, received bytes: RawSpan) {
+    package func stream(_ stream: ByteStream, received bytes: RawSpan) {
         lastReceived = .now
         let taken = bytes.withUnsafeBytes {
             nghttp2_session_mem_recv(handle, $0.assumingMemoryBound(to: UInt8.self).baseAddress, $0.count)
@@ -142,9 +143,9 @@ final class Session: ByteStreamHandler, TurnEndHandler {
         scheduleFlush()
     }
 
-    func streamDrained(_ stream: ByteStream) { scheduleFlush() }
+    package func streamDrained(_ stream: ByteStream) { scheduleFlush() }
 
-    func stream(_ stream: ByteStream, ended reason: StreamError) { events.sessionEnded(reason.description) }
+    package func stream(_ stream: ByteStream, ended reason: StreamError) { events.sessionEnded(reason.description) }
 
     /// Ends the connection at once, telling the peer where it still can be told.
     func fail(_ reason: String) {
@@ -155,12 +156,12 @@ final class Session: ByteStreamHandler, TurnEndHandler {
 
     // MARK: nghttp2's calls
 
-    func reset(_ stream: Int32, code: UInt32) {
+    package func reset(_ stream: Int32, code: UInt32) {
         nghttp2_submit_rst_stream(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, code)
         scheduleFlush()
     }
 
-    func setSlot(_ slot: Int, of stream: Int32) {
+    package func setSlot(_ slot: Int, of stream: Int32) {
         nghttp2_session_set_stream_user_data(handle, stream, Session.pointer(slot))
     }
 

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// A server that requests go to, over as many connections as it takes: performs what ``PoolState`` decides. One attempt
 /// each: a request that fails says so to its caller. One that was used lives until it is closed or retired.
-public actor Upstream: ClientConnectionOwner {
+package actor Upstream: ClientConnectionOwner {
     /// Where the server is and how it is reached.
-    public struct Target: Sendable {
+    package struct Target: Sendable {
         /// Host and port; the host is also the name that the certificate must carry.
-        public var endpoint: Endpoint
+        package var endpoint: Endpoint
         /// How TLS is set up; its application protocol is `h2`.
-        public var tls: TLSContext
+        package var tls: TLSContext
         /// Through which proxy, where not directly.
-        public var proxy: Proxy?
+        package var proxy: Proxy?
         /// For connecting, TLS included.
-        public var dialTimeout: Duration
+        package var dialTimeout: Duration
         /// Connections that are opened as soon as there is work, and to how many they may grow.
-        public var connections: ClosedRange<Int>
+        package var connections: ClosedRange<Int>
         /// Whether a new connection carries one request until that has been answered.
-        public var provesFirst: Bool
+        package var provesFirst: Bool
 
         /// - Parameters: as the properties of the same names.
-        public init(
+        package init(
             endpoint: Endpoint, tls: TLSContext, proxy: Proxy? = nil, dialTimeout: Duration = .seconds(10),
             connections: ClosedRange<Int> = 1...1, provesFirst: Bool = false
         ) {
@@ -40,9 +41,9 @@ public actor Upstream: ClientConnectionOwner {
     }
 
     /// Where requests go.
-    public nonisolated let target: Target
+    package nonisolated let target: Target
     private nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private var pool: PoolState
     private var connections: [Int: ClientConnection] = [:]
@@ -59,7 +60,7 @@ public actor Upstream: ClientConnectionOwner {
     private static let deadlineResolution = Duration.milliseconds(100)
 
     /// A server that is not connected to yet.
-    public init(_ target: Target, on loop: EventLoop) {
+    package init(_ target: Target, on loop: EventLoop) {
         self.target = target
         self.loop = loop
         pool = PoolState(
@@ -71,7 +72,7 @@ public actor Upstream: ClientConnectionOwner {
     /// Sends a request and waits for the answer.
     /// - Parameter timeout: for all of it, waiting for a place on a connection included.
     /// - Throws: ``RequestFailure``.
-    public func send(_ request: Request, timeout: Duration) async throws(RequestFailure) -> Response {
+    package func send(_ request: Request, timeout: Duration) async throws(RequestFailure) -> Response {
         try await exchange(request, timeout: timeout).response
     }
 
@@ -79,7 +80,7 @@ public actor Upstream: ClientConnectionOwner {
     /// - Parameter timeout: for all of it, waiting for a place on a connection included.
     /// - Returns: the answer, and the number of the connection that it came on.
     /// - Throws: ``RequestFailure``.
-    public func exchange(
+    package func exchange(
         _ request: Request, timeout: Duration
     ) async throws(RequestFailure) -> (response: Response, connection: Int) {
         let started = MonotonicTime.now
@@ -132,7 +133,7 @@ public actor Upstream: ClientConnectionOwner {
     }
 
     /// Does what an answer means for the connection that it came on.
-    public func apply(_ effect: ConnectionEffect, to connection: Int) {
+    package func apply(_ effect: ConnectionEffect, to connection: Int) {
         var actions: [PoolState.Action] = []
         switch effect {
         case .kept: return
@@ -143,7 +144,7 @@ public actor Upstream: ClientConnectionOwner {
     }
 
     /// Takes no more requests; connections end once what is under way is answered.
-    public nonisolated func retire() {
+    package nonisolated func retire() {
         assumeIsolated { upstream in
             var actions: [PoolState.Action] = []
             upstream.pool.retire(&actions)
@@ -152,7 +153,7 @@ public actor Upstream: ClientConnectionOwner {
     }
 
     /// Ends all connections; requests without an answer fail.
-    public nonisolated func close() {
+    package nonisolated func close() {
         assumeIsolated { upstream in
             var actions: [PoolState.Action] = []
             upstream.pool.retire(&actions)
@@ -163,7 +164,7 @@ public actor Upstream: ClientConnectionOwner {
     }
 
     /// Connections that are open.
-    public var openConnections: Int { pool.openCount }
+    package var openConnections: Int { pool.openCount }
 
     // MARK: What the pool decides
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Which build is running: a gauge that is always 1, with the version as its label.
-public enum BuildInfo {
+package enum BuildInfo {
     /// For the catalogue.
-    public static let family = MetricFamily(
+    package static let family = MetricFamily(
         "tocsin_build_info", .gauge, help: "The version that is running; always 1.", labels: ["version"])
 
     /// - Parameters:
     ///   - version: as `tocsin --version` prints it.
     ///   - registry: its catalogue has ``family``.
-    public static func show(_ version: String, in registry: PrometheusRegistry) {
+    package static func show(_ version: String, in registry: PrometheusRegistry) {
         registry.collect(family.name, labels: ["version": version]) { 1 }
     }
 }

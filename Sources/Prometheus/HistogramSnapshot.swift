@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A histogram at one moment.
-public struct HistogramSnapshot: Sendable, Equatable {
+package struct HistogramSnapshot: Sendable, Equatable {
     /// The upper bounds, ascending, each belonging to its bucket; without `+Inf`.
-    public let bounds: [Double]
+    package let bounds: [Double]
     /// How many observations each bucket has, not cumulative; the last is the bucket up to `+Inf`.
-    public private(set) var counts: [UInt64]
+    package private(set) var counts: [UInt64]
     /// All that was observed, added up.
-    public private(set) var sum = 0.0
+    package private(set) var sum = 0.0
 
     /// One with no observations.
     init(bounds: [Double]) {
@@ -16,7 +16,7 @@ public struct HistogramSnapshot: Sendable, Equatable {
     }
 
     /// How many observations there are.
-    public var count: UInt64 { counts.reduce(0, +) }
+    package var count: UInt64 { counts.reduce(0, +) }
 
     mutating func record(_ value: Double, bucket: Int) {
         counts[bucket] += 1
@@ -32,7 +32,7 @@ public struct HistogramSnapshot: Sendable, Equatable {
     }
 
     /// What was observed after `earlier`. All of it where `earlier` is not an earlier state of the same histogram.
-    public func since(_ earlier: HistogramSnapshot) -> HistogramSnapshot {
+    package func since(_ earlier: HistogramSnapshot) -> HistogramSnapshot {
         guard bounds == earlier.bounds, zip(counts, earlier.counts).allSatisfy(>=) else { return self }
         var difference = self
         for bucket in counts.indices { difference.counts[bucket] -= earlier.counts[bucket] }
@@ -43,7 +43,7 @@ public struct HistogramSnapshot: Sendable, Equatable {
     /// An estimate of the value that the share `q` (0 to 1) of the observations does not exceed: as Prometheus'
     /// `histogram_quantile`, linear within a bucket, of which the first begins at 0. Nil where nothing was observed or
     /// `q` is no share. What lies beyond the last bound is said to lie on it.
-    public func quantile(_ q: Double) -> Double? {
+    package func quantile(_ q: Double) -> Double? {
         let total = count
         guard (0...1).contains(q), total > 0 else { return nil }
         let rank = q * Double(total)

@@ -2,9 +2,9 @@
 
 /// What a metric is called, what it is and how large it may grow: one entry of the catalogue that a
 /// ``PrometheusRegistry`` is made with. The lines `# HELP` and `# TYPE` come from it.
-public struct MetricFamily: Sendable, Equatable {
+package struct MetricFamily: Sendable, Equatable {
     /// What the figures of a family are.
-    public enum Kind: Sendable, Equatable {
+    package enum Kind: Sendable, Equatable {
         /// A figure that only grows; its name ends in `_total`.
         case counter
         /// A figure that goes up and down, or the constant 1 of a family that ends in `_info`.
@@ -14,20 +14,20 @@ public struct MetricFamily: Sendable, Equatable {
     }
 
     /// As on the wire: base units, `_total` after a counter, `_seconds` after a duration.
-    public let name: String
-    public let kind: Kind
+    package let name: String
+    package let kind: Kind
     /// One sentence for people.
-    public let help: String
+    package let help: String
     /// The labels that each series has, in the order in which they are written.
-    public let labels: [String]
+    package let labels: [String]
     /// More series than this are not kept.
-    public let maximumSeries: Int
+    package let maximumSeries: Int
 
     /// A label's value may be this long, in bytes of UTF-8.
-    public static let maximumValueLength = 256
+    package static let maximumValueLength = 256
 
     /// - Parameters: as the properties of the same names.
-    public init(_ name: String, _ kind: Kind, help: String, labels: [String] = [], maximumSeries: Int = 1) {
+    package init(_ name: String, _ kind: Kind, help: String, labels: [String] = [], maximumSeries: Int = 1) {
         self.name = name
         self.kind = kind
         self.help = help

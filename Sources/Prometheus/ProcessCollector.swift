@@ -4,9 +4,9 @@ import Glibc
 
 /// Figures of this process under the names that all Prometheus clients use, read from `/proc/self` when they are looked
 /// at. What cannot be read there is left out.
-public enum ProcessCollector {
+package enum ProcessCollector {
     /// For the catalogue.
-    public static let families = [
+    package static let families = [
         MetricFamily(
             "process_cpu_seconds_total", .counter, help: "Total user and system CPU time spent in seconds."),
         MetricFamily("process_resident_memory_bytes", .gauge, help: "Resident memory size in bytes."),
@@ -18,7 +18,7 @@ public enum ProcessCollector {
 
     /// Begins to collect.
     /// - Parameter registry: its catalogue has ``families``.
-    public static func collect(in registry: PrometheusRegistry) {
+    package static func collect(in registry: PrometheusRegistry) {
         let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
         let pageSize = Double(sysconf(Int32(_SC_PAGESIZE)))
         registry.collect("process_cpu_seconds_total") { statistics.map { Double($0.cpuTicks) / ticksPerSecond } }

@@ -9,7 +9,7 @@ import CoreMetrics
 ///
 /// A `Counter` or `FloatingPointCounter` is kept as a counter, a `Meter` or `Gauge` as a gauge, a `Timer` (in seconds)
 /// or aggregating `Recorder` as a histogram. Whoever asks twice for the same metric gets the same series.
-public final class PrometheusRegistry: MetricsFactory, Sendable {
+package final class PrometheusRegistry: MetricsFactory, Sendable {
     /// In the catalogue's order.
     let families: [FamilyTable]
     private let numbers: [String: Int]
@@ -17,7 +17,7 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
 
     /// - Parameter catalogue: what is kept, in the order in which it is written. It is part of the program: one that
     ///   cannot be written (a name twice, a counter that does not end in `_total`, buckets that do not ascend) traps.
-    public init(_ catalogue: [MetricFamily]) {
+    package init(_ catalogue: [MetricFamily]) {
         let all = catalogue + [DroppedSamples.family]
         let flaw = MetricFamily.flaw(in: all)
         precondition(flaw == nil, "the catalogue of metrics: \(flaw ?? "")")
@@ -38,7 +38,7 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
     ///   - labels: all labels of the family, with their values.
     ///   - fetch: gives the figure, or nil where there is none to be had. Is called on the thread that looks, with no
     ///     lock held; it should take no time.
-    public func collect(_ name: String, labels: [String: String] = [:], fetch: @escaping @Sendable () -> Double?) {
+    package func collect(_ name: String, labels: [String: String] = [:], fetch: @escaping @Sendable () -> Double?) {
         guard let table = table(name) else { return drops.count(.name) }
         if case .histogram = table.family.kind { return drops.count(.kind) }
         guard let values = table.family.values(of: labels.map { ($0, $1) }) else { return drops.count(.labels) }
@@ -47,42 +47,42 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
 
     // MARK: MetricsFactory
 
-    public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         counter(label, dimensions) ?? NOOPMetricsHandler.instance
     }
 
-    public func makeFloatingPointCounter(
+    package func makeFloatingPointCounter(
         label: String, dimensions: [(String, String)]
     ) -> any FloatingPointCounterHandler {
         counter(label, dimensions) ?? NOOPMetricsHandler.instance
     }
 
-    public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
         gauge(label, dimensions) ?? NOOPMetricsHandler.instance
     }
 
-    public func makeRecorder(
+    package func makeRecorder(
         label: String, dimensions: [(String, String)], aggregate: Bool
     ) -> any RecorderHandler {
         let recorder: (any RecorderHandler)? = aggregate ? histogram(label, dimensions) : gauge(label, dimensions)
         return recorder ?? NOOPMetricsHandler.instance
     }
 
-    public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         histogram(label, dimensions) ?? NOOPMetricsHandler.instance
     }
 
     // A series that is destroyed is written no more; what is yet counted on it goes nowhere.
 
-    public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
+    package func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
 
-    public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
 
-    public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
+    package func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
 
-    public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
+    package func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
 
-    public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
+    package func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
 
     // MARK: Series
 

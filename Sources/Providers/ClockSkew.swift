@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import HTTP2
+import Time
 
 /// How far this machine's clock is from a provider's, measured by an answer's `date` (RFC 9110 §6.6.1).
 struct ClockSkew: CustomStringConvertible {

@@ -5,9 +5,9 @@ import TNP
 
 /// What the node makes of one answer: a row of an outcome table without its key. It is data; providers act on
 /// ``connection`` and ``credential``, Delivery on the rest.
-public struct Disposition: Equatable, Sendable {
+package struct Disposition: Equatable, Sendable {
     /// Whether and when the node itself tries again.
-    public enum Retry: Equatable, Sendable {
+    package enum Retry: Equatable, Sendable {
         /// It is final.
         case never
         /// The provider has not looked at it: again at once, and the attempt does not count.
@@ -21,7 +21,7 @@ public struct Disposition: Equatable, Sendable {
     }
 
     /// What it says of the device token.
-    public enum TokenEffect: String, Sendable {
+    package enum TokenEffect: String, Sendable {
         /// Nothing.
         case none
         /// It is good.
@@ -37,7 +37,7 @@ public struct Disposition: Equatable, Sendable {
     }
 
     /// What it says of the lane: the provider in this environment under this credential.
-    public enum LaneEffect: String, Sendable {
+    package enum LaneEffect: String, Sendable {
         /// Nothing.
         case none
         /// It works.
@@ -49,30 +49,30 @@ public struct Disposition: Equatable, Sendable {
     }
 
     /// What becomes of the credential.
-    public enum CredentialEffect: String, Sendable {
+    package enum CredentialEffect: String, Sendable {
         case kept
         /// Made anew once, and the request is replayed.
         case renewed
     }
 
     /// What the sender is told where the node does not try again.
-    public let kind: Outcome.Kind
-    public let reason: Reason
+    package let kind: Outcome.Kind
+    package let reason: Reason
     /// Seconds after which the sender may try again, where the provider says nothing; 0 for what is final.
-    public let defaultRetryAfter: UInt32
-    public let retry: Retry
+    package let defaultRetryAfter: UInt32
+    package let retry: Retry
     /// Whom it concerns beside the sender.
-    public let failureSource: FailureSource
-    public var token = TokenEffect.none
-    public var lane = LaneEffect.works
-    public var credential = CredentialEffect.kept
-    public var connection = ConnectionEffect.kept
+    package let failureSource: FailureSource
+    package var token = TokenEffect.none
+    package var lane = LaneEffect.works
+    package var credential = CredentialEffect.kept
+    package var connection = ConnectionEffect.kept
 
     /// The provider has accepted it.
-    public static let delivered = Disposition(
+    package static let delivered = Disposition(
         kind: .delivered, reason: .none, defaultRetryAfter: 0, retry: .never, failureSource: .none, token: .accepted)
     /// The device token is none, or one of the other environment.
-    public static let badToken = Disposition(
+    package static let badToken = Disposition(
         kind: .rejected, reason: .badDeviceToken, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
         token: .unknownHere)
     /// The device token is one of another app or project.
@@ -80,7 +80,7 @@ public struct Disposition: Equatable, Sendable {
         kind: .rejected, reason: .badDeviceToken, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
         token: .foreign)
     /// The app is gone from the device.
-    public static let gone = Disposition(
+    package static let gone = Disposition(
         kind: .gone, reason: .unregistered, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
         token: .gone)
     /// The operator has to put something right; until then senders keep what they have.
@@ -98,11 +98,11 @@ public struct Disposition: Equatable, Sendable {
     static let tooLarge = Disposition(
         kind: .rejected, reason: .tooLarge, defaultRetryAfter: 0, retry: .never, failureSource: .developer)
     /// The node itself found, before it sent anything, that it never could.
-    public static let notSent = Disposition(
+    package static let notSent = Disposition(
         kind: .rejected, reason: .tooLarge, defaultRetryAfter: 0, retry: .never, failureSource: .none, lane: .none)
 
     /// The node holds it back, knowing what would come of it.
-    public static func heldBack(_ reason: Reason) -> Disposition {
+    package static func heldBack(_ reason: Reason) -> Disposition {
         Disposition(
             kind: .retry, reason: reason, defaultRetryAfter: 1, retry: .notNow, failureSource: .none, lane: .none)
     }
@@ -148,7 +148,7 @@ public struct Disposition: Equatable, Sendable {
     static let connectionFailed = fateUnknown.with(\.lane, .none)
 
     /// Whether the provider has, or may have, seen the request.
-    public var mayHaveReachedProvider: Bool { lane != .none || retry == .onceMore }
+    package var mayHaveReachedProvider: Bool { lane != .none || retry == .onceMore }
 
     /// The same but for one column.
     func with<Column>(_ column: WritableKeyPath<Disposition, Column>, _ value: Column) -> Disposition {
@@ -180,7 +180,7 @@ public struct Disposition: Equatable, Sendable {
 
     /// Seconds before which the node itself does not try again: what the provider wishes, and at least the row's own
     /// minimum; who asks to slow down without a number is left alone for as long as a sender would be told.
-    public func pause(retryAfter: UInt32?) -> UInt32 {
+    package func pause(retryAfter: UInt32?) -> UInt32 {
         guard case .later(let minimum) = retry else { return retryAfter ?? 1 }
         return max(minimum, retryAfter ?? (reason == .providerThrottles ? defaultRetryAfter : 0))
     }

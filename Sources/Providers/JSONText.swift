@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Texts as they stand inside the quotes of a JSON string (RFC 8259 §7).
-public enum JSONText {
+package enum JSONText {
     /// The text, escaped.
-    public static func escaped(_ text: String) -> [UInt8] {
+    package static func escaped(_ text: String) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text.utf8 {
             switch byte {

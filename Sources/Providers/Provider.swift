@@ -4,7 +4,7 @@ import TNP
 
 /// A push service in one environment under one credential. Makes one attempt and names what came of it; whether and
 /// when there is another one is not its business.
-public protocol Provider: AnyObject {
+package protocol Provider: AnyObject {
     /// Checks what can be checked without asking the push service: the size of its payload.
     /// - Throws: `Rejection` with reason 105.
     func check(_ envelope: Envelope) throws(Rejection)
@@ -18,14 +18,14 @@ public protocol Provider: AnyObject {
 }
 
 /// Until when a provider may keep an envelope for a phone that is off.
-public enum Expiry: Hashable, Sendable {
+package enum Expiry: Hashable, Sendable {
     /// It is delivered now or never (ttl 0).
     case nowOrNever
     /// Until this Unix time in seconds.
     case at(Int64)
 
     /// That of an envelope that was taken at this Unix time in seconds.
-    public init(ttl: UInt32, takenAt now: Int64) { self = ttl == 0 ? .nowOrNever : .at(now + Int64(ttl)) }
+    package init(ttl: UInt32, takenAt now: Int64) { self = ttl == 0 ? .nowOrNever : .at(now + Int64(ttl)) }
 
     /// `apns-expiration`: Unix time in seconds, or 0.
     var epochSeconds: Int64 {
@@ -44,7 +44,7 @@ public enum Expiry: Hashable, Sendable {
     }
 
     /// Whether its time is over; what is for now or never has none.
-    public func hasPassed(at now: Int64) -> Bool {
+    package func hasPassed(at now: Int64) -> Bool {
         switch self {
         case .nowOrNever: false
         case .at(let time): now >= time
@@ -53,20 +53,20 @@ public enum Expiry: Hashable, Sendable {
 }
 
 /// What one attempt came to.
-public struct AttemptResult: Equatable, Sendable {
+package struct AttemptResult: Equatable, Sendable {
     /// What the sender is told, unless the node tries again.
-    public var outcome: Outcome
+    package var outcome: Outcome
     /// The row of the outcome table.
-    public var disposition: Disposition
+    package var disposition: Disposition
     /// The provider's own word for it, from a closed list or `unknown`: for logs and metrics.
-    public var answer: String
+    package var answer: String
     /// Seconds that the provider itself wishes to be left alone for.
-    public var retryAfter: UInt32?
+    package var retryAfter: UInt32?
     /// More words for the operator, e.g. why a connection failed; holds nothing of the envelope.
-    public var detail: String?
+    package var detail: String?
 
     /// - Parameters: as the properties of the same names.
-    public init(
+    package init(
         _ outcome: Outcome, disposition: Disposition, answer: String, retryAfter: UInt32? = nil, detail: String? = nil
     ) {
         self.outcome = outcome
@@ -81,7 +81,7 @@ public struct AttemptResult: Equatable, Sendable {
 }
 
 /// Whom an answer of a provider concerns.
-public enum FailureSource: String, Sendable {
+package enum FailureSource: String, Sendable {
     /// Nobody: the notification is on its way.
     case none
     /// The sender's device token, and nothing else.

@@ -2,17 +2,18 @@
 
 import HTTP2
 import TNP
+import Time
 
 /// What a push service said to a question that rings nobody.
-public struct ProbeAnswer: Sendable {
+package struct ProbeAnswer: Sendable {
     /// The row of the outcome table.
-    public let attemptResult: AttemptResult
+    package let attemptResult: AttemptResult
     /// Seconds that this machine's clock is ahead of the push service's; negative where it is behind, nil where the push
     /// service has not said.
-    public let clockAhead: Int64?
+    package let clockAhead: Int64?
 
     /// - Parameters: as the properties of the same names.
-    public init(_ attemptResult: AttemptResult, clockAhead: Int64? = nil) {
+    package init(_ attemptResult: AttemptResult, clockAhead: Int64? = nil) {
         self.attemptResult = attemptResult
         self.clockAhead = clockAhead
     }
@@ -24,20 +25,20 @@ public struct ProbeAnswer: Sendable {
 
 /// Asks Apple for one notification, as ``APNsProvider`` does, to see what it says of the credential and the topic. The
 /// envelope's device token has to be one that no phone has.
-public struct APNsProbe {
+package struct APNsProbe {
     private let builder: APNsRequestBuilder
     private let token: APNsProviderToken?
     private let upstream: Upstream
 
     /// - Parameters: as of ``APNsProvider``.
-    public init(_ builder: APNsRequestBuilder, token: APNsProviderToken?, upstream: Upstream) {
+    package init(_ builder: APNsRequestBuilder, token: APNsProviderToken?, upstream: Upstream) {
         self.builder = builder
         self.token = token
         self.upstream = upstream
     }
 
     /// - Parameter timeout: for an answer; there are two questions at most.
-    public nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
+    package nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
         var isReplay = false
         while true {
             let authorization = token?.authorization(at: UnixTime.now)
@@ -64,11 +65,11 @@ public struct APNsProbe {
     }
 
     /// Ends its connection.
-    public func close() { upstream.close() }
+    package func close() { upstream.close() }
 }
 
 /// Asks Google whether it would take a message (`validate_only`), to see what it says of the service account.
-public struct FCMProbe {
+package struct FCMProbe {
     private let builder: FCMRequestBuilder
     private let token: FCMAccessToken
     private let upstream: Upstream
@@ -76,14 +77,14 @@ public struct FCMProbe {
     private static let validation = Array("{\"validate_only\":true,".utf8)
 
     /// - Parameters: as of ``FCMProvider``.
-    public init(_ builder: FCMRequestBuilder, token: FCMAccessToken, upstream: Upstream) {
+    package init(_ builder: FCMRequestBuilder, token: FCMAccessToken, upstream: Upstream) {
         self.builder = builder
         self.token = token
         self.upstream = upstream
     }
 
     /// - Parameter timeout: for the answer; the access token has a time of its own.
-    public nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
+    package nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
         let authorization: [UInt8]
         do {
             authorization = try await token.authorization(at: UnixTime.now)
@@ -108,7 +109,7 @@ public struct FCMProbe {
     }
 
     /// Ends its connections.
-    public func close() {
+    package func close() {
         token.close()
         upstream.close()
     }

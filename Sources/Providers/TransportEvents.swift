@@ -3,7 +3,7 @@
 import HTTP2
 
 /// What can happen to a request instead of an answer, and what the node makes of it (RFC 9113 §5.4, §6.8, §8.7).
-public enum TransportEvent: String, CaseIterable, Sendable {
+package enum TransportEvent: String, CaseIterable, Sendable {
     /// There is no connection and none could be made: DNS, TCP, the proxy, TLS.
     case unreachable
     /// All connections were full until the request's time was over.
@@ -24,7 +24,7 @@ public enum TransportEvent: String, CaseIterable, Sendable {
     case responseTooLarge = "response-too-large"
 
     /// The table's row.
-    public var disposition: Disposition {
+    package var disposition: Disposition {
         switch self {
         case .unreachable: .unavailable(seconds: 30)
         case .noPlace: .unavailable(seconds: 5)
@@ -37,7 +37,7 @@ public enum TransportEvent: String, CaseIterable, Sendable {
     }
 
     /// Which event a failure is.
-    public init(_ failure: RequestFailure) {
+    package init(_ failure: RequestFailure) {
         self =
             switch failure {
             case .notProcessed(.unreachable): .unreachable

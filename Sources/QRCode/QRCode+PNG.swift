@@ -4,14 +4,14 @@ import CPNG
 
 extension QRCode {
     /// The most pixels of a picture's side, which is 16 MiB of memory.
-    public static let widestImage = 4096
+    package static let widestImage = 4096
 
     /// A picture of the code: PNG, 8 bits of grey.
     /// - Parameters:
     ///   - scale: pixels of a module's side, at least 1.
     ///   - border: light modules around it, at least 0; the standard asks for 4.
     /// - Throws: ``QRCodeError/tooLarge(pixels:)``, ``QRCodeError/noMemory``.
-    public func png(scale: Int = 8, border: Int = 4) throws(QRCodeError) -> [UInt8] {
+    package func png(scale: Int = 8, border: Int = 4) throws(QRCodeError) -> [UInt8] {
         precondition(scale > 0 && border >= 0, "a picture has a scale of at least 1 and a border of at least 0")
         let side = (size + 2 * min(border, Self.widestImage)) * min(scale, Self.widestImage)
         guard side <= Self.widestImage else { throw .tooLarge(pixels: side) }

@@ -3,7 +3,7 @@
 extension QRCode {
     /// The code as an SVG picture, one unit a module: dark on white, to be scaled to any size.
     /// - Parameter border: light modules around it, at least 0; the standard asks for 4.
-    public func svg(border: Int = 4) -> String {
+    package func svg(border: Int = 4) -> String {
         precondition(border >= 0, "a picture has a border of at least 0")
         let side = size + 2 * border
         // Each run of dark modules in a row is one rectangle of the path.

@@ -3,15 +3,15 @@
 extension QRCode {
     /// Light modules around the code on a terminal. The standard asks for 4; readers do with 2, and 24 lines then hold
     /// the code of an iPhone's pairing token.
-    public static let terminalBorder = 2
+    package static let terminalBorder = 2
 
     /// Columns that ``terminalLines(isColoured:)`` fill.
-    public var terminalWidth: Int { size + 2 * Self.terminalBorder }
+    package var terminalWidth: Int { size + 2 * Self.terminalBorder }
 
     /// The code in half blocks, two rows of modules a line.
     /// - Parameter isColoured: black on white by ANSI escapes, whatever the terminal's own colours are. Without them
     ///   the ink is dark, as on paper.
-    public func terminalLines(isColoured: Bool) -> [String] {
+    package func terminalLines(isColoured: Bool) -> [String] {
         // Black and white of the 256 colours: the first 16 are whatever a terminal's theme makes of them.
         let (start, end) = isColoured ? ("\u{1B}[38;5;16;48;5;231m", "\u{1B}[0m") : ("", "")
         let range = -Self.terminalBorder..<size + Self.terminalBorder

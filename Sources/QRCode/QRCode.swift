@@ -3,20 +3,20 @@
 import CQREncode
 
 /// A QR code (ISO/IEC 18004): a square of dark and light modules that says a text.
-public struct QRCode: Sendable, Equatable {
+package struct QRCode: Sendable, Equatable {
     /// Modules of one side: 21 to 177.
-    public let size: Int
+    package let size: Int
     /// Row by row.
     private let isDark: [Bool]
 
     /// The most bytes of UTF-8 that a code holds.
-    public static let longestText = 2953
+    package static let longestText = 2953
 
     /// The smallest code for a text, with the lowest error correction: it is shown on clean screens, where a smaller
     /// code is read more easily than one that makes up for stains.
     /// - Parameter text: 1 to ``longestText`` bytes of UTF-8.
     /// - Throws: ``QRCodeError``.
-    public init(_ text: String) throws(QRCodeError) {
+    package init(_ text: String) throws(QRCodeError) {
         let bytes = Array(text.utf8)
         guard !bytes.isEmpty else { throw .empty }
         guard bytes.count <= Self.longestText else { throw .tooLong(bytes: bytes.count) }
@@ -28,7 +28,7 @@ public struct QRCode: Sendable, Equatable {
     }
 
     /// Whether the module in this column and row is dark; all around the code are light ones.
-    public subscript(x: Int, y: Int) -> Bool {
+    package subscript(x: Int, y: Int) -> Bool {
         (0..<size).contains(x) && (0..<size).contains(y) && isDark[y * size + x]
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Why there is no QR code or picture of one. Holds nothing of the text.
-public enum QRCodeError: Error, Equatable, Sendable, CustomStringConvertible {
+package enum QRCodeError: Error, Equatable, Sendable, CustomStringConvertible {
     /// There is nothing to say.
     case empty
     /// The text has so many bytes of UTF-8.
@@ -11,7 +11,7 @@ public enum QRCodeError: Error, Equatable, Sendable, CustomStringConvertible {
     /// There is no memory left for it.
     case noMemory
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .empty: "there is no text for the QR code"
         case .tooLong(let bytes): "the text has \(bytes) bytes, and a QR code holds \(QRCode.longestText)"

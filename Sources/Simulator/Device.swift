@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A phone as Apple or Google know it.
-public struct Device: Sendable {
+package struct Device: Sendable {
     /// Whose notifications it gets.
-    public enum Platform: String, Sendable, Hashable {
+    package enum Platform: String, Sendable, Hashable {
         case apnsProduction, apnsDevelopment, fcm
     }
 
     /// What has become of its token.
-    public enum State: Sendable, Equatable {
+    package enum State: Sendable, Equatable {
         case registered
         /// The app was removed at this Unix time in milliseconds.
         case unregistered(since: UInt64)
@@ -18,13 +18,13 @@ public struct Device: Sendable {
         case answers(status: Int, reason: String, retryAfter: Int?)
     }
 
-    public var platform: Platform
+    package var platform: Platform
     /// Bundle id for Apple, project id for Google.
-    public var app: String
-    public var state: State
+    package var app: String
+    package var state: State
 
     /// - Parameters: as the properties of the same names.
-    public init(platform: Platform, app: String, state: State = .registered) {
+    package init(platform: Platform, app: String, state: State = .registered) {
         self.platform = platform
         self.app = app
         self.state = state

@@ -8,23 +8,23 @@ import TNP
 
 /// Apple's two environments and Google on loopback, with TLS from an authority of their own, and the credentials by
 /// which a node comes to them.
-public actor SimulatedServices {
+package actor SimulatedServices {
     /// What the stand-ins know of the apps.
-    public struct Options: Sendable {
+    package struct Options: Sendable {
         /// Where the files for the node are written: `ca.pem`, `apns.p8` for the apps of all phones, `apns.p12` with
         /// `apns.p12.password` for Bisq's alone, and a ``PhoneApp/serviceAccountFile`` for each. Made with mode 0700.
-        public var directory: String
+        package var directory: String
         /// The bundle id of Bisq's app: at most 43 bytes, so that it has room in a certificate's name.
-        public var topic: String
+        package var topic: String
         /// The project of Bisq's app at Google.
-        public var projectID: String
+        package var projectID: String
         /// Ports to listen on: production, development, Google; 0: any that is free.
-        public var ports: (production: UInt16, development: UInt16, fcm: UInt16)
+        package var ports: (production: UInt16, development: UInt16, fcm: UInt16)
         /// The same seed decides the same on the same requests: which of them meet a fault.
-        public var seed: UInt64
+        package var seed: UInt64
 
         /// - Parameters: as the properties of the same names.
-        public init(
+        package init(
             directory: String, topic: String = PhoneApp.bisq.topic, projectID: String = PhoneApp.bisq.projectID,
             ports: (production: UInt16, development: UInt16, fcm: UInt16) = (0, 0, 0),
             seed: UInt64 = UInt64.random(in: .min ... .max)
@@ -42,25 +42,25 @@ public actor SimulatedServices {
     }
 
     /// Where the stand-ins listen.
-    public struct Endpoints: Sendable {
-        public let production: Endpoint
-        public let development: Endpoint
-        public let fcm: Endpoint
+    package struct Endpoints: Sendable {
+        package let production: Endpoint
+        package let development: Endpoint
+        package let fcm: Endpoint
     }
 
     /// Why the stand-ins could not start.
-    public struct SetUpError: Error, CustomStringConvertible {
-        public let description: String
+    package struct SetUpError: Error, CustomStringConvertible {
+        package let description: String
     }
 
     /// Apple's identifiers of the key in `apns.p8`.
-    public static let keyID = "SIMKEY0001"
-    public static let teamID = "SIMTEAM001"
+    package static let keyID = "SIMKEY0001"
+    package static let teamID = "SIMTEAM001"
     /// Opens `apns.p12`.
-    public static let certificatePassword = "simulated"
+    package static let certificatePassword = "simulated"
 
     private nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     /// One of Apple's environments, or Google.
     private struct StandIn {
@@ -77,7 +77,7 @@ public actor SimulatedServices {
     private var clockOffset: Int64 = 0
 
     /// Stand-ins that do not run yet.
-    public init(_ options: Options, on loop: EventLoop) {
+    package init(_ options: Options, on loop: EventLoop) {
         self.options = options
         self.loop = loop
     }
@@ -86,7 +86,7 @@ public actor SimulatedServices {
     /// - Parameter identityValidFor: seconds from now that the servers' certificates are good for; one of the past
     ///   gives certificates that have expired.
     /// - Throws: ``SetUpError`` or `ListenError`.
-    public func start(identityValidFor: Int = 86_400 * 7, serverNames: [String] = ["127.0.0.1", "localhost"]) throws
+    package func start(identityValidFor: Int = 86_400 * 7, serverNames: [String] = ["127.0.0.1", "localhost"]) throws
         -> Endpoints
     {
         let authority = CertificateAuthority(name: "Tocsin simulator")
@@ -154,14 +154,14 @@ public actor SimulatedServices {
     }
 
     /// Ends the stand-ins; their files stay.
-    public func stop() {
+    package func stop() {
         for standIn in standIns.values { standIn.server.close() }
     }
 
     // MARK: Phones
 
     /// Makes a phone known to Apple or Google, for its app alone.
-    public func register(_ phone: Phone) {
+    package func register(_ phone: Phone) {
         let (platform, app): (Device.Platform, String) =
             switch phone.magic {
             case .iOS: (.apnsProduction, options.topic(of: phone.app))
@@ -172,51 +172,51 @@ public actor SimulatedServices {
     }
 
     /// Makes a device known, or changes it.
-    public func set(_ device: Device?, for deviceToken: String) { registry[deviceToken] = device }
+    package func set(_ device: Device?, for deviceToken: String) { registry[deviceToken] = device }
 
     /// What has come for the phones, in order.
-    public var received: [ReceivedNotification] { registry.received }
+    package var received: [ReceivedNotification] { registry.received }
 
     /// The tokens of all phones that are known or were.
-    public var deviceTokens: [String] { registry.tokens }
+    package var deviceTokens: [String] { registry.tokens }
 
     /// Whether what comes is kept for ``received``, up to a million; it is told to the observer in any case.
-    public func setKeepsReceived(_ keepsReceived: Bool) { registry.keepsReceived = keepsReceived }
+    package func setKeepsReceived(_ keepsReceived: Bool) { registry.keepsReceived = keepsReceived }
 
     /// Forgets what has come.
-    public func forgetReceived() { registry.forgetReceived() }
+    package func forgetReceived() { registry.forgetReceived() }
 
     /// Has each notification told as it comes.
-    public func observe(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
+    package func observe(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
         registry.observer = observer
     }
 
     /// Has each notification told that a phone has got, after ``observe(_:)``'s observer, and whose answer a fault has
     /// kept back or may have lost: whoever sent it cannot know its fate, and may send it again. An answer that went out
     /// less than a second before its connection was dropped counts as lost.
-    public func observeLost(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
+    package func observeLost(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
         registry.lostObserver = observer
     }
 
     /// How many access tokens Google's stand-in has given out.
-    public var accessTokensIssued: Int { google?.tokensIssued ?? 0 }
+    package var accessTokensIssued: Int { google?.tokensIssued ?? 0 }
 
     /// How many different provider tokens one of Apple's environments has been shown; 0 for Google.
-    public func providerTokensSeen(_ platform: Device.Platform) -> Int {
+    package func providerTokensSeen(_ platform: Device.Platform) -> Int {
         standIns[platform]?.service.providerTokensSeen ?? 0
     }
 
     /// How many requests have come whole, those for access tokens included.
-    public func requests(_ platform: Device.Platform) -> Int { standIns[platform]?.service.requests ?? 0 }
+    package func requests(_ platform: Device.Platform) -> Int { standIns[platform]?.service.requests ?? 0 }
 
     /// How many connections there are.
-    public func connections(_ platform: Device.Platform) -> Int { standIns[platform]?.server.openConnections ?? 0 }
+    package func connections(_ platform: Device.Platform) -> Int { standIns[platform]?.server.openConnections ?? 0 }
 
     /// How many TCP connections have been accepted since the start.
-    public func connectionsAccepted(_ platform: Device.Platform) -> Int { standIns[platform]?.server.accepted ?? 0 }
+    package func connectionsAccepted(_ platform: Device.Platform) -> Int { standIns[platform]?.server.accepted ?? 0 }
 
     /// Sets the stand-ins' clock ahead by so many seconds, or back.
-    public func moveClock(by seconds: Int64) { clockOffset += seconds }
+    package func moveClock(by seconds: Int64) { clockOffset += seconds }
 
     private var now: Int64 { Int64(time(nil)) + clockOffset }
 
@@ -225,7 +225,7 @@ public actor SimulatedServices {
     /// Has a stand-in do this wrong from now on, and nothing else.
     /// - Throws: ``SetUpError`` before ``start(identityValidFor:serverNames:)``; `ListenError` where swallowing begins
     ///   or ends, for which it listens anew.
-    public func set(_ faults: Faults, on platform: Device.Platform) throws {
+    package func set(_ faults: Faults, on platform: Device.Platform) throws {
         let standIn = try running(platform)
         standIn.service.faults = faults
         standIn.server.set(concurrentStreams: faults.concurrentStreams ?? Server.Limits().concurrentStreams)
@@ -233,7 +233,7 @@ public actor SimulatedServices {
     }
 
     /// Ends a stand-in's listener and all its connections, without a word to anyone.
-    public func kill(_ platform: Device.Platform) {
+    package func kill(_ platform: Device.Platform) {
         guard let standIn = standIns[platform] else { return }
         standIn.server.forEachConnection { standIn.service.abort($0) }
         standIn.server.close()
@@ -241,11 +241,11 @@ public actor SimulatedServices {
 
     /// Has a stand-in listen again where it did before ``kill(_:)``.
     /// - Throws: ``SetUpError`` or `ListenError`.
-    public func restart(_ platform: Device.Platform) throws { try running(platform).server.listen() }
+    package func restart(_ platform: Device.Platform) throws { try running(platform).server.listen() }
 
     /// Has a stand-in show another certificate to those who connect from now on.
     /// - Throws: ``SetUpError`` or `ListenError`: for this, it listens anew.
-    public func swapCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
+    package func swapCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
         let standIn = try running(platform)
         guard let certificates else { return }
         try standIn.server.use(try certificates.context(certificate, asksClients: standIn.asksClients))
@@ -253,7 +253,7 @@ public actor SimulatedServices {
 
     /// Does what a line says.
     /// - Throws: ``SetUpError`` or `ListenError`.
-    public func obey(_ line: FaultDirective) throws {
+    package func obey(_ line: FaultDirective) throws {
         switch line {
         case .faults(let platform, let faults): try set(faults, on: platform)
         case .kill(let platform): kill(platform)

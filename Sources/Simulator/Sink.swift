@@ -5,9 +5,9 @@ import EventLoop
 import HTTP2
 
 /// A server that answers 200 to every request once its whole body is there: what benchmarks send to.
-public actor Sink {
+package actor Sink {
     private nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     private var server: Server?
 
     private final class Handler: RequestHandler {
@@ -17,11 +17,11 @@ public actor Sink {
     }
 
     /// A sink that does not run yet.
-    public init(on loop: EventLoop) { self.loop = loop }
+    package init(on loop: EventLoop) { self.loop = loop }
 
     /// Starts to listen on this port of 127.0.0.1; 0: any that is free.
     /// - Returns: where it listens, and the authority that signed its certificate, in PEM form.
-    public func start(port: UInt16) throws -> (endpoint: Endpoint, authority: [UInt8]) {
+    package func start(port: UInt16) throws -> (endpoint: Endpoint, authority: [UInt8]) {
         let authority = CertificateAuthority(name: "Tocsin sink")
         let identity = authority.issue(subject: "sink", purpose: .server(names: ["127.0.0.1", "localhost"]))
         let privateKey = identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
@@ -35,7 +35,7 @@ public actor Sink {
     }
 
     /// Ends it.
-    public func stop() {
+    package func stop() {
         server?.close()
         server = nil
     }

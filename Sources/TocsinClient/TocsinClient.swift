@@ -2,7 +2,9 @@
 
 import Cryptography
 import EventLoop
+import Sender
 import TNP
+import Time
 
 /// A sender: keeps a connection to a node, submits envelopes over it and waits for what comes of each. A broken
 /// connection is made anew, and what has no final result is sent again with the same bytes, which the node recognises.

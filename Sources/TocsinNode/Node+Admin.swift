@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AdminPort
 import Delivery
 import EventLoop
 import Logging
 import Prometheus
 import Providers
 import TNP
+import Time
 import Tor
 
 /// What the node shows of itself at the admin port.
 extension Node: AdminServer.Source {
-    nonisolated func snapshot() -> NodeSnapshot { assumeIsolated { $0.makeSnapshot() } }
+    package nonisolated func snapshot() -> NodeSnapshot { assumeIsolated { $0.makeSnapshot() } }
 
-    nonisolated func metrics() -> [UInt8] { registry.expose() }
+    package nonisolated func metrics() -> [UInt8] { registry.expose() }
 
-    nonisolated var isAlive: Bool { assumeIsolated { !$0.isStopping } }
+    package nonisolated var isAlive: Bool { assumeIsolated { !$0.isStopping } }
 
     func openAdminPort() throws(ListenError) {
         guard let endpoint = configuration.listen.admin else { return }

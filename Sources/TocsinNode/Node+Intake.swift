@@ -3,9 +3,11 @@
 import Admission
 import Delivery
 import EventLoop
+import Ingress
 import Logging
 import Providers
 import TNP
+import Time
 
 /// A submission on its way through the gates.
 struct Intake {

@@ -4,16 +4,19 @@ import Admission
 import Cryptography
 import Delivery
 import EventLoop
+import Ingress
 import Logging
+import NodeConfiguration
 import Providers
 import TNP
+import Time
 
 /// What comes from senders, and whether it is let in.
 extension Node {
     // MARK: Connections
 
     /// Connections of senders at this moment, those among them that are about to end.
-    public var connectionCount: Int { connections.count }
+    package var connectionCount: Int { connections.count }
 
     var connectionsByProtocol: (tnp: Int, http: Int) {
         let http = connections.values.count { $0.senderProtocol == .http }
@@ -34,7 +37,7 @@ extension Node {
             }
             let goAway = GoAway(code: .busy, retryAfter: 10_000, text: "too many connections")
             // A rejected connection is kept until its last words are out; only so many of them are.
-            if connections.count > connectionRegistry.limits.connections + Self.otherDescriptors / 2 {
+            if connections.count > connectionRegistry.limits.connections + Configuration.descriptorsForFiles / 2 {
                 connection.evict(goAway)
             } else {
                 connection.reject(goAway)
@@ -62,17 +65,17 @@ extension Node {
         return nil
     }
 
-    nonisolated func comes(_ connection: any SenderConnection, from circuit: UInt32) -> GoAway? {
+    package nonisolated func comes(_ connection: any SenderConnection, from circuit: UInt32) -> GoAway? {
         let connection = UnsafeTransfer(connection)
         return assumeIsolated { $0.identified(connection.value, as: .tor(circuit)) }
     }
 
-    nonisolated func identified(_ connection: any SenderConnection) {
+    package nonisolated func identified(_ connection: any SenderConnection) {
         let number = connection.number
         assumeIsolated { $0.connectionRegistry.identified(number) }
     }
 
-    nonisolated func ended(_ connection: any SenderConnection) {
+    package nonisolated func ended(_ connection: any SenderConnection) {
         let (number, circuit) = (connection.number, connection.circuit)
         assumeIsolated { node in
             guard node.connections.removeValue(forKey: number) != nil else { return }
@@ -82,7 +85,7 @@ extension Node {
         }
     }
 
-    nonisolated func welcome(under rules: IngressSession.Rules) -> Welcome {
+    package nonisolated func welcome(under rules: IngressSession.Rules) -> Welcome {
         assumeIsolated { node in
             let puzzle = node.admission.puzzle(at: .now)
             var features: Welcome.Features = node.dispatch.canQueue ? .durableQueue : []
@@ -102,7 +105,7 @@ extension Node {
 
     // MARK: Submissions
 
-    nonisolated func deliver(
+    package nonisolated func deliver(
         _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection
     ) {
         let connection = UnsafeTransfer(connection)
@@ -127,9 +130,9 @@ extension Node {
         connection?.reject(goAway)
     }
 
-    nonisolated func responded(_ status: Int) { assumeIsolated { $0.figures.responded(status) } }
+    package nonisolated func responded(_ status: Int) { assumeIsolated { $0.figures.responded(status) } }
 
-    nonisolated func charge(_ connection: any SenderConnection, faults: Int) {
+    package nonisolated func charge(_ connection: any SenderConnection, faults: Int) {
         guard let circuit = connection.circuit else { return }
         let goAway = assumeIsolated { node in
             var goAway: GoAway?

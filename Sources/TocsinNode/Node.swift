@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AdminPort
 import Admission
 import Cryptography
 import Delivery
+import Diagnostics
 import EventLoop
 import Glibc
 import HTTP1
+import Ingress
 import Logging
+import NodeConfiguration
 import Prometheus
 import Providers
 import TNP
+import Time
 import Tor
 
 /// The node: listens for senders, delivers what they submit, and stops without losing what it has taken. One that was
 /// started lives until it is stopped.
-public actor Node: IngressConnection.Host, HTTPSender.Host {
+package actor Node: IngressConnection.Host, HTTPSender.Host {
     nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private(set) var configuration: Configuration
     private(set) var logger: Logger
@@ -37,7 +42,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     nonisolated let alarms = AlarmLog()
     var admin: AdminServer?
     /// Where the admin port is, while the node runs and has one.
-    public internal(set) var adminEndpoint: Endpoint?
+    package internal(set) var adminEndpoint: Endpoint?
     var tor: ManagedTor?
     /// Nil: the node runs no tor.
     var torStatus: TorStatus?
@@ -53,7 +58,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// One for each endpoint.
     private var listeners: [Listener] = []
     /// Where the desktops of today connect, while the node runs and serves them.
-    public private(set) var httpEndpoint: Endpoint?
+    package private(set) var httpEndpoint: Endpoint?
     /// By their numbers.
     var connections: [UInt64: any SenderConnection] = [:]
     var connectionRegistry = ConnectionRegistry(.init(connections: 1, halfOpen: 1, servesHTTP: false))
@@ -73,17 +78,15 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     private var idleWaiters: [CheckedContinuation<Void, Never>] = []
     private(set) var isStopping = false
     /// Whether its endpoints are open.
-    public private(set) var isServing = false
+    package private(set) var isServing = false
     /// The node itself while it runs: what hangs on the loop must not be let go of on another thread.
     private var whileRunning: Node?
-    /// Descriptors for what is no sender: the push services, files, and the last words of refused connections.
-    static let otherDescriptors = 128
 
     /// A node that does not run yet.
     /// - Parameters:
     ///   - loop: all of it runs there.
     ///   - whenReachable: told each time its own tor has published the onion anew.
-    public init(
+    package init(
         _ configuration: Configuration, logger: Logger, on loop: EventLoop,
         whenReachable: (@Sendable (OnionAddress) -> Void)? = nil
     ) {
@@ -102,7 +105,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// Reads the credentials, opens the spool and starts to listen. Where it throws, nothing of it is left.
     /// - Returns: where senders connect.
     /// - Throws: ``ConfigurationError``, ``PortError``, `StandingStoreError` or `SpoolError`.
-    public func start() async throws -> Endpoint {
+    package func start() async throws -> Endpoint {
         whileRunning = self
         do {
             return try await open()
@@ -184,7 +187,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
 
     /// Reads the configuration and the credentials anew, without dropping a connection or an envelope. What is wrong is
     /// logged, and then everything stays as it was.
-    public func reload() {
+    package func reload() {
         guard whileRunning != nil, !isStopping else { return }
         do {
             var new = try Configuration(file: configuration.file)
@@ -284,7 +287,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// Stops: no new work, everything that was taken is answered, for at most `limits.shutdown_timeout`; what is then
     /// still without an outcome loses its connection. What lies in the spool stays there.
     /// - Returns: whether everything was answered.
-    public func stop() async -> Bool {
+    package func stop() async -> Bool {
         guard !isStopping else { return true }
         isStopping = true
         let underWay = await dispatch.inFlight
@@ -358,12 +361,8 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         limit.rlim_cur = limit.rlim_max
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        let services = configuration.services
-        let upstream =
-            configuration.apps.count
-            * (2 * services.apnsConnections.upperBound + services.fcmConnections.upperBound + 1)
         let connections = min(
-            configuration.limits.connections, max(1, Int(clamping: limit.rlim_max) - Self.otherDescriptors - upstream))
+            configuration.limits.connections, max(1, Int(clamping: limit.rlim_max) - configuration.reservedDescriptors))
         if connections < configuration.limits.connections {
             logger.warning(
                 "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
@@ -461,7 +460,7 @@ public actor Node: IngressConnection.Host, HTTPSender.Host {
     /// Hexadecimal of the largest notification, and what stands beside it.
     private static let longestTarget = 10_240
 
-    nonisolated var senderProtocol: AppResolver { assumeIsolated { $0.appResolver } }
+    package nonisolated var senderProtocol: AppResolver { assumeIsolated { $0.appResolver } }
 
     // MARK: Log
 

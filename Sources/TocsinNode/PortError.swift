@@ -3,13 +3,13 @@
 import EventLoop
 
 /// A port that the node cannot listen on, with the key of the configuration that names it.
-public struct PortError: Error, Sendable, CustomStringConvertible {
+package struct PortError: Error, Sendable, CustomStringConvertible {
     /// E.g. `listen.tnp`.
-    public let key: String
+    package let key: String
     /// Where and why.
-    public let failure: ListenError
+    package let failure: ListenError
 
-    public var description: String {
+    package var description: String {
         let advice =
             failure.reason == "Address already in use"
             ? "; another process listens there (ss -ltnp shows which): end it, or choose another address" : ""

@@ -4,6 +4,7 @@ import Cryptography
 import Delivery
 import EventLoop
 import HTTP2
+import NodeConfiguration
 import Providers
 import TNP
 

@@ -4,9 +4,9 @@ import Admission
 import Cryptography
 import Glibc
 
-/// The operator's retryAfter to take the sender keys off a phone: a file in the state directory that `tocsin unbind` writes and the
+/// The operator's request to take the sender keys off a phone: a file in the state directory that `tocsin unbind` writes and the
 /// running node reads, obeys and removes. It holds hashes under the node's key, no device token.
-public enum UnbindRequest {
+package enum UnbindRequest {
     /// Hashes in one request: two for each app.
     private static let most = 256
 
@@ -17,7 +17,7 @@ public enum UnbindRequest {
     ///   - deviceToken: as it stands in a pairing token.
     ///   - apps: the names of the profiles that it may belong to.
     /// - Throws: `PrivateFileError`.
-    public static func write(_ deviceToken: String, apps: [String], state: String) throws(PrivateFileError) {
+    package static func write(_ deviceToken: String, apps: [String], state: String) throws(PrivateFileError) {
         let hash = KeyedHash(key: try KeyFile.read("\(state)/standing.key"))
         let names = apps.flatMap { Admission.names(of: Array(deviceToken.utf8), app: $0, under: hash) }
         let draft = "\(path(state)).\(getpid())"
@@ -30,7 +30,7 @@ public enum UnbindRequest {
     }
 
     /// Whether a request waits that no node has obeyed.
-    public static func isWaiting(state: String) -> Bool { access(path(state), F_OK) == 0 }
+    package static func isWaiting(state: String) -> Bool { access(path(state), F_OK) == 0 }
 
     /// Reads and removes a request, where there is one.
     static func take(state: String) -> [UInt64]? {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Which Tocsin this is.
-public enum Version {
+package enum Version {
     /// By semantic versioning; the package and the manual take it from here.
-    public static let current = "0.1.0"
+    package static let current = "0.1.0"
 }

@@ -5,39 +5,39 @@ import Glibc
 /// The clients that an onion is open to: `authorized_clients` in its `HiddenServiceDir`. While there is one, nobody else
 /// can even find out where the onion is; without any it is open to all who know its address. tor reads the files when it
 /// starts and at SIGHUP.
-public struct AuthorizedClients: Sendable {
+package struct AuthorizedClients: Sendable {
     /// One file of the directory.
-    public struct Entry: Equatable, Sendable {
+    package struct Entry: Equatable, Sendable {
         /// The name.
-        public let name: ClientName
+        package let name: ClientName
         /// Whether tor can read it; what it cannot read authorises nobody.
-        public let isValid: Bool
+        package let isValid: Bool
     }
 
     /// How many fit: the descriptor has a line of some 70 bytes for each, and 50,000 bytes in all.
-    public static let limit = 256
+    package static let limit = 256
     /// Files looked at.
     private static let mostFiles = 10_000
     private static let longestFile = 1024
     private static let suffix = ".auth"
 
     /// The directory.
-    public let directory: String
+    package let directory: String
 
     /// - Parameter serviceDirectory: what tor calls `HiddenServiceDir`.
-    public init(serviceDirectory: String) { directory = "\(serviceDirectory)/authorized_clients" }
+    package init(serviceDirectory: String) { directory = "\(serviceDirectory)/authorized_clients" }
 
     private func file(of name: ClientName) -> String { "\(directory)/\(name)\(Self.suffix)" }
 
     /// All of them by name.
     /// - Throws: ``OnionFileError``; also where a file's name is no ``ClientName``.
-    public func list() throws(OnionFileError) -> [Entry] {
+    package func list() throws(OnionFileError) -> [Entry] {
         try names().map { name in Entry(name: name, isValid: publicKey(of: name) != nil) }
     }
 
     /// Authorises a client.
     /// - Throws: ``OnionFileError``.
-    public func install(_ publicKey: [UInt8], as name: ClientName) throws(OnionFileError) {
+    package func install(_ publicKey: [UInt8], as name: ClientName) throws(OnionFileError) {
         guard try names().count < Self.limit else { throw .tooManyClients(limit: Self.limit) }
         try OwnedFile.makeDirectory(directory)
         do {
@@ -50,7 +50,7 @@ public struct AuthorizedClients: Sendable {
     /// Takes a client's authorisation back.
     /// - Parameter opensToAll: whether the last one may go, which opens the onion to everybody.
     /// - Throws: ``OnionFileError``.
-    public func revoke(_ name: ClientName, opensToAll: Bool = false) throws(OnionFileError) {
+    package func revoke(_ name: ClientName, opensToAll: Bool = false) throws(OnionFileError) {
         let entries = try list()
         guard entries.contains(where: { $0.name == name }) else {
             throw .noSuchClient(name, directory: directory)
@@ -64,7 +64,7 @@ public struct AuthorizedClients: Sendable {
     /// Authorises all clients of another service, whose keys go with its clients: a closed onion stays closed.
     /// - Returns: how many there were.
     /// - Throws: ``OnionFileError``; also for a file that cannot be read, since leaving it out could open the onion.
-    public func takeOver(from other: AuthorizedClients) throws(OnionFileError) -> Int {
+    package func takeOver(from other: AuthorizedClients) throws(OnionFileError) -> Int {
         let present = try list()
         let names = try other.names()
         for name in names {

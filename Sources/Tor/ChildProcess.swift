@@ -7,9 +7,9 @@ import Synchronization
 ///
 /// The kernel cannot be asked to end it when we die (PR_SET_PDEATHSIG): it would do so already when the thread that
 /// started it ends, and Swift's threads come and go. Whoever starts something that must not outlive us has it watch us.
-public final class ChildProcess: Sendable {
+package final class ChildProcess: Sendable {
     /// What happens to it, in this order: once started, any number of lines, once ended.
-    public enum Event: Sendable {
+    package enum Event: Sendable {
         /// It runs under this pid.
         case started(pid: Int32)
         /// It wrote a line to its output or its error output.
@@ -23,7 +23,7 @@ public final class ChildProcess: Sendable {
 
     /// Starts a program; its output goes nowhere. It runs in a session of its own, so that a Ctrl-C at the terminal is
     /// for us alone, who then end it.
-    public convenience init(_ program: String, _ arguments: [String]) {
+    package convenience init(_ program: String, _ arguments: [String]) {
         self.init {
             let result = try await run(
                 Self.executable(program), arguments: Arguments(arguments), platformOptions: Self.options,
@@ -34,7 +34,7 @@ public final class ChildProcess: Sendable {
 
     /// Starts a program and tells of what happens to it.
     /// - Parameter observe: is called on threads of the system's, one call after the other.
-    public convenience init(
+    package convenience init(
         _ program: String, _ arguments: [String], observe: @escaping @Sendable (Event) -> Void
     ) {
         self.init {
@@ -84,10 +84,10 @@ public final class ChildProcess: Sendable {
     }
 
     /// How it ended; nil while it runs.
-    public var endStatus: String? { status.withLock { $0 } }
+    package var endStatus: String? { status.withLock { $0 } }
 
     /// Asks it to end, insists after three seconds, and waits until it has.
-    public func end() async {
+    package func end() async {
         task.cancel()
         _ = await task.result
     }
@@ -95,7 +95,7 @@ public final class ChildProcess: Sendable {
     /// Runs a program to its end.
     /// - Parameter timeout: is ended after this time, where given.
     /// - Returns: whether it ended with status 0, and what it wrote to its output and its error output.
-    public static func output(
+    package static func output(
         of program: String, _ arguments: [String], input: String = "", timeout: Duration? = nil
     ) async throws -> (isSuccess: Bool, text: String) {
         let running = Task {

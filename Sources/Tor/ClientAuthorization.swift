@@ -4,16 +4,16 @@ import Cryptography
 
 /// The X25519 pair by which one client of an onion is authorised: the service keeps the public half, the client the
 /// private one (rend-spec-v3, "Client authorization").
-public struct ClientAuthorization: Sendable, Redacted {
+package struct ClientAuthorization: Sendable, Redacted {
     /// What the client gets. It is a secret.
-    public let key: OnionKey
+    package let key: OnionKey
     /// What the service keeps, 32 bytes.
-    public let publicKey: [UInt8]
+    package let publicKey: [UInt8]
 
     private static let scheme = "descriptor:x25519:"
 
     /// A new pair for a client of this onion.
-    public init(for address: OnionAddress) {
+    package init(for address: OnionAddress) {
         let privateKey = X25519.privateKey()
         guard let publicKey = X25519.publicKey(of: privateKey) else { preconditionFailure("no X25519 in libsodium") }
         key = OnionKey(address: address, privateKey: privateKey)
@@ -21,7 +21,7 @@ public struct ClientAuthorization: Sendable, Redacted {
     }
 
     /// The line of the service's `.auth` file, without its end.
-    public var serviceLine: String { String(decoding: Self.serviceFile(of: publicKey).dropLast(), as: UTF8.self) }
+    package var serviceLine: String { String(decoding: Self.serviceFile(of: publicKey).dropLast(), as: UTF8.self) }
 
     /// What the service's `.auth` file holds.
     static func serviceFile(of publicKey: [UInt8]) -> [UInt8] {

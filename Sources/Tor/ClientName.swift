@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What an operator calls an authorised client. It is a file's name, and nothing in it means something to a shell.
-public struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertible {
+package struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// 1 to 64 of the letters a-z and A-Z, digits, - and _.
-    public let description: String
+    package let description: String
 
     /// - Throws: ``OnionFileError/badName``.
-    public init(_ text: String) throws(OnionFileError) {
+    package init(_ text: String) throws(OnionFileError) {
         guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(Self.isAllowed) else { throw .badName }
         description = text
     }
@@ -20,5 +20,5 @@ public struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertibl
         }
     }
 
-    public static func < (one: Self, other: Self) -> Bool { one.description < other.description }
+    package static func < (one: Self, other: Self) -> Bool { one.description < other.description }
 }

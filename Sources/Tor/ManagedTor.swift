@@ -2,6 +2,7 @@
 
 import EventLoop
 import Glibc
+import Time
 
 /// The node's own tor: a process that serves the onion, started again whenever it ends, and ended with the node.
 ///
@@ -10,9 +11,9 @@ import Glibc
 /// every few seconds at whether we live (`__OwningControllerProcess`).
 ///
 /// One that was started lives until it is stopped.
-public actor ManagedTor {
+package actor ManagedTor {
     private nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     /// Between tries to reach the control socket of a tor that is just starting.
     private static let controlPause = Duration.milliseconds(100)
@@ -48,7 +49,7 @@ public actor ManagedTor {
     ///   - ports: where the onion leads: ``TorSettings/ports(tnp:http:)``.
     ///   - extra: further lines for its torrc, e.g. those of a private network.
     ///   - observe: is told on `loop` of each change.
-    public init(
+    package init(
         _ settings: TorSettings, ports: [TorConfiguration.Port], extra: [String] = [], on loop: EventLoop,
         observe: @escaping @Sendable (TorStatus) -> Void
     ) {
@@ -60,16 +61,16 @@ public actor ManagedTor {
     }
 
     /// How it is.
-    public var status: TorStatus { supervision.status }
+    package var status: TorStatus { supervision.status }
 
     /// Starts it, and again whenever it ends. Returns at once; whatever goes wrong is in the status, and tried again.
-    public func start() {
+    package func start() {
         whileRunning = self
         handle(.begin)
     }
 
     /// Ends it, by its pid, and waits until it has ended: a few seconds at most.
-    public func stop() async {
+    package func stop() async {
         inquiry?.cancel()
         handle(.end)
         guard status.phase != .stopped else { return }
@@ -87,7 +88,7 @@ public actor ManagedTor {
     }
 
     /// Has tor read `authorized_clients` anew.
-    public func reload() {
+    package func reload() {
         guard status.phase == .running, let pid = status.pid else { return }
         kill(pid, SIGHUP)
     }

@@ -4,24 +4,24 @@ import Cryptography
 
 /// The address of an onion service, version 3: its public key, a checksum and the version in Base32, and `.onion`
 /// (rend-spec-v3, "Encoding onion addresses").
-public struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
+package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
     /// The service's Ed25519 key, 32 bytes.
-    public let publicKey: [UInt8]
+    package let publicKey: [UInt8]
 
     private static let version: UInt8 = 3
     private static let checksumLength = 2
     private static let suffix = ".onion"
     /// Characters before `.onion`.
-    public static let labelLength = 56
+    package static let labelLength = 56
 
     /// The address of a public key; nil where that is not 32 bytes.
-    public init?(publicKey: [UInt8]) {
+    package init?(publicKey: [UInt8]) {
         guard publicKey.count == Ed25519.publicKeyLength else { return nil }
         self.publicKey = publicKey
     }
 
     /// Reads an address of either case, with or without `.onion`; nil where length, Base32, version or checksum is wrong.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         var label = Array(text.utf8)
         if label.suffix(Self.suffix.utf8.count).elementsEqual(Self.suffix.utf8, by: { $0 | 0x20 == $1 | 0x20 }) {
             label.removeLast(Self.suffix.utf8.count)
@@ -38,9 +38,9 @@ public struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The address without `.onion`.
-    public var label: String {
+    package var label: String {
         String(decoding: Base32.encode(publicKey + checksum + [Self.version]), as: UTF8.self).lowercased()
     }
 
-    public var description: String { label + Self.suffix }
+    package var description: String { label + Self.suffix }
 }

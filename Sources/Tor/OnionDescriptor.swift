@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Whether the network's directories have the onion's descriptor, without which nobody finds it.
-public enum OnionDescriptor: String, Sendable {
+package enum OnionDescriptor: String, Sendable {
     /// tor has not begun to hand it out.
     case none
     /// It is being handed out for the first time, or again after a failure.

@@ -3,7 +3,7 @@
 import Glibc
 
 /// Why files of an onion service cannot be used: what, where, and what to do. Holds nothing of a key.
-public enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible {
+package enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible {
     /// There is no such file or directory.
     case missing(file: String)
     /// Not only its owner may read the key file.
@@ -29,7 +29,7 @@ public enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible 
     /// The operating system refuses: what was to be done, with which file, and its error number.
     case system(String, String, Int32)
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .missing(let file):
             "there is no \(file); name the directory that tor calls HiddenServiceDir"

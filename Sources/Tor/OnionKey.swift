@@ -4,9 +4,9 @@ import Cryptography
 
 /// A sender's key to a closed onion: the private half of a client authorisation (rend-spec-v3, "Client
 /// authorization"), and which onion it opens.
-public struct OnionKey: Sendable, Redacted {
+package struct OnionKey: Sendable, Redacted {
     /// The onion that it opens.
-    public let address: OnionAddress
+    package let address: OnionAddress
     /// 32 bytes.
     let privateKey: SecretBytes
 
@@ -21,7 +21,7 @@ public struct OnionKey: Sendable, Redacted {
     }
 
     /// Reads a line as tor has it in `ClientOnionAuthDir`, `ADDRESS:descriptor:x25519:KEY`; nil where it is none.
-    public init?(line: some Collection<UInt8>) {
+    package init?(line: some Collection<UInt8>) {
         let parts = line.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, parts[0].count == OnionAddress.labelLength,
             let address = OnionAddress(String(decoding: parts[0], as: UTF8.self)),
@@ -33,7 +33,7 @@ public struct OnionKey: Sendable, Redacted {
 
     /// Reads a file that holds such a line.
     /// - Throws: ``OnionFileError``; also where others than its owner may read it.
-    public init(file: String) throws(OnionFileError) {
+    package init(file: String) throws(OnionFileError) {
         var text = try OwnedFile.read(file, atMost: Self.longest, mustBePrivate: true)
         while let last = text.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { text.removeLast() }
         guard let key = OnionKey(line: text) else {
@@ -45,11 +45,11 @@ public struct OnionKey: Sendable, Redacted {
     }
 
     /// The line, without its end. It is a secret.
-    public var line: [UInt8] { Array("\(address.label):\(Self.scheme)".utf8) + privateKey.encoded(Base32.encode) }
+    package var line: [UInt8] { Array("\(address.label):\(Self.scheme)".utf8) + privateKey.encoded(Base32.encode) }
 
     /// Writes the line into a new file with mode 0600.
     /// - Throws: ``OnionFileError``.
-    public func write(to file: String) throws(OnionFileError) {
+    package func write(to file: String) throws(OnionFileError) {
         try OwnedFile.create(file, holding: (line + [UInt8(ascii: "\n")]).span.bytes)
     }
 }

@@ -3,11 +3,11 @@
 import Cryptography
 
 /// The keys of an onion service in tor's own files. Who has them is the service: they are its address.
-public struct OnionKeys: Sendable, Redacted {
+package struct OnionKeys: Sendable, Redacted {
     /// The file of the private key in a `HiddenServiceDir`.
-    public static let secretFile = "hs_ed25519_secret_key"
+    package static let secretFile = "hs_ed25519_secret_key"
     /// The file of the public key.
-    public static let publicFile = "hs_ed25519_public_key"
+    package static let publicFile = "hs_ed25519_public_key"
     /// Is there where tor served without hiding the machine (`HiddenServiceNonAnonymousMode`).
     private static let nonAnonymousFile = "onion_service_non_anonymous"
 
@@ -19,14 +19,14 @@ public struct OnionKeys: Sendable, Redacted {
     /// All of the secret key file.
     private let secret: SecretBytes
     /// The address that the keys make.
-    public let address: OnionAddress
+    package let address: OnionAddress
 
     private static func header(_ text: String) -> [UInt8] { Array(text.utf8) + [0, 0, 0] }
 
     /// Reads the keys of a `HiddenServiceDir`.
     /// - Throws: ``OnionFileError``: a key that others may read or that is none, a public key that is not this one's, the
     ///   keys of a service that did not hide.
-    public init(directory: String) throws(OnionFileError) {
+    package init(directory: String) throws(OnionFileError) {
         let file = "\(directory)/\(Self.secretFile)"
         var bytes = try OwnedFile.read(file, atMost: Self.secretLength, mustBePrivate: true)
         let secret = SecretBytes(moving: &bytes)
@@ -47,7 +47,7 @@ public struct OnionKeys: Sendable, Redacted {
     }
 
     /// The keys of a `HiddenServiceDir`; nil where there are none yet.
-    public static func present(in directory: String) throws(OnionFileError) -> OnionKeys? {
+    package static func present(in directory: String) throws(OnionFileError) -> OnionKeys? {
         do {
             return try OnionKeys(directory: directory)
         } catch .missing {
@@ -70,7 +70,7 @@ public struct OnionKeys: Sendable, Redacted {
     /// Writes the keys into a `HiddenServiceDir`, which is made with mode 0700 where it is not there; the files get mode
     /// 0600. Where the same keys lie there already, nothing happens.
     /// - Throws: ``OnionFileError/occupied(directory:address:)`` where other keys lie there.
-    public func write(to directory: String) throws(OnionFileError) {
+    package func write(to directory: String) throws(OnionFileError) {
         try OwnedFile.makeDirectory(directory)
         if let present = try Self.present(in: directory) {
             guard present.address == address else { throw .occupied(directory: directory, address: present.address) }

@@ -3,16 +3,16 @@
 import EventLoop
 
 /// What another process, a command of the operator's, can learn of the node's tor while that runs, and tell it.
-public struct RunningTor: Sendable {
+package struct RunningTor: Sendable {
     /// tor's process.
-    public let pid: Int32
+    package let pid: Int32
     /// How much of the way into the network is done, 0–100.
-    public let bootstrap: Int
+    package let bootstrap: Int
     /// Whether the onion can be found; nil where the node has not said.
-    public let descriptor: OnionDescriptor?
+    package let descriptor: OnionDescriptor?
 
     /// Asks the node's tor; nil where it does not run, or does not let this user in.
-    public init?(_ settings: TorSettings, on loop: EventLoop) async {
+    package init?(_ settings: TorSettings, on loop: EventLoop) async {
         let domain = LoopDomain(loop)
         let answer = await domain.run { domain -> (Int32, Int)? in
             guard let control = await TorControl.open(directory: settings.directory, on: domain.loop) else {
@@ -37,7 +37,7 @@ public struct RunningTor: Sendable {
 
     /// Has the node's tor read `authorized_clients` anew.
     /// - Returns: whether there is one that has.
-    public static func reload(_ settings: TorSettings, on loop: EventLoop) async -> Bool {
+    package static func reload(_ settings: TorSettings, on loop: EventLoop) async -> Bool {
         await LoopDomain(loop).run { domain in
             guard let control = await TorControl.open(directory: settings.directory, on: domain.loop) else {
                 return false

@@ -5,9 +5,9 @@ import EventLoop
 
 /// Lends a sender's key to the user's own tor for as long as it is needed: only tor itself can read a closed onion's
 /// descriptor. The key goes through tor's control port into its memory, not to its disk, and is taken out afterwards.
-public actor TemporaryOnionKey {
+package actor TemporaryOnionKey {
     private nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let key: OnionKey
     private let endpoint: Endpoint
@@ -15,7 +15,7 @@ public actor TemporaryOnionKey {
 
     /// A loan that has not been made yet.
     /// - Parameter control: tor's control port, e.g. `unix:/run/tor/control`, which lets us in by its cookie.
-    public init(_ key: OnionKey, control: Endpoint, on loop: EventLoop) {
+    package init(_ key: OnionKey, control: Endpoint, on loop: EventLoop) {
         self.key = key
         endpoint = control
         self.loop = loop
@@ -25,7 +25,7 @@ public actor TemporaryOnionKey {
     /// and nothing taken away by ``giveBack()``. Can be called again: tor forgets the key when it is restarted, and when
     /// the user asks it for a new identity.
     /// - Throws: ``TorError``, in words, or `StreamError` where no tor answers.
-    public func take() async throws {
+    package func take() async throws {
         let control = try await TorControl.open(endpoint, on: loop)
         defer { control.close() }
         let mine = String(decoding: key.privateKey.encoded { Base64.encode($0) }, as: UTF8.self)
@@ -44,7 +44,7 @@ public actor TemporaryOnionKey {
     }
 
     /// Takes the key back, where it was lent. A tor that has ended has forgotten it by itself.
-    public func giveBack() async {
+    package func giveBack() async {
         guard isLent else { return }
         isLent = false
         guard let control = try? await TorControl.open(endpoint, on: loop) else { return }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What a tor program is and can do.
-public struct TorBuild: Equatable, Sendable {
+package struct TorBuild: Equatable, Sendable {
     /// Its version.
-    public let version: TorVersion
+    package let version: TorVersion
     /// Whether it was built with the module that asks clients for work.
-    public let hasProofOfWork: Bool
+    package let hasProofOfWork: Bool
 
     /// How long a program may take to say what it is.
     private static let timeout = Duration.seconds(10)
 
     /// - Parameters: as the properties of the same names.
-    public init(version: TorVersion, hasProofOfWork: Bool) {
+    package init(version: TorVersion, hasProofOfWork: Bool) {
         self.version = version
         self.hasProofOfWork = hasProofOfWork
     }
@@ -21,7 +21,7 @@ public struct TorBuild: Equatable, Sendable {
     ///   - binary: a path, or a name to be found in `PATH`.
     ///   - path: the environment's `PATH`.
     /// - Throws: ``TorProblem``: missing, unusable or too old.
-    public init(of binary: String, path: String?) async throws(TorProblem) {
+    package init(of binary: String, path: String?) async throws(TorProblem) {
         guard TorSettings.isInstalled(binary, path: path) else { throw .missing(binary: binary) }
         let version = TorVersion(output: try await Self.output(of: binary, "--version"))
         guard let version else { throw .unusable(binary: binary, reason: "it does not say which version of tor it is") }

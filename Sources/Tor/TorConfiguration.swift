@@ -3,16 +3,16 @@
 import EventLoop
 
 /// The torrc of the node's own tor: one onion service, and nothing else that anybody could reach.
-public struct TorConfiguration: Equatable, Sendable {
+package struct TorConfiguration: Equatable, Sendable {
     /// A port of the onion, and where it leads.
-    public struct Port: Equatable, Sendable {
+    package struct Port: Equatable, Sendable {
         /// 1–65535.
-        public let number: UInt16
+        package let number: UInt16
         /// A numeric address with its port, or a unix socket.
-        public let target: Endpoint
+        package let target: Endpoint
 
         /// - Parameters: as the properties of the same names.
-        public init(_ number: UInt16, _ target: Endpoint) {
+        package init(_ number: UInt16, _ target: Endpoint) {
             self.number = number
             self.target = target
         }
@@ -29,7 +29,7 @@ public struct TorConfiguration: Equatable, Sendable {
     private static let longestName = "/socks".utf8.count
 
     /// All lines.
-    public let text: String
+    package let text: String
 
     /// - Parameters:
     ///   - ports: where the onion leads.
@@ -37,7 +37,7 @@ public struct TorConfiguration: Equatable, Sendable {
     ///   - hasProofOfWork: whether this build of tor can ask clients for work.
     ///   - extra: lines at the end, as they are; for a network of one's own.
     /// - Throws: ``TorConfigurationError``.
-    public init(
+    package init(
         _ settings: TorSettings, ports: [Port], controller: Int32, hasProofOfWork: Bool, extra: [String] = []
     ) throws(TorConfigurationError) {
         guard !ports.isEmpty else { throw .noPort }
@@ -140,7 +140,7 @@ extension TorSettings {
     /// - Parameters:
     ///   - tnp: where the node listens for TNP, with the port that the system chose.
     ///   - http: the same for HTTP; nil: nowhere.
-    public func ports(tnp: Endpoint, http: Endpoint?) -> [TorConfiguration.Port] {
+    package func ports(tnp: Endpoint, http: Endpoint?) -> [TorConfiguration.Port] {
         tnpPorts.map { TorConfiguration.Port($0, tnp) }
             + (http.map { http in httpPorts.map { TorConfiguration.Port($0, http) } } ?? [])
     }

@@ -3,7 +3,7 @@
 import EventLoop
 
 /// Why no torrc can be made of the settings: which key, and what to do.
-public enum TorConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
+package enum TorConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The onion has no port at all.
     case noPort
     /// A port of the onion stands twice, or is 0.
@@ -15,7 +15,7 @@ public enum TorConfigurationError: Error, Equatable, Sendable, CustomStringConve
     /// tor cannot connect to where the onion is to lead.
     case badTarget(Endpoint)
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .noPort: "the onion has no port: name one in tor.onion_ports"
         case .badPort(let port): "tor.onion_ports: each port must be from 1 to 65535 and stand there once, not \(port)"

@@ -5,7 +5,7 @@ import EventLoop
 import Glibc
 
 /// A connection to tor's control port (control-spec): one command at a time. Who has it has all of that tor.
-public final class TorControl {
+package final class TorControl {
     private static let dialTimeout = Duration.seconds(5)
     /// How long tor may take to answer.
     private static let answerTimeout = Duration.seconds(20)
@@ -13,14 +13,14 @@ public final class TorControl {
 
     private let reader: StreamReader
     /// Asynchronous events that came with replies, in order.
-    public private(set) var events: [String] = []
+    package private(set) var events: [String] = []
 
     private init(_ reader: StreamReader) { self.reader = reader }
 
     deinit { reader.stream.close() }
 
     /// Connects to the control socket in a directory of ours; nil while tor is not that far.
-    public static func open(
+    package static func open(
         directory: String, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async -> TorControl? {
         try? await open(.unix(path: "\(directory)/ctl"), on: loop)
@@ -28,7 +28,7 @@ public final class TorControl {
 
     /// Connects and logs in.
     /// - Throws: ``TorError`` in words, or `StreamError` where nobody answers.
-    public static func open(
+    package static func open(
         _ endpoint: Endpoint, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws -> TorControl {
         let stream = try await loop.dial(endpoint, timeout: dialTimeout)
@@ -103,7 +103,7 @@ public final class TorControl {
     /// - Returns: the lines of the reply, those of data included.
     /// - Throws: ``TorError`` for a reply that is no success, `StreamError` where tor is gone or does not answer.
     @discardableResult
-    public func ask(
+    package func ask(
         _ command: String, holdsSecret: Bool = false, isolation: isolated (any Actor)? = #isolation
     ) async throws -> [String] {
         precondition(!command.utf8.contains { $0 < 0x20 }, "a command is one line")
@@ -142,7 +142,7 @@ public final class TorControl {
 
     /// The next event, of those that came with replies at first. Waits for as long as the connection lasts.
     /// - Throws: `StreamError` where tor is gone.
-    public func nextEvent(isolation: isolated (any Actor)? = #isolation) async throws -> String {
+    package func nextEvent(isolation: isolated (any Actor)? = #isolation) async throws -> String {
         if !events.isEmpty { return events.removeFirst() }
         while true {
             let line = try await reader.readLine()
@@ -151,7 +151,7 @@ public final class TorControl {
     }
 
     /// Ends the connection: whoever waits for an event waits no longer.
-    public func close() { reader.stream.fail(.closed) }
+    package func close() { reader.stream.fail(.closed) }
 
     private func keep(_ event: String) {
         if events.count == Self.mostEvents { events.removeFirst() }

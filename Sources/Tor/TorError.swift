@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What tor does not do as it should: what it said, and what to do where that is known.
-public struct TorError: Error, Sendable, CustomStringConvertible {
+package struct TorError: Error, Sendable, CustomStringConvertible {
     /// In words.
-    public let description: String
+    package let description: String
 
     /// - Parameter description: in words, without secrets.
-    public init(_ description: String) { self.description = description }
+    package init(_ description: String) { self.description = description }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What tor tells of by its control port that matters here (control-spec, "Asynchronous events").
-public enum TorEvent: Equatable, Sendable {
+package enum TorEvent: Equatable, Sendable {
     /// How much of the way into the network is done, 0–100.
     case bootstrapped(percent: Int)
     /// The onion's descriptor is on its way to a directory.
@@ -15,7 +15,7 @@ public enum TorEvent: Equatable, Sendable {
     static let names = "STATUS_CLIENT HS_DESC"
 
     /// Reads an event's line, `650 …`, or the reply to `GETINFO status/bootstrap-phase`; nil for all else.
-    public init?(line: String) {
+    package init?(line: String) {
         let words = line.split(separator: " ")
         if words.contains("BOOTSTRAP"), let word = words.first(where: { $0.hasPrefix("PROGRESS=") }) {
             guard let percent = Int(word.dropFirst("PROGRESS=".count)), (0...100).contains(percent) else { return nil }

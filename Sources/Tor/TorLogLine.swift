@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A line of tor's log: `Nov 21 18:36:54.000 [warn] …`.
-public struct TorLogLine: Equatable, Sendable {
+package struct TorLogLine: Equatable, Sendable {
     /// How much it matters.
-    public enum Severity: String, Sendable {
+    package enum Severity: String, Sendable {
         case debug, info, notice, warn, err
     }
 
     /// How much it matters.
-    public let severity: Severity
+    package let severity: Severity
     /// What tor says, without characters that could write over a terminal, and cut off where it is endless.
-    public let text: String
+    package let text: String
 
     private static let longestText = 400
 
     /// Reads a line; nil where it is not tor's.
-    public init?(_ line: String) {
+    package init?(_ line: String) {
         guard let open = line.firstIndex(of: "["), let close = line[open...].firstIndex(of: "]"),
             let severity = Severity(rawValue: String(line[open...].dropFirst().prefix(upTo: close)))
         else { return nil }
@@ -26,7 +26,7 @@ public struct TorLogLine: Equatable, Sendable {
     }
 
     /// Whether it is about this machine's clock: tor compares it with what others sign.
-    public var isAboutClock: Bool {
+    package var isAboutClock: Bool {
         let text = text.lowercased()
         return text.contains("our clock is") && (text.contains("behind") || text.contains("ahead"))
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Why the onion cannot be reached, in words, and what to do.
-public enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
+package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
     /// There is no such program.
     case missing(binary: String)
     /// The program does not run, or is no tor.
@@ -21,7 +21,7 @@ public enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
     /// tor does not answer at its control socket.
     case silent
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .missing(let binary):
             """

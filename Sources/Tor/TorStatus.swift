@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// How the node's tor is.
-public struct TorStatus: Equatable, Sendable {
+package struct TorStatus: Equatable, Sendable {
     /// Where it stands.
-    public enum Phase: String, Sendable {
+    package enum Phase: String, Sendable {
         /// Not started, or told to stop and gone.
         case stopped
         /// The program is being looked at and started.
@@ -17,25 +17,25 @@ public struct TorStatus: Equatable, Sendable {
     }
 
     /// Where it stands.
-    public internal(set) var phase = Phase.stopped
+    package internal(set) var phase = Phase.stopped
     /// The onion's address, from when tor has begun to publish it.
-    public internal(set) var address: OnionAddress?
+    package internal(set) var address: OnionAddress?
     /// How much of the way into the network is done, 0–100.
-    public internal(set) var bootstrap = 0
+    package internal(set) var bootstrap = 0
     /// Whether the onion can be found.
-    public internal(set) var descriptor = OnionDescriptor.none
+    package internal(set) var descriptor = OnionDescriptor.none
     /// While it runs.
-    public internal(set) var pid: Int32?
+    package internal(set) var pid: Int32?
     /// How often it was started again.
-    public internal(set) var restarts = 0
+    package internal(set) var restarts = 0
     /// The last warning in tor's log.
-    public internal(set) var lastWarning: String?
+    package internal(set) var lastWarning: String?
     /// Why the onion cannot be reached, where that is so.
-    public internal(set) var trouble: TorProblem?
+    package internal(set) var trouble: TorProblem?
 
     /// Nothing runs.
-    public init() {}
+    package init() {}
 
     /// Whether senders find the onion.
-    public var isReachable: Bool { phase == .running && descriptor == .published }
+    package var isReachable: Bool { phase == .running && descriptor == .published }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// Decides when the node's tor is started, ended and started again, and how it is. No process, socket or clock inside:
 /// what happens and the time go in, what is to be done comes out.
@@ -9,9 +10,9 @@ import EventLoop
 ///                        ▲   │               │
 ///                        │   └─notStarted──┐ │ exited
 ///                        └──timePassed── waiting
-public struct TorSupervision: Sendable {
+package struct TorSupervision: Sendable {
     /// What has happened.
-    public enum Event: Equatable, Sendable {
+    package enum Event: Equatable, Sendable {
         /// The onion is wanted.
         case begin
         /// The process runs.
@@ -33,7 +34,7 @@ public struct TorSupervision: Sendable {
     }
 
     /// What is to be done.
-    public enum Action: Equatable, Sendable {
+    package enum Action: Equatable, Sendable {
         /// Starts the process: answered by ``Event/started(pid:)`` or ``Event/notStarted(_:)``, and later by
         /// ``Event/exited(status:)``.
         case start
@@ -54,7 +55,7 @@ public struct TorSupervision: Sendable {
     static let patience = Duration.seconds(300)
 
     /// How tor is.
-    public private(set) var status = TorStatus()
+    package private(set) var status = TorStatus()
     private var isWanted = false
     private var uploads = DescriptorUploads()
     private var runningSince: MonotonicTime?
@@ -62,11 +63,11 @@ public struct TorSupervision: Sendable {
     private var backoff = Backoff(base: Self.firstPause, cap: Self.longestPause)
 
     /// Nothing runs, nothing is wanted.
-    public init() {}
+    package init() {}
 
     /// Takes in what has happened.
     /// - Returns: what is to be done, in this order.
-    public mutating func handle(_ event: Event, at now: MonotonicTime) -> [Action] {
+    package mutating func handle(_ event: Event, at now: MonotonicTime) -> [Action] {
         let before = status
         let actions = decide(event, at: now)
         return status == before ? actions : actions + [.report]

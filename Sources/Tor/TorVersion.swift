@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A version of tor, for instance 0.4.9.11.
-public struct TorVersion: Comparable, Hashable, Sendable, CustomStringConvertible {
+package struct TorVersion: Comparable, Hashable, Sendable, CustomStringConvertible {
     /// Four numbers; what follows them (`-alpha`, `-rc`) does not count.
-    public let numbers: [Int]
+    package let numbers: [Int]
 
     /// The oldest that Tocsin runs: the first whose onion services ask for work while they are flooded, which the node's
     /// torrc relies on. Older ones are not maintained any more.
-    public static let oldest = TorVersion(numbers: [0, 4, 8, 0])
+    package static let oldest = TorVersion(numbers: [0, 4, 8, 0])
 
     private init(numbers: [Int]) { self.numbers = numbers }
 
     /// Reads what `tor --version` says; nil where it names no version.
-    public init?(output: String) {
+    package init?(output: String) {
         let prefix = "Tor version "
         guard let line = output.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix(prefix) }) else {
             return nil
@@ -23,7 +23,7 @@ public struct TorVersion: Comparable, Hashable, Sendable, CustomStringConvertibl
         self.numbers = numbers.compactMap(\.self)
     }
 
-    public var description: String { numbers.map(String.init).joined(separator: ".") }
+    package var description: String { numbers.map(String.init).joined(separator: ".") }
 
-    public static func < (one: Self, other: Self) -> Bool { one.numbers.lexicographicallyPrecedes(other.numbers) }
+    package static func < (one: Self, other: Self) -> Bool { one.numbers.lexicographicallyPrecedes(other.numbers) }
 }

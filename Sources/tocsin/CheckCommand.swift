@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Console
+import Diagnostics
 import EventLoop
 import FoundationEssentials
+import NodeConfiguration
 import TocsinNode
 
 struct CheckCommand: AsyncParsableCommand {

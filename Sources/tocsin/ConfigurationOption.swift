@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Console
 import FoundationEssentials
 import Glibc
+import NodeConfiguration
 import TocsinNode
 
 /// `--config`, as every command of the node takes it.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Console
 import EventLoop
 import FoundationEssentials
+import NodeConfiguration
 import Simulator
 import TNP
+import Time
 import TocsinClient
 import TocsinNode
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Console
+import Diagnostics
 import TocsinNode
 
 /// Findings as a person reads them: one line each, and a sum.

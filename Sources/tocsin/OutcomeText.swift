@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Console
 import TNP
 
 /// What an outcome means to the person who sends.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Console
+import Diagnostics
 import EventLoop
 import TNP
 import TocsinClient

@@ -2,8 +2,10 @@
 
 import Admission
 import ArgumentParser
+import Console
 import Delivery
 import EventLoop
+import NodeConfiguration
 import QRCode
 import TocsinNode
 import Tor

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Console
+import Diagnostics
 import Glibc
 import TocsinNode
 

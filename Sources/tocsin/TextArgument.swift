@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Console
 import Glibc
 
 /// A text on the command line, or in a file where other users of the machine do not see it.

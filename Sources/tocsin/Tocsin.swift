@@ -20,6 +20,6 @@ struct Tocsin: AsyncParsableCommand {
         subcommands: [
             InitCommand.self, CheckCommand.self, RunCommand.self, OnionCommand.self, KeysCommand.self, SendCommand.self,
             PairCommand.self, UnbindCommand.self,
-            SimulateCommand.self, DemoCommand.self, BenchCommand.self,
+            SimulateCommand.self, DemoCommand.self,
         ])
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Console
 import Cryptography
+import Diagnostics
 import EventLoop
 import Glibc
 import TNP
+import Time
 import TocsinClient
 import TocsinNode
 

@@ -8,12 +8,12 @@ import Testing
 
 /// The HTTP endpoint, whose senders cannot be asked for proof of work.
 @Suite struct HTTPAdmissionTests {
-    private func proves(_ house: Gatehouse, _ devices: Range<Int>) throws {
+    private func proves(_ house: AdmissionHarness, _ devices: Range<Int>) throws {
         for device in devices { try house.send(to: device, .delivered()) }
     }
 
     @Test func `no proof of work is asked there`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.puzzle = EffortControl.Settings(mode: .always, least: 256, most: 1024)
         }
         #expect(try house.submit(to: 1).reason == .proofNeeded)
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func `it has a rate of its own, and the other senderProtocol goes on when that is used up`() throws {
-        let house = Gatehouse { $0.http = Rate(burst: 3, perMinute: 60) }
+        let house = AdmissionHarness { $0.http = Rate(burst: 3, perMinute: 60) }
         for device in 0..<3 { #expect(try house.submit(to: device, through: .http).isAdmitted) }
         let refused = try house.submit(to: 3, through: .http)
         #expect(refused.reason == .nodeBusy)
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `unproven device tokens have a rate of their own there, and proven ones do not need it`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.httpUnproven = Rate(burst: 2, perMinute: 1)
             $0.unproven = Rate(burst: 2, perMinute: 1)
         }
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func `whoever floods it raises the price for nobody`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.http = Rate(burst: 2, perMinute: 1)
             $0.httpUnproven = Rate(burst: 1, perMinute: 1)
             $0.puzzle = EffortControl.Settings(mode: .adaptive, least: 256, most: 1 << 20)
@@ -62,7 +62,7 @@ import Testing
 
     @Test(arguments: [ProviderContact.notAsked, .noRoom])
     func `what no push service has seen is given back to it`(_ reach: ProviderContact) throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.http = Rate(burst: 1, perMinute: 1)
             $0.httpUnproven = Rate(burst: 1, perMinute: 1)
         }
@@ -77,24 +77,24 @@ import Testing
     }
 
     @Test func `the limits of device, circuit, app and node hold there, too`() throws {
-        let house = Gatehouse { $0.device = Rate(burst: 1, perMinute: 1) }
+        let house = AdmissionHarness { $0.device = Rate(burst: 1, perMinute: 1) }
         #expect(try house.submit(to: 1, through: .http).isAdmitted)
         #expect(try house.submit(to: 1, through: .http).reason == .deviceTokenOverRate)
         #expect(try house.submit(to: 1).reason == .deviceTokenOverRate)
         let small = Rate(burst: 1, perMinute: 1)
         for limit in [\AdmissionSettings.app, \.node] {
-            let house = Gatehouse { $0[keyPath: limit] = small }
+            let house = AdmissionHarness { $0[keyPath: limit] = small }
             #expect(try house.submit(to: 1).isAdmitted)
             #expect(try house.submit(to: 2, through: .http).reason == .nodeBusy)
         }
-        let own = Gatehouse { $0.circuit = small }
+        let own = AdmissionHarness { $0.circuit = small }
         own.connect()
         #expect(try own.submit(to: 1, through: .http).isAdmitted)
         #expect(try own.submit(to: 2, through: .http).reason == .connectionOverRate)
     }
 
     @Test func `a phone that is bound to a sender key is not rung from there`() throws {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         try house.send(to: 1, by: .numbered(1), .delivered())
         #expect(try house.submit(to: 1, through: .http).reason == .senderKeyNeeded)
     }

@@ -13,7 +13,7 @@ extension AdmissionTests {
     private enum Probe: CaseIterable {
         case unsigned, signedByAnother, wronglySigned
 
-        func submission(to device: Int, in house: Gatehouse) throws -> (Envelope, SenderSignature?) {
+        func submission(to device: Int, in house: AdmissionHarness) throws -> (Envelope, SenderSignature?) {
             let envelope = try house.envelope(for: device)
             let other = try house.envelope(for: device)
             let thief = try Ed25519Key.numbered(2)
@@ -26,7 +26,7 @@ extension AdmissionTests {
     }
 
     /// What the node knows of the phone.
-    private static var known: [(name: String, prepare: (Gatehouse) throws -> Void)] {
+    private static var known: [(name: String, prepare: (AdmissionHarness) throws -> Void)] {
         [
             ("proven", { try $0.send(to: 1, .delivered()) }),
             ("bound", { try $0.send(to: 1, by: .numbered(1), .delivered()) }),
@@ -42,7 +42,7 @@ extension AdmissionTests {
 
     /// What stands in the way of everybody.
     private static var obstacles:
-        [(name: String, settings: (inout AdmissionSettings) -> Void, erect: (Gatehouse) throws -> Void)]
+        [(name: String, settings: (inout AdmissionSettings) -> Void, erect: (AdmissionHarness) throws -> Void)]
     {
         [
             (
@@ -81,7 +81,7 @@ extension AdmissionTests {
         let (name, settings, erect) = Self.obstacles[obstacle]
         for probe in Probe.allCases {
             func refusal(_ device: Int) throws -> Refusal? {
-                let house = Gatehouse {
+                let house = AdmissionHarness {
                     $0.senders = .optional
                     $0.device = Rate(burst: 2, perMinute: 1)
                 }

@@ -9,8 +9,8 @@ import Testing
 /// What work is asked of whom, and when.
 extension AdmissionTests {
     /// A gatehouse with one connection of circuit 1 that asks everybody for 256 hashes.
-    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> Gatehouse {
-        let house = Gatehouse {
+    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> AdmissionHarness {
+        let house = AdmissionHarness {
             $0.puzzle = .init(mode: .always, least: 256, most: 4096)
             change(&$0)
         }
@@ -18,15 +18,15 @@ extension AdmissionTests {
         return house
     }
 
-    private func puzzle(_ house: Gatehouse) -> Puzzle { house.admission.puzzle(at: house.now) }
+    private func puzzle(_ house: AdmissionHarness) -> Puzzle { house.admission.puzzle(at: house.now) }
 
     /// A puzzle of the same seed that asks for another effort.
-    private func puzzle(_ house: Gatehouse, effort: UInt32) -> Puzzle {
+    private func puzzle(_ house: AdmissionHarness, effort: UInt32) -> Puzzle {
         Puzzle(seed: puzzle(house).seed, effort: effort, lifetime: 0)
     }
 
     /// A submission with a proof that does not hold.
-    private func submitWrong(_ house: Gatehouse, to device: Int) throws -> Gatehouse.Answer {
+    private func submitWrong(_ house: AdmissionHarness, to device: Int) throws -> AdmissionHarness.Answer {
         let (envelope, other) = (try house.envelope(for: device), try house.envelope(for: device))
         return house.submit(envelope, proof: puzzle(house, effort: 4096).solve(for: other.digest, tries: 1 << 24))
     }
@@ -86,7 +86,7 @@ extension AdmissionTests {
     }
 
     @Test func `the proof is judged before anything else is asked or taken, but for the circuit's allowance`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             for limit in [Limit.device, .unproven, .app, .node] { limit.set(Rate(burst: 6, perMinute: 1), in: &$0) }
         }
         house.connect()
@@ -119,7 +119,7 @@ extension AdmissionTests {
     // MARK: Pressure
 
     @Test func `refusals of the node have everybody asked for work, and calm has it asked no more`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.node = Rate(burst: 3, perMinute: 60)
             $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096)
         }
@@ -139,7 +139,7 @@ extension AdmissionTests {
     }
 
     @Test func `so do submissions that were admitted and then found no room`() throws {
-        let house = Gatehouse { $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096) }
+        let house = AdmissionHarness { $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096) }
         house.connect()
         try house.send(to: 1, .delivered())
         // The same outcome for want of room on the disk, or in memory: more work makes only the one less.
@@ -152,7 +152,7 @@ extension AdmissionTests {
     }
 
     @Test func `a queue that is full has everybody asked for work`() throws {
-        let house = Gatehouse { $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096) }
+        let house = AdmissionHarness { $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096) }
         house.connect()
         for _ in 0..<5 { try house.send(to: 1, .delivered()) }
         #expect(!house.tick(queue: 0.9))
@@ -161,7 +161,7 @@ extension AdmissionTests {
     }
 
     @Test func `a sender over a limit of his own has nobody asked for work`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.device = Rate(burst: 2, perMinute: 1)
             $0.circuit = Rate(burst: 50, perMinute: 1)
             $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096)
@@ -176,8 +176,8 @@ extension AdmissionTests {
 
     /// A gatehouse that asks those who send to unproven device tokens for 256 hashes, and others for nothing; phone 1 is
     /// proven.
-    private func makePressedHouse(_ mode: EffortControl.Mode = .adaptive) throws -> Gatehouse {
-        let house = Gatehouse {
+    private func makePressedHouse(_ mode: EffortControl.Mode = .adaptive) throws -> AdmissionHarness {
+        let house = AdmissionHarness {
             $0.unproven = Rate(burst: 4, perMinute: 60)
             $0.puzzle = .init(mode: mode, least: 256, most: 4096)
         }
@@ -239,7 +239,7 @@ extension AdmissionTests {
     // MARK: Time and reload
 
     @Test func `a new seed is drawn once an hour, and announced`() {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         var draws = 0
         var changes: [Int] = []
         for second in 1...7300 {

@@ -13,8 +13,8 @@ extension AdmissionTests {
     /// A gatehouse with one connection of circuit 1, and the keys of an owner and of a thief.
     private func makeHouse(
         _ mode: SenderKeyMode = .optional, _ change: (inout AdmissionSettings) -> Void = { _ in }
-    ) throws -> (house: Gatehouse, owner: Ed25519Key, thief: Ed25519Key) {
-        let house = Gatehouse {
+    ) throws -> (house: AdmissionHarness, owner: Ed25519Key, thief: Ed25519Key) {
+        let house = AdmissionHarness {
             $0.senders = mode
             change(&$0)
         }

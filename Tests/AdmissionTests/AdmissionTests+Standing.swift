@@ -8,8 +8,8 @@ import Testing
 /// The standing of device tokens, and what Unix time does to it.
 extension AdmissionTests {
     /// A gatehouse with one connection of circuit 1.
-    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> Gatehouse {
-        let house = Gatehouse(change)
+    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> AdmissionHarness {
+        let house = AdmissionHarness(change)
         house.connect()
         return house
     }
@@ -237,7 +237,7 @@ extension AdmissionTests {
     // MARK: Capacity
 
     @Test func `a flood of unknown device tokens makes nobody forget a proven, dead or bound one`() throws {
-        let house = Gatehouse { $0.deviceTokens = 500 }
+        let house = AdmissionHarness { $0.deviceTokens = 500 }
         let key = try Ed25519Key.numbered(1)
         for id in 0..<10 as Range<UInt32> { house.connect(.tor(id)) }
         for device in 0..<300 { try house.send(to: device, .delivered()) }

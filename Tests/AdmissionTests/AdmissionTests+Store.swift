@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Simulator
 import TNP
-import TestSupport
 import Testing
 
 @testable import Admission
@@ -22,8 +22,8 @@ extension AdmissionTests {
         }
     }
 
-    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> Gatehouse {
-        let house = Gatehouse(change)
+    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> AdmissionHarness {
+        let house = AdmissionHarness(change)
         house.connect()
         return house
     }
@@ -99,7 +99,7 @@ extension AdmissionTests {
             #expect(store.rows.count == total)
         }
         #expect(house.takeChanges(atMost: 40) == nil)
-        house.admission.settings.abuse = Gatehouse.wide
+        house.admission.settings.abuse = AdmissionHarness.wide
         for device in 0..<95 { try house.send(to: device, .rejected(.badDeviceToken)) }
         for total in [55, 15, 0] {
             let changes = house.takeChanges(atMost: 40)

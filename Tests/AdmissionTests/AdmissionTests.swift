@@ -2,11 +2,12 @@
 
 import Cryptography
 import EventLoop
+import Simulator
 import TNP
-import TestSupport
 import Testing
 
 @testable import Admission
+@testable import Time
 
 @Suite struct AdmissionTests {
     // MARK: Limits
@@ -36,8 +37,8 @@ import Testing
     }
 
     /// A gatehouse with one connection of circuit 1, where phone 1 is proven.
-    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) throws -> Gatehouse {
-        let house = Gatehouse(change)
+    private func makeHouse(_ change: (inout AdmissionSettings) -> Void = { _ in }) throws -> AdmissionHarness {
+        let house = AdmissionHarness(change)
         house.connect()
         try house.send(to: 1, .delivered())
         return house
@@ -45,7 +46,7 @@ import Testing
 
     @Test(arguments: Limit.allCases)
     func `the burst passes, and what comes after it is told to come back when there is one more`(limit: Limit) throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             limit.set(Rate(burst: 4, perMinute: 7), in: &$0)
         }
         house.connect()
@@ -64,7 +65,7 @@ import Testing
     @Test(arguments: Limit.allCases)
     func `who sleeps as long as is said gets in, and who sleeps less does not`(limit: Limit) throws {
         for perMinute in [1, 7, 60, 600, 12_000, 59_999] {
-            let house = Gatehouse {
+            let house = AdmissionHarness {
                 limit.set(Rate(burst: 3, perMinute: perMinute), in: &$0)
                 $0.puzzle = .init(mode: .off)
             }
@@ -84,7 +85,7 @@ import Testing
     }
 
     @Test func `each phone has its own allowance`() throws {
-        let house = Gatehouse { $0.device = Rate(burst: 5, perMinute: 1) }
+        let house = AdmissionHarness { $0.device = Rate(burst: 5, perMinute: 1) }
         house.connect()
         for device in 1...3 {
             try house.send(to: device, .delivered())
@@ -93,7 +94,7 @@ import Testing
     }
 
     @Test func `it is the phone's allowance, whoever sends`() throws {
-        let house = Gatehouse { $0.device = Rate(burst: 5, perMinute: 1) }
+        let house = AdmissionHarness { $0.device = Rate(burst: 5, perMinute: 1) }
         for id in 0..<10 as Range<UInt32> { house.connect(.tor(id)) }
         try house.send(to: 1, .delivered())
         let admitted = try (0..<10 as Range<UInt32>).count { try house.submit(to: 1, on: .tor($0)).isAdmitted }
@@ -112,7 +113,7 @@ import Testing
     }
 
     @Test func `apps do not share limits`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.app = Rate(burst: 5, perMinute: 1)
             $0.device = Rate(burst: 3, perMinute: 1)
         }
@@ -125,7 +126,7 @@ import Testing
     }
 
     @Test func `apps share the node, and who meets two limits waits for both`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.app = Rate(burst: 5, perMinute: 60)
             $0.node = Rate(burst: 8, perMinute: 6)
         }
@@ -144,7 +145,7 @@ import Testing
     func `what is refused by a later rule has taken nothing by an earlier one, but of the circuit`(number: Int) throws {
         // Of everything there is enough for 10, and of one thing for 5.
         let scarce = [Limit.device, .unproven, .app, .node][number - 1]
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             for limit in Limit.allCases { limit.set(Rate(burst: limit == scarce ? 5 : 10, perMinute: 1), in: &$0) }
             $0.circuit = Rate(burst: 60, perMinute: 1)
             $0.puzzle = .init(mode: .off)
@@ -162,7 +163,7 @@ import Testing
     }
 
     @Test func `what is not admitted for its key has taken nothing, but of the circuit`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.device = Rate(burst: 10, perMinute: 1)
             $0.unproven = Rate(burst: 10, perMinute: 1)
             $0.node = Rate(burst: 10, perMinute: 1)
@@ -182,7 +183,7 @@ import Testing
     }
 
     @Test func `whatever a circuit sends counts against its allowance`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.circuit = Rate(burst: 40, perMinute: 1)
             $0.puzzle = .init(mode: .always, least: 16, most: 16)
             $0.senders = .required
@@ -204,7 +205,7 @@ import Testing
     // MARK: What is left
 
     @Test func `the outcome says what is left to the phone, and until when that is full again`() throws {
-        let house = Gatehouse { $0.device = Rate(burst: 20, perMinute: 10) }
+        let house = AdmissionHarness { $0.device = Rate(burst: 20, perMinute: 10) }
         house.connect()
         for number in 1...20 {
             let ticket = try #require(try house.submit(to: 1).ticket)
@@ -223,7 +224,7 @@ import Testing
     }
 
     @Test func `of a phone of which nothing is known any more, all is left`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.device = Rate(burst: 20, perMinute: 10)
             $0.deviceTokens = 1
         }
@@ -270,7 +271,7 @@ import Testing
     }
 
     @Test func `a phone that was reached once needs the budget no more`() throws {
-        let house = Gatehouse { $0.unproven = Rate(burst: 1, perMinute: 1) }
+        let house = AdmissionHarness { $0.unproven = Rate(burst: 1, perMinute: 1) }
         house.connect()
         let answer = try house.submit(to: 1)
         #expect(answer.ticket?.isUnproven == true)
@@ -281,7 +282,7 @@ import Testing
     }
 
     @Test func `the account of a circuit bounds how many of its unproven ones are under way`() throws {
-        let house = Gatehouse { $0.abuse = Rate(burst: 20, perMinute: 1) }
+        let house = AdmissionHarness { $0.abuse = Rate(burst: 20, perMinute: 1) }
         house.connect()
         house.connect(.tor(2))
         let answers = try (1...30).map { try house.submit(to: $0) }
@@ -306,9 +307,9 @@ import Testing
     }
 
     @Test func `leaving and coming back opens no new account`() throws {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         house.connect()
-        var answers: [Gatehouse.Answer] = []
+        var answers: [AdmissionHarness.Answer] = []
         for number in 0..<100 {
             answers.append(try house.submit(to: number))
             house.disconnect()
@@ -326,7 +327,7 @@ import Testing
     ) throws {
         var generator = SplitMix64(seed: seed)
         let abuse = Rate(burst: 1 + generator.below(20), perMinute: 1 + generator.below(4))
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.abuse = abuse
             $0.abuseBlock = 1 + generator.below(600)
         }
@@ -362,7 +363,7 @@ import Testing
     // MARK: Circuits that are sent away
 
     @Test func `the twentieth bad device token sends its circuit away`() throws {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         house.connect()
         for number in 1...19 { #expect(try house.send(to: number, .rejected(.badDeviceToken)) == nil) }
         let goAway = try house.send(to: 20, .rejected(.badDeviceToken))
@@ -406,7 +407,7 @@ import Testing
     }
 
     @Test func `what is forgiven at the account's pace is not held against anybody`() throws {
-        let house = Gatehouse { $0.abuse = Rate(burst: 20, perMinute: 2) }
+        let house = AdmissionHarness { $0.abuse = Rate(burst: 20, perMinute: 2) }
         house.connect()
         for number in 1...19 { #expect(try house.send(to: number, .rejected(.badDeviceToken)) == nil) }
         for number in 20...200 {
@@ -440,7 +441,7 @@ import Testing
             .rejected(.platformNotConfigured), .retry(.shuttingDown, after: 1), .retry(.internalError, after: 1),
         ]
         for outcome in outcomes {
-            let house = Gatehouse()
+            let house = AdmissionHarness()
             house.connect()
             for number in 1...100 { #expect(try house.send(to: number, outcome) == nil) }
             #expect(try house.submit(to: 1000).isAdmitted)
@@ -476,19 +477,19 @@ import Testing
         ]
         let one = Rate(burst: 1, perMinute: 1)
         for outcome in outcomes {
-            let house = Gatehouse { ($0.unproven, $0.device, $0.app, $0.node) = (one, one, one, one) }
+            let house = AdmissionHarness { ($0.unproven, $0.device, $0.app, $0.node) = (one, one, one, one) }
             house.connect()
             for _ in 0..<30 { house.conclude(try house.submit(to: 1), outcome, .notAsked) }
             #expect(try house.submit(to: 1).isAdmitted)
         }
         for outcome in [Outcome.delivered(), .gone(since: nil), .rejected(.badDeviceToken), .rejected(.ttlRanOut)] {
-            let house = Gatehouse { $0.unproven = one }
+            let house = AdmissionHarness { $0.unproven = one }
             house.connect()
             house.conclude(try house.submit(to: 1), outcome)
             #expect(try house.submit(to: 2).reason == .tooManyUnproven)
         }
         // It keeps a place in the window of outcomes.
-        let house = Gatehouse { $0.unproven = one }
+        let house = AdmissionHarness { $0.unproven = one }
         house.connect()
         house.conclude(try house.submit(to: 1), .rejected(.ttlRanOut), .notAsked)
         #expect(try house.submit(to: 2).reason == .tooManyUnproven)
@@ -498,7 +499,7 @@ import Testing
         throws
     {
         let standard = AdmissionSettings()
-        let house = Gatehouse { ($0.app, $0.node) = (standard.app, standard.node) }
+        let house = AdmissionHarness { ($0.app, $0.node) = (standard.app, standard.node) }
         house.connect()
         let phones = 1000
         for number in 0..<phones {
@@ -520,7 +521,7 @@ import Testing
     }
 
     @Test func `an account that was used under a stricter rate begins anew under a looser one`() throws {
-        let house = Gatehouse { $0.abuse = Rate(burst: 20, perMinute: 2) }
+        let house = AdmissionHarness { $0.abuse = Rate(burst: 20, perMinute: 2) }
         house.connect()
         for number in 1...10 { try house.send(to: number, .rejected(.badDeviceToken)) }
         house.admission.settings.abuse = Rate(burst: 20, perMinute: 60)
@@ -536,7 +537,7 @@ import Testing
     }
 
     @Test func `a circuit that is gone is charged as well`() throws {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         house.connect()
         let answers = try (1...20).map { try house.submit(to: $0) }
         house.disconnect()
@@ -545,7 +546,7 @@ import Testing
     }
 
     @Test func `what is charged to a circuit of which nothing is known does no harm`() throws {
-        let house = Gatehouse { $0.circuits = 1 }
+        let house = AdmissionHarness { $0.circuits = 1 }
         house.connect()
         let answer = try house.submit(to: 1)
         house.disconnect()
@@ -559,7 +560,7 @@ import Testing
     // MARK: Connections
 
     @Test func `a circuit has so many connections and no more`() {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         for _ in 0..<16 { #expect(house.connect() == nil) }
         let refused = house.connect()
         #expect(refused?.code == .busy && refused?.retryAfter == 10_000)
@@ -570,7 +571,7 @@ import Testing
     }
 
     @Test func `where there are too many circuits, those with a connection stay`() throws {
-        let house = Gatehouse { $0.circuits = 1000 }
+        let house = AdmissionHarness { $0.circuits = 1000 }
         for id in 0..<1000 as Range<UInt32> { #expect(house.connect(.tor(id)) == nil) }
         let refused = house.connect(.tor(5000))
         #expect(refused?.code == .busy && refused?.retryAfter == 10_000)
@@ -581,7 +582,7 @@ import Testing
     }
 
     @Test func `however many come and go, no more are known than there is room for`() throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             $0.circuits = 1000
             $0.deviceTokens = 1000
         }
@@ -596,7 +597,7 @@ import Testing
     }
 
     @Test func `who has gone is forgotten after a while`() throws {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         for id in 0..<100 as Range<UInt32> {
             house.connect(.tor(id))
             try house.send(to: Int(id), on: .tor(id), .delivered())
@@ -630,7 +631,7 @@ import Testing
         }
         let (device, circuit, app) = (rate(20, 40), rate(40, 100), rate(100, 400))
         let (node, unproven) = (rate(150, 600), rate(30, 100))
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             ($0.device, $0.circuit, $0.app, $0.node, $0.unproven) = (device, circuit, app, node, unproven)
             $0.abuse = Rate(burst: 1_000_000, perMinute: 1)
         }
@@ -693,7 +694,7 @@ import Testing
 
     @Test(arguments: Limit.allCases)
     func `a new limit counts at once`(limit: Limit) throws {
-        let house = Gatehouse {
+        let house = AdmissionHarness {
             limit.set(Rate(burst: 2, perMinute: 1), in: &$0)
             $0.puzzle = .init(mode: .off)
         }
@@ -706,7 +707,7 @@ import Testing
     }
 
     @Test func `new bounds on circuits and connections count at once`() {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         for _ in 0..<3 { #expect(house.connect() == nil) }
         house.admission.settings.connectionsPerCircuit = 2
         #expect(house.connect()?.code == .busy)
@@ -719,7 +720,7 @@ import Testing
     }
 
     @Test func `a new account and a new block count from the next charge on`() throws {
-        let house = Gatehouse()
+        let house = AdmissionHarness()
         house.connect()
         for number in 1...3 { #expect(try house.send(to: number, .rejected(.badDeviceToken)) == nil) }
         house.admission.settings.abuse = Rate(burst: 5, perMinute: 2)
@@ -759,7 +760,7 @@ import Testing
     }
 
     @Test func `at the monotonic clock's end nothing traps`() throws {
-        let house = Gatehouse(now: MonotonicTime(nanoseconds: .max - 3_000_000_000))
+        let house = AdmissionHarness(now: MonotonicTime(nanoseconds: .max - 3_000_000_000))
         house.connect()
         for number in 0..<30 {
             try house.send(to: number, .rejected(.badDeviceToken))

@@ -6,6 +6,8 @@ import EventLoop
 import TNP
 import Testing
 
+@testable import Time
+
 @Suite struct PuzzleSeedsTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let digest = BLAKE2b.hash256("an envelope".utf8)

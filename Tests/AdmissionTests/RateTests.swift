@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
-import TestSupport
+import Simulator
 import Testing
 
 @testable import Admission
+@testable import Time
 
 @Suite struct RateTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)

@@ -5,7 +5,7 @@ import Cryptography
 import Foundation
 import GRDB
 import Glibc
-import TestSupport
+import Simulator
 import Testing
 
 @Suite struct StandingStoreTests {

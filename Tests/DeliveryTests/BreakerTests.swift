@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Simulator
 import TNP
-import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Providers
+@testable import Time
 
 @Suite struct BreakerTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Simulator
 import TNP
-import TestSupport
 import Testing
 
 @testable import Delivery

@@ -4,6 +4,7 @@ import EventLoop
 import Testing
 
 @testable import Delivery
+@testable import Time
 
 @Suite struct ConnectionFailuresTests {
     private func time(_ milliseconds: UInt64) -> MonotonicTime {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Simulator
 import TNP
-import TestSupport
 import Testing
 
 @testable import Delivery
+@testable import Time
 
 @Suite struct DevicePausesTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)

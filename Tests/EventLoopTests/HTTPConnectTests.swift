@@ -274,18 +274,6 @@ private final class Echo: ByteStreamHandler {
         }
     }
 
-    /// Numbers that look random and are the same every time (SplitMix64).
-    private struct Seeded: RandomNumberGenerator {
-        var state: UInt64
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var mixed = state
-            mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-            return mixed ^ (mixed >> 31)
-        }
-    }
-
     private struct Weak {
         weak var value: Resolver?
     }
@@ -293,7 +281,7 @@ private final class Echo: ByteStreamHandler {
     @Test func `addresses of a family come in every order, and families stay in their places`() {
         let given = addresses(["10.0.0.1", "10.0.0.2", "::1", "::2", "10.0.0.3"])
         #expect(given.count == 5)
-        var generator = Seeded(state: 1)
+        var generator = SplitMix64(seed: 1)
         var orders: Set<[String]> = []
         for _ in 0..<500 {
             let spread = names(given.spread(using: &generator))
@@ -308,7 +296,7 @@ private final class Echo: ByteStreamHandler {
 
     @Test func `every address is the first one as often as any other`() {
         let given = addresses((1...4).map { "10.0.0.\($0)" })
-        var generator = Seeded(state: 2)
+        var generator = SplitMix64(seed: 2)
         var first: [String: Int] = [:]
         for _ in 0..<4000 { first[names(given.spread(using: &generator))[0], default: 0] += 1 }
         #expect(first.count == 4)
@@ -316,7 +304,7 @@ private final class Echo: ByteStreamHandler {
     }
 
     @Test func `none and one stay as they are`() {
-        var generator = Seeded(state: 3)
+        var generator = SplitMix64(seed: 3)
         let none = addresses([]).spread(using: &generator)
         #expect(none.isEmpty)
         let one = names(addresses(["::7"]).spread(using: &generator))

@@ -5,6 +5,7 @@ import Foundation
 import Testing
 
 @testable import EventLoop
+@testable import Time
 
 /// Keeps what it hears of a stream.
 private final class Recorder: ByteStreamHandler {

@@ -3,6 +3,7 @@
 import EventLoop
 
 @testable import HTTP1
+@testable import Time
 
 /// What a test may print of a request: production types print nothing.
 struct Seen: Equatable, Sendable, CustomStringConvertible {

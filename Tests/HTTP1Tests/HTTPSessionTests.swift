@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
-import TestSupport
+import Simulator
 import Testing
 
 @testable import HTTP1

@@ -4,6 +4,7 @@ import EventLoop
 import Testing
 
 @testable import HTTP2
+@testable import Time
 
 @Suite struct ConnectionWatchTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)

@@ -4,6 +4,7 @@ import EventLoop
 import Testing
 
 @testable import HTTP2
+@testable import Time
 
 @Suite struct FrameBudgetTests {
     private func time(_ milliseconds: Int) -> MonotonicTime {

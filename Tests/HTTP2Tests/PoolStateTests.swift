@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Simulator
 import Testing
 
 @testable import HTTP2
+@testable import Time
 
 @Suite struct PoolStateTests {
     private let unreachable = PoolState.Place.none(because: CheckedPool.reason)
@@ -772,23 +774,4 @@ private final class CheckedPool {
         isLegal = false
         Issue.record("seed \(seed): \(what)")
     }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, 2014): the same seed gives the same numbers everywhere, so that what fails once
-/// fails again.
-private struct SplitMix64: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
-    /// From 0 up to 1.
-    mutating func unit() -> Double { Double(next() >> 11) * 0x1p-53 }
 }

@@ -8,6 +8,7 @@ import Testing
 
 @testable import HTTP2
 @testable import Simulator
+@testable import Time
 
 @Suite struct APNsRequestBuilderTests {
     private let now: Int64 = 1_700_000_000

@@ -9,6 +9,7 @@ import TNP
 import Testing
 
 @testable import Simulator
+@testable import Time
 
 /// Faults that differ from none in what `change` says.
 private func faulty(_ change: (inout Faults) -> Void) -> Faults {

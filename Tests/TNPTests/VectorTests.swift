@@ -3,6 +3,7 @@
 import Cryptography
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 
 @testable import TNP

@@ -2,6 +2,7 @@
 
 import Cryptography
 import Foundation
+import TestSupport
 import Testing
 
 @testable import TNP
@@ -115,7 +116,7 @@ import Testing
     }
 
     @Test func `each pipe vector is sealed as it says`() throws {
-        let vectors = SenderVectors.all.sealing.filter { $0.format == "pipe" }
+        let vectors = Vectors.all.sealing.filter { $0.format == "pipe" }
         #expect(!vectors.isEmpty)
         for vector in vectors {
             let sealer = try Self.sealer(key: vector.key)

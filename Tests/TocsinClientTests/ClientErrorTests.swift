@@ -2,7 +2,6 @@
 
 import EventLoop
 import TNP
-import TestSupport
 import Testing
 
 @testable import TocsinClient

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import Simulator
 import TNP
-import TestSupport
 import Testing
 
 @testable import TocsinClient

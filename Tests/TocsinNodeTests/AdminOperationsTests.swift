@@ -10,7 +10,7 @@ import Testing
 /// The files in Docs/operations: as the real tools read them, and against what the node really has.
 @Suite struct OperationsFilesTests {
     private static let rules = "Docs/operations/alerts.yml"
-    private static let ruleTests = "Tests/Operations/alerts-test.yml"
+    private static let ruleTests = "Tests/System/Operations/alerts-test.yml"
     private static let dashboard = "Docs/operations/grafana-dashboard.json"
 
     /// Every family of the node; the last one is the registry's own.

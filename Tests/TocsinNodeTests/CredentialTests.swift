@@ -5,6 +5,7 @@ import Foundation
 import Glibc
 import Testing
 
+@testable import Providers
 @testable import TocsinNode
 
 @Suite struct ExpiryWarningsTests {

@@ -4,6 +4,7 @@ import Foundation
 import Logging
 import Testing
 
+@testable import NodeConfiguration
 @testable import TocsinNode
 
 @Suite struct NodeLogHandlerTests {

@@ -3,6 +3,7 @@
 import EventLoop
 import Testing
 
+@testable import NodeConfiguration
 @testable import TocsinNode
 
 /// Settings that a running node cannot change, and the keys that are named for them.

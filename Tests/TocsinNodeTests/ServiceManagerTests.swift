@@ -4,6 +4,7 @@ import EventLoop
 import Glibc
 import Testing
 
+@testable import Time
 @testable import TocsinNode
 
 /// What the environment says of a watchdog, and every how many microseconds it is to be fed.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
-import TestSupport
+import Simulator
 import Testing
 
+@testable import Time
 @testable import Tor
 
 @Suite struct TorSupervisionTests {

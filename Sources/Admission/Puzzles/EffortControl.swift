@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import EventLoop
+import Time
 
 /// How much work is asked for a submission: none in calm times; under pressure more and more, until those who flood
 /// cannot pay for more than the node can serve. Rises within seconds and falls over minutes, as tor's own defence of
@@ -17,9 +17,9 @@ import EventLoop
 ///
 /// Only who pays moves it: what came with less than is asked is not tallied, however often it was refused, and what came
 /// with much more counts as four times what is asked. Else a few dear proofs would be enough to lock all others out.
-public struct EffortControl: Sendable {
+package struct EffortControl: Sendable {
     /// When work is asked.
-    public enum Mode: String, CaseIterable, Sendable {
+    package enum Mode: String, CaseIterable, Sendable {
         /// Never.
         case off
         /// Under pressure.
@@ -29,16 +29,16 @@ public struct EffortControl: Sendable {
     }
 
     /// What the operator decides.
-    public struct Settings: Sendable, Equatable {
-        public let mode: Mode
+    package struct Settings: Sendable, Equatable {
+        package let mode: Mode
         /// Effort where anything is asked, in expected hashes, at least 1.
-        public let least: UInt32
+        package let least: UInt32
         /// The effort that is never exceeded, at least ``least``.
-        public let most: UInt32
+        package let most: UInt32
 
         /// The defaults are about 7 ms and 7 s of a desktop's time, at 400 ns a hash.
         /// - Precondition: 1 ≤ `least` ≤ `most`.
-        public init(mode: Mode = .adaptive, least: UInt32 = 1 << 14, most: UInt32 = 1 << 24) {
+        package init(mode: Mode = .adaptive, least: UInt32 = 1 << 14, most: UInt32 = 1 << 24) {
             precondition(1 <= least && least <= most)
             self.mode = mode
             self.least = least
@@ -83,21 +83,21 @@ public struct EffortControl: Sendable {
     private static let mostCounted: UInt64 = 4
 
     /// Clamps ``effort`` when it is set; ``tick(queue:now:)`` does not report that change.
-    public var settings: Settings {
+    package var settings: Settings {
         didSet {
             effort = clamped(UInt64(effort))
             tally = Tally()
         }
     }
     /// Expected hashes that are asked for a submission; 0: nothing is asked.
-    public private(set) var effort: UInt32 = 0
+    package private(set) var effort: UInt32 = 0
     private var tally = Tally()
     /// When the tally began.
     private var since: MonotonicTime
     /// Share of the queue in use at the last tick.
     private var queue = 0.0
 
-    public init(_ settings: Settings, now: MonotonicTime) {
+    package init(_ settings: Settings, now: MonotonicTime) {
         self.settings = settings
         since = now
         effort = clamped(0)
@@ -108,7 +108,7 @@ public struct EffortControl: Sendable {
     ///   - isRefused: it met with pressure: the queue was full, or the budget that this controls was used up. A refusal
     ///     by another rule (a limit of its sender's own, a proof that is missing or wrong) is not to be counted here.
     ///   - paid: effort of its proof, where it holds; else 0.
-    public mutating func count(isRefused: Bool, paid: UInt32) {
+    package mutating func count(isRefused: Bool, paid: UInt32) {
         guard paid >= effort else { return }
         tally.add(isRefused: isRefused, paid: UInt32(min(UInt64(paid), UInt64(effort) * Self.mostCounted)))
     }
@@ -116,7 +116,7 @@ public struct EffortControl: Sendable {
     /// To be called about once a second.
     /// - Parameter queue: share of the bounded queue in use, from 0 to 1.
     /// - Returns: whether ``effort`` has changed.
-    public mutating func tick(queue: Double, now: MonotonicTime) -> Bool {
+    package mutating func tick(queue: Double, now: MonotonicTime) -> Bool {
         // A queue that shrinks needs time, not dearer newcomers.
         let isCrowded = queue > Self.pressedQueue && queue >= self.queue
         self.queue = queue

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import EventLoop
 import TNP
+import Time
 
 /// What a submission's proof of work is worth.
-public enum ProofCheck: Equatable, Sendable {
+package enum ProofCheck: Equatable, Sendable {
     /// Nothing is asked, and no proof that holds was given.
     case notAsked
     /// It holds, for so much effort.
@@ -22,24 +22,24 @@ public enum ProofCheck: Equatable, Sendable {
 
 /// Which seed is asked with, and until when: a new one takes over when the old one's time is over, and the one before
 /// counts for as long again (PROTOCOL §5).
-public struct PuzzleSeeds: Sendable {
+package struct PuzzleSeeds: Sendable {
     /// How long one seed is asked with.
-    public static let lifetime = Duration.seconds(3600)
+    package static let lifetime = Duration.seconds(3600)
 
     private var present: Puzzle
     private var previous: (puzzle: Puzzle, endsAt: MonotonicTime)?
     /// When ``rotate(to:now:)`` is due.
-    public private(set) var changesAt: MonotonicTime
+    package private(set) var changesAt: MonotonicTime
 
     /// - Parameter seed: 16 random bytes.
-    public init(seed: [UInt8], now: MonotonicTime) {
+    package init(seed: [UInt8], now: MonotonicTime) {
         present = Puzzle(seed: seed, effort: 0, lifetime: 0)
         changesAt = now + Self.lifetime
     }
 
     /// Asks with a new seed (16 random bytes) from now on. The present one becomes the one before, and counts for as
     /// long as ``puzzle(effort:at:)`` has ever promised, whether this comes at its time, early or late.
-    public mutating func rotate(to seed: [UInt8], now: MonotonicTime) {
+    package mutating func rotate(to seed: [UInt8], now: MonotonicTime) {
         previous = (present, max(changesAt, now) + Self.lifetime)
         present = Puzzle(seed: seed, effort: 0, lifetime: 0)
         changesAt = now + Self.lifetime
@@ -48,7 +48,7 @@ public struct PuzzleSeeds: Sendable {
     /// What WELCOME and PUZZLE say: the present seed, and for how many seconds it will be accepted, which is the rest of
     /// its own time and one lifetime more.
     /// - Parameter effort: expected hashes; 0: nothing is asked.
-    public func puzzle(effort: UInt32, at now: MonotonicTime) -> Puzzle {
+    package func puzzle(effort: UInt32, at now: MonotonicTime) -> Puzzle {
         // The rest of its own time cannot be more than all of it, whatever the clock says.
         let left = min(changesAt - now, Self.lifetime) + Self.lifetime
         return Puzzle(seed: present.seed, effort: effort, lifetime: UInt32(left.components.seconds))
@@ -59,7 +59,7 @@ public struct PuzzleSeeds: Sendable {
     /// same four bytes.
     /// - Parameter effort: expected hashes; 0: nothing is asked. A proof is judged then, too, since more effort goes
     ///   first; one that does not hold is worth nothing, and does no harm.
-    public func validate(
+    package func validate(
         _ proof: Proof?, for digest: Digest256, effort: UInt32, now: MonotonicTime
     ) -> ProofCheck {
         guard let proof else { return effort == 0 ? .notAsked : .missing }

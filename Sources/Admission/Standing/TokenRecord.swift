@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import EventLoop
-
 /// What is known of a device token: 32 bytes, so that two of them share a line of the processor's cache and none lies
 /// across two.
 struct TokenRecord: Equatable {

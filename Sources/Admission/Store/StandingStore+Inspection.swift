@@ -7,7 +7,7 @@ extension StandingStore {
     /// Looks whether this version could open the store at `path`, without a change to it. It need not be there. For a
     /// store that no process has open.
     /// - Throws: ``StandingStoreError``: foreign, newer or damaged.
-    public static func inspect(at path: String) throws(StandingStoreError) {
+    package static func inspect(at path: String) throws(StandingStoreError) {
         do {
             var configuration = Configuration()
             configuration.readonly = true

@@ -7,12 +7,12 @@ import Synchronization
 
 /// The standing of device tokens on disk: SQLite, with hashes under a key of the node in place of tokens and sender
 /// keys. Callable from anywhere; it keeps no rows in memory.
-public final class StandingStore: Sendable {
+package final class StandingStore: Sendable {
     /// Seconds for which another connection may hold the database up, e.g. a backup.
     private static let busyTimeout = 5.0
 
     /// The node's key for keyed hashes: the random bytes of the key file.
-    public let key: SecretBytes
+    package let key: SecretBytes
     private let path: String
     private let database: DatabaseQueue
     private let lock: Mutex<FileLock?>
@@ -34,7 +34,7 @@ public final class StandingStore: Sendable {
     /// - Parameters:
     ///   - path: of the database; `-wal`, `-shm` and `.lock` are added for the files beside it.
     ///   - keyFile: holds the key; it may lie on other storage, and is made together with the store.
-    public static func open(at path: String, keyFile: String) throws(StandingStoreError) -> StandingStore {
+    package static func open(at path: String, keyFile: String) throws(StandingStoreError) -> StandingStore {
         do {
             let lock = try FileLock(at: path + ".lock", for: path)
             // Only an empty store gets a new key, and before anything is in it: a lost key is noticed.
@@ -67,7 +67,7 @@ public final class StandingStore: Sendable {
 
     /// Gives all rows to `body`, one after another, those first that were used last. Blocks until it has: less than a
     /// second for a million rows. `body` must not call the store.
-    public func load(_ body: (StandingRow) -> Void) throws(StandingStoreError) {
+    package func load(_ body: (StandingRow) -> Void) throws(StandingStoreError) {
         do {
             try database.writeWithoutTransaction { db in
                 try requireOpen()
@@ -93,7 +93,7 @@ public final class StandingStore: Sendable {
     /// - Parameters:
     ///   - rows: at most one for a token.
     ///   - gone: tokens to forget, in the store or not. What has a row in `rows`, too, stays.
-    public func save(
+    package func save(
         _ rows: [StandingRow], forgetting gone: [UInt64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StandingStoreError) {
         let result: Result<Void, StandingStoreError> = await withCheckedContinuation { continuation in
@@ -144,7 +144,7 @@ public final class StandingStore: Sendable {
 
     /// Waits for the saves that were asked for and lets go of the file. After it, loading and saving throw
     /// ``StandingStoreError/closed(file:)``.
-    public func close(isolation: isolated (any Actor)? = #isolation) async {
+    package func close(isolation: isolated (any Actor)? = #isolation) async {
         await withCheckedContinuation { continuation in
             // Closing waits for the database's queue, which a caller's thread must not.
             DispatchQueue.global().async {

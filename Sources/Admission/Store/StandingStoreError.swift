@@ -4,7 +4,7 @@ import Cryptography
 import GRDB
 
 /// Why the store of device tokens' standing cannot be used: what, where, and what to do.
-public enum StandingStoreError: Error, Equatable, Sendable, CustomStringConvertible {
+package enum StandingStoreError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Another process has it open.
     case inUse(file: String)
     /// There is a store but not the key that its tokens are hashed under.
@@ -30,7 +30,7 @@ public enum StandingStoreError: Error, Equatable, Sendable, CustomStringConverti
 
     private static let price = "device tokens then have to prove themselves again, and sender keys are bound anew"
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .inUse(let file):
             "\(file) is in use by another process; end that one, or give this node a state directory of its own"

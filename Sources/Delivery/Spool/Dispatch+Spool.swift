@@ -3,6 +3,7 @@
 import EventLoop
 import Providers
 import TNP
+import Time
 
 /// What lies in the spool: a pendingEnvelope is in memory and carried by one task, or parked, its row on the list of those to
 /// come or kept back by a lane whose breaker is open.
@@ -14,7 +15,7 @@ extension Dispatch {
 
     /// Delivers what lies in the spool, and stores there what senders allow.
     /// - Throws: ``SpoolError`` where it cannot be read.
-    public func use(_ spool: Spool) async throws {
+    package func use(_ spool: Spool) async throws {
         let entries = try await spool.index()
         for entry in entries {
             due.insert(DueRow(time: MonotonicTime(nanoseconds: 0), row: entry.id, isUnread: true))
@@ -242,7 +243,7 @@ extension Dispatch {
     }
 
     /// Rows that were removed to make room, their time being over.
-    public func expired(_ rows: [Int64]) {
+    package func expired(_ rows: [Int64]) {
         for row in rows {
             if let pendingEnvelope = parked.removeValue(forKey: row) { end(pendingEnvelope, .rejected(.ttlRanOut)) }
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// When a row of the spool is to be tried again.
 struct DueRow: Comparable {

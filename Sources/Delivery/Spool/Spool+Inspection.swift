@@ -7,7 +7,7 @@ extension Spool {
     /// Looks whether this version could open the spool at `path`, without a change to it. For a spool that no process has
     /// open.
     /// - Throws: ``SpoolError``: foreign, newer or damaged.
-    public static func inspect(at path: String) throws(SpoolError) {
+    package static func inspect(at path: String) throws(SpoolError) {
         do {
             var configuration = Configuration()
             configuration.readonly = true

@@ -7,7 +7,7 @@ import TNP
 
 extension Spool {
     /// What the spool knows of a digest.
-    public enum Known: Equatable, Sendable {
+    package enum Known: Equatable, Sendable {
         case nothing
         /// An envelope of it waits, under this id.
         case stored(id: Int64)
@@ -16,7 +16,7 @@ extension Spool {
     }
 
     /// What is known of an envelope that is not to be stored itself, but may have been by an earlier process.
-    public func lookup(
+    package func lookup(
         _ digest: Digest256, isolation: isolated (any Actor)? = #isolation
     ) async throws(SpoolError) -> Known {
         let name = Data(key.name(of: digest))

@@ -3,6 +3,7 @@
 import Cryptography
 import GRDB
 import Providers
+import Time
 
 extension Spool {
     /// Seconds for which another connection may hold the database up, e.g. a backup.
@@ -16,7 +17,7 @@ extension Spool {
     ///   - maxBytes: what envelopes and outcomes may take; SQLite's log, up to some megabytes, comes on top.
     ///   - now: the time, Unix time in seconds.
     ///   - onExpired: told which envelopes were removed to make room, their time having run out.
-    public static func open(
+    package static func open(
         at path: String, keyFile: String, maxBytes: Int, now: @escaping @Sendable () -> Int64 = { UnixTime.now },
         onExpired: @escaping ExpiryObserver = { _ in }
     ) throws(SpoolError) -> Spool {

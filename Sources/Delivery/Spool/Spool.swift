@@ -12,16 +12,16 @@ import TNP
 /// each row sealed. All work is done on a queue of its own, so that nobody who calls is held up, and many calls share
 /// one transaction. Callable from anywhere; what waits for a transaction in memory is as much as callers wait for, and
 /// what they finish.
-public final class Spool: Sendable {
+package final class Spool: Sendable {
     /// A row without what is sealed in it.
-    public struct Entry: Equatable, Sendable {
-        public let id: Int64
+    package struct Entry: Equatable, Sendable {
+        package let id: Int64
         /// When it is no longer to be delivered, Unix time in seconds.
-        public let expires: Int64
+        package let expires: Int64
     }
 
     /// Told, on the spool's own queue, which envelopes were removed to make room, their time having run out.
-    public typealias ExpiryObserver = @Sendable ([Int64]) -> Void
+    package typealias ExpiryObserver = @Sendable ([Int64]) -> Void
 
     /// Bytes of the disk that are left free: deleting takes room, too, and a disk that the spool had filled to the last
     /// block could not be emptied again.
@@ -70,14 +70,14 @@ public final class Spool: Sendable {
     }
 
     /// How many envelopes wait.
-    public var count: Int { storedCount.load(ordering: .relaxed) }
+    package var count: Int { storedCount.load(ordering: .relaxed) }
     /// What envelopes and outcomes take, in bytes, as `spool.max_bytes` counts them.
-    public var bytes: Int { storedBytes.load(ordering: .relaxed) }
+    package var bytes: Int { storedBytes.load(ordering: .relaxed) }
     /// How many rows could not be opened and were dropped since the spool was opened.
-    public var dropped: Int { droppedCount.load(ordering: .relaxed) }
+    package var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
     /// What keeps envelopes out at this moment, as far as can be told without looking for expired ones; nil: nothing.
-    public var shortage: SpoolShortage? {
+    package var shortage: SpoolShortage? {
         if freeBytes < reserve { return .disk }
         return bytes + Self.largestRow > maxBytes ? .bytes : nil
     }
@@ -98,7 +98,7 @@ public final class Spool: Sendable {
     // MARK: Writing
 
     /// Stores an envelope; returns once it is on disk, or will not be.
-    public func store(
+    package func store(
         _ envelope: SpooledEnvelope, isolation: isolated (any Actor)? = #isolation
     ) async -> StoreResult {
         await withCheckedContinuation { continuation in
@@ -116,7 +116,7 @@ public final class Spool: Sendable {
     ///   - id: as ``store(_:isolation:)`` or ``index(isolation:)`` gave it; one that is gone already does no harm.
     ///   - keepUntil: until when the outcome is what storing an envelope of this digest gives, Unix time in seconds;
     ///     nil: it is not remembered.
-    public func finish(id: Int64, digest: Digest256, outcome: Outcome, keepUntil: Int64?) {
+    package func finish(id: Int64, digest: Digest256, outcome: Outcome, keepUntil: Int64?) {
         let finish = SpoolBatch.Finish(id: id, digest: digest, outcome: outcome, keepUntil: keepUntil)
         if inbox.withLock({ $0.add(finish) }) == .run { scheduleBatch() }
     }
@@ -221,7 +221,7 @@ public final class Spool: Sendable {
     // MARK: Reading
 
     /// All envelopes that wait, in the order in which they came.
-    public func index(isolation: isolated (any Actor)? = #isolation) async throws(SpoolError) -> [Entry] {
+    package func index(isolation: isolated (any Actor)? = #isolation) async throws(SpoolError) -> [Entry] {
         try await read { db in
             var entries: [Entry] = []
             let rows = try Row.fetchCursor(db, sql: "SELECT id, expires FROM envelope ORDER BY id")
@@ -232,7 +232,7 @@ public final class Spool: Sendable {
 
     /// The envelopes of these ids, in their order. Ids that are gone are left out; so are rows that cannot be opened,
     /// which are dropped and counted.
-    public func load(
+    package func load(
         _ ids: [Int64], isolation: isolated (any Actor)? = #isolation
     ) async throws(SpoolError) -> [(id: Int64, envelope: SpooledEnvelope)] {
         try await read { db in
@@ -290,7 +290,7 @@ public final class Spool: Sendable {
 
     /// Commits what waits, empties the log into the database and lets go of the file. Finishes that the disk does not
     /// take even now are lost: their envelopes are there again at the next start.
-    public func close(isolation: isolated (any Actor)? = #isolation) async {
+    package func close(isolation: isolated (any Actor)? = #isolation) async {
         guard inbox.withLock({ $0.close() }) else { return }
         await withCheckedContinuation { continuation in
             database.asyncWriteWithoutTransaction { db in

@@ -4,7 +4,7 @@ import Cryptography
 import GRDB
 
 /// Why the spool cannot be used: what, where, and what to do.
-public enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
+package enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Another process has it open.
     case inUse(file: String)
     /// There are envelopes but not the key that opens them.
@@ -24,7 +24,7 @@ public enum SpoolError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The operating system or SQLite cannot work with the file.
     case unusable(file: String, reason: String)
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .inUse(let file):
             "\(file) is in use by another process; end that one, or give this node a spool of its own"

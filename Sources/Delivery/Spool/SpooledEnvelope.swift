@@ -4,17 +4,17 @@ import Cryptography
 import TNP
 
 /// An envelope as it waits on disk: with all that its delivery needs after a restart. Prints as `<redacted>`.
-public struct SpooledEnvelope: Sendable, Redacted {
+package struct SpooledEnvelope: Sendable, Redacted {
     /// The name of the app profile that the node found for it; ``Envelope/app`` may be empty.
-    public let app: String
+    package let app: String
     /// That app's format, by which the envelope's fields were checked.
-    public let format: EnvelopeFormat
-    public let envelope: Envelope
+    package let format: EnvelopeFormat
+    package let envelope: Envelope
     /// When it is no longer to be delivered, Unix time in seconds; above 0.
-    public let expires: Int64
+    package let expires: Int64
 
     /// - Parameters: as the properties of the same names.
-    public init(app: String, format: EnvelopeFormat, envelope: Envelope, expires: Int64) {
+    package init(app: String, format: EnvelopeFormat, envelope: Envelope, expires: Int64) {
         precondition(expires > 0, "an envelope that never waits is not for the spool")
         self.app = app
         self.format = format

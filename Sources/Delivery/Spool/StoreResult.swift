@@ -3,7 +3,7 @@
 import TNP
 
 /// Why the spool takes no more envelopes.
-public enum SpoolShortage: String, Equatable, Sendable {
+package enum SpoolShortage: String, Equatable, Sendable {
     /// They take as many bytes as they may.
     case bytes
     /// There are as many as there may be.
@@ -12,7 +12,7 @@ public enum SpoolShortage: String, Equatable, Sendable {
     case disk
 
     /// For the log, and for whoever asks whether the node is ready.
-    public var text: String {
+    package var text: String {
         switch self {
         case .bytes: "its envelopes take spool.max_bytes"
         case .envelopes: "it holds spool.max_envelopes"
@@ -22,7 +22,7 @@ public enum SpoolShortage: String, Equatable, Sendable {
 }
 
 /// What came of storing an envelope.
-public enum StoreResult: Equatable, Sendable {
+package enum StoreResult: Equatable, Sendable {
     /// It is on disk, under this id, and survives a crash: QUEUED may be answered.
     case stored(id: Int64)
     /// An envelope of the same digest waits already, under this id.

@@ -6,18 +6,18 @@ import TNP
 
 /// What Apple answers and what the node makes of it. Source of the reasons: Apple, "Handling notification responses
 /// from APNs"; BadEnvironmentKeyInToken is reported by users.
-public enum APNsAnswers {
+package enum APNsAnswers {
     /// One row of the table.
-    public struct Row: Sendable {
+    package struct Row: Sendable {
         /// HTTP status.
-        public let status: Int
+        package let status: Int
         /// `reason` in the body.
-        public let reason: String
-        public let disposition: Disposition
+        package let reason: String
+        package let disposition: Disposition
     }
 
     /// Every documented answer but 200.
-    public static let table: [Row] = [
+    package static let table: [Row] = [
         Row(status: 400, reason: "BadCollapseId", disposition: .ourFault),
         Row(status: 400, reason: "BadDeviceToken", disposition: .badToken),
         Row(status: 400, reason: "BadExpirationDate", disposition: .ourFault),
@@ -72,7 +72,7 @@ public enum APNsAnswers {
     }
 
     /// What the node makes of an answer.
-    public static func attemptResult(on response: Response) -> AttemptResult {
+    package static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200 {
             return Disposition.delivered.attemptResult(answer: "accepted", providerID: response.headers.text("apns-id"))
         }
@@ -94,7 +94,7 @@ public enum APNsAnswers {
 
     /// What TooManyProviderTokenUpdates means, in the log, in RESULT and in `tocsin check` (Apple, "Establishing a token-based
     /// connection to APNs": no more than one token in 20 minutes).
-    public static let tooManyTokens =
+    package static let tooManyTokens =
         "Apple has got too many provider tokens of this key: another process makes them as well. One node for one key; try "
         + "again in 20 minutes"
 }

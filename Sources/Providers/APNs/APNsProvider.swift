@@ -2,11 +2,12 @@
 
 import HTTP2
 import TNP
+import Time
 
 /// Apple's push service in one environment, for one app under one credential.
-public final class APNsProvider: Provider {
+package final class APNsProvider: Provider {
     /// Seconds to wait for Apple's answer.
-    public static let answerTimeout = Duration.seconds(15)
+    package static let answerTimeout = Duration.seconds(15)
 
     private let builder: APNsRequestBuilder
     private let token: APNsProviderToken?
@@ -15,15 +16,15 @@ public final class APNsProvider: Provider {
     /// - Parameters:
     ///   - token: the provider token; nil where the TLS certificate says who we are.
     ///   - upstream: one of the environments.
-    public init(_ builder: APNsRequestBuilder, token: APNsProviderToken?, upstream: Upstream) {
+    package init(_ builder: APNsRequestBuilder, token: APNsProviderToken?, upstream: Upstream) {
         self.builder = builder
         self.token = token
         self.upstream = upstream
     }
 
-    public func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
+    package func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
-    public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
+    package nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
         var isReplay = false
         while true {
             let authorization = token?.authorization(at: UnixTime.now)
@@ -52,7 +53,7 @@ public final class APNsProvider: Provider {
         }
     }
 
-    public func retire() { upstream.retire() }
+    package func retire() { upstream.retire() }
 
-    public func close() { upstream.close() }
+    package func close() { upstream.close() }
 }

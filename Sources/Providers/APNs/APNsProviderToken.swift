@@ -3,9 +3,10 @@
 import Cryptography
 import EventLoop
 import TNP
+import Time
 
 /// Where a provider token outlives the process that made it.
-public protocol ProviderTokenKeeping {
+package protocol ProviderTokenKeeping {
     /// The token that was kept last; nil where there is none.
     func load() -> [UInt8]?
     /// Keeps the token in the place of the one before.
@@ -14,11 +15,11 @@ public protocol ProviderTokenKeeping {
 
 /// Apple's provider token for one key: shared by all connections that use the key (Apple, "Establishing a token-based
 /// connection to APNs": renewed no more often than every 20 minutes and no less often than every 60).
-public final class APNsProviderToken {
+package final class APNsProviderToken {
     /// Seconds after which a new one is made.
-    public static let lifetime: Int64 = 50 * 60
+    package static let lifetime: Int64 = 50 * 60
     /// Seconds before which none is made, whatever Apple says.
-    public static let shortestInterval: Int64 = 20 * 60
+    package static let shortestInterval: Int64 = 20 * 60
 
     private struct Issued {
         let header: [UInt8]
@@ -42,7 +43,7 @@ public final class APNsProviderToken {
     ///   - keyID: the key's 10-character identifier.
     ///   - teamID: the developer team's 10-character identifier.
     ///   - keeping: where the token is kept for the next process, so that a restart makes no second one.
-    public init(key: SigningKey, keyID: String, teamID: String, keeping: (any ProviderTokenKeeping)? = nil) {
+    package init(key: SigningKey, keyID: String, teamID: String, keeping: (any ProviderTokenKeeping)? = nil) {
         self.key = key
         self.keyID = keyID
         self.teamID = teamID
@@ -53,7 +54,7 @@ public final class APNsProviderToken {
     /// - Parameters:
     ///   - now: Unix time in seconds, for `iat`.
     ///   - clock: what ages are counted by.
-    public func authorization(at now: Int64, clock: MonotonicTime = .now) -> [UInt8] {
+    package func authorization(at now: Int64, clock: MonotonicTime = .now) -> [UInt8] {
         if let issued = issued ?? kept(now: now, clock: clock), issued.age(at: clock) < Self.lifetime {
             return issued.header
         }
@@ -61,11 +62,11 @@ public final class APNsProviderToken {
     }
 
     /// How old the present token is, in seconds; nil: there is none yet.
-    public func age(at clock: MonotonicTime) -> Int64? { issued?.age(at: clock) }
+    package func age(at clock: MonotonicTime) -> Int64? { issued?.age(at: clock) }
 
     /// Apple says that this token's time is over: makes a new one, unless that would be the second in 20 minutes.
     /// - Returns: whether there is now another token than the refused one.
-    public func renew(refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
+    package func renew(refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
         guard let issued, issued.header == header else { return true }
         guard issued.age(at: clock) >= Self.shortestInterval else { return false }
         _ = make(now: now, clock: clock)

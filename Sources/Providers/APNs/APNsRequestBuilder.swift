@@ -4,45 +4,45 @@ import HTTP2
 import TNP
 
 /// How an app's notifications look to Apple and on the phone.
-public struct APNsProfile: Sendable {
+package struct APNsProfile: Sendable {
     /// The app's bundle id.
-    public var topic: String
-    public var format: EnvelopeFormat
+    package var topic: String
+    package var format: EnvelopeFormat
     /// What a `pipe` app's phone expects before the first `|`.
-    public var messageMagic: String
+    package var messageMagic: String
     /// What the phone shows before the app has opened the envelope.
-    public var alert: Alert
+    package var alert: Alert
     /// The name of the sound that it plays, of those in the app; `default` is the system's.
-    public var sound: String
+    package var sound: String
     /// Whether the app is woken to fetch the envelope in the background.
-    public var contentAvailable: FlagRule
+    package var contentAvailable: FlagRule
     /// Whether the app's notification service extension may open the envelope before it is shown.
-    public var mutableContent: FlagRule
+    package var mutableContent: FlagRule
 
-    /// Format that the phone shows.
-    public enum Alert: Sendable, Equatable {
+    /// Text that the phone shows.
+    package enum Alert: Sendable, Equatable {
         case text(String)
         /// A key in the app's own table of strings (`loc-key`), so that it speaks the phone's language.
         case localized(key: String)
     }
 
     /// When a flag is set.
-    public enum FlagRule: String, CaseIterable, Sendable {
+    package enum FlagRule: String, CaseIterable, Sendable {
         case always, never
         /// As the sender wants it; where it does not say, it is set.
         case request
 
-        func isSet(_ retryAfter: Bool?) -> Bool {
+        func isSet(_ requested: Bool?) -> Bool {
             switch self {
             case .always: true
             case .never: false
-            case .request: retryAfter ?? true
+            case .request: requested ?? true
             }
         }
     }
 
     /// - Parameters: as the properties of the same names.
-    public init(
+    package init(
         topic: String, format: EnvelopeFormat, messageMagic: String, alert: Alert, sound: String = "default",
         contentAvailable: FlagRule = .request, mutableContent: FlagRule = .request
     ) {
@@ -58,9 +58,9 @@ public struct APNsProfile: Sendable {
 
 /// Makes Apple's request of an envelope (Apple, "Sending notification requests to APNs"). What is the same for every
 /// envelope is prepared once.
-public struct APNsRequestBuilder: Sendable {
+package struct APNsRequestBuilder: Sendable {
     /// The largest payload in bytes.
-    public static let largestPayload = 4096
+    package static let largestPayload = 4096
 
     private let format: EnvelopeFormat
     private let messageMagic: [UInt8]
@@ -73,7 +73,7 @@ public struct APNsRequestBuilder: Sendable {
     private static let payloadEnd = Array("\"}".utf8)
 
     /// - Parameter authority: host of the environment, with its port where that is not 443.
-    public init(_ profile: APNsProfile, authority: String) {
+    package init(_ profile: APNsProfile, authority: String) {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
         var pseudo = HeaderBlock()
@@ -126,7 +126,7 @@ public struct APNsRequestBuilder: Sendable {
     }
 
     /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
-    public func check(_ envelope: Envelope) throws(Rejection) {
+    package func check(_ envelope: Envelope) throws(Rejection) {
         let length = payloadLength(of: envelope)
         guard length <= Self.largestPayload else {
             throw Rejection(.tooLarge, "the payload would be \(length) bytes; Apple takes \(Self.largestPayload)")
@@ -138,7 +138,7 @@ public struct APNsRequestBuilder: Sendable {
     ///   - authorization: value of the header, where a provider token is used.
     ///   - expiry: until when Apple may keep it.
     /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
-    public func request(
+    package func request(
         for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
     ) throws(Rejection) -> Request {
         try check(envelope)

@@ -4,9 +4,10 @@ import EventLoop
 import FoundationEssentials
 import HTTP2
 import TNP
+import Time
 
 /// Google's access token: fetched once for all who wait for it, kept, and renewed before it ends.
-public final class FCMAccessToken {
+package final class FCMAccessToken {
     /// Why there is none.
     enum Failure: Error, Equatable {
         /// Google refuses the service account; nobody but the operator can help.
@@ -16,7 +17,7 @@ public final class FCMAccessToken {
     }
 
     /// Seconds before its end at which the token is renewed.
-    public static let renewedBefore: Int64 = 300
+    package static let renewedBefore: Int64 = 300
     private static let pauseAfterFailure: Int64 = 10
     /// What says that the account is wrong (RFC 6749 §5.2); other errors pass.
     private static let refusals: Set<Int> = [400, 401, 403, 404]
@@ -39,7 +40,7 @@ public final class FCMAccessToken {
     ///   - authority: host of the token endpoint, with its port where that is not 443.
     ///   - path: of the token endpoint.
     ///   - upstream: the token endpoint.
-    public init(_ account: ServiceAccount, authority: String, path: String, upstream: Upstream) {
+    package init(_ account: ServiceAccount, authority: String, path: String, upstream: Upstream) {
         self.account = account
         self.upstream = upstream
         var headers = HeaderBlock()

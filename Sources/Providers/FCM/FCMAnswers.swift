@@ -6,19 +6,19 @@ import TNP
 
 /// What Google answers and what the node makes of it. Sources: Firebase, "FCM error codes" (ErrorCode of the HTTP v1
 /// API) and google.rpc.Status for what comes before FCM looks at a message.
-public enum FCMAnswers {
+package enum FCMAnswers {
     /// One row of the table.
-    public struct Row: Sendable {
+    package struct Row: Sendable {
         /// HTTP status; nil: any.
-        public let status: Int?
+        package let status: Int?
         /// `details[].errorCode` of an FcmError where there is one, else `status` of the error.
-        public let code: String
-        public let disposition: Disposition
+        package let code: String
+        package let disposition: Disposition
     }
 
     /// Every documented answer but 200. `INVALID_ARGUMENT` stands for a request that is wrong in another place than the
     /// device token; ``badToken`` for one that is wrong there.
-    public static let table: [Row] = [
+    package static let table: [Row] = [
         Row(status: nil, code: "UNSPECIFIED_ERROR", disposition: .unavailable(seconds: 60, minimum: 10)),
         Row(status: 400, code: "INVALID_ARGUMENT", disposition: .ourFault),
         Row(status: 404, code: "UNREGISTERED", disposition: .gone),
@@ -53,7 +53,7 @@ public enum FCMAnswers {
     }
 
     /// What the node makes of an answer.
-    public static func attemptResult(on response: Response) -> AttemptResult {
+    package static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200 {
             return Disposition.delivered.attemptResult(answer: "accepted", providerID: messageName(in: response.body))
         }

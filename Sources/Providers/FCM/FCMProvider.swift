@@ -2,12 +2,13 @@
 
 import HTTP2
 import TNP
+import Time
 
 /// Google's push service for one app under one service account.
-public final class FCMProvider: Provider {
+package final class FCMProvider: Provider {
     /// Seconds to wait for Google's answer. Google asks for at least 10; what is left of the node's patience is for one
     /// resend on another connection.
-    public static let answerTimeout = Duration.seconds(15)
+    package static let answerTimeout = Duration.seconds(15)
 
     private let builder: FCMRequestBuilder
     private let token: FCMAccessToken
@@ -16,15 +17,15 @@ public final class FCMProvider: Provider {
     /// - Parameters:
     ///   - token: of the service account.
     ///   - upstream: the message endpoint.
-    public init(_ builder: FCMRequestBuilder, token: FCMAccessToken, upstream: Upstream) {
+    package init(_ builder: FCMRequestBuilder, token: FCMAccessToken, upstream: Upstream) {
         self.builder = builder
         self.token = token
         self.upstream = upstream
     }
 
-    public func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
+    package func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
-    public nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
+    package nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
         var isReplay = false
         while true {
             let authorization: [UInt8]
@@ -62,12 +63,12 @@ public final class FCMProvider: Provider {
         }
     }
 
-    public func retire() {
+    package func retire() {
         token.retire()
         upstream.retire()
     }
 
-    public func close() {
+    package func close() {
         token.close()
         upstream.close()
     }

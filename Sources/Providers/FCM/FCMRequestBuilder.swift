@@ -4,30 +4,30 @@ import HTTP2
 import TNP
 
 /// How an app's notifications look to Google and on the phone.
-public struct FCMProfile: Sendable {
-    public var format: EnvelopeFormat
+package struct FCMProfile: Sendable {
+    package var format: EnvelopeFormat
     /// What a `pipe` app's phone expects before the first `|`.
-    public var messageMagic: String
+    package var messageMagic: String
     /// What Android shows before the app has opened the envelope; nil: data only, the app shows its own.
-    public var notification: Notification?
+    package var notification: Notification?
     /// The name of the sound that it plays, of those in the app; `default` is the system's. Where the app shows its own,
     /// it is told this name.
-    public var sound: String
+    package var sound: String
 
     /// A notification block.
-    public struct Notification: Sendable {
-        public var title: String
-        public var body: String
+    package struct Notification: Sendable {
+        package var title: String
+        package var body: String
 
         /// - Parameters: as the properties of the same names.
-        public init(title: String, body: String) {
+        package init(title: String, body: String) {
             self.title = title
             self.body = body
         }
     }
 
     /// - Parameters: as the properties of the same names.
-    public init(
+    package init(
         format: EnvelopeFormat, messageMagic: String, notification: Notification?, sound: String = "default"
     ) {
         self.format = format
@@ -39,9 +39,9 @@ public struct FCMProfile: Sendable {
 
 /// Makes Google's request of an envelope (Firebase, "REST Resource: projects.messages"). What is the same for every
 /// envelope is prepared once.
-public struct FCMRequestBuilder: Sendable {
+package struct FCMRequestBuilder: Sendable {
     /// The largest sum of the keys and values of a message's data and notification in bytes.
-    public static let largestPayload = 4096
+    package static let largestPayload = 4096
 
     private let format: EnvelopeFormat
     private let messageMagic: [UInt8]
@@ -56,7 +56,7 @@ public struct FCMRequestBuilder: Sendable {
     /// - Parameters:
     ///   - authority: host of the endpoint, with its port where that is not 443.
     ///   - projectID: of the service account.
-    public init(_ profile: FCMProfile, authority: String, projectID: String) {
+    package init(_ profile: FCMProfile, authority: String, projectID: String) {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
         var headers = HeaderBlock()
@@ -85,7 +85,7 @@ public struct FCMRequestBuilder: Sendable {
     }
 
     /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
-    public func check(_ envelope: Envelope) throws(Rejection) {
+    package func check(_ envelope: Envelope) throws(Rejection) {
         // Without a notification block the app decides what it plays: it is told by a key of its own.
         let payload =
             fixedPayload + envelope.deliveredJSONLength(format: format, messageMagicLength: messageMagic.count)
@@ -100,7 +100,7 @@ public struct FCMRequestBuilder: Sendable {
     ///   - authorization: value of the header.
     ///   - ttl: seconds that Google may keep it.
     /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
-    public func request(for envelope: Envelope, authorization: [UInt8], ttl: Int64) throws(Rejection) -> Request {
+    package func request(for envelope: Envelope, authorization: [UInt8], ttl: Int64) throws(Rejection) -> Request {
         try check(envelope)
         var body = Array("{\"message\":{\"token\":\"".utf8)
         body.reserveCapacity(1024 + envelope.ciphertext.count * 4 / 3)

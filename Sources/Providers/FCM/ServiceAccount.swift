@@ -5,21 +5,21 @@ import FoundationEssentials
 
 /// A Google service account: who the node is to Google, from the JSON file that the Firebase console gives.
 /// Prints as `<redacted>`.
-public struct ServiceAccount: Sendable, Redacted {
-    public let projectID: String
+package struct ServiceAccount: Sendable, Redacted {
+    package let projectID: String
     let clientEmail: String
     let key: SigningKey
     /// Where access tokens are fetched.
-    public let tokenURI: String
+    package let tokenURI: String
 
     /// What is wrong with a service account file.
-    public struct FormatError: Error, Equatable, Sendable, CustomStringConvertible {
-        public let description: String
+    package struct FormatError: Error, Equatable, Sendable, CustomStringConvertible {
+        package let description: String
     }
 
     /// Reads the file's bytes.
     /// - Throws: ``FormatError``.
-    public init(json: [UInt8]) throws(FormatError) {
+    package init(json: [UInt8]) throws(FormatError) {
         struct File: Decodable {
             let type: String?
             let project_id: String?

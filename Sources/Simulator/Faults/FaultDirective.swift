@@ -2,7 +2,7 @@
 
 /// One line that says what a stand-in does wrong from now on: what `tocsin simulate` takes as `--fault` and from its
 /// standard input.
-public enum FaultDirective: Sendable, Equatable {
+package enum FaultDirective: Sendable, Equatable {
     /// These faults take the place of those before.
     case faults(Device.Platform, Faults)
     /// The stand-in and all its connections go, without a word.
@@ -13,12 +13,12 @@ public enum FaultDirective: Sendable, Equatable {
     case certificate(Device.Platform, ServedCertificate)
 
     /// What is wrong with a line, and what was expected.
-    public struct Mistake: Error, Equatable, CustomStringConvertible {
-        public let description: String
+    package struct Mistake: Error, Equatable, CustomStringConvertible {
+        package let description: String
     }
 
     /// What a line may say.
-    public static let help = """
+    package static let help = """
         apns-production|apns-development|fcm [FAULT ...]   these faults from now on; without any: none
         kill PLATFORM                   the listener and all connections go without a word
         restart PLATFORM                it listens again on the same port
@@ -41,7 +41,7 @@ public enum FaultDirective: Sendable, Equatable {
 
     /// Reads a line; words are separated by spaces.
     /// - Throws: ``Mistake``.
-    public init(_ text: String) throws(Mistake) {
+    package init(_ text: String) throws(Mistake) {
         let words = text.split(whereSeparator: \.isWhitespace).map(String.init)
         guard let first = words.first else { throw Mistake(description: "an empty line: a platform was expected") }
         switch first {

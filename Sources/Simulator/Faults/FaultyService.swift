@@ -2,6 +2,7 @@
 
 import EventLoop
 import HTTP2
+import Time
 
 /// What a push service says to a request, and whom that rings.
 struct PushAnswer {
@@ -68,7 +69,7 @@ final class FaultyService: RequestHandler {
     /// How many different provider tokens the service has been shown.
     var providerTokensSeen: Int { service.providerTokensSeen }
 
-    /// DroppedSamples a connection where it stands. What was answered on it a moment ago may not have arrived.
+    /// Drops a connection where it stands. What was answered on it a moment ago may not have arrived.
     func abort(_ connection: ServerConnection) {
         for notification in records[ObjectIdentifier(connection)]?.recent.recent(at: .now) ?? [] {
             registry.lose(notification)

@@ -3,7 +3,7 @@
 import Glibc
 
 /// How long answers take, in milliseconds.
-public enum Latency: Sendable, Equatable {
+package enum Latency: Sendable, Equatable {
     /// No longer than they need.
     case none
     /// Each as long.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// The notifications that were answered within the last second on one connection: if it is dropped, their answers may
 /// not have arrived.

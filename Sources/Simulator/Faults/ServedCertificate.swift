@@ -4,7 +4,7 @@ import Cryptography
 import EventLoop
 
 /// Which certificate a stand-in shows.
-public enum ServedCertificate: String, Sendable, CaseIterable {
+package enum ServedCertificate: String, Sendable, CaseIterable {
     /// The one that a node with the stand-ins' authority trusts.
     case good
     /// Of an authority that nobody knows.

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Random numbers that the same seed repeats (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
-/// 2014). Not for secrets.
-struct SplitMix64: RandomNumberGenerator {
+/// A generator that gives the same numbers for the same seed on every machine (Steele, Lea and Flood, "Fast Splittable
+/// Pseudorandom Number Generators", 2014). Not for secrets.
+package struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 
-    init(seed: UInt64) { state = seed }
+    package init(seed: UInt64) { state = seed }
 
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state
         mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
         mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
         return mixed ^ (mixed >> 31)
     }
+
+    /// A number from 0 up to, but not including, 1.
+    package mutating func unit() -> Double { Double(next() >> 11) * 0x1p-53 }
+
+    /// A number from 0 up to, but not including, `bound`.
+    package mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
 }

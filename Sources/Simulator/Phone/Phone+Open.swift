@@ -6,14 +6,14 @@ import TNP
 
 extension Phone {
     /// What the app shows once it has opened an envelope.
-    public struct Shown: Sendable, Equatable {
-        public let title: String
-        public let message: String
-        public let type: String
+    package struct Shown: Sendable, Equatable {
+        package let title: String
+        package let message: String
+        package let type: String
     }
 
     /// Why the app cannot open an envelope.
-    public enum Failure: Error, Equatable, Sendable {
+    package enum Failure: Error, Equatable, Sendable {
         /// Not `magic|iv|ciphertext`.
         case notThreeParts
         /// Meant for another app, or for the other system.
@@ -46,7 +46,7 @@ extension Phone {
 
     /// Opens what stands under the key `encrypted`, as the app does: a `pipe` app `magic|iv|ciphertext`, a `sealed` one
     /// Base64 of `iv ‖ ciphertext`. Neither takes the other's.
-    public func open(_ encrypted: String) throws(Failure) -> Shown { try read(encrypted).shown }
+    package func open(_ encrypted: String) throws(Failure) -> Shown { try read(encrypted).shown }
 
     func read(_ encrypted: String) throws(Failure) -> Message {
         switch app.format {
@@ -153,7 +153,7 @@ extension Phone {
 }
 
 extension Phone.Failure: CustomStringConvertible {
-    public var description: String {
+    package var description: String {
         switch self {
         case .notThreeParts: "it does not have three parts with | between them"
         case .wrongMagic: "its magic is that of another app or system"

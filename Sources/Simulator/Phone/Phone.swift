@@ -5,16 +5,16 @@ import TNP
 
 /// A phone with an app on it: what the app has made and told the desktop, and the key that opens what arrives. What
 /// becomes of it as notifications come is ``PhoneState``. Prints as `<redacted>`.
-public struct Phone: Sendable, Redacted {
-    public let app: PhoneApp
+package struct Phone: Sendable, Redacted {
+    package let app: PhoneApp
     /// Which push service reaches it.
-    public let magic: Magic
+    package let magic: Magic
     /// Its model, for people.
-    public let model: String
+    package let model: String
     /// What Apple or Google know the phone's app by.
-    public let deviceToken: String
+    package let deviceToken: String
     /// Opens its envelopes: 32 bytes.
-    public let key: SecretBytes
+    package let key: SecretBytes
     private let introduction: Introduction
 
     /// How a desktop learns of the phone.
@@ -25,26 +25,26 @@ public struct Phone: Sendable, Redacted {
 
     /// As a QR code would say it. Only an app that ``PhoneApp/pairs`` has one; to ask another is a mistake in the
     /// program.
-    public var pairingToken: String {
+    package var pairingToken: String {
         guard case .pairing(_, let text) = introduction else { preconditionFailure(Self.hasNoPairing) }
         return text
     }
 
     /// The same, read.
-    public var pairing: PairingToken {
+    package var pairing: PairingToken {
         guard case .pairing(let pairing, _) = introduction else { preconditionFailure(Self.hasNoPairing) }
         return pairing
     }
 
     /// What an app that does not pair tells its user's node; nil where it pairs.
-    public var registration: DeviceRegistration? {
+    package var registration: DeviceRegistration? {
         if case .registration(let registration) = introduction { registration } else { nil }
     }
 
     private static let hasNoPairing = "Bisq Connect makes no pairing token: see Phone.registration"
 
     /// A phone with a fresh key and device token, as its app would make them.
-    public static func new(_ magic: Magic, model: String, app: PhoneApp = .bisq) -> Phone {
+    package static func new(_ magic: Magic, model: String, app: PhoneApp = .bisq) -> Phone {
         let token = newDeviceToken(magic)
         guard app.pairs else { return Phone(magic, model: model, deviceToken: token, registeredBy: app) }
         // 24 bytes are 32 characters of Base64, which are the key themselves; 32 bytes are the key in Base64.
@@ -59,7 +59,7 @@ public struct Phone: Sendable, Redacted {
 
     /// The phone of a pairing token.
     /// - Parameter app: one that ``PhoneApp/pairs``.
-    public init(pairingToken: String, app: PhoneApp = .bisq) throws(PairingToken.FormatError) {
+    package init(pairingToken: String, app: PhoneApp = .bisq) throws(PairingToken.FormatError) {
         precondition(app.pairs, Self.hasNoPairing)
         let pairing = try PairingToken(pairingToken)
         self.app = app

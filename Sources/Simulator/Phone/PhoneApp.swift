@@ -3,7 +3,7 @@
 import TNP
 
 /// An app that gets notifications.
-public enum PhoneApp: String, Sendable, CaseIterable {
+package enum PhoneApp: String, Sendable, CaseIterable {
     /// The app of Bisq 1.
     case bisq
     /// The app of Haveno, which has Bisq 1's code and words of its own.
@@ -15,7 +15,7 @@ public enum PhoneApp: String, Sendable, CaseIterable {
     case own
 
     /// How its envelopes are sealed.
-    public var format: EnvelopeFormat {
+    package var format: EnvelopeFormat {
         switch self {
         case .bisq, .haveno: .pipe
         case .bisqConnect, .own: .sealed
@@ -23,7 +23,7 @@ public enum PhoneApp: String, Sendable, CaseIterable {
     }
 
     /// What stands before the first `|` of a `pipe` app's envelopes; nil for `sealed` ones.
-    public func messageMagic(_ magic: Magic) -> String? {
+    package func messageMagic(_ magic: Magic) -> String? {
         let system = magic == .android ? "Android" : "iOS"
         return switch self {
         case .bisq: "BisqMessage\(system)"
@@ -33,10 +33,10 @@ public enum PhoneApp: String, Sendable, CaseIterable {
     }
 
     /// Whether a desktop learns of its phones by a pairing token. Bisq Connect registers with its user's node instead.
-    public var pairs: Bool { self != .bisqConnect }
+    package var pairs: Bool { self != .bisqConnect }
 
     /// Its bundle id at Apple. Haveno has published none.
-    public var topic: String {
+    package var topic: String {
         switch self {
         case .bisq: "bisqremote.joachimneumann.com"
         case .haveno: "haveno.example"
@@ -46,7 +46,7 @@ public enum PhoneApp: String, Sendable, CaseIterable {
     }
 
     /// Its project at Google.
-    public var projectID: String {
+    package var projectID: String {
         switch self {
         case .bisq: "bisqnotifications"
         case .haveno: "havenonotifications"
@@ -57,7 +57,7 @@ public enum PhoneApp: String, Sendable, CaseIterable {
     }
 
     /// The file in the stand-ins' directory by which a node comes to the project.
-    public var serviceAccountFile: String {
+    package var serviceAccountFile: String {
         switch self {
         case .bisq: "service-account.json"
         case .haveno: "service-account-haveno.json"

@@ -4,33 +4,33 @@ import TNP
 
 /// A phone as notifications come: what is on its screen, and what its app has kept. The person at it taps on every
 /// alert.
-public struct PhoneState: Sendable {
+package struct PhoneState: Sendable {
     /// Where the app is when a notification comes.
-    public enum Presence: Sendable, CaseIterable {
+    package enum Presence: Sendable, CaseIterable {
         case background, foreground
     }
 
-    public let phone: Phone
+    package let phone: Phone
     /// Whether a SETUP_CONFIRMATION has come. Bisq Connect and apps of one's own know no such thing.
-    public private(set) var isPaired = false
+    package private(set) var isPaired = false
     /// Whether an ERASE has come: the key is gone, and only a new pairing token makes a phone again.
-    public private(set) var isErased = false
+    package private(set) var isErased = false
     /// The app's list, oldest first.
     private var messages: [Phone.Message] = []
     /// Ids of what Bisq Connect has put on Android's screen, oldest first.
     private var shownIDs: [String] = []
 
     /// The most notifications that are kept; then the oldest is forgotten.
-    public static let mostKept = 1000
+    package static let mostKept = 1000
 
     /// A phone to which nothing has come yet.
-    public init(_ phone: Phone) { self.phone = phone }
+    package init(_ phone: Phone) { self.phone = phone }
 
     /// What stands in the app's list, oldest first.
-    public var stored: [Phone.Shown] { messages.map(\.shown) }
+    package var stored: [Phone.Shown] { messages.map(\.shown) }
 
     /// A notification comes.
-    public mutating func receive(
+    package mutating func receive(
         _ notification: ReceivedNotification, while presence: Presence = .background
     ) -> Reaction {
         switch (phone.app.format, phone.magic) {

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What a person sees and hears of a notification, and what the app does with it.
-public struct Reaction: Sendable, Equatable {
-    /// Format on the screen.
-    public struct Alert: Sendable, Equatable {
-        public var title: String?
-        public var text: String
+package struct Reaction: Sendable, Equatable {
+    /// Text on the screen.
+    package struct Alert: Sendable, Equatable {
+        package var title: String?
+        package var text: String
 
         /// - Parameters: as the properties of the same names.
-        public init(title: String? = nil, text: String) {
+        package init(title: String? = nil, text: String) {
             self.title = title
             self.text = text
         }
     }
 
     /// What appears when it comes; nil: nothing.
-    public var alert: Alert?
+    package var alert: Alert?
     /// Whether it is heard.
-    public var hasSound: Bool
+    package var hasSound: Bool
     /// Whether the app looks at it only once the person has tapped on the alert, as the simulator's person always does.
-    public var needsTap: Bool
-    public var effect: Effect
+    package var needsTap: Bool
+    package var effect: Effect
 
     /// What the app does with the envelope.
-    public enum Effect: Sendable, Equatable {
+    package enum Effect: Sendable, Equatable {
         /// The pairing is confirmed.
         case paired
         /// A confirmation that the app does not need any more.
@@ -47,7 +47,7 @@ public struct Reaction: Sendable, Equatable {
     }
 
     /// Why an app does not look at an envelope.
-    public enum Obstacle: Sendable, Equatable {
+    package enum Obstacle: Sendable, Equatable {
         /// There is none.
         case noEnvelope
         /// The app looks at what the person taps on, and there is no alert.
@@ -61,7 +61,7 @@ public struct Reaction: Sendable, Equatable {
     }
 
     /// What the app shows of the content; nil where it shows nothing.
-    public var shown: Phone.Shown? {
+    package var shown: Phone.Shown? {
         switch effect {
         case .stored(let shown), .shown(let shown), .replaced(let shown): shown
         case .paired, .alreadyPaired, .erased, .duplicate, .refused, .crashed, .unopened: nil
@@ -71,7 +71,7 @@ public struct Reaction: Sendable, Equatable {
 
 extension Reaction: CustomStringConvertible {
     /// What is on the screen, a note where it is heard, and after the arrow what the app shows or does.
-    public var description: String {
+    package var description: String {
         let words =
             alert.map { alert in "\"\(alert.title.map { "\($0): " } ?? "")\(alert.text)\"" } ?? "nothing on the screen"
         let content = shown.map { "[\($0.type)] \($0.title) – \($0.message), " } ?? ""
@@ -81,7 +81,7 @@ extension Reaction: CustomStringConvertible {
 
 extension Reaction.Effect: CustomStringConvertible {
     /// In words; without what was in the envelope.
-    public var description: String {
+    package var description: String {
         switch self {
         case .paired: "paired"
         case .alreadyPaired: "ignored: paired already"
@@ -98,7 +98,7 @@ extension Reaction.Effect: CustomStringConvertible {
 }
 
 extension Reaction.Obstacle: CustomStringConvertible {
-    public var description: String {
+    package var description: String {
         switch self {
         case .noEnvelope: "there is nothing under encrypted"
         case .noAlert: "there is no alert to tap on"

@@ -3,4 +3,4 @@
 import Tor
 
 /// A process of ours, as whoever tests against other programs starts one.
-public typealias ChildProcess = Tor.ChildProcess
+package typealias ChildProcess = Tor.ChildProcess

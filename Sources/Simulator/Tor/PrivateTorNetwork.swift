@@ -3,21 +3,22 @@
 import EventLoop
 import FoundationEssentials
 import Glibc
+import Time
 import Tor
 
 /// A Tor network of our own on loopback, with one onion service and one client: seven tor processes that know of nothing
 /// outside. It takes about ten seconds to come up; it leaves nothing behind.
-public actor PrivateTorNetwork {
+package actor PrivateTorNetwork {
     /// How the network is used once it is up.
-    public struct Access: Sendable {
+    package struct Access: Sendable {
         /// The onion service with its virtual port.
-        public let onion: Endpoint
+        package let onion: Endpoint
         /// The client's SOCKS port.
-        public let socks: Endpoint
+        package let socks: Endpoint
     }
 
     private nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     /// Relays beside the authority: fewer than four come up less surely.
     private static let relayCount = 4
@@ -31,7 +32,7 @@ public actor PrivateTorNetwork {
 
     /// A network that does not run yet.
     /// - Throws: ``TorError``.
-    public init(on loop: EventLoop) throws {
+    package init(on loop: EventLoop) throws {
         self.loop = loop
         // Short, because a unix socket's path is.
         var template = Array("/tmp/tocsin-tor-XXXXXX".utf8CString)
@@ -48,7 +49,7 @@ public actor PrivateTorNetwork {
     ///   - serviceOptions: further lines of torrc for the service, e.g. `HiddenServiceExportCircuitID haproxy`.
     ///   - progress: told of each stage.
     /// - Throws: ``TorError``; what had been started has been ended then.
-    public func start(
+    package func start(
         target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
         progress: @Sendable (String) -> Void = { _ in }
     ) async throws -> Access {
@@ -61,13 +62,13 @@ public actor PrivateTorNetwork {
     }
 
     /// Lines of torrc by which another tor takes part in the network, once that is up.
-    public var memberLines: [String] { TorNode.isolatedLines + [authorityLine] }
+    package var memberLines: [String] { TorNode.isolatedLines + [authorityLine] }
 
     /// The control port of the network's client.
-    public nonisolated var clientControl: Endpoint { .unix(path: "\(directory)/client/ctl") }
+    package nonisolated var clientControl: Endpoint { .unix(path: "\(directory)/client/ctl") }
 
     /// Ends the network's processes, by their pids, and removes its directory.
-    public func stop() async {
+    package func stop() async {
         await withTaskGroup { group in
             for node in nodes {
                 let ending = Ending(node: node)

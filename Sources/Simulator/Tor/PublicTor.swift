@@ -3,25 +3,26 @@
 import EventLoop
 import FoundationEssentials
 import Glibc
+import Time
 import Tor
 
 /// The machine's own tor on everyone's network, in a process and a directory of ours: one onion service that lives as
 /// long as we do, and a client to reach it. Needs the internet and takes its time.
-public actor PublicTor {
+package actor PublicTor {
     private nonisolated let loop: EventLoop
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private static let timeout = Duration.seconds(300)
     private let ports = PortReservations()
     private var node: TorNode?
 
     /// A tor that does not run yet.
-    public init(on loop: EventLoop) { self.loop = loop }
+    package init(on loop: EventLoop) { self.loop = loop }
 
     /// Starts tor in `directory`, which must not exist, and waits until the onion service is published.
     /// - Parameters: as for ``PrivateTorNetwork/start(target:virtualPort:serviceOptions:progress:)``.
     /// - Throws: ``TorError``.
-    public func start(
+    package func start(
         in directory: String, target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
         progress: @Sendable (String) -> Void = { _ in }
     ) async throws -> PrivateTorNetwork.Access {
@@ -46,7 +47,7 @@ public actor PublicTor {
     }
 
     /// Ends tor; its directory stays.
-    public func stop() async {
+    package func stop() async {
         guard let node else { return }
         self.node = nil
         let ending = PrivateTorNetwork.Ending(node: node)

@@ -2,6 +2,7 @@
 
 import EventLoop
 import FoundationEssentials
+import Time
 import Tor
 
 /// One tor process of ours: its directory, its configuration, its control connection.

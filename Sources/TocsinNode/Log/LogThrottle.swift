@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// Lets one line of a kind through a minute, so that no provider's bad hour fills the disk.
 struct LogThrottle {

@@ -3,6 +3,7 @@
 import FoundationEssentials
 import Glibc
 import Logging
+import NodeConfiguration
 
 /// Writes log lines to standard error: as text for people or as JSON for machines; where that is systemd's journal, with
 /// the priority in front of each (sd-daemon(3)).
@@ -75,7 +76,7 @@ struct NodeLogHandler: LogHandler {
 
 extension Configuration {
     /// A logger as this configuration wants it.
-    public func makeLogger() -> Logger {
+    package func makeLogger() -> Logger {
         let isForJournal = NodeLogHandler.isJournal(ProcessInfo.processInfo.environment["JOURNAL_STREAM"])
         return Logger(label: "tocsin") { _ in
             NodeLogHandler(logLevel: logLevel, format: logFormat, isForJournal: isForJournal)

@@ -3,7 +3,7 @@
 import Glibc
 
 /// What a process that holds secrets does to itself before it reads the first.
-public enum ProcessHardening {
+package enum ProcessHardening {
     /// From <sys/prctl.h>, which Swift's Glibc leaves out.
     static let getDumpable: Int32 = 3
     static let setDumpable: Int32 = 4
@@ -11,7 +11,7 @@ public enum ProcessHardening {
     /// No core dump from now on, neither as a file nor through a program of the system's, and no debugger of the same user.
     /// A program that is started from here, tor for one, writes no core file either.
     /// - Returns: whether all of it could be done. A node can serve where it could not.
-    public static func forbidCoreDumps() -> Bool {
+    package static func forbidCoreDumps() -> Bool {
         // The limit alone is not enough: a kernel.core_pattern that names a program does not look at it.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         let isLimited = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) == 0

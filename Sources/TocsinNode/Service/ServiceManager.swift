@@ -2,11 +2,12 @@
 
 import EventLoop
 import Glibc
+import Time
 
 /// The service manager that started this process, where it wants to hear of it: systemd with `Type=notify`.
-public struct ServiceManager: Sendable {
+package struct ServiceManager: Sendable {
     /// How often it wants to hear ``ServiceNotice/watchdog``: half the time after which it kills. Nil: not at all.
-    public let watchdogInterval: Duration?
+    package let watchdogInterval: Duration?
     private let address: sockaddr_un
     private let addressLength: socklen_t
 
@@ -42,7 +43,7 @@ public struct ServiceManager: Sendable {
 
     /// The manager of this process, if it has one. Takes its variables out of the environment, so that no child (tor, for
     /// one) speaks in this process's name: call it before there are other threads.
-    public static func ofThisProcess() -> ServiceManager? {
+    package static func ofThisProcess() -> ServiceManager? {
         var environment: [String: String] = [:]
         for name in variables {
             if let value = getenv(name) { environment[name] = String(cString: value) }
@@ -54,7 +55,7 @@ public struct ServiceManager: Sendable {
     /// Hands the notices over together. Waits a second at most.
     /// - Returns: whether the manager has got them. A service goes on where it has not.
     @discardableResult
-    public func tell(_ notices: ServiceNotice...) -> Bool {
+    package func tell(_ notices: ServiceNotice...) -> Bool {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
@@ -76,7 +77,7 @@ public struct ServiceManager: Sendable {
     /// Tells it again and again that the start goes on, until the task is cancelled or ``longestStart`` is over: a large spool
     /// is read through before the node is ready. Not on the loop, which the start may hold.
     @concurrent
-    public func keepStarting() async {
+    package func keepStarting() async {
         let deadline = MonotonicTime.now + Self.longestStart
         while !Task.isCancelled, MonotonicTime.now < deadline {
             tell(.starting(within: Self.startInterval * 3))
@@ -89,7 +90,7 @@ public struct ServiceManager: Sendable {
 
     /// Tells it again and again that `loop` still turns, until the task is cancelled; where no watchdog is wanted, it
     /// returns at once. A loop that hangs says nothing, and the manager starts the service anew.
-    public func keepWatch(of loop: EventLoop) async {
+    package func keepWatch(of loop: EventLoop) async {
         guard let watchdogInterval else { return }
         await LoopDomain(loop).run { domain in
             while !Task.isCancelled {

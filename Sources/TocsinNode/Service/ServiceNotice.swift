@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Time
 
 /// What a service tells its manager, as sd_notify(3) writes it.
-public enum ServiceNotice: Equatable, Sendable {
+package enum ServiceNotice: Equatable, Sendable {
     /// It serves. Also the end of a reload.
     case ready
     /// It reads its configuration anew, since this moment of `CLOCK_MONOTONIC`; ``ready`` follows.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Console
 
 /// An app whose configuration is known: what `tocsin init` and the files in Docs/examples are made of.
 enum AppTemplate: String, CaseIterable, ExpressibleByArgument {

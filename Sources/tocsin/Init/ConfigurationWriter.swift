@@ -3,6 +3,7 @@
 import Cryptography
 import FoundationEssentials
 import Glibc
+import NodeConfiguration
 import TocsinNode
 
 /// Puts a new configuration on disk, with its state directory.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Console
+import Diagnostics
 import TocsinNode
 
 /// What `tocsin init` has to know: what was said at the command line, then what is answered, then what is usual.

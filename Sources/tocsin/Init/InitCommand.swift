@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Console
+import Diagnostics
 import EventLoop
 import FoundationEssentials
 import Glibc
+import NodeConfiguration
 import TocsinNode
 
 struct InitCommand: AsyncParsableCommand {

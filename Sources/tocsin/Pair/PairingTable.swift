@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Console
 import TocsinClient
 
 /// What is said of a pairing token: its parts, each app's attemptResult, and hints.

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import HTTP1
+import Prometheus
+
+/// The admin port: the dashboard, its stream of events, metrics, health. Lives on the node's loop.
+package final class AdminServer: HTTPConnection.Host {
+    /// Who knows how the node stands. Is asked on the loop.
+    package protocol Source: AnyObject {
+        /// How it stands now.
+        func snapshot() -> NodeSnapshot
+        /// The metrics as Prometheus reads them.
+        func metrics() -> [UInt8]
+        /// False once it stops.
+        var isAlive: Bool { get }
+    }
+
+    /// Connections at a time; for one more an idle one goes, else it is closed.
+    static let mostConnections = 32
+    /// Dashboards that are kept up to date at a time; one more is told 503.
+    static let mostStreams = 8
+    /// From one event to the next.
+    static let interval = Duration.seconds(1)
+
+    private let loop: EventLoop
+    private unowned let source: any Source
+    private let gate: AdminGate
+    private var listener: Listener?
+    /// Where it listens.
+    package private(set) var endpoint: Endpoint
+    /// In the order in which they came.
+    private var connections: [HTTPConnection] = []
+    /// Those of them that get events.
+    private var streams: [HTTPConnection] = []
+    /// Runs only while somebody gets events.
+    private var timer: Timer?
+
+    /// Starts to listen.
+    /// - Parameter source: not retained; has to live until ``close()``.
+    /// - Throws: `ListenError`.
+    package init(at endpoint: Endpoint, on loop: EventLoop, source: any Source) throws(ListenError) {
+        self.endpoint = endpoint
+        self.loop = loop
+        self.source = source
+        gate =
+            if case .unix = endpoint { AdminGate(servesSocket: true) } else { AdminGate(servesSocket: false) }
+        // An outside tor may be in the group that reaches the endpoints' sockets: it has no business here.
+        let listener = try Listener(endpoint, on: loop, mode: 0o600) { [unowned self] stream in accept(stream) }
+        self.listener = listener
+        self.endpoint = listener.endpoint
+    }
+
+    /// Ends all at once. Has to be called before it is released.
+    package func close() {
+        listener = nil
+        timer = nil
+        for connection in connections { connection.close() }
+        connections = []
+        streams = []
+    }
+
+    // MARK: Connections
+
+    private func accept(_ stream: ByteStream) {
+        if connections.count >= Self.mostConnections {
+            guard let idle = connections.first(where: \.isIdle) else { return stream.close() }
+            idle.close()
+            forget(idle)
+        }
+        // Nobody sends a body here.
+        let limits = HTTPLimits(target: 1024, body: 0)
+        connections.append(HTTPConnection(stream, limits: limits, host: self))
+    }
+
+    package func ended(_ connection: HTTPConnection) { forget(connection) }
+
+    private func forget(_ connection: HTTPConnection) {
+        connections.removeAll { $0 === connection }
+        streams.removeAll { $0 === connection }
+    }
+
+    package func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
+        Self.text(fault.status, fault.text).encoded(keepsAlive: false)
+    }
+
+    // MARK: Answers
+
+    package func handle(_ request: HTTPRequest, on connection: HTTPConnection) {
+        do throws(AdminGate.Refusal) {
+            let route = try gate.route(of: request)
+            guard route != .events else { return stream(to: connection) }
+            connection.respond(answer(route))
+        } catch {
+            var response = Self.text(error.status, error.text)
+            if error == .method { response.headers.append((name: "Allow", value: "GET, HEAD")) }
+            connection.respond(response)
+        }
+    }
+
+    private func answer(_ route: AdminGate.Route) -> HTTPResponse {
+        switch route {
+        case .page, .events: Self.response(200, "text/html; charset=utf-8", DashboardPage(source.snapshot()).whole)
+        case .metrics: Self.response(200, PrometheusRegistry.contentType, source.metrics())
+        case .health: health
+        case .readiness: Self.json(StatusJSON.readiness(source.snapshot()))
+        case .status: Self.json((200, StatusJSON.status(source.snapshot())))
+        case .style: Self.response(200, "text/css; charset=utf-8", Array(DashboardFiles.style.utf8))
+        case .script: Self.response(200, "text/javascript; charset=utf-8", Array(DashboardFiles.script.utf8))
+        }
+    }
+
+    private var health: HTTPResponse {
+        Self.json(source.isAlive ? (200, #"{"status":"ok"}"#) : (503, #"{"status":"stopping"}"#))
+    }
+
+    private static func json(_ answer: (status: Int, body: String)) -> HTTPResponse {
+        response(answer.status, "application/json", Array("\(answer.body)\n".utf8))
+    }
+
+    private static func text(_ status: Int, _ text: String) -> HTTPResponse {
+        response(status, "text/plain; charset=utf-8", Array("\(text)\n".utf8))
+    }
+
+    private static func response(_ status: Int, _ type: String, _ body: [UInt8]) -> HTTPResponse {
+        HTTPResponse(status: status, headers: [("Content-Type", type)] + AdminGate.headers, body: body)
+    }
+
+    // MARK: Events
+
+    private func stream(to connection: HTTPConnection) {
+        guard streams.count < Self.mostStreams else {
+            var response = Self.text(
+                503, "\(Self.mostStreams) dashboards are open at this node already: close one of them.")
+            response.headers.append((name: "Retry-After", value: "10"))
+            return connection.respond(response)
+        }
+        connection.stream(Self.response(200, "text/event-stream", event))
+        // To HEAD there is nothing more to say.
+        guard !connection.isOver else { return }
+        streams.append(connection)
+        if timer == nil { scheduleEvent() }
+    }
+
+    private var event: [UInt8] { ServerSentEvent.encoded("main", DashboardPage(source.snapshot()).main.text) }
+
+    private func scheduleEvent() {
+        let timer = timer ?? Timer(on: loop) { [unowned self] in sendEvents() }
+        timer.start(after: Self.interval)
+        self.timer = timer
+    }
+
+    private func sendEvents() {
+        streams.removeAll(where: \.isOver)
+        guard !streams.isEmpty else {
+            timer = nil
+            return
+        }
+        // Made once for all of them.
+        let event = event
+        for connection in streams { connection.send(event) }
+        scheduleEvent()
+    }
+}

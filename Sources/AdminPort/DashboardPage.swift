@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NodeConfiguration
+
+/// The dashboard: how the node stands, as a page that is complete without JavaScript. There is nothing in it that the
+/// Content-Security-Policy forbids: no script, style or attribute of style.
+struct DashboardPage {
+    let snapshot: NodeSnapshot
+    private let health: Health
+
+    init(_ snapshot: NodeSnapshot) {
+        self.snapshot = snapshot
+        health = Health(snapshot)
+    }
+
+    /// The page, as UTF-8.
+    var whole: [UInt8] {
+        let page: HTML = """
+            <!DOCTYPE html>
+            <html lang="en">
+            <head>
+            <meta charset="utf-8">
+            <meta name="viewport" content="width=device-width, initial-scale=1">
+            <meta name="color-scheme" content="light dark">
+            <title>Tocsin: \(health.sentence)</title>
+            <link rel="icon" href="data:image/svg+xml,\(DashboardFiles.icon)">
+            <link rel="stylesheet" href="/dashboard.css">
+            <script src="/dashboard.js" defer></script>
+            </head>
+            <body>
+            <header><h1>\(Self.bell) Tocsin</h1>
+            <noscript><p>JavaScript is off: the page shows the moment at which it was loaded.</p></noscript></header>
+            <p id="link" role="status"></p>
+            <main>
+            \(main)
+            </main>
+            </body>
+            </html>
+
+            """
+        return Array(page.text.utf8)
+    }
+
+    /// What changes: sections that each have an id, one a line.
+    var main: HTML {
+        """
+        \(attemptResult)
+        \(flow)
+        \(chart("hour", "The last hour, by minute", snapshot.hour, width: 60))
+        \(chart("day", "The last day, by ten minutes", snapshot.day, width: 600))
+        \(alarms)
+        \(routes)
+        \(latencies)
+        \(refusals)
+        \(attack)
+        \(tor)
+        \(credentials)
+        """
+    }
+
+    // MARK: Sections
+
+    private var attemptResult: HTML {
+        let marks: HTML =
+            switch health.grade {
+            case .good: #"<path d="M5 12.5l4.5 4.5L19 7.5"/>"#
+            case .warning: #"<path d="M12 5v9M12 18v.5"/>"#
+            case .bad: #"<path d="M6.5 6.5l11 11M17.5 6.5l-11 11"/>"#
+            }
+        let reasons: HTML =
+            health.reasons.isEmpty ? "" : "<ul>\(health.reasons.map { "<li>\($0)</li>" as HTML })</ul>"
+        return """
+            <section id="attemptResult" class="wide \(health.grade.rawValue)"><svg class="mark" viewBox="0 0 24 24" \
+            aria-hidden="true">\(marks)</svg><div><h2>\(health.sentence)</h2>\(reasons)<p class="quiet">As of \
+            <time>\(Format.clockWithSeconds(snapshot.now)) UTC</time> · version \(snapshot.version) · up for \
+            \(Format.span(snapshot.uptime))\(recentAlarms)</p></div></section>
+            """
+    }
+
+    private var recentAlarms: HTML {
+        let recent = snapshot.alarms.count { snapshot.now - $0.time < 3600 }
+        return recent == 0 ? "" : " · <a href=\"#alarms\">\(Format.count(recent, "alarm")) in the last hour</a>"
+    }
+
+    /// The way of a notification, with how many are where.
+    private var flow: HTML {
+        let waiting = snapshot.routes.reduce(0) { $0 + $1.waiting }
+        let delivered = snapshot.hour.reduce(0) { $0 + $1.delivered }
+        var stations: [HTML] = [
+            Self.station(
+                "Senders", snapshot.connections.tnp + snapshot.connections.http,
+                "\(Format.count(snapshot.connections.tnp)) by TNP, \(Format.count(snapshot.connections.http)) by HTTP, "
+                    + Format.count(snapshot.circuits, "circuit")),
+            Self.station("Under way", snapshot.inFlight, "\(Format.count(waiting)) of them wait for their turn"),
+        ]
+        if let spool = snapshot.spool {
+            stations.append(
+                Self.station("Stored on disk", spool.envelopes, "\(Format.bytes(spool.bytes)), sealed"))
+        }
+        stations.append(Self.station("Delivered", delivered, "in the last hour"))
+        return """
+            <section id="flow" class="wide"><h2 class="unseen">Now</h2><ol>\(stations)</ol></section>
+            """
+    }
+
+    private static func station(_ name: String, _ figure: Int, _ words: String) -> HTML {
+        """
+        <li><span class="name">\(name)</span> <strong>\(Format.count(figure))</strong> \
+        <span class="quiet">\(words)</span></li>
+        """
+    }
+
+    private func chart(_ name: String, _ title: String, _ buckets: [NodeSnapshot.Bucket], width: Int64) -> HTML {
+        let chart = OutcomeChart(name: name, title: title, buckets: buckets, width: width)
+        return """
+            <section id="\(name)" class="half"><h2>\(title)</h2>\(chart.html)</section>
+            """
+    }
+
+    private var alarms: HTML {
+        guard !snapshot.alarms.isEmpty else {
+            return Self.card("alarms", "Alarms", "<p>None since the start.</p>", "wide")
+        }
+        let rows = snapshot.alarms.map { alarm -> HTML in
+            let isToday = Format.date(alarm.time) == Format.date(snapshot.now)
+            let time = (isToday ? "" : Format.date(alarm.time) + " ") + Format.clock(alarm.time)
+            return """
+                <tr><td><time>\(time)</time></td><td>\(Self.level(alarm.level))</td>\
+                <th scope="row">\(alarm.text)</th><td class="figure">\(Format.count(alarm.count))</td></tr>
+                """
+        }
+        let table = Self.table(
+            "What the operator should know, latest first; times are UTC",
+            ["Last", "Level", "What it is, and what to do", "Times"], rows)
+        return Self.card("alarms", "Alarms", table, "wide")
+    }
+
+    private static func level(_ level: String) -> HTML {
+        level == "warning" ? sign("warning", "warning") : sign("bad", level)
+    }
+
+    private var routes: HTML {
+        let rows = snapshot.routes.map { route -> HTML in
+            var state =
+                switch route.breaker {
+                case "closed": Self.sign("good", Format.breaker(route.breaker))
+                case "open": Self.sign("bad", Format.breaker(route.breaker))
+                default: Self.sign("warning", Format.breaker(route.breaker))
+                }
+            if route.isSurge { state += "<br>\(Self.sign("warning", "most device tokens are refused"))" }
+            let answers = route.answers.prefix(5).map { "\($0.reason): \(Format.count($0.count))" }
+            return """
+                <tr><th scope="row">\(route.name)</th><td>\(state)</td><td class="figure">\(Format.count(route.inFlight))\
+                </td><td class="figure">\(Format.count(route.waiting))</td><td class="figure">\(Self.seconds(route.p50))\
+                </td><td class="figure">\(Self.seconds(route.p99))</td><td>\(answers.joined(separator: ", "))</td></tr>
+                """
+        }
+        let table = Self.table(
+            "Each app on each platform; answers since the start, times of the last hour",
+            ["Route", "State", "Under way", "Waiting", "Half within", "99 % within", "Answers"], rows)
+        return Self.card("routes", "Apple and Google", table, "wide")
+    }
+
+    private var latencies: HTML {
+        let rows = snapshot.latencies.map { latency -> HTML in
+            """
+            <tr><th scope="row">\(latency.stage)</th><td class="figure">\(Self.seconds(latency.p50))</td>\
+            <td class="figure">\(Self.seconds(latency.p90))</td><td class="figure">\(Self.seconds(latency.p99))</td>\
+            <td class="picture">\(Self.spread(latency))</td></tr>
+            """
+        }
+        let table = Self.table(
+            "Time in each stage, the last hour; the bar goes from the half to 99 %, each step ten times longer",
+            ["Stage", "Half within", "90 % within", "99 % within", "10 µs – 100 s"], picture: 4, rows)
+        return Self.card("latencies", "How long it takes", table, "half")
+    }
+
+    /// A line from the half to 99 %, on a scale of powers of ten from 10 µs to 100 s.
+    private static func spread(_ latency: NodeSnapshot.Latency) -> HTML {
+        guard let p50 = latency.p50, let p99 = latency.p99, p50.isFinite, p99.isFinite else { return "" }
+        let ticks = (1..<7).map { decade -> HTML in
+            #"<path class="grid" d="M\#(decade * 20) 2V14"/>"#
+        }
+        let (start, end) = (place(p50), place(p99))
+        return """
+            <svg viewBox="0 0 140 16" aria-hidden="true">\(ticks)<path class="range" \
+            d="M\(start) 8H\(end)"/><circle class="middle" cx="\(start)" cy="8" r="4"/></svg>
+            """
+    }
+
+    private static func place(_ seconds: Double) -> String {
+        var decades = 0.0
+        var upper = 1e-4
+        let seconds = min(max(seconds, 1e-5), 100)
+        while seconds > upper, upper < 100 {
+            upper *= 10
+            decades += 1
+        }
+        // Straight within a power of ten: near enough for a picture.
+        decades += max(0, (seconds - upper / 10) / (upper * 0.9))
+        return Format.decimal(4 + min(7, decades) * 132 / 7, 1)
+    }
+
+    private var refusals: HTML {
+        guard !snapshot.refusals.isEmpty else {
+            return Self.card("refusals", "Refused at the door", "<p>Nothing since the start.</p>", "half")
+        }
+        let most = max(1, snapshot.refusals.map(\.lastHour).max() ?? 1)
+        let rows = snapshot.refusals.map { refusal -> HTML in
+            """
+            <tr><th scope="row">\(refusal.reason)</th><td class="figure">\(Format.count(refusal.lastHour))</td>\
+            <td class="picture">\(Self.meter(Double(refusal.lastHour) / Double(most), "retry"))</td>\
+            <td class="figure">\(Format.count(refusal.total))</td></tr>
+            """
+        }
+        let table = Self.table(
+            "Notifications that were not let in, most frequent first",
+            ["Why", "Last hour", "Beside the others", "Since the start"], picture: 2, rows)
+        return Self.card("refusals", "Refused at the door", table, "half")
+    }
+
+    private var attack: HTML {
+        let (all, unproven) = (snapshot.effort.all, snapshot.effort.unproven)
+        let state: HTML =
+            if all > 0 {
+                Self.sign("warning", "under load: proof of work is asked of everybody")
+            } else if unproven > 0 {
+                Self.sign("warning", "proof of work is asked for new phones only")
+            } else {
+                Self.sign("good", "calm: nothing is asked")
+            }
+        let rows = [("everybody", all), ("device tokens not accepted yet", unproven)].map { who, effort -> HTML in
+            """
+            <tr><th scope="row">\(who)</th><td>\(effort == 0 ? "nothing" : Format.effort(effort))</td>\
+            <td class="picture">\(Self.meter(Self.height(effort), "retry"))</td></tr>
+            """
+        }
+        let table = Self.table(
+            "Proof of work; the bar grows by a step each time it doubles", ["Asked of", "How much", "Level"],
+            picture: 2, rows)
+        return Self.card("attack", "Attack level", "<p>\(state)</p>\(table)", "half")
+    }
+
+    /// From the 2^12 that nobody feels to the 2^26 of half a minute.
+    private static func height(_ effort: UInt32) -> Double {
+        let bits = UInt32.bitWidth - effort.leadingZeroBitCount
+        return effort == 0 ? 0 : Double(min(max(bits - 12, 1), 14)) / 14
+    }
+
+    private var tor: HTML {
+        guard let tor = snapshot.tor else {
+            return Self.card("tor", "Tor", "<p>Another tor runs the onion service; this node runs none.</p>", "half")
+        }
+        let isUp = tor.bootstrap >= 100
+        let network: HTML =
+            isUp
+            ? Self.sign("good", "connected")
+            : """
+            \(Self.sign("warning", "connecting: \(tor.bootstrap) %")) \(Self.meter(Double(tor.bootstrap) / 100, "delivered"))
+            """
+        let published =
+            tor.isPublished
+            ? Self.sign("good", "can be found under its address")
+            : Self.sign("bad", "cannot be found under its address yet")
+        var rows: [HTML] = [
+            "<tr><th scope=\"row\">Network</th><td>\(network)</td></tr>",
+            "<tr><th scope=\"row\">Onion service</th><td>\(published)</td></tr>",
+            "<tr><th scope=\"row\">Address</th><td><code>\(tor.address ?? "none yet")</code></td></tr>",
+            "<tr><th scope=\"row\">Restarts</th><td>\(Format.count(tor.restarts))</td></tr>",
+        ]
+        if let warning = tor.warning {
+            rows.append("<tr><th scope=\"row\">Its last warning</th><td>\(warning)</td></tr>")
+        }
+        return Self.card("tor", "Tor", Self.table("The tor that the node runs", ["What", "State"], rows), "half")
+    }
+
+    private var credentials: HTML {
+        let rows = snapshot.credentials.map { credential -> HTML in
+            var end: HTML = Self.sign("good", "does not end")
+            var left: HTML = ""
+            if let expires = credential.expires {
+                let seconds = expires - snapshot.now
+                let grade = seconds <= 0 ? "bad" : seconds < Health.expiryNotice ? "warning" : "good"
+                end = Self.sign(grade, Format.end(expires, at: snapshot.now))
+                // Apple's certificates last for 13 months.
+                left = Self.meter(
+                    Double(seconds) / (395 * 86_400), grade == "good" ? "delivered" : "rejected")
+            }
+            return """
+                <tr><th scope="row">\(credential.app)</th><td>\(credential.kind)<br><code>\(credential.file)</code></td>\
+                <td>\(end)</td><td class="picture">\(left)</td></tr>
+                """
+        }
+        let table = Self.table(
+            "What shows Apple and Google who the node is", ["App", "Credential", "Its end", "Time left"], picture: 3,
+            rows)
+        return Self.card("credentials", "Credentials", table, "wide")
+    }
+
+    // MARK: Pieces
+
+    private static func card(_ id: String, _ title: String, _ content: HTML, _ width: String) -> HTML {
+        "<section id=\"\(id)\" class=\"\(width)\"><h2>\(title)</h2>\(content)</section>"
+    }
+
+    /// - Parameter picture: the number of the column that only shows what stands beside it, and goes on a phone.
+    private static func table(
+        _ caption: String, _ columns: [String], picture: Int? = nil, _ rows: [HTML]
+    ) -> HTML {
+        let heads = columns.enumerated().map { index, name -> HTML in
+            index == picture
+                ? "<th scope=\"col\" class=\"picture\">\(name)</th>" : "<th scope=\"col\">\(name)</th>"
+        }
+        return """
+            <div class="scroll"><table><caption>\(caption)</caption><thead><tr>\(heads)</tr></thead>\
+            <tbody>\(rows)</tbody></table></div>
+            """
+    }
+
+    /// A state in words, with a shape and a colour of its own.
+    private static func sign(_ grade: String, _ words: String) -> HTML {
+        let shape: HTML =
+            switch grade {
+            case "good": #"<circle cx="6" cy="6" r="5"/>"#
+            case "warning": #"<path d="M6 1l5.5 10h-11z"/>"#
+            default: #"<rect x="1" y="1" width="10" height="10"/>"#
+            }
+        return """
+            <span class="sign \(grade)"><svg viewBox="0 0 12 12" aria-hidden="true">\(shape)</svg>&nbsp;\(words)</span>
+            """
+    }
+
+    /// A bar from 0 to 1; the words beside it say the same.
+    private static func meter(_ fraction: Double, _ kind: String) -> HTML {
+        let filled = Format.decimal(min(max(fraction, 0), 1) * 100, 1)
+        return """
+            <svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">\
+            <rect class="empty" width="100" height="8"/><rect class="\(kind)" width="\(filled)" height="8"/></svg>
+            """
+    }
+
+    private static func seconds(_ seconds: Double?) -> String { seconds.map(Format.latency) ?? "–" }
+
+    private static let bell: HTML = """
+        <svg class="bell" viewBox="0 0 24 24" aria-hidden="true"><path d="M12 3a6 6 0 0 0-6 6v4.5L4 17h16l-2-3.5V9\
+        a6 6 0 0 0-6-6zM9.5 19a2.5 2.5 0 0 0 5 0z"/></svg>
+        """
+}

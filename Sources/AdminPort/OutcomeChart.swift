@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NodeConfiguration
+
+/// Stacked bars of final outcomes over time, as SVG. Each outcome has a colour and a pattern of its own.
+struct OutcomeChart {
+    /// The outcomes from the bottom of a bar upwards.
+    enum Part: String, CaseIterable {
+        case delivered, retry, rejected, gone
+
+        /// As a person calls it.
+        var words: String {
+            switch self {
+            case .delivered: "delivered"
+            case .retry: "told to come again"
+            case .rejected: "rejected"
+            case .gone: "phone gone"
+            }
+        }
+
+        func count(in bucket: NodeSnapshot.Bucket) -> Int {
+            switch self {
+            case .delivered: bucket.delivered
+            case .retry: bucket.retry
+            case .rejected: bucket.rejected
+            case .gone: bucket.gone
+            }
+        }
+    }
+
+    /// Units of the picture: small, so that its letters can be read on a phone.
+    private static let (width, height) = (420.0, 170.0)
+    private static let (left, right, top, bottom) = (38.0, 12.0, 10.0, 22.0)
+
+    /// A word without spaces, different for each chart of a page.
+    let name: String
+    let title: String
+    let buckets: [NodeSnapshot.Bucket]
+    /// Seconds of a bucket.
+    let width: Int64
+
+    private var totals: [(part: Part, count: Int)] {
+        Part.allCases.map { part in (part, buckets.reduce(0) { $0 + part.count(in: $1) }) }
+    }
+
+    private static func total(_ bucket: NodeSnapshot.Bucket) -> Int {
+        Part.allCases.reduce(0) { $0 + $1.count(in: bucket) }
+    }
+
+    /// The picture with its legend.
+    var html: HTML {
+        """
+        <figure><svg viewBox="0 0 420 170" role="img" aria-labelledby="\(name)-title \(name)-desc">\
+        <title id="\(name)-title">\(title)</title><desc id="\(name)-desc">\(description)</desc>\
+        <defs>\(Part.allCases.map(pattern))</defs>\(axes)\(Part.allCases.map(bars))\(buckets.enumerated().map(hint))\
+        </svg><figcaption><ul class="legend">\(totals.map(legend))</ul></figcaption></figure>
+        """
+    }
+
+    private var description: String {
+        guard let busiest = buckets.max(by: { Self.total($0) < Self.total($1) }), Self.total(busiest) > 0 else {
+            return "Nothing in this time."
+        }
+        let sums = totals.map { "\(Format.count($0.count)) \($0.part.words)" }.joined(separator: ", ")
+        return "\(sums). Busiest: \(Format.count(Self.total(busiest))) from \(Format.clock(busiest.start)) UTC on."
+    }
+
+    // MARK: Scale
+
+    /// The first of 2, 4, 10, 20, 40, 100, … that is not less than the highest bar: half of it is a whole number, too.
+    private var ceiling: Int {
+        let highest = buckets.map(Self.total).max() ?? 0
+        var ceiling = 2
+        var steps = [2.0, 2.5, 2.0]
+        while ceiling < highest, ceiling < .max / 4 {
+            ceiling = Int(Double(ceiling) * steps[0])
+            steps.append(steps.removeFirst())
+        }
+        return ceiling
+    }
+
+    private func x(_ index: Int) -> Double {
+        Self.left + (Self.width - Self.left - Self.right) * Double(index) / Double(max(1, buckets.count))
+    }
+
+    private func y(_ count: Int) -> Double {
+        let floor = Self.height - Self.bottom
+        return floor - (floor - Self.top) * Double(count) / Double(ceiling)
+    }
+
+    // MARK: Parts
+
+    private var axes: HTML {
+        let ceiling = ceiling
+        var axes: HTML = ""
+        for count in [0, ceiling / 2, ceiling] {
+            let height = Self.point(y(count))
+            axes += """
+                <line class="grid" x1="\(Self.point(Self.left))" x2="\(Self.point(Self.width - Self.right))" \
+                y1="\(height)" y2="\(height)"/><text x="\(Self.point(Self.left - 5))" y="\(Self.point(y(count) + 4))" \
+                text-anchor="end">\(Self.short(count))</text>
+                """
+        }
+        // Four labels; the last stretch is not over.
+        for quarter in 0..<4 {
+            let index = quarter * buckets.count / 4
+            guard index < buckets.count else { continue }
+            axes += """
+                <text x="\(Self.point(x(index)))" y="\(Self.point(Self.height - 6))">\
+                \(Format.clock(buckets[index].start))</text>
+                """
+        }
+        axes += """
+            <text x="\(Self.point(Self.width - Self.right))" y="\(Self.point(Self.height - 6))" \
+            text-anchor="end">now</text>
+            """
+        return axes
+    }
+
+    /// All of one outcome's bars in one path: a page with hundreds of them stays small.
+    private func bars(_ part: Part) -> HTML {
+        let gap = buckets.count > 100 ? 0.4 : 1
+        var path = ""
+        for (index, bucket) in buckets.enumerated() {
+            let count = part.count(in: bucket)
+            guard count > 0 else { continue }
+            let below = Part.allCases.prefix { $0 != part }.reduce(0) { $0 + $1.count(in: bucket) }
+            let (bottom, top) = (y(below), y(below + count))
+            let (start, end) = (x(index), x(index + 1) - gap)
+            path += "M\(Self.point(start)) \(Self.point(bottom))V\(Self.point(top))H\(Self.point(end))"
+            path += "V\(Self.point(bottom))z"
+        }
+        return path.isEmpty ? "" : "<path fill=\"url(#\(name)-\(part.rawValue))\" d=\"\(path)\"/>"
+    }
+
+    /// What the pointer is told over a bar.
+    private func hint(_ index: Int, _ bucket: NodeSnapshot.Bucket) -> HTML {
+        guard Self.total(bucket) > 0 else { return "" }
+        let counts = Part.allCases.filter { $0.count(in: bucket) > 0 }
+            .map { "\(Format.count($0.count(in: bucket))) \($0.words)" }.joined(separator: ", ")
+        return """
+            <rect class="hint" x="\(Self.point(x(index)))" y="\(Self.point(Self.top))" \
+            width="\(Self.point(x(index + 1) - x(index)))" height="\(Self.point(Self.height - Self.top - Self.bottom))">\
+            <title>\(Format.clock(bucket.start))–\(Format.clock(bucket.start + width)): \(counts)</title></rect>
+            """
+    }
+
+    private func pattern(_ part: Part) -> HTML {
+        let marks: HTML =
+            switch part {
+            case .delivered: ""
+            case .retry: #"<path class="ink" d="M0 5L5 0M-1 1L1 -1M4 6L6 4"/>"#
+            case .rejected: #"<path class="ink" d="M0 5L5 0M0 0L5 5"/>"#
+            case .gone: #"<circle class="dot" cx="2.5" cy="2.5" r="1.1"/>"#
+            }
+        return """
+            <pattern id="\(name)-\(part.rawValue)" width="5" height="5" patternUnits="userSpaceOnUse">\
+            <rect class="\(part.rawValue)" width="5" height="5"/>\(marks)</pattern>
+            """
+    }
+
+    private func legend(_ part: Part, _ count: Int) -> HTML {
+        """
+        <li><svg class="swatch" viewBox="0 0 14 14" aria-hidden="true"><rect width="14" height="14" rx="2" \
+        fill="url(#\(name)-\(part.rawValue))"/></svg><strong>\(Format.count(count))</strong> \(part.words)</li>
+        """
+    }
+
+    /// A coordinate: with one digit behind the point.
+    private static func point(_ value: Double) -> String { Format.decimal(value, 1) }
+
+    /// For an axis: `1,500`, `20k`, `4M`
+    private static func short(_ count: Int) -> String {
+        if count >= 10_000_000 { return "\(Format.count(count / 1_000_000))M" }
+        return count >= 10_000 ? "\(Format.count(count / 1000))k" : Format.count(count)
+    }
+}

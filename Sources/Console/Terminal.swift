@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+
+/// What people see: colours and overwritten lines only where a person looks.
+package enum Terminal {
+    package static let isErrorATerminal = isatty(STDERR_FILENO) == 1
+    package static let isOutputATerminal = isatty(STDOUT_FILENO) == 1
+
+    package static func print(_ text: String, end: String = "\n") {
+        write(TerminalText.safe(text) + end, to: STDOUT_FILENO)
+    }
+    package static func error(_ text: String) { write(TerminalText.safeLines(text) + "\n", to: STDERR_FILENO) }
+
+    /// A line that the next one replaces; nothing where nobody looks.
+    package static func progress(_ text: String) {
+        guard isErrorATerminal else { return }
+        let line = TerminalText.safeLines(text).split(whereSeparator: \.isNewline).joined(separator: " ")
+        write("\r\u{1B}[K\(line)", to: STDERR_FILENO)
+    }
+
+    /// Takes the progress line away.
+    package static func endProgress() {
+        if isErrorATerminal { write("\r\u{1B}[K", to: STDERR_FILENO) }
+    }
+
+    package static func bold(_ text: String) -> String { isOutputATerminal ? "\u{1B}[1m\(text)\u{1B}[0m" : text }
+    package static func dim(_ text: String) -> String { isOutputATerminal ? "\u{1B}[2m\(text)\u{1B}[0m" : text }
+    package static func green(_ text: String) -> String { isOutputATerminal ? "\u{1B}[32m\(text)\u{1B}[0m" : text }
+
+    private static func write(_ text: String, to descriptor: Int32) {
+        _ = Array(text.utf8).withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+    }
+
+    /// `value` with this many digits after the point.
+    package static func number(_ value: Double, digits: Int) -> String {
+        var scale = 1.0
+        for _ in 0..<digits { scale *= 10 }
+        let rounded = (value * scale).rounded()
+        let whole = Int(rounded / scale)
+        guard digits > 0 else { return "\(whole)" }
+        let fraction = String(Int(rounded) - whole * Int(scale))
+        return "\(whole)." + String(repeating: "0", count: digits - fraction.count) + fraction
+    }
+
+    package static func padded(_ text: String, _ width: Int, right: Bool = false) -> String {
+        let fill = String(repeating: " ", count: max(0, width - text.count))
+        return right ? fill + text : text + fill
+    }
+}

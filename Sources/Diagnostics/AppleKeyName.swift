@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// How Apple names its keys and their files.
+package enum AppleKeyName {
+    /// The key id in a file's name like `AuthKey_ABCDE12345.p8`; nil where there is none.
+    package static func keyID(in file: String) -> String? {
+        let name = file.split(separator: "/").last ?? ""
+        guard name.hasPrefix("AuthKey_"), name.hasSuffix(".p8") else { return nil }
+        let id = name.dropFirst("AuthKey_".count).dropLast(".p8".count)
+        return isIdentifier(id) ? String(id) : nil
+    }
+
+    /// Whether this could be the id of a key or of a team: 10 letters and digits.
+    package static func isIdentifier(_ text: some StringProtocol) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "a")...UInt8(ascii: "z"):
+                    true
+                default: false
+                }
+            }
+    }
+}

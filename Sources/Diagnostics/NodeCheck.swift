@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Glibc
+import NodeConfiguration
+import Providers
+import Time
+
+/// Looks at all that a node needs, before users notice what is wrong: `tocsin check`. Changes nothing but Apple's provider
+/// token, which is kept in the state directory for the node as the node itself does.
+package actor NodeCheck {
+    nonisolated let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    let configuration: Configuration
+    private let searchPath: String?
+    private let progress: @Sendable (String) -> Void
+    let state: StateCheck
+    /// By the files that the node keeps them in.
+    var tokens: [String: APNsProviderToken] = [:]
+
+    /// - Parameters:
+    ///   - configuration: with ``Configuration/decideTor(path:)`` decided.
+    ///   - searchPath: the environment's `PATH`.
+    ///   - loop: what has to wait runs there.
+    ///   - progress: told what is being looked at, where that takes its time.
+    package init(
+        _ configuration: Configuration, searchPath: String?, on loop: EventLoop,
+        progress: @escaping @Sendable (String) -> Void = { _ in }
+    ) {
+        self.configuration = configuration
+        self.searchPath = searchPath
+        self.loop = loop
+        self.progress = progress
+        state = StateCheck(lookingAt: configuration.state)
+    }
+
+    func show(_ text: String) { progress(text) }
+
+    // MARK: Without the network
+
+    /// Looks at what this machine itself can tell.
+    package func offline() async -> [Finding] {
+        var findings = settings()
+        findings += state.findings + state.databases(spool: configuration.spool?.file)
+        findings += credentials()
+        findings.append(ClockCheck.alone(now: UnixTime.now, isSynchronised: KernelClock.isSynchronised))
+        if let disk = DiskCheck(lookingAt: configuration.state, spool: configuration.spool) {
+            findings.append(disk.finding)
+        }
+        findings += limits()
+        progress("asking tor for its version …")
+        findings.append(await TorCheck.look(configuration, path: searchPath).finding)
+        findings += await ports()
+        return findings
+    }
+
+    private func settings() -> [Finding] {
+        let names = configuration.apps.map(\.name).joined(separator: ", ")
+        var findings = [Finding(.configuration, configuration.file, .ok, "can be read; apps: \(names)")]
+        if configuration.listen.http != nil, configuration.admission.senders == .required {
+            findings.append(
+                Finding(
+                    .configuration, "senders.mode", .warning,
+                    "is \"required\", and who comes through the HTTP endpoint signs nothing: leave listen.http out, or set"
+                        + " \"optional\""))
+        }
+        findings += HTTPEndpointAdvice.texts(for: configuration).map {
+            Finding(.configuration, $0.key, .warning, $0.text)
+        }
+        if !configuration.listen.circuitIDs {
+            findings.append(
+                Finding(
+                    .configuration, "listen.circuit_ids", .warning,
+                    "is off, so that limits hold for connections, not for tor's circuits: switch it on together with"
+                        + " HiddenServiceExportCircuitID haproxy in torrc"))
+        }
+        return findings
+    }
+
+    private func credentials() -> [Finding] {
+        let now = UnixTime.now
+        var findings: [Finding] = []
+        for app in configuration.apps {
+            if let (profile, credential) = app.apns {
+                findings += apple(credential, topic: profile.topic, now: now)
+            }
+            if let file = app.fcm?.serviceAccountFile {
+                findings += file.isReadBy(state.nodeUser)
+                do throws(Credential.Problem) {
+                    guard case .google(let account, _) = try Credential(serviceAccountFile: file) else { continue }
+                    findings.append(
+                        Finding(.credentials, file, .ok, "Google's service account of the project \(account.projectID)")
+                    )
+                } catch {
+                    findings.append(Finding(.credentials, error.file, .failed, error.text))
+                }
+            }
+        }
+        return findings
+            + CredentialCheck.shared(
+                configuration.apps.compactMap { app in app.apns.map { (app.name, $0.profile.topic) } })
+    }
+
+    private func apple(_ credential: Configuration.APNsCredential, topic: String, now: Int64) -> [Finding] {
+        var findings: [Finding] = []
+        let file: String
+        switch credential {
+        case .token(let keyFile, let keyID, _):
+            file = keyFile
+            findings += [CredentialCheck.name(of: keyFile, keyID: keyID)].compactMap(\.self)
+        case .certificate(let certificateFile, let passwordFile):
+            file = certificateFile
+            findings += passwordFile?.isReadBy(state.nodeUser) ?? []
+        }
+        findings += file.isReadBy(state.nodeUser)
+        do throws(Credential.Problem) {
+            switch try Credential(credential) {
+            case .appleKey(_, let keyID, let teamID):
+                findings.append(Finding(.credentials, file, .ok, "Apple's key \(keyID) of the team \(teamID)"))
+            case .appleCertificate(_, let facts):
+                findings += CredentialCheck.certificate(file, facts, topic: topic, now: now)
+            case .google: break
+            }
+        } catch {
+            findings.append(Finding(.credentials, error.file, .failed, error.text))
+        }
+        return findings
+    }
+
+    private func limits() -> [Finding] {
+        var node: Int32?
+        if case .held(let pid) = state.lock { node = pid }
+        return LimitCheck.look(node: node)?.findings(
+            connections: configuration.limits.connections, others: configuration.reservedDescriptors) ?? []
+    }
+
+    private func ports() async -> [Finding] {
+        let listen = configuration.listen
+        let doors = [
+            ("listen.tnp", Optional(listen.tnp)), ("listen.http", listen.http), ("listen.admin", listen.admin),
+        ]
+        var findings: [Finding] = []
+        for (key, endpoint) in doors {
+            guard let endpoint else { continue }
+            let present = await PortCheck.State.look(at: endpoint, on: loop)
+            findings.append(
+                PortCheck(key: key, endpoint: endpoint, state: present, lock: state.lock).finding)
+        }
+        return findings
+    }
+
+    // MARK: Time
+
+    /// Waits for `body`, but no longer than this; nil where that is over. What is then still under way goes on by itself.
+    func within<Value: Sendable>(
+        _ limit: Duration, _ body: @escaping @Sendable (isolated NodeCheck) async -> Value
+    ) async -> Value? {
+        await withCheckedContinuation { continuation in
+            let race = Race(continuation)
+            let timer = Timer(on: loop) { race.end(nil) }
+            timer.start(after: limit)
+            race.timer = timer
+            Task { race.end(await body(self)) }
+        }
+    }
+}
+
+/// Whoever comes first answers.
+private final class Race<Value: Sendable>: @unchecked Sendable {
+    // Unchecked: touched on the loop only, by the actor and its timer.
+    private var continuation: CheckedContinuation<Value?, Never>?
+    var timer: Timer?
+
+    init(_ continuation: CheckedContinuation<Value?, Never>) { self.continuation = continuation }
+
+    func end(_ value: Value?) {
+        continuation?.resume(returning: value)
+        continuation = nil
+        timer = nil
+    }
+}
+
+extension String {
+    /// Of a file that only its owner may read: what is to be said where that is not the node's user.
+    fileprivate func isReadBy(_ nodeUser: uid_t) -> [Finding] {
+        var status = stat()
+        guard stat(self, &status) == 0 else { return [] }
+        return [CredentialCheck.owner(self, owner: status.st_uid, nodeUser: nodeUser)].compactMap(\.self)
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import EventLoop
+import HTTP1
+import TNP
+import Time
+
+/// A connection of a desktop of today at the HTTP endpoint: each request becomes a submission, its outcome the answer. No
+/// request waits for its answer longer than a bound: who gets none drops every notification that comes meanwhile.
+package final class HTTPSender: SenderConnection, HTTPConnection.Host {
+    package protocol Host: SenderHost {
+        /// Finds the app of a request.
+        var senderProtocol: AppResolver { get }
+        /// A request has its answer, of this status.
+        func responded(_ status: Int)
+    }
+
+    /// What does not change while the connection lasts.
+    package struct Rules {
+        var circuitIDs: Bool
+        var http: HTTPLimits
+        var answerTimeout: Duration
+        /// The same where the node ends.
+        var lastAnswerTimeout: Duration
+
+        /// - Parameters: as the properties of the same names.
+        package init(circuitIDs: Bool, http: HTTPLimits, answerTimeout: Duration, lastAnswerTimeout: Duration) {
+            self.circuitIDs = circuitIDs
+            self.http = http
+            self.answerTimeout = answerTimeout
+            self.lastAnswerTimeout = lastAnswerTimeout
+        }
+    }
+
+    private var connection: HTTPConnection!
+    private unowned let host: any Host
+    private let rules: Rules
+    private var pending: PendingRequest?
+    private var requests: UInt32 = 0
+    private var timer: Timer!
+    private var proxyLine = ProxyLineDecoder()
+    private let since = MonotonicTime.now
+    package private(set) var lastRead = MonotonicTime.now
+
+    package let number: UInt64
+    package let senderProtocol = Admission.SenderProtocol.http
+    package var circuit: CircuitID?
+    package private(set) var isOver = false
+    package private(set) var hasServed = false
+    private var hasAnswered = false
+    package let isAskedForMore = false
+
+    package init(_ stream: ByteStream, number: UInt64, rules: Rules, host: any Host) {
+        self.number = number
+        self.rules = rules
+        self.host = host
+        timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
+        connection = HTTPConnection(stream, limits: rules.http, host: self) { [unowned self] bytes in
+            rules.circuitIDs ? introduced(by: bytes) : unannounced(bytes)
+        }
+    }
+
+    /// tor writes a PROXY line, and the node was not told: whoever looks for the fault should find it.
+    private func unannounced(_ bytes: RawSpan) -> HTTPConnection.Prelude {
+        guard bytes.starts(with: "PROXY ") else { return .done(taken: 0) }
+        let text = "a PROXY line came, but the node runs without listen.circuit_ids"
+        return .refused(farewell: finalResponse(RelayResponse.fault(400, text)))
+    }
+
+    /// Takes tor's PROXY line.
+    private func introduced(by bytes: RawSpan) -> HTTPConnection.Prelude {
+        do throws(ProtocolError) {
+            let (id, taken) = try proxyLine.append(bytes)
+            guard let id else { return .more }
+            guard let goAway = host.comes(self, from: id) else { return .done(taken: taken) }
+            return .refused(farewell: finalResponse(RelayResponse.farewell(goAway)))
+        } catch {
+            return .refused(farewell: finalResponse(RelayResponse.fault(400, error.text)))
+        }
+    }
+
+    // MARK: Requests
+
+    package func handle(_ request: HTTPRequest, on connection: HTTPConnection) {
+        lastRead = .now
+        host.identified(self)
+        let route: RelayRoute
+        do throws(RelayRoute.Stray) {
+            route = try RelayRoute(request)
+        } catch {
+            respond(Self.answer(to: error))
+            return host.charge(self, faults: 1)
+        }
+        do throws(Rejection) {
+            let (envelope, app) = try host.senderProtocol.envelope(of: try route.senderProtocol())
+            requests &+= 1
+            pending = PendingRequest(
+                number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
+            timer.start(after: rules.answerTimeout)
+            host.deliver(
+                Submission(request: requests, envelope: envelope, acceptQueued: true), app: app.name,
+                format: app.format, for: self)
+        } catch {
+            respond(RelayResponse.response(to: route.dialect, error.outcome))
+            host.charge(self, faults: 1)
+        }
+    }
+
+    private static func answer(to stray: RelayRoute.Stray) -> HTTPResponse {
+        switch stray {
+        case .notFound:
+            RelayResponse.fault(
+                404, "there is nothing here: GET /relay, POST /v1/apns/device/TOKEN and /v1/fcm/device/TOKEN are served"
+            )
+        case .methodNotAllowed(let allowed):
+            RelayResponse.fault(405, "this path takes \(allowed) only", headers: [("allow", allowed)])
+        }
+    }
+
+    package func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
+        isOver = true
+        if fault != .timeout, fault != .leaving { host.charge(self, faults: 1) }
+        guard case .notHTTP(0) = fault else { return finalResponse(RelayResponse.fault(fault.status, fault.text)) }
+        // The length of a first frame of TNP begins with a zero: who speaks it is told in it.
+        var frame: [UInt8] = []
+        frame.append(
+            GoAway(code: .protocolError, text: "this port speaks HTTP; the node speaks TNP on another, see listen.tnp"))
+        return frame
+    }
+
+    package func ended(_ connection: HTTPConnection) {
+        stop()
+        host.ended(self)
+    }
+
+    // MARK: Answers
+
+    package func finished(_ request: UInt32, _ outcome: Outcome) {
+        if outcome.kind == .delivered { hasServed = true }
+        handle(request) { $0.finished(outcome, now: .now) }
+    }
+
+    /// Passes an event to the pending request, where that still has this number (nil: any), and performs its action.
+    private func handle(_ request: UInt32?, _ event: (inout PendingRequest) -> PendingRequest.Action) {
+        guard var changed = pending, request == nil || request == changed.number else { return }
+        let action = event(&changed)
+        pending = changed
+        switch action {
+        case .respond(let outcome): answer(outcome)
+        case .wait(let time): timer.start(after: max(.zero, time - .now))
+        }
+    }
+
+    private func timeReached() {
+        if let pending { answer(pending.fallback) }
+    }
+
+    private func answer(_ outcome: Outcome) {
+        guard let dialect = pending?.dialect else { return }
+        pending = nil
+        timer.stop()
+        respond(RelayResponse.response(to: dialect, outcome))
+    }
+
+    private func respond(_ response: HTTPResponse) {
+        hasAnswered = true
+        host.responded(response.status)
+        connection.respond(response)
+    }
+
+    private func finalResponse(_ response: HTTPResponse) -> [UInt8] {
+        host.responded(response.status)
+        return response.encoded(keepsAlive: false)
+    }
+
+    package func refused(_ request: UInt32, _ refusal: Refusal) {
+        if refusal.goAway != nil { connection.leave() }
+        guard let outcome = refusal.outcome else {
+            if let goAway = refusal.goAway { reject(goAway) }
+            return
+        }
+        handle(request) { $0.refused(outcome, now: .now) }
+    }
+
+    // MARK: The end
+
+    package func isIdle(for time: Duration) -> Bool {
+        !isOver && connection.isIdle && MonotonicTime.now - since >= time
+    }
+
+    /// It rests by having its answer late.
+    package func rest(for duration: Duration) {}
+
+    /// They solve none.
+    package func announce(_ puzzle: Puzzle) {}
+
+    package func closeIdle(_ text: String) { connection.leave() }
+
+    package func shutDown(retryAfter: UInt32) {
+        connection.leave()
+        handle(nil) { $0.nodeShutsDown(within: rules.lastAnswerTimeout, retryAfter: retryAfter, now: .now) }
+    }
+
+    package func reject(_ goAway: GoAway) {
+        guard !isOver else { return }
+        if pending == nil, !hasAnswered {
+            return connection.reject(finalResponse(RelayResponse.farewell(goAway)))
+        }
+        // After an answer, last words would be taken for the answer to a request that is yet to come.
+        connection.leave()
+        answer(RelayResponse.outcome(of: goAway))
+    }
+
+    package func evict(_ goAway: GoAway) {
+        // After an answer, last words would be taken for the answer to a request that is yet to come.
+        connection.evict(connection.isOver || hasAnswered ? [] : finalResponse(RelayResponse.farewell(goAway)))
+        stop()
+        host.ended(self)
+    }
+
+    package func close() {
+        stop()
+        connection.close()
+    }
+
+    private func stop() {
+        isOver = true
+        pending = nil
+        timer.stop()
+    }
+}
+
+extension RawSpan {
+    fileprivate func starts(with text: StaticString) -> Bool {
+        byteCount >= text.utf8CodeUnitCount
+            && (0..<text.utf8CodeUnitCount).allSatisfy {
+                unsafeLoad(fromByteOffset: $0, as: UInt8.self) == text.utf8Start[$0]
+            }
+    }
+}

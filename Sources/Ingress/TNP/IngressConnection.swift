@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import EventLoop
+import TNP
+import Time
+
+/// One connection of a sender that speaks TNP: performs what its ``IngressSession`` decides.
+package final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandler {
+    package protocol Host: SenderHost {
+        /// What WELCOME says to who is held to these rules.
+        func welcome(under rules: IngressSession.Rules) -> Welcome
+    }
+
+    /// Who is told to wait is not read from for that long, or for this.
+    private static let longestRest = Duration.seconds(1)
+
+    /// Bytes of results that a sender may leave unread before it is no longer read from: a few hundred results.
+    private static let highWater = 16 * 1024
+
+    /// Bytes that one turn of the loop reads: the bound on what a turn does for one connection.
+    private static let largestRead = 16 * 1024
+
+    private let stream: ByteStream
+    private unowned let host: any Host
+    private var session: IngressSession
+    private var output: [UInt8] = []
+    private var flushScheduled = false
+    package private(set) var isOver = false
+    private var timer: Timer?
+    private var rest: Timer?
+    /// How long results may lie unread, and since when too many do.
+    private let readTimeout: Duration
+    private var unreadSince: MonotonicTime?
+    package let number: UInt64
+    package let senderProtocol = Admission.SenderProtocol.tnp
+    package var circuit: CircuitID?
+    package private(set) var hasServed = false
+    private let since = MonotonicTime.now
+    package private(set) var lastRead = MonotonicTime.now
+    package private(set) var isAskedForMore = false
+
+    package init(
+        _ stream: ByteStream, number: UInt64, rules: IngressSession.Rules, readTimeout: Duration, host: any Host
+    ) {
+        self.stream = stream
+        self.number = number
+        self.readTimeout = readTimeout
+        self.host = host
+        session = IngressSession(rules: rules, now: .now)
+        stream.highWater = Self.highWater
+        stream.largestRead = Self.largestRead
+        stream.handler = self
+        timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
+        armTimer()
+    }
+
+    private var deadline: MonotonicTime? {
+        [session.deadline, unreadSince.map { $0 + readTimeout }].compactMap(\.self).min()
+    }
+
+    private func armTimer() {
+        // The deadline may move while the timer runs: it is looked at again when the timer fires.
+        if let deadline { timer?.start(after: deadline - .now + .milliseconds(1)) }
+    }
+
+    private func timeReached() {
+        let now = MonotonicTime.now
+        if let unreadSince, now - unreadSince >= readTimeout {
+            // Nothing that is said now would be read.
+            close()
+            return host.ended(self)
+        }
+        perform { session, effects in session.timeReached(now, &effects) }
+        if !isOver { armTimer() }
+    }
+
+    private func perform(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) {
+        guard !isOver else { return }
+        let before = deadline
+        var effects = IngressSession.Effects()
+        event(&session, &effects)
+        if !effects.output.isEmpty {
+            if output.isEmpty { swap(&output, &effects.output) } else { output += effects.output }
+            if !flushScheduled {
+                flushScheduled = true
+                stream.loop.atEndOfTurn(self)
+            }
+        }
+        if effects.isIdentified { host.identified(self) }
+        // After the output, as some have their outcome at once; which may be the last, too.
+        for (submission, app) in effects.submissions where !isOver {
+            host.deliver(submission, app: app.name, format: app.format, for: self)
+        }
+        if effects.faults > 0, !isOver { host.charge(self, faults: effects.faults) }
+        if isOver { return }
+        if effects.ends {
+            isOver = true
+            flush()
+            timer = nil
+            rest = nil
+            stream.finish { [self] in host.ended(self) }
+        } else if let deadline, before.map({ deadline < $0 }) ?? true {
+            armTimer()
+        }
+    }
+
+    package func turnEnded() {
+        flushScheduled = false
+        flush()
+    }
+
+    private func flush() {
+        guard !output.isEmpty else { return }
+        stream.write(output)
+        output.removeAll(keepingCapacity: output.capacity <= 16 * 1024)
+        if !isOver, unreadSince == nil, stream.unsent > Self.highWater {
+            unreadSince = .now
+            armTimer()
+        }
+    }
+
+    package func streamDrained(_ stream: ByteStream) { unreadSince = nil }
+
+    // MARK: Events
+
+    package func stream(_ stream: ByteStream, received bytes: RawSpan) {
+        guard !isOver else { return }
+        let now = MonotonicTime.now
+        lastRead = now
+        perform { session, effects in
+            session.received(
+                bytes, now: now, comesFrom: { host.comes(self, from: $0) }, welcome: host.welcome(under:), &effects)
+        }
+    }
+
+    package func stream(_ stream: ByteStream, ended reason: StreamError) {
+        guard !isOver else { return }
+        stop()
+        host.ended(self)
+    }
+
+    package func isIdle(for time: Duration) -> Bool { session.isIdle && MonotonicTime.now - since >= time }
+
+    package func finished(_ request: UInt32, _ outcome: Outcome) {
+        if outcome.kind == .delivered { hasServed = true }
+        perform { session, effects in session.finished(request, outcome, now: .now, &effects) }
+    }
+
+    package func announce(_ puzzle: Puzzle) {
+        isAskedForMore = false
+        perform { session, effects in session.announce(puzzle, &effects) }
+    }
+
+    package func refused(_ request: UInt32, _ refusal: Refusal) {
+        if refusal.puzzle != nil { isAskedForMore = true }
+        perform { session, effects in session.refused(request, refusal, now: .now, &effects) }
+    }
+
+    package func closeIdle(_ text: String) { perform { session, effects in session.closeIdle(text, &effects) } }
+
+    package func reject(_ goAway: GoAway) { perform { session, effects in session.reject(goAway, &effects) } }
+
+    package func evict(_ goAway: GoAway) {
+        // Its last words have been said; the end of the stream tells the host.
+        guard !isOver else { return stream.close() }
+        var effects = IngressSession.Effects()
+        session.reject(goAway, &effects)
+        stop()
+        stream.write(output + effects.output)
+        stream.closeAfterWriting()
+        host.ended(self)
+    }
+
+    package func rest(for duration: Duration) {
+        guard !isOver, rest == nil else { return }
+        stream.pauseReading()
+        let timer = Timer(on: stream.loop) { [unowned self] in
+            rest = nil
+            stream.resumeReading()
+        }
+        timer.start(after: min(duration, Self.longestRest))
+        rest = timer
+    }
+
+    package func shutDown(retryAfter: UInt32) {
+        perform { session, effects in session.shutDown(retryAfter: retryAfter, &effects) }
+    }
+
+    package func close() {
+        stop()
+        stream.close()
+    }
+
+    private func stop() {
+        isOver = true
+        timer = nil
+        rest = nil
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+extension Configuration {
+    /// This configuration with what can change while the node runs taken from another.
+    package func reloaded(from new: Configuration) -> Configuration {
+        var merged = new
+        merged.state = state
+        merged.logFormat = logFormat
+        merged.listen = listen
+        merged.tor = tor
+        merged.spool = spool
+        merged.limits.replayWindow = limits.replayWindow
+        merged.limits.replayEntries = limits.replayEntries
+        merged.admission.deviceTokens = admission.deviceTokens
+        return merged
+    }
+
+    /// The keys whose new values count from the next start on.
+    package func keysRequiringRestart(comparedTo old: Configuration) -> [String] {
+        var keys: [String] = []
+        if state != old.state { keys.append("node.state") }
+        if logFormat != old.logFormat { keys.append("node.log_format") }
+        if listen != old.listen { keys.append("listen") }
+        if tor != old.tor { keys.append("tor") }
+        if spool != old.spool { keys.append("spool") }
+        if limits.replayWindow != old.limits.replayWindow { keys.append("limits.replay_window") }
+        if limits.replayEntries != old.limits.replayEntries { keys.append("limits.replay_entries") }
+        if admission.deviceTokens != old.admission.deviceTokens { keys.append("limits.device_tokens") }
+        return keys
+    }
+}

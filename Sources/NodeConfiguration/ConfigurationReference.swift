@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Every key of the configuration for people: what `Docs/configuration.md` and `tocsin.toml(5)` are made of.
+package enum ConfigurationReference {
+    /// A table of keys for each table of the file.
+    package static var markdown: String {
+        Configuration.reference.map { table in
+            var lines = [
+                "## `[\(table.name)]`", "", table.help, "", "| key | value | default | |", "|---|---|---|---|",
+            ]
+            for key in table.keys {
+                lines.append("| `\(key.name)` | \(value(key)) | \(standard(key)) | \(cell(key.help)) |")
+            }
+            return lines.joined(separator: "\n")
+        }.joined(separator: "\n\n")
+    }
+
+    private static func value(_ key: ConfigurationKey) -> String {
+        guard let range = key.range else { return cell(key.type) }
+        return "\(range.lowerBound)–\(range.upperBound)"
+    }
+
+    private static func standard(_ key: ConfigurationKey) -> String {
+        if key.isRequired { return "required" }
+        return key.standard.map { "`\($0)`" } ?? "–"
+    }
+
+    private static func cell(_ text: String) -> String { text.replacing("|", with: "\\|") }
+
+    /// The same as sections of a manual page (man(7)).
+    package static var manual: String {
+        Configuration.reference.map { table in
+            var lines = [".SS [\(roff(table.name))]", roff(table.help)]
+            for key in table.keys {
+                var facts = [key.range.map { "\($0.lowerBound) to \($0.upperBound)" } ?? key.type]
+                if key.isRequired { facts.append("required") }
+                if let standard = key.standard { facts.append("default \(standard)") }
+                lines += [".TP", ".B \(roff(key.name))", roff("\(key.help) (\(facts.joined(separator: "; "))).")]
+            }
+            return lines.joined(separator: "\n")
+        }.joined(separator: "\n")
+    }
+
+    /// Backslashes and hyphens mean themselves, a dot or an apostrophe begins no request; code is bold.
+    private static func roff(_ text: String) -> String {
+        var output = ""
+        var isCode = false
+        for character in text {
+            switch character {
+            case "\\": output += "\\e"
+            case "-": output += "\\-"
+            case "'": output += "\\(aq"
+            case "`":
+                isCode.toggle()
+                output += isCode ? "\\fB" : "\\fR"
+            default: output.append(character)
+            }
+        }
+        return output.hasPrefix(".") ? "\\&" + output : output
+    }
+}

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-import Glibc
-
-/// The time of day as the rest of the world counts it.
-public enum UnixTime {
-    /// Seconds since 1970 (`CLOCK_REALTIME`).
-    public static var now: Int64 { Int64(time(nil)) }
-}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The configuration of a node whose Apple and Google are the stand-ins; its paths are relative to their directory.
+package struct SimulatedConfiguration {
+    let endpoints: SimulatedServices.Endpoints
+    /// Where the node listens.
+    let tnp: String
+    /// Where its HTTP endpoint is, if it has one.
+    var http: String?
+    /// Where its admin port is, if it has one.
+    var admin: String?
+    var circuitIDs = false
+    var logLevel = "info"
+    /// More tables, in TOML.
+    var more = ""
+
+    /// - Parameters: as the properties of the same names.
+    package init(
+        endpoints: SimulatedServices.Endpoints, tnp: String, http: String? = nil, admin: String? = nil,
+        circuitIDs: Bool = false, logLevel: String = "info", more: String = ""
+    ) {
+        self.endpoints = endpoints
+        self.tnp = tnp
+        self.http = http
+        self.admin = admin
+        self.circuitIDs = circuitIDs
+        self.logLevel = logLevel
+        self.more = more
+    }
+
+    /// Limits that are never reached, where it is not they that are looked at. Ends within `[limits]`.
+    package static let openGates: String = {
+        let rates = ["device", "circuit", "app", "node", "unproven", "http", "http_unproven", "abuse", "control"]
+            .map { "\($0)_burst = 10000000\n\($0)_per_minute = 1000000000" }.joined(separator: "\n")
+        return """
+            [puzzle]
+            mode = "off"
+            [limits]
+            \(rates)
+            connections_per_circuit = 10000
+            """
+    }()
+
+    package var text: String {
+        """
+        # A node for the stand-ins of `tocsin simulate`.
+        [node]
+        state = "state"
+        log = "\(logLevel)"
+
+        [listen]
+        tnp = "\(tnp)"
+        \(http.map { "http = \"\($0)\"" } ?? "")
+        \(admin.map { "admin = \"\($0)\"" } ?? "")
+        circuit_ids = \(circuitIDs)
+
+        [tor]
+        managed = false
+
+        [[app]]
+        name = "bisq"
+        format = "pipe"
+
+        [app.apns]
+        topic = "bisqremote.joachimneumann.com"
+        key_file = "apns.p8"
+        key_id = "\(SimulatedServices.keyID)"
+        team_id = "\(SimulatedServices.teamID)"
+        alert = "Bisq notification"
+
+        [app.fcm]
+        service_account_file = "service-account.json"
+        title = "Bisq"
+        body = "Notification"
+
+        [apns]
+        production = "https://\(endpoints.production)"
+        development = "https://\(endpoints.development)"
+        trust_file = "ca.pem"
+
+        [fcm]
+        endpoint = "https://\(endpoints.fcm)"
+        trust_file = "ca.pem"
+
+        \(more)
+        """
+    }
+}

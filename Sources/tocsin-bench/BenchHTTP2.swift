@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Console
+import EventLoop
+import FoundationEssentials
+import HTTP2
+import Time
+
+struct BenchHTTP2: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "http2", abstract: "Our HTTP/2 client alone: one connection, many requests at a time.")
+
+    @Option(help: "The server, 127.0.0.1:PORT.")
+    var server: String
+
+    @Option(help: "The authority of its certificate.")
+    var authority: String
+
+    @Option(help: "Requests in all.")
+    var requests = 200_000
+
+    @Option(help: "Requests at a time.")
+    var inFlight = 500
+
+    func run() async throws {
+        guard let endpoint = Endpoint(server) else { throw fail("no server: \(server)", ExitStatus.usage) }
+        let context = try TLSContext.client(
+            extraAuthorities: Array(try Data(contentsOf: URL(filePath: authority))), applicationProtocol: "h2")
+        let loop = EventLoop(name: "http2")
+        let load = HTTP2Load(loop: loop, target: Upstream.Target(endpoint: endpoint, tls: context))
+        let measurement = try await load.run(requests: requests, inFlight: inFlight)
+        Terminal.print(measurement.json)
+    }
+}
+
+/// Requests like Apple's over one connection, each awaited by itself.
+private actor HTTP2Load {
+    private nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    private let upstream: Upstream
+    private let request: Request
+    private var left = 0
+    private var failures = 0
+    private var latencies = Latencies()
+
+    init(loop: EventLoop, target: Upstream.Target) {
+        self.loop = loop
+        upstream = Upstream(target, on: loop)
+        var headers = HeaderBlock()
+        headers.append(":method", "POST")
+        headers.append(":scheme", "https")
+        headers.append(":authority", target.endpoint.description)
+        headers.append(":path", "/3/device/" + String(repeating: "0f", count: 32), indexing: .never)
+        headers.append("apns-topic", "org.example.app")
+        headers.append("apns-push-type", "alert")
+        headers.append("apns-priority", "10")
+        headers.append("authorization", "bearer " + String(repeating: "x", count: 200), indexing: .never)
+        request = Request(headers: headers, body: [UInt8](repeating: UInt8(ascii: "x"), count: 1024))
+    }
+
+    func run(requests: Int, inFlight: Int) async throws -> Measurement {
+        _ = try await upstream.send(request, timeout: .seconds(10))
+        left = requests
+        let before = Measurement.ofThisProcess()
+        let start = MonotonicTime.now
+        await withTaskGroup { group in
+            for _ in 0..<inFlight { group.addTask(executorPreference: loop) { await self.work() } }
+        }
+        let seconds = (MonotonicTime.now - start).milliseconds / 1000
+        let after = Measurement.ofThisProcess()
+        // Here, on the loop: what is let go of later has nothing left to end.
+        upstream.close()
+        await loop.sleep(for: .milliseconds(100))
+        return Measurement(
+            requests: requests, seconds: seconds, cpuSeconds: after.cpuSeconds - before.cpuSeconds,
+            peakKilobytes: after.peakKilobytes, p50: latencies.p50, p99: latencies.p99, failures: failures)
+    }
+
+    private func work() async {
+        while left > 0 {
+            left -= 1
+            let start = MonotonicTime.now
+            if (try? await upstream.send(request, timeout: .seconds(30)))?.status != 200 { failures += 1 }
+            latencies.record(MonotonicTime.now - start)
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Console
+import Cryptography
+import EventLoop
+import Glibc
+import TNP
+import Time
+import TocsinClient
+
+struct BenchLoad: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "load", abstract: "A load of distinct envelopes through a node.",
+        discussion: """
+            Closed loop: each connection keeps so many submissions in flight. Open loop (--rate): so many a second, whatever
+            comes back, and latencies count from the moment at which each was due.
+
+            EXAMPLES
+              tocsin bench load --node 127.0.0.1:7077 --envelopes 200000
+              tocsin bench load --node 127.0.0.1:7077 --envelopes 60000 --rate 2000
+            """)
+
+    @Option(help: "Where the node listens.")
+    var node: String
+
+    @Option(help: "Connections.")
+    var connections = 50
+
+    @Option(help: "Submissions in flight on each.")
+    var inFlight = 20
+
+    @Option(help: "Envelopes in all.")
+    var envelopes = 200_000
+
+    @Option(help: "Open loop: envelopes a second.")
+    var rate: Double?
+
+    @Option(help: "Process whose CPU and memory count; this one where there is none.")
+    var pid: Int32?
+
+    @Option(help: "Bytes of ciphertext, a multiple of 16.")
+    var ciphertext = 704
+
+    func run() async throws {
+        guard (32...3072).contains(ciphertext), ciphertext.isMultiple(of: 16) else {
+            throw fail("--ciphertext must be a multiple of 16 from 32 to 3072, not \(ciphertext)", ExitStatus.usage)
+        }
+        guard let endpoint = Endpoint(node) else { throw fail("no node: \(node)", ExitStatus.usage) }
+        let loop = EventLoop(name: "load")
+        let load = NodeLoad(loop: loop, node: endpoint, connections: connections, ciphertext: ciphertext)
+        try await load.warmUp()
+        let before = ProcessUsage(of: pid)
+        let measurement = await load.run(envelopes: envelopes, inFlight: inFlight, rate: rate)
+        let after = ProcessUsage(of: pid)
+        var result = measurement
+        result.cpuSeconds = after.cpuSeconds - before.cpuSeconds
+        result.peakKilobytes = after.peakKilobytes
+        Terminal.print(result.json)
+        await load.close()
+        if result.failures > 0 { throw fail("\(result.failures) envelopes were not delivered", ExitStatus.failure) }
+    }
+}
+
+/// Many senders on one loop.
+private actor NodeLoad {
+    private nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    private let clients: [TocsinClient]
+    private var source: EnvelopeGenerator
+    private var left = 0
+    private var failures = 0
+    private var latencies = Latencies()
+
+    init(loop: EventLoop, node: Endpoint, connections: Int, ciphertext: Int) {
+        self.loop = loop
+        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(node: node), on: loop) }
+        source = EnvelopeGenerator(
+            [.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: ciphertext)
+    }
+
+    func warmUp() async throws {
+        for client in clients { _ = try await client.submit(source.next(.iOS), patience: .seconds(20)) }
+    }
+
+    func run(envelopes: Int, inFlight: Int, rate: Double?) async -> Measurement {
+        left = envelopes
+        let start = MonotonicTime.now
+        if let rate {
+            await openLoop(envelopes, rate: rate)
+        } else {
+            await withTaskGroup { group in
+                for client in clients {
+                    for _ in 0..<inFlight { group.addTask { await self.closedLoop(client) } }
+                }
+            }
+        }
+        let seconds = (MonotonicTime.now - start).milliseconds / 1000
+        return Measurement(
+            requests: envelopes, seconds: seconds, cpuSeconds: 0, peakKilobytes: 0, p50: latencies.p50,
+            p99: latencies.p99, failures: failures)
+    }
+
+    private func closedLoop(_ client: TocsinClient) async {
+        while left > 0 {
+            left -= 1
+            await submit(by: client, since: .now)
+        }
+    }
+
+    private func openLoop(_ envelopes: Int, rate: Double) async {
+        let start = MonotonicTime.now
+        await withTaskGroup { group in
+            for index in 0..<envelopes {
+                let due = start + .seconds(Double(index) / rate)
+                let wait = due - .now
+                if wait > .milliseconds(1) { await loop.sleep(for: wait) }
+                let client = clients[index % clients.count]
+                group.addTask { await self.submit(by: client, since: due) }
+            }
+        }
+    }
+
+    private func submit(by client: TocsinClient, since start: MonotonicTime) async {
+        let outcome = try? await client.submit(source.next(.iOS))
+        if outcome?.kind != .delivered { failures += 1 }
+        latencies.record(MonotonicTime.now - start)
+    }
+
+    func close() async {
+        for client in clients { await client.close() }
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Console
+import EventLoop
+import Simulator
+
+struct BenchFlood: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "flood", abstract: "Honest senders beside hostile circuits of six kinds, calm and flooded.",
+        discussion: """
+            A node with its default limits. The harness plays tor and names a circuit for each stream. Honest senders ring
+            their phones every two seconds, first alone, then while hostile circuits send invented and bad device tokens,
+            garbage, nothing at all, the same again and again, or never read, all at once.
+
+            With --check it ends with 0 only if every honest envelope was delivered, the push services saw no more bad
+            device tokens than the unproven budget allows, and the node is alive and within --max-megabytes. Latencies
+            are shown and not judged: they are those of this machine, which the harness shares.
+
+            EXAMPLES
+              tocsin bench flood
+              tocsin bench flood --seconds 60 --hostile 400 --check --max-megabytes 400
+              tocsin bench flood --tor --honest 5 --hostile 30
+            """)
+
+    @Option(help: "Seconds of each part, 1 to 600.")
+    var seconds = 20.0
+
+    @Option(help: "Hostile circuits, of each kind as many, 0 to 500.")
+    var hostile = 200
+
+    @Option(help: "Honest senders, 1 to 200.")
+    var honest = 20
+
+    @Flag(help: "Through an onion service of a private Tor network on this machine.")
+    var tor = false
+
+    @Flag(help: "End with 1 where a promise is broken.")
+    var check = false
+
+    @Option(help: "Megabytes of resident memory that the node may take; only looked at with --check.")
+    var maxMegabytes: Int?
+
+    func validate() throws {
+        guard (1...600).contains(seconds) else { throw ValidationError("--seconds must be 1 to 600, not \(seconds)") }
+        guard (0...500).contains(hostile) else { throw ValidationError("--hostile must be 0 to 500, not \(hostile)") }
+        guard (1...200).contains(honest) else { throw ValidationError("--honest must be 1 to 200, not \(honest)") }
+    }
+
+    func run() async throws {
+        var options = FloodScenario.Options()
+        options.time = .seconds(seconds)
+        options.honest = honest
+        options.hostile = hostile
+        try await TestBed.run("flood", more: "", circuitIDs: true) { [options] bed in
+            let report = try await run(options, on: bed)
+            Terminal.endProgress()
+            Terminal.print(report.table)
+            let broken = report.brokenPromises(maxMegabytes: maxMegabytes)
+            guard check, !broken.isEmpty else { return }
+            throw fail(broken.joined(separator: "; "), ExitStatus.failure)
+        }
+    }
+
+    private func run(_ options: FloodScenario.Options, on bed: TestBed) async throws -> FloodReport {
+        guard tor else { return try await FloodScenario(bed, by: .played(bed.endpoint), options).run() }
+        let network = try PrivateTorNetwork(on: EventLoop(name: "tor"))
+        let access = try await network.start(
+            target: bed.endpoint, virtualPort: 80, serviceOptions: ["HiddenServiceExportCircuitID haproxy"]
+        ) { Terminal.progress($0) }
+        do {
+            let report = try await FloodScenario(bed, by: .tor(access), options).run()
+            await network.stop()
+            return report
+        } catch {
+            await network.stop()
+            throw error
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Console
+import EventLoop
+import TNP
+
+extension FloodReport {
+    private static let (title, column) = (40, 14)
+
+    /// For people: calm and flooded side by side, then who got what.
+    var table: String {
+        [sideBySide, newcomersText, hostileText, providersText].joined(separator: "\n\n")
+    }
+
+    private var sideBySide: String {
+        func row(_ title: String, _ cell: (HonestStatistics, NodeStatistics) -> String) -> String {
+            let cells = [FloodPhase.calm, .flooded].map { phase in
+                cell(honest[phase] ?? HonestStatistics(), node[phase] ?? NodeStatistics())
+            }
+            return Self.line(title, cells)
+        }
+        func milliseconds(_ microseconds: Double) -> String { Terminal.number(microseconds / 1000, digits: 1) }
+        return [
+            Self.line("", ["calm", "flooded"]),
+            row("honest: submitted") { honest, _ in "\(honest.submitted)" },
+            row("honest: delivered") { honest, _ in "\(honest.delivered)" },
+            row("honest: RETRY, sent again") { honest, _ in "\(honest.retries.values.reduce(0, +))" },
+            row("honest: refused, given up, errors") { honest, _ in
+                "\(honest.refused.values.reduce(0, +)), \(honest.givenUp), \(honest.errors)"
+            },
+            row("honest: p50 ms") { honest, _ in milliseconds(honest.latencies.p50) },
+            row("honest: p99 ms") { honest, _ in milliseconds(honest.latencies.p99) },
+            row("honest: slowest ms") { honest, _ in Terminal.number(honest.slowest.milliseconds, digits: 1) },
+            row("node: CPU s") { _, node in Terminal.number(node.cpuSeconds, digits: 2) },
+            row("node: peak RSS MB, so far") { _, node in "\(node.peakKilobytes / 1024)" },
+            Self.line("p99 flooded / p99 calm", ["", p99Ratio.map { Terminal.number($0, digits: 2) } ?? "–"]),
+        ].joined(separator: "\n")
+    }
+
+    private var newcomersText: String {
+        let first = firstNewcomer.map { "the first after \(Terminal.number($0.milliseconds / 1000, digits: 1)) s" }
+        return """
+            new in the flood: \(newcomers.delivered) of \(newcomers.submitted) delivered, \(first ?? "none yet"), \
+            p50 \(Terminal.number(newcomers.latencies.p50 / 1000, digits: 1)) ms, \
+            RETRY\(Self.words(newcomers.retries)), errors \(newcomers.errors)
+            """
+    }
+
+    private var hostileText: String {
+        let header =
+            Self.line("hostile", ["circuits", "streams", "cut off", "frames"]) + "\n    and what it was answered"
+        let rows = HostileKind.allCases.compactMap { kind in
+            hostile[kind].map { figures in
+                let words = figures.notConnected == 0 ? "" : ", not connected × \(figures.notConnected)"
+                return Self.line(
+                    kind.title, [figures.circuits, figures.connections, figures.cut, figures.frames].map { "\($0)" })
+                    + "\n    \(figures.words.isEmpty ? "nothing" : figures.words)\(words)"
+            }
+        }
+        return ([header] + rows).joined(separator: "\n")
+    }
+
+    private var providersText: String {
+        let seconds = Terminal.number(attacked.milliseconds / 1000, digits: 0)
+        return """
+            bad device tokens forwarded in \(seconds) s: \(refusals.badTokens), the unproven budget is \(unprovenBudget)
+                refused by production \(refusals.production), development \(refusals.development) \
+            (the same once more), Google \(refusals.google)
+            envelopes that rang again: \(repeats)
+            node alive at the end: \(isAlive ? "yes" : "no")
+            """
+    }
+
+    private static func line(_ title: String, _ cells: [String]) -> String {
+        Terminal.padded(title, self.title) + cells.map { Terminal.padded($0, column, right: true) }.joined()
+    }
+
+    private static func words(_ reasons: [Reason: Int]) -> String {
+        guard !reasons.isEmpty else { return " 0" }
+        return reasons.sorted { $0.key.rawValue < $1.key.rawValue }
+            .map { " \($0.key.rawValue) × \($0.value)" }.joined(separator: ",")
+    }
+}

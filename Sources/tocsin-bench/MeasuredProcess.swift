@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Console
+import FoundationEssentials
+import Glibc
+
+/// A process whose own use of the machine is wanted when it ends: posix_spawn and wait4, which give it exactly.
+final class MeasuredProcess {
+    let pid: pid_t
+    private let outputFile: String
+
+    struct Result {
+        let status: Int32
+        let output: String
+        let usage: rusage
+    }
+
+    /// Starts a program; what it writes to its output goes to a file in `directory`.
+    /// - Parameter errors: what it writes to its error output is appended to this file; nil: goes nowhere.
+    init(_ arguments: [String], directory: String, errors: String? = nil) throws {
+        outputFile = "\(directory)/output-\(UUID().uuidString)"
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 1, outputFile, O_WRONLY | O_CREAT, 0o600)
+        posix_spawn_file_actions_addopen(&actions, 2, errors ?? "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        // A child begins with its maker's signal mask, and Swift's own threads block everything.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        var list: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+        defer { for argument in list { free(argument) } }
+        var child = pid_t()
+        let result = posix_spawnp(&child, arguments[0], &actions, &attributes, &list, environ)
+        guard result == 0 else {
+            throw fail("cannot run \(arguments[0]): \(String(cString: strerror(result)))", ExitStatus.failure)
+        }
+        pid = child
+    }
+
+    /// What it has written so far.
+    var output: String {
+        FileManager.default.contents(atPath: outputFile).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    /// Waits for its end.
+    func wait() -> Result {
+        var status: Int32 = 0
+        var usage = rusage()
+        while wait4(pid, &status, 0, &usage) < 0, errno == EINTR {}
+        return Result(status: status, output: output, usage: usage)
+    }
+
+    /// Ends it.
+    func end(by signal: Int32 = SIGTERM) {
+        kill(pid, signal)
+        _ = wait()
+    }
+}

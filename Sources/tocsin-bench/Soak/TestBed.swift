@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Console
+import Cryptography
+import EventLoop
+import FoundationEssentials
+import Glibc
+import Simulator
+import TNP
+import Time
+
+/// Stand-ins for Apple and Google in this process, and a node in one of its own that can be killed.
+actor TestBed {
+    private nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    nonisolated let services: SimulatedServices
+    nonisolated let tally = Tally()
+    /// Where all files are.
+    nonisolated let directory: String
+    private let program: String
+    private let descriptors: Int?
+    private var node: MeasuredProcess?
+    /// Device tokens of each kind, known to Apple or Google.
+    nonisolated let tokens: [Magic: [[UInt8]]]
+
+    private static let devicesOfAKind = 500
+
+    /// - Parameter descriptors: open files that the node may have; nil: as many as this process.
+    init(name: String, descriptors: Int? = nil) throws {
+        self.descriptors = descriptors
+        loop = EventLoop(name: "services")
+        directory = URL.temporaryDirectory.appending(path: "tocsin-\(name)-\(getpid())").path()
+        program = try Executables.tocsin()
+        services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
+        var tokens: [Magic: [[UInt8]]] = [:]
+        for magic in Magic.allCases {
+            tokens[magic] = (0..<Self.devicesOfAKind).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8) }
+        }
+        self.tokens = tokens
+    }
+
+    /// Starts a bed, runs `body` in it and ends it, however that ends. What the node has logged is shown where `body`
+    /// throws.
+    /// - Parameters:
+    ///   - more: tables of the node's configuration, in TOML.
+    ///   - circuitIDs: whether the node is told circuits, as tor does it.
+    ///   - servesHTTP: whether it has an HTTP endpoint, too.
+    ///   - descriptors: open files that the node may have; nil: as many as this process.
+    static func run(
+        _ name: String, more: String, circuitIDs: Bool = false, servesHTTP: Bool = false, descriptors: Int? = nil,
+        _ body: (TestBed) async throws -> Void
+    ) async throws {
+        let bed = try TestBed(name: name, descriptors: descriptors)
+        do {
+            try await bed.start(more: more, circuitIDs: circuitIDs, servesHTTP: servesHTTP)
+            try await body(bed)
+        } catch {
+            Terminal.endProgress()
+            Terminal.error(await bed.log)
+            await bed.end()
+            throw error
+        }
+        await bed.end()
+    }
+
+    /// Where the node listens.
+    nonisolated var endpoint: Endpoint { .unix(path: "\(directory)/tnp.sock") }
+
+    /// Where its HTTP endpoint is, if it has one.
+    nonisolated var httpEndpoint: Endpoint { .unix(path: "\(directory)/http.sock") }
+
+    /// A device as Apple or Google know it.
+    static func device(_ magic: Magic, state: Device.State = .registered) -> Device {
+        switch magic {
+        case .iOS: Device(platform: .apnsProduction, app: "bisqremote.joachimneumann.com", state: state)
+        case .iOSDev: Device(platform: .apnsDevelopment, app: "bisqremote.joachimneumann.com", state: state)
+        case .android: Device(platform: .fcm, app: "bisqnotifications", state: state)
+        }
+    }
+
+    /// Starts everything.
+    private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
+        let endpoints = try await services.start()
+        await services.setKeepsReceived(false)
+        await services.observe { [tally] in tally.delivered($0) }
+        await services.observeLost { [tally] in tally.unanswered($0) }
+        for (magic, tokens) in tokens {
+            for token in tokens {
+                await services.set(Self.device(magic), for: String(decoding: token, as: UTF8.self))
+            }
+        }
+        let configuration = SimulatedConfiguration(
+            endpoints: endpoints, tnp: "unix:tnp.sock", http: servesHTTP ? "unix:http.sock" : nil,
+            circuitIDs: circuitIDs, logLevel: "notice", more: more)
+        try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
+        try await startNode()
+    }
+
+    /// Starts the node and waits until it listens.
+    func startNode() async throws {
+        let limit = descriptors.map { ["prlimit", "--nofile=\($0):\($0)"] } ?? []
+        node = try MeasuredProcess(
+            limit + [program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory,
+            errors: "\(directory)/node.log")
+        for _ in 0..<200 {
+            if let stream = try? await loop.dial(endpoint, timeout: .seconds(1)) {
+                stream.close()
+                return
+            }
+            await loop.sleep(for: .milliseconds(50))
+        }
+        throw fail("the node did not start:\n\(log.suffix(2000))", ExitStatus.failure)
+    }
+
+    /// kill -9.
+    func killNode() async {
+        let before = MonotonicTime.now
+        node?.end(by: SIGKILL)
+        node = nil
+        // What the node had sent still lies in the sockets, and is delivered now.
+        await loop.sleep(for: .milliseconds(50))
+        tally.nodeKilled(after: before, before: .now)
+    }
+
+    /// Resident memory of the node in kilobytes.
+    var nodeKilobytes: Int {
+        guard let pid = node?.pid, let data = FileManager.default.contents(atPath: "/proc/\(pid)/statm") else {
+            return 0
+        }
+        let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
+        return (pages ?? 0) * Int(getpagesize()) / 1024
+    }
+
+    /// What the node's process has used so far; nil while there is none.
+    var nodeFigures: ProcessUsage? { node.map { ProcessUsage(of: $0.pid) } }
+
+    /// What the node has logged.
+    var log: String {
+        FileManager.default.contents(atPath: "\(directory)/node.log").map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    /// Ends everything; the directory goes with it.
+    func end() async {
+        node?.end()
+        await services.stop()
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+}
+
+extension Envelope {
+    /// The name under which a ``Tally`` knows it.
+    var tallyName: Int {
+        var text: [UInt8] = []
+        let messageMagic = magic == .android ? "BisqMessageAndroid" : "BisqMessageiOS"
+        appendDeliveredJSON(format: .pipe, messageMagic: Array(messageMagic.utf8), to: &text)
+        return Tally.name(String(decoding: text, as: UTF8.self))
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+
+/// `tocsin-bench`: benchmarks, floods and soak tests. Not part of the installed package.
+@main
+struct TocsinBench: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tocsin-bench", abstract: "Measure a node on this machine.",
+        discussion: """
+            Without a subcommand: compares the node and its HTTP/2 client with nghttpx and h2load, in alternating rounds.
+
+            EXAMPLES
+              tocsin-bench
+              tocsin-bench load --node 127.0.0.1:7077 --connections 50 --in-flight 20 --envelopes 200000
+              tocsin-bench flood --check
+            """,
+        subcommands: [
+            BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSink.self, BenchSoak.self, BenchCrash.self,
+            BenchBulkhead.self, BenchFlood.self, BenchSpool.self, BenchAdmission.self, BenchConnections.self,
+            BenchSilence.self,
+        ],
+        defaultSubcommand: BenchCompare.self)
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTP1
+import Testing
+
+@testable import AdminPort
+@testable import TocsinNode
+
+@Suite struct AdminGateTests {
+    private func route(
+        _ target: String = "/", method: String = "GET", host: String? = "localhost:7079",
+        _ headers: [(String, String)] = [], onSocket: Bool = false
+    ) throws(AdminGate.Refusal) -> AdminGate.Route {
+        let all = (host.map { [("host", $0)] } ?? []) + headers
+        let request = HTTPRequest(
+            method: method, target: Array(target.utf8), headers: all.map { (name: $0.0, value: $0.1) })
+        return try AdminGate(servesSocket: onSocket).route(of: request)
+    }
+
+    @Test func `each route has its path, and a query changes nothing`() throws {
+        for each in AdminGate.Route.allCases {
+            #expect(try route(each.rawValue) == each)
+            #expect(try route(each.rawValue, method: "HEAD") == each)
+            #expect(try route(each.rawValue + "?from=bookmark") == each)
+        }
+    }
+
+    @Test(arguments: ["/index.html", "//", "/metrics/", "/Metrics", "/%2e", "*", "/events/1"])
+    func `there is nothing else`(_ target: String) {
+        #expect(throws: AdminGate.Refusal.unknown) { try route(target) }
+    }
+
+    @Test(arguments: ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get"])
+    func `nothing can be changed`(_ method: String) {
+        #expect(throws: AdminGate.Refusal.method) { try route(method: method) }
+    }
+
+    @Test(arguments: [
+        "localhost", "localhost:7079", "LocalHost:80", "127.0.0.1", "127.0.0.1:7079", "127.8.8.8:1", "[::1]",
+        "[::1]:7079",
+    ])
+    func `this machine's own names are served`(_ host: String) throws {
+        #expect(try route(host: host) == .page)
+    }
+
+    @Test(arguments: [
+        "evil.example", "evil.example:7079", "localhost.evil.example", "127.0.0.1.evil.example:7079", "localhost.",
+        "10.0.0.1", "0.0.0.0", "[::]", "[::ffff:10.0.0.1]", "localhost:99999", "localhost:", "a@localhost", "",
+        "unix:/run/tocsin", "127.1", "127.0.0.1:80:80", "localhost, evil.example", "::1",
+    ])
+    func `no other name is, as DNS can have it lead here`(_ host: String) {
+        #expect(throws: AdminGate.Refusal.host) { try route(host: host) }
+    }
+
+    @Test func `a request without a name is refused, but on a unix socket`() throws {
+        #expect(throws: AdminGate.Refusal.host) { try route(host: nil) }
+        #expect(try route(host: nil, onSocket: true) == .page)
+        #expect(try route(host: "anything.example", onSocket: true) == .page)
+    }
+
+    @Test(arguments: ["cross-site", "same-site", "", "Same-Origin", "none, cross-site"])
+    func `a page of another origin is refused`(_ site: String) {
+        #expect(throws: AdminGate.Refusal.origin) { try route("/metrics", [("sec-fetch-site", site)]) }
+    }
+
+    @Test(arguments: [
+        "null", "", "http://evil.example", "http://localhost", "http://localhost:7080", "http://127.0.0.1:7079",
+        "http://localhost:7079.evil.example", "localhost:7079", "file://",
+    ])
+    func `another origin is refused by its name`(_ origin: String) {
+        for onSocket in [false, true] {
+            #expect(throws: AdminGate.Refusal.origin) { try route("/events", [("origin", origin)], onSocket: onSocket) }
+        }
+    }
+
+    @Test func `the dashboard itself, and whoever types its address, are served`() throws {
+        #expect(try route("/", [("sec-fetch-site", "none")]) == .page)
+        #expect(try route("/events", [("sec-fetch-site", "same-origin")]) == .events)
+        #expect(try route("/events", [("origin", "http://localhost:7079")]) == .events)
+        #expect(
+            try route("/events", host: "x.example", [("origin", "https://x.example")], onSocket: true) == .events)
+    }
+
+    @Test func `one right field does not hide a wrong one`() {
+        #expect(throws: AdminGate.Refusal.origin) {
+            try route("/", [("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")])
+        }
+        #expect(throws: AdminGate.Refusal.origin) {
+            try route("/", [("sec-fetch-site", "same-origin"), ("origin", "http://evil.example")])
+        }
+    }
+
+    @Test func `an origin is not served on a socket where no host is named`() {
+        #expect(throws: AdminGate.Refusal.origin) { try route(host: nil, [("origin", "http://")], onSocket: true) }
+    }
+
+    @Test func `every refusal says what to do`() {
+        for refusal in [AdminGate.Refusal.host, .origin, .method, .unknown] {
+            #expect((400..<500).contains(refusal.status) && refusal.text.hasSuffix("."))
+        }
+    }
+}

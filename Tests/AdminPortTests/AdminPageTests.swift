@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+@testable import AdminPort
+@testable import NodeConfiguration
+@testable import TocsinNode
+
+extension NodeSnapshot {
+    /// A node with something in every part; all of its texts are `words`.
+    static func sample(_ words: String = "words") -> NodeSnapshot {
+        let now: Int64 = 1_790_000_000
+        return NodeSnapshot(
+            now: now, version: words, uptime: 90_061, notReady: [words], connections: (tnp: 12, http: 3),
+            circuits: 9, inFlight: 1234, spool: (envelopes: 17, bytes: 12_345_678), effort: (all: 16_384, unproven: 0),
+            hour: (0..<60).map {
+                Bucket(
+                    start: now / 60 * 60 + Int64($0 - 59) * 60, delivered: $0, rejected: $0 % 3, retry: $0 % 7,
+                    gone: $0 % 5)
+            },
+            day: (0..<144).map { Bucket(start: now / 600 * 600 + Int64($0 - 143) * 600, delivered: 1000 * $0) },
+            refusals: [(reason: words, lastHour: 7, total: 1_234_567)],
+            latencies: [
+                Latency(stage: words, p50: 0.000_085, p90: 0.012, p99: 1.24),
+                Latency(stage: "queue", p50: nil, p90: nil, p99: nil),
+            ],
+            routes: [
+                RouteState(
+                    name: words, breaker: words, isSurge: true, inFlight: 3, waiting: 2,
+                    answers: [(reason: words, count: 4)], p50: 0.05, p99: 3)
+            ],
+            credentials: [
+                Credential(app: words, kind: words, file: words, expires: now + 12 * 86_400 + 5),
+                Credential(app: "b", kind: "APNs key", file: "b.p8", expires: nil),
+            ],
+            tor: Tor(address: words, bootstrap: 45, isPublished: false, restarts: 2, warning: words),
+            alarms: [
+                Alarm(time: now - 60, level: words, text: words, count: 3),
+                Alarm(time: now - 86_400, level: "warning", text: words, count: 1),
+            ])
+    }
+
+    /// One of which nothing is known yet.
+    static func empty(now: Int64 = 1_790_000_000) -> NodeSnapshot {
+        NodeSnapshot(
+            now: now, version: "1", uptime: 0, notReady: [], connections: (tnp: 0, http: 0), circuits: 0, inFlight: 0,
+            spool: nil, effort: (all: 0, unproven: 0), hour: [], day: [], refusals: [], latencies: [], routes: [],
+            credentials: [], tor: nil, alarms: [])
+    }
+}
+
+/// The tags of a page in their order, with the values of their attributes left out.
+private func skeleton(_ page: String) -> [String] {
+    page.matches(of: /<(\/?[a-zA-Z!][^\s>\/]*)([^>]*)>/).map { match in
+        let attributes = match.2.matches(of: /([^\s="]+)="[^"]*"/).map { String($0.1) }
+        return "\(match.1) \(attributes.joined(separator: " "))"
+    }
+}
+
+@Suite struct DashboardPageTests {
+    private static let hostile = "<script>alert(1)</script><b id=x onclick='a'>\"'&amp;\u{0}\r\ndata: x\n\n"
+
+    private func page(_ snapshot: NodeSnapshot) -> String {
+        String(decoding: DashboardPage(snapshot).whole, as: UTF8.self)
+    }
+
+    @Test func `no text from elsewhere becomes markup, wherever it stands`() {
+        #expect(skeleton(page(.sample(Self.hostile))) == skeleton(page(.sample())))
+        let page = page(.sample(Self.hostile))
+        #expect(
+            page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&lt;b id=x onclick=&#39;a&#39;&gt;&quot;&#39;&amp;amp;")
+        )
+        #expect(!page.contains("<script>") && !page.contains("<b ") && !page.contains("\0") && !page.contains("\r"))
+    }
+
+    @Test func `no text from elsewhere ends a line of an event`() {
+        let plain = DashboardPage(.sample()).main.text.count { $0 == "\n" }
+        #expect(DashboardPage(.sample(Self.hostile)).main.text.count { $0 == "\n" } == plain)
+    }
+
+    @Test(arguments: [NodeSnapshot.sample(), .empty()])
+    func `every tag is closed, and nothing stands in the page that its policy forbids`(_ snapshot: NodeSnapshot) {
+        let page = page(snapshot)
+        var open: [Substring] = []
+        for match in page.matches(of: /<(\/?)([a-zA-Z][^\s>\/]*)[^>]*?(\/?)>/) {
+            let name = match.2
+            if ["meta", "link", "br"].contains(name) || !match.3.isEmpty { continue }
+            if match.1.isEmpty { open.append(name) } else { #expect(open.popLast() == name) }
+        }
+        #expect(open.isEmpty)
+        for forbidden in [" style=", "<style", " onclick", " onload", "javascript:", "<iframe", "<form"] {
+            #expect(!page.contains(forbidden))
+        }
+        #expect(page.components(separatedBy: "<script").count == 2)
+        // The name space of the icon is no address.
+        #expect(!page.replacing("http://www.w3.org/2000/svg", with: "").contains("http"))
+    }
+
+    @Test(arguments: [NodeSnapshot.sample(), .empty()])
+    func `no id comes twice, and each section has one`(_ snapshot: NodeSnapshot) {
+        let page = page(snapshot)
+        let ids = page.matches(of: /\sid="([^"]*)"/).map { String($0.1) }
+        #expect(Set(ids).count == ids.count)
+        #expect(page.components(separatedBy: "<section").count == page.components(separatedBy: "<section id=").count)
+    }
+
+    @Test func `the event of the busiest day stays small`() {
+        var snapshot = NodeSnapshot.sample()
+        snapshot.day = snapshot.day.map {
+            .init(start: $0.start, delivered: 98_765, rejected: 43_210, retry: 9876, gone: 5432)
+        }
+        snapshot.hour = snapshot.hour.map {
+            .init(start: $0.start, delivered: 9876, rejected: 4321, retry: 987, gone: 543)
+        }
+        #expect(ServerSentEvent.encoded("main", DashboardPage(snapshot).main.text).count < 100_000)
+    }
+
+    @Test func `each row and each column of a table has a head`() {
+        let page = page(.sample())
+        #expect(page.matches(of: /<th>/).isEmpty)
+        for row in page.matches(of: /<tr>(.*?)<\/tr>/) {
+            #expect(row.1.contains("scope=\"row\"") || row.1.contains("scope=\"col\""))
+        }
+        #expect(page.matches(of: /<table>/).count == page.matches(of: /<caption>[^<]+<\/caption>/).count)
+    }
+
+    @Test func `the figures are there`() {
+        let page = page(.sample("W"))
+        for words in [
+            "1,234", "12 by TNP, 3 by HTTP, 9 circuits", "11.8 MiB, sealed", "85 µs", "12 ms", "1.2 s", "1,234,567",
+            "16,384 hashes, about 6.6 ms of a desktop", "ends in 12 days", "does not end", "connecting: 45 %",
+            "cannot be found under its address yet", "most device tokens are refused", "up for 1 day 1 hour",
+            "1 alarm in the last hour", "14:13:20 UTC",
+        ] {
+            #expect(page.contains(words), "\(words)")
+        }
+    }
+
+    @Test(arguments: [
+        ("closed", "works"), ("open", "stopped: tries again"), ("half-open", "trying whether it works again"),
+    ])
+    func `the state of a breaker is said in words`(_ state: String, _ words: String) {
+        var snapshot = NodeSnapshot.sample()
+        snapshot.routes[0].breaker = state
+        #expect(page(snapshot).contains("</svg>&nbsp;\(words)</span>"))
+    }
+
+    @Test func `where nothing is known yet, that is said`() {
+        let page = page(.empty())
+        for words in ["Everything works", "None since the start", "Nothing since the start", "calm: nothing is asked"] {
+            #expect(page.contains(words), "\(words)")
+        }
+    }
+
+    @Test func `figures that are no numbers do no harm`() {
+        var snapshot = NodeSnapshot.sample()
+        snapshot.latencies = [Double.nan, .infinity, -1, 0, 1e300].map { .init(stage: "s", p50: $0, p90: $0, p99: $0) }
+        snapshot.tor?.bootstrap = .max
+        snapshot.effort = (all: .max, unproven: 1)
+        snapshot.credentials[0].expires = 0
+        snapshot.hour = [NodeSnapshot.Bucket(start: 0, delivered: .max / 8)]
+        #expect(page(snapshot).contains("ended on 1970-01-01"))
+    }
+}
+
+@Suite struct HealthTests {
+    @Test func `all is well where nothing is wrong`() {
+        let health = Health(.empty())
+        #expect(health.grade == .good && health.reasons.isEmpty)
+    }
+
+    @Test func `a node that can deliver nothing is bad, whatever else is wrong`() {
+        var snapshot = NodeSnapshot.sample()
+        snapshot.notReady = ["no route works"]
+        let health = Health(snapshot)
+        #expect(health.grade == .bad && health.reasons.first == "no route works")
+    }
+
+    @Test func `deliveries are claimed only where there were some`() {
+        var snapshot = NodeSnapshot.sample()
+        snapshot.notReady = []
+        snapshot.tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
+        #expect(snapshot.hour.contains { $0.delivered > 0 })
+        #expect(Health(snapshot).sentence == "Notifications are delivered, but not all is well")
+        snapshot.hour = []
+        #expect(Health(snapshot).sentence == "Not all is well")
+    }
+
+    @Test func `each thing that is wrong is a warning by itself`() {
+        let route = NodeSnapshot.RouteState(
+            name: "a/iOS", breaker: "closed", isSurge: false, inFlight: 0, waiting: 0, answers: [], p50: nil, p99: nil)
+        var stopped = route
+        stopped.breaker = "open"
+        var wave = route
+        wave.isSurge = true
+        let tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
+        let end = NodeSnapshot.empty().now + Health.expiryNotice - 1
+        let changes: [(inout NodeSnapshot) -> Void] = [
+            { $0.routes = [route, stopped] }, { $0.routes = [wave] }, { $0.tor = tor },
+            { $0.credentials = [.init(app: "a", kind: "APNs certificate", file: "f", expires: end)] },
+        ]
+        for change in changes {
+            var snapshot = NodeSnapshot.empty()
+            change(&snapshot)
+            #expect(Health(snapshot).grade == .warning && Health(snapshot).reasons.count == 1)
+        }
+        var snapshot = NodeSnapshot.empty()
+        snapshot.routes = [route]
+        snapshot.credentials = [.init(app: "a", kind: "APNs certificate", file: "f", expires: end + 1)]
+        #expect(Health(snapshot).grade == .good)
+    }
+}
+
+@Suite struct OutcomeChartTests {
+    private func chart(_ buckets: [NodeSnapshot.Bucket]) -> String {
+        OutcomeChart(name: "c", title: "T", buckets: buckets, width: 60).html.text
+    }
+
+    @Test func `the bars of a time stand on each other, and the scale holds them`() {
+        let text = chart([NodeSnapshot.Bucket(start: 0, delivered: 2, rejected: 1, retry: 1)])
+        // From 148 up to 10: four of four.
+        for (part, bottom, top) in [
+            ("delivered", "148.0", "79.0"), ("retry", "79.0", "44.5"), ("rejected", "44.5", "10.0"),
+        ] {
+            #expect(text.contains("<path fill=\"url(#c-\(part))\" d=\"M38.0 \(bottom)V\(top)H407.0V\(bottom)z\"/>"))
+        }
+        #expect(!text.contains("<path fill=\"url(#c-gone)\""))
+    }
+
+    @Test(arguments: [(0, "2"), (1, "2"), (3, "4"), (5, "10"), (11, "20"), (99, "100"), (101, "200"), (10_001, "20k")])
+    func `the scale ends at a round number`(_ count: Int, _ top: String) {
+        #expect(chart([NodeSnapshot.Bucket(start: 0, gone: count)]).contains("text-anchor=\"end\">\(top)</text>"))
+    }
+
+    @Test func `who cannot see the picture is told what is in it`() {
+        let text = chart([
+            NodeSnapshot.Bucket(start: 0, delivered: 1), NodeSnapshot.Bucket(start: 60, delivered: 1, gone: 2),
+        ])
+        #expect(
+            text.contains(
+                "<desc id=\"c-desc\">2 delivered, 0 told to come again, 0 rejected, 2 phone gone. Busiest: 3 from "
+                    + "00:01 UTC on.</desc>"))
+        #expect(text.contains("<title>00:01–00:02: 1 delivered, 2 phone gone</title>"))
+        #expect(chart([]).contains("Nothing in this time."))
+    }
+}
+
+@Suite struct WordsTests {
+    @Test(arguments: [
+        (0, "0"), (7, "7"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-1000, "−1,000"),
+        (Int.min, "−9,223,372,036,854,775,808"),
+    ])
+    func `counts are grouped`(_ number: Int, _ words: String) { #expect(Format.count(number) == words) }
+
+    @Test(arguments: [
+        (0.0, "0.0 µs"), (8.5e-5, "85 µs"), (9.949e-3, "9.9 ms"), (0.012, "12 ms"), (0.9996, "1.0 s"), (1.24, "1.2 s"),
+        (12.6, "13 s"), (1000, "1,000 s"), (1e300, "1,000,000,000 s"), (-1, "–"), (.nan, "–"), (.infinity, "–"),
+    ])
+    func `durations have a unit that fits`(_ seconds: Double, _ words: String) {
+        #expect(Format.latency(seconds) == words)
+    }
+
+    @Test(arguments: [
+        (-5, "0 seconds"), (1, "1 second"), (59, "59 seconds"), (60, "1 minute"), (119, "1 minute"),
+        (3600, "1 hour"), (3660, "1 hour 1 minute"), (90_061, "1 day 1 hour"), (172_800, "2 days"),
+    ])
+    func `spans have two parts at most`(_ seconds: Int64, _ words: String) { #expect(Format.span(seconds) == words) }
+
+    @Test(arguments: [
+        (1, "1 byte"), (1023, "1,023 bytes"), (1024, "1.0 KiB"), (1 << 20, "1.0 MiB"), (5 << 40, "5120.0 GiB"),
+    ])
+    func `sizes have a unit that fits`(_ bytes: Int, _ words: String) { #expect(Format.bytes(bytes) == words) }
+
+    @Test func `dates are those of the calendar`() {
+        let format = Date.ISO8601FormatStyle(timeZone: .gmt).year().month().day()
+        for day in stride(from: Int64(-1000), through: 40_000, by: 1) {
+            let time = day * 86_400 + 86_399
+            #expect(Format.date(time) == Date(timeIntervalSince1970: Double(time)).formatted(format))
+        }
+        #expect(Format.date(.max) == "9999-12-31" && Format.date(.min / 2) == "0001-01-01")
+        #expect(Format.clockWithSeconds(86_399) == "23:59:59" && Format.clock(-1) == "23:59")
+    }
+}
+
+@Suite struct StatusJSONTests {
+    private func object(_ text: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    }
+
+    @Test func `readiness has its status, and reasons where it is not given`() throws {
+        var snapshot = NodeSnapshot.empty()
+        #expect(StatusJSON.readiness(snapshot) == (200, #"{"ready":true}"#))
+        snapshot.notReady = ["no \"route\"", "two"]
+        let (status, body) = StatusJSON.readiness(snapshot)
+        #expect(status == 503)
+        let object = try object(body)
+        #expect(object["ready"] as? Bool == false && object["reasons"] as? [String] == ["no \"route\"", "two"])
+    }
+
+    @Test func `the names are those that programs know`() throws {
+        let object = try object(StatusJSON.status(.sample("w\"\\\n")))
+        #expect(
+            object.keys.sorted() == [
+                "alarms", "circuits", "connections", "credentials", "day", "hour", "in_flight", "latencies", "now",
+                "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor", "uptime_seconds", "version",
+            ])
+        func names(_ key: String) -> [String]? {
+            ((object[key] as? [[String: Any]])?.first ?? object[key] as? [String: Any])?.keys.sorted()
+        }
+        #expect(names("hour") == ["delivered", "gone", "rejected", "retry", "start"])
+        #expect(names("latencies") == ["p50_seconds", "p90_seconds", "p99_seconds", "stage"])
+        #expect(
+            names("routes") == [
+                "answers", "breaker", "in_flight", "name", "p50_seconds", "p99_seconds", "refusal_wave", "waiting",
+            ])
+        #expect(names("credentials") == ["app", "expires", "file", "kind"])
+        #expect(names("tor") == ["address", "bootstrap_percent", "published", "restarts", "warning"])
+        #expect(names("alarms") == ["count", "level", "text", "time"])
+        #expect(names("refusals") == ["last_hour", "reason", "total"])
+        #expect(object["version"] as? String == "w\"\\\n" && object["in_flight"] as? Int == 1234)
+        #expect((object["hour"] as? [Any])?.count == 60)
+    }
+
+    @Test func `what is not there is null, and so is no number`() throws {
+        var snapshot = NodeSnapshot.empty()
+        snapshot.latencies = [.init(stage: "s", p50: .nan, p90: .infinity, p99: nil)]
+        let object = try object(StatusJSON.status(snapshot))
+        #expect(object["spool"] is NSNull && object["tor"] is NSNull)
+        let latency = try #require((object["latencies"] as? [[String: Any]])?.first)
+        #expect(latency["p50_seconds"] is NSNull && latency["p90_seconds"] is NSNull)
+    }
+}
+
+@Suite struct ServerSentEventTests {
+    @Test func `lines stay lines, however they end`() {
+        let event = String(decoding: ServerSentEvent.encoded("main", "a\nb\r\nc\rd\n"), as: UTF8.self)
+        #expect(event == "event: main\ndata: a\ndata: b\ndata: c\ndata: d\ndata: \n\n")
+    }
+}

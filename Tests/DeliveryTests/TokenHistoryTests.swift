@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import TNP
+import Testing
+
+@testable import Delivery
+
+@Suite struct TokenHistoryTests {
+    private func token(_ number: Int) -> Bytes { Array("token-\(number)".utf8)[...] }
+
+    @Test func `of a device that was never heard of nothing is known`() {
+        let memory = TokenHistory(capacity: 10)
+        #expect(memory[token(1)] == TokenHistory.Record(home: nil, accepted: 0, isRefused: false))
+    }
+
+    @Test func `where a device is at home is remembered, and when it was last good`() {
+        var memory = TokenHistory(capacity: 10)
+        memory.accepted(token(1), by: .iOSDev, at: 1_700_000_000_000)
+        memory.accepted(token(2), by: nil, at: 1_700_000_001_000)
+        #expect(memory[token(1)] == TokenHistory.Record(home: .iOSDev, accepted: 1_700_000_000_000, isRefused: false))
+        #expect(memory[token(2)] == TokenHistory.Record(home: nil, accepted: 1_700_000_001_000, isRefused: false))
+        memory.accepted(token(1), by: nil, at: 1_700_000_002_000)
+        #expect(memory[token(1)] == TokenHistory.Record(home: nil, accepted: 1_700_000_002_000, isRefused: false))
+    }
+
+    @Test func `a device is known wherever its token lies in a message`() {
+        var memory = TokenHistory(capacity: 10)
+        memory.accepted(token(1), by: .iOSDev, at: 1)
+        let message = Array("...token-1...".utf8)
+        #expect(memory[message[3..<10]].home == .iOSDev)
+    }
+
+    @Test func `a refusal is news once`() {
+        var memory = TokenHistory(capacity: 10)
+        let first = memory.refused(token(1))
+        #expect(first)
+        for _ in 0..<5 {
+            let again = memory.refused(token(1))
+            #expect(!again)
+        }
+        let other = memory.refused(token(2))
+        #expect(other)
+    }
+
+    @Test func `a refused device has no home, and when it was last good is still known`() {
+        var memory = TokenHistory(capacity: 10)
+        memory.accepted(token(1), by: .iOSDev, at: 7)
+        _ = memory.refused(token(1))
+        #expect(memory[token(1)] == TokenHistory.Record(home: nil, accepted: 7, isRefused: true))
+    }
+
+    @Test func `a device that comes back to life can be refused anew`() {
+        var memory = TokenHistory(capacity: 10)
+        _ = memory.refused(token(1))
+        memory.accepted(token(1), by: nil, at: 7)
+        #expect(!memory[token(1)].isRefused)
+        let isNews = memory.refused(token(1))
+        #expect(isNews)
+    }
+
+    @Test func `a device that was good after it is said to be gone has come back to life`() {
+        var memory = TokenHistory(capacity: 10)
+        for (since, isContradicted) in [(999, true), (1000, false), (1001, false), (0, true)] as [(UInt64, Bool)] {
+            memory.accepted(token(1), by: .iOSDev, at: 1000)
+            let contradicts = memory.contradicts(token(1), goneSince: since)
+            #expect(contradicts == isContradicted, "\(since)")
+        }
+        let unknown = memory.contradicts(token(2), goneSince: 0)
+        #expect(!unknown)
+    }
+
+    @Test func `the same word a second time is believed`() {
+        var memory = TokenHistory(capacity: 10)
+        memory.accepted(token(1), by: .iOSDev, at: 1000)
+        _ = memory.contradicts(token(1), goneSince: 1)
+        let again = memory.contradicts(token(1), goneSince: 1)
+        #expect(!again)
+        #expect(memory[token(1)] == TokenHistory.Record(home: .iOSDev, accepted: 0, isRefused: false))
+        memory.accepted(token(1), by: .iOSDev, at: 2000)
+        let afterwards = memory.contradicts(token(1), goneSince: 1)
+        #expect(afterwards)
+    }
+
+    @Test func `no more devices are known than there is room for, and half of that many of the last ones are`() {
+        var memory = TokenHistory(capacity: 60)
+        for number in 1...500 {
+            memory.accepted(token(number), by: nil, at: UInt64(number))
+            guard number.isMultiple(of: 25) else { continue }
+            let known = (1...500).filter { memory[token($0)].accepted != 0 }
+            #expect(known.count <= 60)
+            #expect(known.suffix(min(30, number)).elementsEqual(max(1, number - 29)...number))
+        }
+    }
+
+    @Test func `a device that is in use stays known, however many others come`() {
+        var memory = TokenHistory(capacity: 20)
+        for number in 1...500 {
+            memory.accepted(token(number), by: nil, at: 1)
+            if number.isMultiple(of: 5) { memory.accepted(token(0), by: .iOSDev, at: 1) }
+            if number >= 5 { #expect(memory[token(0)].home == .iOSDev) }
+        }
+    }
+
+    @Test func `the smallest memory knows the last device`() {
+        for capacity in 0...2 {
+            var memory = TokenHistory(capacity: capacity)
+            for number in 1...10 {
+                memory.accepted(token(number), by: nil, at: 1)
+                #expect(memory[token(number)].accepted == 1)
+            }
+        }
+    }
+}

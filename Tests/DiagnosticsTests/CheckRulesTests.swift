@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Foundation
+import HTTP2
+import Providers
+import TNP
+import Testing
+import Tor
+
+@testable import Diagnostics
+@testable import TocsinNode
+
+/// What the check makes of facts: no file, no network, no clock.
+@Suite struct CheckRulesTests {
+    private let day: Int64 = 86_400
+    private let now: Int64 = 1_800_000_000
+
+    // MARK: State directory
+
+    private func state(
+        _ kind: StateCheck.Kind = .directory, mode: mode_t = 0o700, owner: uid_t = 7, user: uid_t = 7,
+        writeFailure: String? = nil, lock: LockState = .free
+    ) -> StateCheck {
+        StateCheck(
+            path: "/s", kind: kind, mode: mode, owner: owner, user: user, writeFailure: writeFailure, lock: lock)
+    }
+
+    @Test func `a state directory that is not there is well only where the node can make it`() {
+        #expect(state(.missing(isPossible: true, reason: "x")).findings.map(\.grade) == [.ok])
+        let impossible = state(.missing(isPossible: false, reason: "Read-only file system")).findings
+        #expect(impossible.map(\.grade) == [.failed])
+        #expect(
+            impossible[0].text.contains("Read-only file system") && impossible[0].text.contains("install -d -m 700"))
+        #expect(state(.other).findings.map(\.grade) == [.failed])
+    }
+
+    @Test func `a node does not run on what belongs to another user`() {
+        #expect(state().refusal == nil)
+        #expect(state(.missing(isPossible: true, reason: "")).refusal == nil)
+        #expect(state(.other).refusal?.contains("is not a directory") == true)
+        let foreign = state(owner: 4_000_000, user: 0).refusal
+        #expect(foreign?.contains("belongs to uid 4000000, and the node runs as root") == true)
+        #expect(foreign?.contains("sudo -u 4000000 tocsin run") == true)
+        #expect(foreign?.contains("chown -R root: /s") == true)
+        var mixed = state(owner: 0, user: 0)
+        mixed.foreign = ("/s/standing.sqlite", 4_000_000)
+        #expect(mixed.refusal?.contains("/s/standing.sqlite, which belongs to uid 4000000 and not to root") == true)
+    }
+
+    @Test func `a state directory is for its owner only`() {
+        let cases: [(mode_t, Finding.Grade)] = [
+            (0o700, .ok), (0o500, .ok), (0o750, .warning), (0o701, .warning), (0o770, .failed), (0o702, .failed),
+        ]
+        for (mode, grade) in cases {
+            let finding = state(mode: mode).findings[0]
+            #expect(finding.grade == grade, "\(String(mode, radix: 8))")
+            #expect((grade == .ok) != finding.text.contains("chmod 700 /s"), "\(String(mode, radix: 8))")
+        }
+    }
+
+    @Test func `another's state directory is refused, but root may look at it`() {
+        #expect(state(owner: 7, user: 8).findings[0].grade == .failed)
+        let root = state(owner: 7, user: 0)
+        #expect(root.findings[0].grade == .ok && root.nodeUser == 7)
+        let full = state(writeFailure: "Read-only file system").findings[0]
+        #expect(full.grade == .failed && full.text.contains("Read-only file system"))
+    }
+
+    @Test func `the node that runs is named by its pid`() {
+        #expect(state(lock: .held(pid: 77)).findings[1].text.contains("pid 77"))
+        #expect(state(lock: .held(pid: nil)).findings[1].grade == .ok)
+        #expect(state(lock: .unknown(reason: "Permission denied")).findings[1].grade == .warning)
+    }
+
+    // MARK: Credentials
+
+    @Test func `a key file that Apple named by another id is worth a word`() {
+        #expect(CredentialCheck.name(of: "/x/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345") == nil)
+        #expect(CredentialCheck.name(of: "/x/key.p8", keyID: "ABCDE12345") == nil)
+        #expect(CredentialCheck.name(of: "/x/AuthKey_short.p8", keyID: "ABCDE12345") == nil)
+        let finding = CredentialCheck.name(of: "/x/AuthKey_ZZZZZ99999.p8", keyID: "ABCDE12345")
+        #expect(finding?.grade == .warning)
+        #expect(finding?.text.contains("ZZZZZ99999") == true && finding?.text.contains("ABCDE12345") == true)
+    }
+
+    @Test func `a credential that the node's user does not own is useless to it`() {
+        #expect(CredentialCheck.owner("/k", owner: 7, nodeUser: 7) == nil)
+        let finding = CredentialCheck.owner("/k", owner: 0, nodeUser: 4_000_000)
+        #expect(finding?.grade == .failed && finding?.text.contains("belongs to root") == true)
+        #expect(finding?.text.contains("chown 4000000 /k") == true)
+        // Root reads everything, and does not take a good credential from the node's user.
+        #expect(CredentialCheck.owner("/k", owner: 7, nodeUser: 0) == nil)
+    }
+
+    private func certificate(
+        ending: Int64, name: String = "Apple Push Services: a.b", environment: CertificateFacts.Environment? = .both
+    ) -> CertificateFacts {
+        CertificateFacts(
+            commonName: name, userID: nil, environment: environment, notBefore: now - 300 * day, notAfter: ending)
+    }
+
+    @Test func `a certificate is warned of for 30 days, and has failed from its last second on`() {
+        let cases: [(left: Int64, grade: Finding.Grade)] = [
+            (365 * day, .ok), (30 * day + 1, .ok), (30 * day, .warning), (1, .warning), (0, .failed), (-day, .failed),
+        ]
+        for (left, grade) in cases {
+            let findings = CredentialCheck.certificate(
+                "/c.p12", certificate(ending: now + left), topic: "a.b", now: now)
+            #expect(findings.map(\.grade) == [grade], "\(left) s left")
+        }
+        var early = certificate(ending: now + 300 * day)
+        early.notBefore = now + 1
+        #expect(CredentialCheck.certificate("/c", early, topic: "a.b", now: now).first?.grade == .failed)
+    }
+
+    @Test func `a certificate for another app, or for development only, is said`() {
+        let good = now + 300 * day
+        let other = CredentialCheck.certificate(
+            "/c", certificate(ending: good, name: "Apple Push Services: c.d"), topic: "a.b", now: now)
+        #expect(other.map(\.grade) == [.ok, .failed] && other[1].text.contains("c.d"))
+        let development = CredentialCheck.certificate(
+            "/c", certificate(ending: good, environment: .development), topic: "a.b", now: now)
+        #expect(development.map(\.grade) == [.ok, .warning])
+        let silent = CredentialCheck.certificate(
+            "/c", certificate(ending: good, name: "push", environment: nil), topic: "a.b", now: now)
+        #expect(silent.map(\.grade) == [.ok])
+    }
+
+    @Test func `a certificate's app is its user id, else the end of its name`() throws {
+        var facts = certificate(ending: now)
+        #expect(facts.topic == "a.b")
+        facts.userID = "u.v"
+        #expect(facts.topic == "u.v")
+        facts.userID = nil
+        facts.commonName = "push"
+        #expect(facts.topic == nil)
+        let issued = CertificateAuthority(name: "test").issue(
+            subject: "Apple Push Services: com.example.app", purpose: .client, validFor: 3600)
+        let read = try #require(CertificateFacts(pem: issued.certificates))
+        #expect(read.topic == "com.example.app" && read.environment == nil)
+        #expect(read.notAfter == issued.notAfter && read.notBefore < read.notAfter)
+        #expect(CertificateFacts(pem: Array("nothing".utf8)) == nil)
+    }
+
+    @Test func `two apps of one topic are named together`() {
+        #expect(CredentialCheck.shared([("a", "x"), ("b", "y")]).isEmpty)
+        let findings = CredentialCheck.shared([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")])
+        #expect(findings.map(\.subject) == ["c/apns", "d/apns"])
+        #expect(findings.allSatisfy { $0.grade == .warning && $0.text.contains(" a, x") })
+    }
+
+    // MARK: Clock, disk, limits
+
+    @Test func `a clock that cannot be right has failed, one that nobody keeps is warned of`() {
+        let cases: [(Int64, Bool?, Finding.Grade)] = [
+            (0, true, .failed), (ClockCheck.earliest - 1, true, .failed), (ClockCheck.earliest, true, .ok),
+            (ClockCheck.latest - 1, nil, .ok), (ClockCheck.latest, true, .failed), (now, false, .warning),
+        ]
+        for (time, isSynchronised, grade) in cases {
+            #expect(
+                ClockCheck.alone(now: time, isSynchronised: isSynchronised).grade == grade,
+                "\(time) \(String(describing: isSynchronised))")
+        }
+    }
+
+    @Test func `a minute beside Apple's clock is a warning, five have tokens refused`() {
+        let cases: [(Int64, Finding.Grade)] = [
+            (0, .ok), (60, .ok), (-60, .ok), (61, .warning), (-61, .warning), (300, .warning), (301, .failed),
+            (-301, .failed), (.min, .failed), (.max, .failed),
+        ]
+        for (ahead, grade) in cases {
+            #expect(ClockCheck.beside("h", ahead: ahead).grade == grade, "\(ahead)")
+        }
+        #expect(ClockCheck.beside("h", ahead: 90).text.contains("90 s ahead"))
+        #expect(ClockCheck.beside("h", ahead: -90).text.contains("90 s behind"))
+    }
+
+    @Test func `room on the disk is for what the spool may still take`() {
+        func grade(_ bytes: Int, files: Int? = nil, spool: Int? = nil, size: Int = 0) -> Finding.Grade {
+            DiskCheck(path: "/s", freeBytes: bytes, freeFiles: files, spoolLimit: spool, spoolSize: size)
+                .finding.grade
+        }
+        let (least, plenty) = (DiskCheck.least, 1 << 40)
+        #expect(grade(0) == .failed && grade(least - 1) == .failed && grade(least) == .warning)
+        #expect(grade(DiskCheck.comfortable - 1) == .warning && grade(DiskCheck.comfortable) == .ok)
+        #expect(grade(plenty, files: 99) == .failed && grade(plenty, files: 100) == .ok)
+        let spool = 1 << 30
+        #expect(grade(spool + least - 1, spool: spool) == .warning && grade(spool + least, spool: spool) == .ok)
+        #expect(grade(spool / 2 + least, spool: spool, size: spool / 2) == .ok)
+        #expect(grade(DiskCheck.comfortable, spool: spool, size: 2 * spool) == .ok)
+    }
+
+    private let limitsText = """
+        Limit                     Soft Limit           Hard Limit           Units
+        Max cpu time              unlimited            unlimited            seconds
+        Max core file size        0                    unlimited            bytes
+        Max open files            1024                 20000                files
+        Max locked memory         8388608              unlimited            bytes
+        """
+
+    @Test func `limits are read as the kernel writes them`() throws {
+        let limits = try #require(LimitCheck(of: "n", isNode: true, procText: limitsText))
+        // Of open files, a node takes as many as it may.
+        #expect(limits.files == 20_000 && limits.locked == 8_388_608 && limits.core == 0)
+        let unlimited = limitsText.replacing("8388608", with: "unlimited")
+        #expect(LimitCheck(of: "n", isNode: true, procText: unlimited)?.locked == .max)
+        for wrong in ["", "Max open files", limitsText.replacing("20000", with: "many")] {
+            #expect(LimitCheck(of: "n", isNode: true, procText: wrong) == nil)
+        }
+        #expect(LimitCheck.look(node: nil) != nil)
+    }
+
+    @Test func `limits that are too low say what to raise`() {
+        func limits(_ files: UInt64, locked: UInt64 = .max, core: UInt64 = 0, isNode: Bool = true) -> [Finding] {
+            LimitCheck(whose: "n", isNode: isNode, files: files, locked: locked, core: core)
+                .findings(connections: 1000, others: 200)
+        }
+        #expect(limits(1200).map(\.grade) == [.ok, .ok, .ok])
+        #expect(limits(.max)[0].grade == .ok)
+        let few = limits(1199)[0]
+        #expect(few.grade == .warning && few.text.contains("999") && few.text.contains("LimitNOFILE=1200"))
+        #expect(limits(200)[0].grade == .failed && limits(0)[0].grade == .failed)
+        #expect(limits(2000, locked: 65_536)[1].grade == .warning)
+        #expect(limits(2000, core: 1)[2].grade == .warning)
+        // The node sees to that itself.
+        #expect(limits(2000, core: 1, isNode: false)[2].grade == .ok)
+    }
+
+    // MARK: tor, ports
+
+    @Test func `tor's absence is a failure only where the node is to run it`() throws {
+        let version = try #require(TorVersion(output: "Tor version 0.4.9.11."))
+        let (good, bare) = (
+            TorBuild(version: version, hasProofOfWork: true), TorBuild(version: version, hasProofOfWork: false)
+        )
+        let address = try #require(OnionAddress(publicKey: [UInt8](repeating: 9, count: 32)))
+        let old = try #require(TorVersion(output: "Tor version 0.4.7.16."))
+        let cases: [(TorCheck, Finding.Grade, String)] = [
+            (.managed(.success(good)), .ok, "0.4.9.11"), (.managed(.success(bare)), .warning, "proof of work"),
+            (.managed(.failure(.missing(binary: "tor"))), .failed, "apt install tor"),
+            (.managed(.failure(.tooOld(old))), .failed, "too old"),
+            (.foreign(directory: "/o", .success(address)), .ok, "\(address)"),
+            (.foreign(directory: "/o", .success(nil)), .warning, "/o"),
+            (.foreign(directory: "/o", .failure(.missing(file: "/o"))), .warning, "/o"),
+            (.none(isInstalled: true), .warning, "tor.onion_directory"),
+            (.none(isInstalled: false), .warning, "apt install tor"),
+        ]
+        for (check, grade, word) in cases {
+            #expect(check.finding.grade == grade && check.finding.text.contains(word), "\(check.finding)")
+        }
+    }
+
+    @Test func `a port that is taken is well only where the node itself runs`() {
+        let cases: [(PortCheck.State, LockState, Finding.Grade)] = [
+            (.free, .free, .ok), (.free, .held(pid: 1), .warning), (.free, .unknown(reason: "x"), .ok),
+            (.taken, .free, .failed), (.taken, .held(pid: nil), .ok), (.taken, .unknown(reason: "x"), .warning),
+            (.impossible("x"), .free, .failed), (.impossible("x"), .held(pid: 1), .failed),
+        ]
+        for (state, lock, grade) in cases {
+            let finding = PortCheck(
+                key: "listen.tnp", endpoint: .tcp(host: "127.0.0.1", port: 1), state: state, lock: lock
+            ).finding
+            #expect(finding.grade == grade, "\(state) \(lock)")
+        }
+    }
+
+    // MARK: Apple and Google
+
+    @Test func `every answer of Apple's that the operator has to do with is a failure with words`() {
+        for row in APNsAnswers.table {
+            let response = Response(status: row.status, body: Array("{\"reason\":\"\(row.reason)\"}".utf8))
+            let answer = ProbeAnswer(APNsAnswers.attemptResult(on: response))
+            let finding = AppleAdvice.finding(
+                on: answer, app: "a", environment: .production, topic: "x.y", isCertificate: false)
+            switch row.disposition.failureSource {
+            case .none, .deviceToken: #expect(finding.grade == .ok, "\(row.reason)")
+            case .nodeOperator, .developer:
+                #expect(finding.grade == .failed && finding.text.contains(row.reason), "\(row.reason)")
+                #expect(finding.text.contains(": "), "\(row.reason) says what to do")
+            case .provider: #expect(finding.grade != .ok, "\(row.reason)")
+            }
+        }
+    }
+
+    @Test func `a credential for one environment is a warning in the other where only Xcode needs that`() {
+        for reason in ["BadCertificateEnvironment", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken"] {
+            let response = Response(status: 403, body: Array("{\"reason\":\"\(reason)\"}".utf8))
+            let answer = ProbeAnswer(APNsAnswers.attemptResult(on: response))
+            let grades = [AppleAdvice.Environment.production, .development].map {
+                AppleAdvice.finding(on: answer, app: "a", environment: $0, topic: "x", isCertificate: true).grade
+            }
+            #expect(grades == [.failed, .warning], "\(reason)")
+        }
+    }
+
+    private func google(_ status: Int, _ code: String, field: String? = nil) -> Finding {
+        let detail =
+            field.map { "{\"fieldViolations\":[{\"field\":\"\($0)\"}]}" } ?? "{\"errorCode\":\"\(code)\"}"
+        let body = "{\"error\":{\"status\":\"\(code)\",\"details\":[\(detail)]}}"
+        let attemptResult = FCMAnswers.attemptResult(on: Response(status: status, body: Array(body.utf8)))
+        return GoogleAdvice.finding(on: ProbeAnswer(attemptResult), app: "a", projectID: "p")
+    }
+
+    @Test func `Google's word on the device token is good news, on the account it is a failure`() {
+        let cases: [(Int, String, String?, Finding.Grade)] = [
+            (200, "", nil, .ok), (400, "INVALID_ARGUMENT", "message.token", .ok), (404, "UNREGISTERED", nil, .ok),
+            (400, "INVALID_ARGUMENT", "message.data", .failed), (403, "PERMISSION_DENIED", nil, .failed),
+            (403, "SENDER_ID_MISMATCH", nil, .failed), (401, "UNAUTHENTICATED", nil, .failed),
+            (401, "THIRD_PARTY_AUTH_ERROR", nil, .failed), (404, "NOT_FOUND", nil, .failed),
+            (429, "QUOTA_EXCEEDED", nil, .warning), (503, "UNAVAILABLE", nil, .failed),
+        ]
+        for (status, code, field, grade) in cases {
+            let finding = google(status, code, field: field)
+            #expect(finding.grade == grade, "\(status) \(code): \(finding.text)")
+        }
+        #expect(google(403, "PERMISSION_DENIED").text.contains("project p"))
+    }
+
+    @Test(arguments: Magic.allCases, [EnvelopeFormat.pipe, .sealed])
+    func `a question's envelope keeps the protocol's rules, and no two are the same`(
+        _ magic: Magic, _ format: EnvelopeFormat
+    ) throws {
+        let (one, other) = (
+            try ProbeEnvelope.make(magic, format: format), try ProbeEnvelope.make(magic, format: format)
+        )
+        #expect(one.digest != other.digest && one.ttl == 0 && !one.sound)
+        if magic != .android { #expect(one.deviceToken.allSatisfy { $0 == UInt8(ascii: "0") }) }
+    }
+
+    // MARK: Findings
+
+    @Test func `findings are JSON that names all four parts`() throws {
+        let findings = [Finding(.tor, "a \"b\"", .failed, "c/d"), Finding(.clock, "x", .ok, "y")]
+        let read = try #require(
+            try JSONSerialization.jsonObject(with: Data(findings.json.utf8)) as? [[String: String]])
+        #expect(read.count == 2)
+        #expect(read[0] == ["area": "tor", "subject": "a \"b\"", "grade": "failed", "text": "c/d"])
+        #expect(findings.hasFailure && !findings.suffix(1).map(\.self).hasFailure)
+        #expect([Finding]().json.filter { !$0.isWhitespace } == "[]")
+    }
+}

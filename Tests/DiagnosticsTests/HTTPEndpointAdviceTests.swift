@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Testing
+
+@testable import Diagnostics
+@testable import NodeConfiguration
+@testable import TocsinNode
+
+@Suite struct HTTPAdviceTests {
+    /// The keys that a node with these tables is advised on.
+    private func keys(_ tables: String) throws -> [String] {
+        let text = """
+            \(tables)
+            [[app]]
+            name = "bisq"
+            [app.fcm]
+            service_account_file = "a.json"
+            """
+        return HTTPEndpointAdvice.texts(for: try Configuration(text: text, file: "/etc/tocsin/tocsin.toml")).map(\.key)
+    }
+
+    @Test func `an open HTTP endpoint is advised on what costs its senders notifications`() throws {
+        let http = "[listen]\nhttp = \"127.0.0.1:7080\"\n"
+        #expect(try keys(http) == ["spool.enabled", "senders.mode"])
+        #expect(try keys(http + "[spool]\nenabled = true\n") == ["senders.mode"])
+        #expect(try keys(http + "[senders]\nmode = \"off\"\n") == ["spool.enabled"])
+        #expect(try keys(http + "[spool]\nenabled = true\n[senders]\nmode = \"off\"\n").isEmpty)
+        #expect(try keys("").isEmpty)
+    }
+}

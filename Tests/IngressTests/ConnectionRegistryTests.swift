@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Testing
+
+@testable import Ingress
+@testable import TocsinNode
+
+@Suite struct ConnectionRegistryTests {
+    private typealias Limits = ConnectionRegistry.Limits
+
+    private func registry(
+        _ connections: Int, halfOpen: Int = 1000, servesHTTP: Bool = true
+    ) -> ConnectionRegistry {
+        ConnectionRegistry(Limits(connections: connections, halfOpen: halfOpen, servesHTTP: servesHTTP))
+    }
+
+    /// Opens one connection as the node would, which says nothing.
+    @discardableResult
+    private func open(
+        _ number: UInt64, at senderProtocol: ConnectionRegistry.SenderProtocol = .tnp,
+        in registry: inout ConnectionRegistry,
+        use: (UInt64) -> ConnectionRegistry.Use = { _ in .busy }
+    ) -> ConnectionRegistry.Placement {
+        let placement = registry.place(at: senderProtocol, use: use)
+        if case .reject = placement { return placement }
+        registry.opened(number, at: senderProtocol)
+        return placement
+    }
+
+    @Test func `the oldest unidentified connection is closed, and never more than half are unidentified`() {
+        var registry = registry(10, servesHTTP: false)
+        for number in 1...5 as ClosedRange<UInt64> { #expect(open(number, in: &registry) == .accept) }
+        #expect(open(6, in: &registry) == .acceptInPlaceOf(1))
+        registry.identified(2)
+        #expect(open(7, in: &registry) == .accept)
+        #expect(open(8, in: &registry) == .acceptInPlaceOf(3))
+        registry.closed(4)
+        #expect(open(9, in: &registry) == .accept)
+        #expect(open(10, in: &registry) == .acceptInPlaceOf(5))
+        #expect(registry.count == 6)
+    }
+
+    @Test func `half_open bounds them where it is smaller`() {
+        var registry = registry(1000, halfOpen: 2)
+        open(1, in: &registry)
+        open(2, in: &registry)
+        #expect(open(3, in: &registry) == .acceptInPlaceOf(1))
+        #expect(open(4, at: .http, in: &registry) == .accept)
+    }
+
+    @Test(arguments: [500, 871, 1100, 10_000])
+    func `a flood of silent connections never keeps a sender out`(_ connections: Int) {
+        var registry = registry(connections)
+        var number: UInt64 = 0
+        // Honest senders hold connections at both endpoints.
+        for senderProtocol in [ConnectionRegistry.SenderProtocol.tnp, .http] {
+            for _ in 0..<connections / 4 {
+                number += 1
+                open(number, at: senderProtocol, in: &registry)
+                registry.identified(number)
+            }
+        }
+        for turn in 0..<20_000 {
+            number += 1
+            let placement = open(number, at: turn.isMultiple(of: 2) ? .tnp : .http, in: &registry)
+            if case .reject = placement { Issue.record("rejected after \(turn)") }
+            if case .acceptInPlaceOf(let old) = placement { #expect(old > UInt64(connections / 4 * 2)) }
+            #expect(registry.count <= connections)
+        }
+        // Each stays for as many newcomers as there may be unidentified ones: long enough for its HELLO to be read.
+        number += 1
+        let honest = number
+        open(honest, in: &registry)
+        for _ in 1..<min(1000, connections / 4) {
+            number += 1
+            #expect(open(number, in: &registry) != .acceptInPlaceOf(honest))
+        }
+    }
+
+    @Test(arguments: [(ConnectionRegistry.SenderProtocol.tnp, ConnectionRegistry.SenderProtocol.http), (.http, .tnp)])
+    func `each endpoint keeps a quarter, whatever comes to the other`(
+        _ flooded: ConnectionRegistry.SenderProtocol, _ other: ConnectionRegistry.SenderProtocol
+    ) {
+        var registry = registry(100)
+        var number: UInt64 = 0
+        while number < 75 {
+            number += 1
+            #expect(open(number, at: flooded, in: &registry) == .accept)
+            registry.identified(number)
+        }
+        #expect(open(1000, at: flooded, in: &registry) == .reject(leaving: nil))
+        for number in 101...125 as ClosedRange<UInt64> {
+            #expect(open(number, at: other, in: &registry) == .accept)
+            registry.identified(number)
+        }
+        #expect(open(1001, at: other, in: &registry) == .reject(leaving: nil))
+    }
+
+    @Test func `of the quiet ones one leaves that never had a phone rung, and else the oldest`() {
+        var registry = registry(6, servesHTTP: false)
+        for number in 1...6 as ClosedRange<UInt64> {
+            open(number, in: &registry)
+            registry.identified(number)
+        }
+        let uses: [UInt64: ConnectionRegistry.Use] = [
+            1: .busy, 2: .served, 3: .served, 4: .unused, 5: .unused, 6: .busy,
+        ]
+        #expect(registry.place(at: .tnp) { uses[$0] ?? .busy } == .reject(leaving: 4))
+        #expect(registry.place(at: .tnp) { uses[$0] ?? .busy } == .reject(leaving: 5))
+        let last = registry.place(at: .tnp) { uses[$0] ?? .busy }
+        #expect(last == .reject(leaving: 2) || last == .reject(leaving: 3))
+        #expect(registry.place(at: .tnp) { _ in .busy } == .reject(leaving: nil))
+    }
+
+    @Test func `no more than a few are examined`() {
+        var registry = registry(1000, servesHTTP: false)
+        for number in 1...1000 as ClosedRange<UInt64> {
+            open(number, in: &registry)
+            registry.identified(number)
+        }
+        var seen: [UInt64] = []
+        for _ in 0..<2 {
+            let placement = registry.place(at: .tnp) {
+                seen.append($0)
+                return .busy
+            }
+            #expect(placement == .reject(leaving: nil))
+        }
+        // Those that were spared have gone to the end of the queue.
+        #expect(seen == Array(1...UInt64(2 * ConnectionRegistry.examined)))
+    }
+}

@@ -1,0 +1,829 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import EventLoop
+import Foundation
+import TNP
+import Testing
+
+@testable import NodeConfiguration
+@testable import TocsinNode
+
+@Suite struct ConfigurationTests {
+    // MARK: What is right
+
+    @Test func `a full file is read`() throws {
+        let configuration = try Configuration(
+            text: """
+                [node]
+                state = "/var/lib/tocsin"
+                log = "debug"
+                log_format = "json"
+
+                [listen]
+                tnp = "127.0.0.1:7177"
+                circuit_ids = true
+
+                [limits]
+                connections = 11
+                in_flight = 12
+                total_in_flight = 13
+                max_frame = 4097
+                handshake_timeout = 14
+                idle_timeout = 15
+                shutdown_timeout = 16
+
+                [[app]]
+                name = "bisq"
+                format = "pipe"
+                [app.apns]
+                topic = "bisqremote.joachimneumann.com"
+                key_file = "/keys/AuthKey.p8"
+                key_id = "ABC123DEFG"
+                team_id = "TEAM123456"
+                message_magic = "BisqMessage1"
+                alert = "Bisq notification"
+                sound = "bell.caf"
+                content_available = "always"
+                mutable_content = "never"
+                [app.fcm]
+                service_account_file = "/keys/firebase.json"
+                message_magic = "BisqMessage2"
+                title = "Bisq"
+                body = "Notification"
+                sound = "bell"
+
+                [[app]]
+                name = "connect"
+                format = "sealed"
+                [app.apns]
+                topic = "bisq.mobile.client.BisqConnect"
+                alert_loc_key = "notification"
+                certificate_file = "/keys/push.p12"
+                certificate_password_file = "/keys/push.password"
+                [app.fcm]
+                service_account_file = "/keys/connect.json"
+                data_only = true
+
+                [apns]
+                production = "https://127.0.0.1:8443"
+                development = "https://[::1]:8444/base"
+                trust_file = "/keys/ca.pem"
+
+                [fcm]
+                endpoint = "https://fcm.example"
+                trust_file = "/keys/google.pem"
+
+                [outbound]
+                proxy = "socks5://127.0.0.1:9050"
+                """, file: file)
+        #expect(configuration.file == file)
+        #expect(configuration.state == "/var/lib/tocsin")
+        #expect(configuration.logLevel.rawValue == "debug")
+        #expect(configuration.logFormat == .json)
+        #expect(configuration.listen.tnp == Endpoint.tcp(host: "127.0.0.1", port: 7177))
+        #expect(configuration.listen.circuitIDs)
+        #expect(configuration.limits.connections == 11)
+        #expect(configuration.limits.inFlight == 12)
+        #expect(configuration.limits.totalInFlight == 13)
+        #expect(configuration.limits.maximumFrame == 4097)
+        #expect(configuration.limits.handshakeTimeout == 14)
+        #expect(configuration.limits.idleTimeout == 15)
+        #expect(configuration.limits.shutdownTimeout == 16)
+        #expect(configuration.services.production.endpoint == Endpoint.tcp(host: "127.0.0.1", port: 8443))
+        #expect(configuration.services.production.authority == "127.0.0.1:8443")
+        #expect(configuration.services.production.path == "")
+        #expect(configuration.services.development.endpoint == Endpoint.tcp(host: "::1", port: 8444))
+        #expect(configuration.services.development.path == "/base")
+        #expect(configuration.services.apnsTrustFile == "/keys/ca.pem")
+        #expect(configuration.services.fcm.authority == "fcm.example")
+        #expect(configuration.services.fcm.port == 443)
+        #expect(configuration.services.fcmTrustFile == "/keys/google.pem")
+        #expect(configuration.outboundProxy?.endpoint == Endpoint.tcp(host: "127.0.0.1", port: 9050))
+
+        try #require(configuration.apps.count == 2)
+        let bisq = configuration.apps[0]
+        #expect(bisq.name == "bisq")
+        #expect(bisq.format == .pipe)
+        #expect(bisq.path == "app[1]")
+        let apns = try #require(bisq.apns)
+        #expect(apns.profile.topic == "bisqremote.joachimneumann.com")
+        #expect(apns.profile.format == .pipe)
+        #expect(apns.profile.messageMagic == "BisqMessage1")
+        #expect(apns.profile.alert == .text("Bisq notification"))
+        #expect(apns.profile.sound == "bell.caf")
+        #expect(apns.profile.contentAvailable == .always)
+        #expect(apns.profile.mutableContent == .never)
+        #expect(Credential(apns.credential) == .token("/keys/AuthKey.p8", "ABC123DEFG", "TEAM123456"))
+        let fcm = try #require(bisq.fcm)
+        #expect(fcm.serviceAccountFile == "/keys/firebase.json")
+        #expect(fcm.profile.messageMagic == "BisqMessage2")
+        #expect(fcm.profile.notification?.title == "Bisq")
+        #expect(fcm.profile.notification?.body == "Notification")
+        #expect(fcm.profile.sound == "bell")
+
+        let connect = configuration.apps[1]
+        #expect(connect.name == "connect")
+        #expect(connect.format == .sealed)
+        #expect(connect.path == "app[2]")
+        let other = try #require(connect.apns)
+        #expect(other.profile.format == .sealed)
+        #expect(other.profile.alert == .localized(key: "notification"))
+        #expect(Credential(other.credential) == .certificate("/keys/push.p12", "/keys/push.password"))
+        #expect(connect.fcm?.profile.format == .sealed)
+        #expect(connect.fcm?.profile.notification?.title == nil)
+    }
+
+    @Test func `what is left out has its default`() throws {
+        let configuration = try Configuration(text: minimal, file: file)
+        #expect(configuration.state == "/etc/tocsin/state")
+        #expect(configuration.logLevel.rawValue == "info")
+        #expect(configuration.logFormat == .text)
+        #expect(configuration.listen.tnp == Endpoint.tcp(host: "127.0.0.1", port: 7077))
+        #expect(!configuration.listen.circuitIDs)
+        #expect(configuration.limits.connections == 10_000)
+        #expect(configuration.limits.inFlight == 64)
+        #expect(configuration.limits.totalInFlight == 10_000)
+        #expect(configuration.limits.maximumFrame == 8192)
+        #expect(configuration.limits.handshakeTimeout == 30)
+        #expect(configuration.limits.idleTimeout == 600)
+        #expect(configuration.limits.shutdownTimeout == 30)
+        #expect(configuration.services.production.authority == "api.push.apple.com")
+        #expect(configuration.services.development.authority == "api.development.push.apple.com")
+        #expect(configuration.services.fcm.authority == "fcm.googleapis.com")
+        #expect(configuration.services.production.port == 443)
+        #expect(configuration.services.apnsTrustFile == nil)
+        #expect(configuration.services.fcmTrustFile == nil)
+        #expect(configuration.outboundProxy == nil)
+        let app = try #require(configuration.apps.first)
+        #expect(app.format == .pipe)
+        #expect(app.apns?.profile.topic == nil)
+        let fcm = try #require(app.fcm)
+        #expect(fcm.profile.messageMagic == "BisqMessageAndroid")
+        #expect(fcm.profile.notification?.title == "Notification")
+        #expect(fcm.profile.notification?.body == "New notification")
+        #expect(fcm.profile.sound == "default")
+        #expect(configuration.listen.http == nil)
+        #expect(configuration.limits.httpRequestTimeout == 20)
+        #expect(configuration.limits.httpAnswerTimeout == 20)
+        #expect(configuration.admission.http == Rate(burst: 1000, perMinute: 3000))
+        #expect(configuration.admission.httpUnproven == Rate(burst: 300, perMinute: 120))
+    }
+
+    @Test func `the HTTP endpoint is read`() throws {
+        let text = """
+            [listen]
+            http = "127.0.0.1:7080"
+            [limits]
+            http_request_timeout = 3
+            http_answer_timeout = 4
+            http_burst = 5
+            http_per_minute = 6
+            http_unproven_burst = 7
+            http_unproven_per_minute = 8
+            \(minimal)
+            """
+        let configuration = try Configuration(text: text, file: file)
+        #expect(configuration.listen.http == Endpoint.tcp(host: "127.0.0.1", port: 7080))
+        #expect(configuration.limits.httpRequestTimeout == 3)
+        #expect(configuration.limits.httpAnswerTimeout == 4)
+        #expect(configuration.admission.http == Rate(burst: 5, perMinute: 6))
+        #expect(configuration.admission.httpUnproven == Rate(burst: 7, perMinute: 8))
+        for (key, text) in [
+            ("listen.http", "[listen]\nhttp = \"0.0.0.0:80\""), ("listen.http", "[listen]\nhttp = \"127.0.0.1:7077\""),
+            ("limits.http_answer_timeout", "[limits]\nhttp_answer_timeout = 25"),
+        ] { #expect(problem(in: "\(text)\n\(minimal)")?.key == key) }
+    }
+
+    @Test func `the admin port is for this machine alone, whatever else is public`() {
+        for address in ["0.0.0.0:7079", "192.0.2.1:7079", "[::]:7079"] {
+            let error = problem(in: "[listen]\nallow_public = true\nadmin = \"\(address)\"\n\(minimal)")
+            #expect(error?.key == "listen.admin")
+            #expect(error?.problem.contains("tunnel") == true)
+        }
+        let own = "[listen]\nadmin = \"[::1]:7079\"\n\(minimal)"
+        #expect(throws: Never.self) { try Configuration(text: own, file: file) }
+    }
+
+    @Test func `an alert is words or a key, not both`() {
+        let error = problem(in: apple("\(key)\nalert = \"a\"\nalert_loc_key = \"b\""))
+        #expect(error?.key == "app[1].apns.alert_loc_key")
+    }
+
+    @Test func `what an app for Apple leaves out has its default`() throws {
+        let configuration = try Configuration(text: apple(key), file: file)
+        let apns = try #require(configuration.apps.first?.apns)
+        #expect(apns.profile.messageMagic == "BisqMessageiOS")
+        #expect(apns.profile.alert == .text("New notification"))
+        #expect(apns.profile.sound == "default")
+        #expect(apns.profile.contentAvailable == .request)
+        #expect(apns.profile.mutableContent == .request)
+        #expect(configuration.apps.first?.fcm?.serviceAccountFile == nil)
+    }
+
+    @Test func `delivery's bounds, the spool and the pools are read`() throws {
+        let configuration = try Configuration(
+            text: """
+                [limits]
+                total_in_flight = 13
+                attempts = 7
+                patience = 17
+                replay_window = 18
+                replay_entries = 1900
+                [spool]
+                enabled = true
+                key_file = "/media/stick/spool.key"
+                max_bytes = 1048576
+                [apns]
+                connections = 2
+                max_connections = 5
+                [fcm]
+                connections = 3
+                max_connections = 3
+                \(minimal)
+                """, file: file)
+        let dispatch = configuration.dispatchLimits
+        #expect(dispatch.totalInFlight == 13)
+        #expect(dispatch.retry.attempts == 7)
+        #expect(dispatch.retry.patience == .seconds(17))
+        #expect(dispatch.replaySeconds == 18)
+        #expect(dispatch.replayEntries == 1900)
+        let spool = try #require(configuration.spool)
+        #expect(spool.file == "/etc/tocsin/state/spool.sqlite")
+        #expect(spool.keyFile == "/media/stick/spool.key")
+        #expect(spool.maximumBytes == 1_048_576)
+        #expect(configuration.services.apnsConnections == 2...5)
+        #expect(configuration.services.fcmConnections == 3...3)
+    }
+
+    @Test func `of delivery, too, what is left out has its default`() throws {
+        let configuration = try Configuration(text: minimal, file: file)
+        let dispatch = configuration.dispatchLimits
+        #expect(dispatch.totalInFlight == 10_000)
+        #expect(dispatch.retry.attempts == 5)
+        #expect(dispatch.retry.patience == .seconds(20))
+        #expect(dispatch.replaySeconds == 600)
+        #expect(dispatch.replayEntries == 200_000)
+        #expect(configuration.services.apnsConnections == 1...8)
+        #expect(configuration.services.fcmConnections == 1...8)
+    }
+
+    @Test func `nothing is stored unless the operator says so`() throws {
+        for spool in ["", "[spool]\n", "[spool]\nenabled = false\n", "[spool]\nkey_file = \"k\"\nmax_bytes = 65536\n"] {
+            let configuration = try Configuration(text: "\(spool)\(minimal)", file: file)
+            #expect(configuration.spool == nil)
+        }
+    }
+
+    @Test func `the spool lies in the state directory, and its key where it is put`() throws {
+        let spool = "[spool]\nenabled = true\n"
+        let beside = try Configuration(text: "\(spool)\(minimal)", file: file).spool
+        #expect(beside?.file == "/etc/tocsin/state/spool.sqlite")
+        #expect(beside?.keyFile == "/etc/tocsin/state/spool.key")
+        #expect(beside?.maximumBytes == 268_435_456)
+        let elsewhere = try Configuration(
+            text: "[node]\nstate = \"/var/lib/tocsin\"\n\(spool)key_file = \"keys/spool.key\"\n\(minimal)", file: file
+        ).spool
+        #expect(elsewhere?.file == "/var/lib/tocsin/spool.sqlite")
+        #expect(elsewhere?.keyFile == "/etc/tocsin/keys/spool.key")
+    }
+
+    @Test func `more connections than the usual maximum are the maximum themselves`() throws {
+        for table in ["apns", "fcm"] {
+            let configuration = try Configuration(text: "[\(table)]\nconnections = 20\n\(minimal)", file: file)
+            let services = configuration.services
+            #expect((table == "apns" ? services.apnsConnections : services.fcmConnections) == 20...20)
+            #expect((table == "apns" ? services.fcmConnections : services.apnsConnections) == 1...8)
+        }
+    }
+
+    @Test func `a proxy that speaks HTTP is read as one that speaks SOCKS`() throws {
+        let proxies: [(text: String, host: String, port: UInt16, speaksSOCKS: Bool)] = [
+            ("http://127.0.0.1:3128", "127.0.0.1", 3128, false), ("http://[::1]:3128", "::1", 3128, false),
+            ("http://proxy.example:80", "proxy.example", 80, false),
+            ("socks5://127.0.0.1:9050", "127.0.0.1", 9050, true),
+            ("socks5h://localhost:9050", "localhost", 9050, true),
+        ]
+        for (text, host, port, speaksSOCKS) in proxies {
+            let configuration = try Configuration(text: "[outbound]\nproxy = \"\(text)\"\n\(minimal)", file: file)
+            let proxy = try #require(configuration.outboundProxy)
+            #expect(proxy.endpoint == Endpoint.tcp(host: host, port: port))
+            if case .socks5(_, let credentials) = proxy {
+                #expect(speaksSOCKS)
+                // tor gives these circuits of their own.
+                #expect(credentials != nil)
+            } else {
+                #expect(!speaksSOCKS)
+            }
+        }
+    }
+
+    @Test func `relative paths are relative to the file`() throws {
+        let text = """
+            [node]
+            state = "var/state"
+            [listen]
+            tnp = "unix:./tnp.sock"
+            [apns]
+            trust_file = "ca.pem"
+            [fcm]
+            trust_file = "../ca.pem"
+            [[app]]
+            name = "one"
+            [app.apns]
+            topic = "a.b"
+            key_file = "keys/a.p8"
+            key_id = "ABC123DEFG"
+            team_id = "TEAM123456"
+            [app.fcm]
+            service_account_file = "firebase.json"
+            [[app]]
+            name = "two"
+            [app.apns]
+            topic = "a.c"
+            certificate_file = "push.p12"
+            certificate_password_file = "push.password"
+            """
+        // Absolute ones come of it, as what is started from here may have another working directory.
+        let working = FileManager.default.currentDirectoryPath
+        for (file, directory) in [
+            ("/etc/tocsin/tocsin.toml", "/etc/tocsin"), ("tocsin.toml", working), ("a/t.toml", "\(working)/a"),
+        ] {
+            let configuration = try Configuration(text: text, file: file)
+            #expect(configuration.state == "\(directory)/var/state")
+            #expect(configuration.listen.tnp == Endpoint.unix(path: "\(directory)/./tnp.sock"))
+            #expect(configuration.services.apnsTrustFile == "\(directory)/ca.pem")
+            #expect(configuration.services.fcmTrustFile == "\(directory)/../ca.pem")
+            try #require(configuration.apps.count == 2)
+            let token = try #require(configuration.apps[0].apns)
+            #expect(Credential(token.credential) == .token("\(directory)/keys/a.p8", "ABC123DEFG", "TEAM123456"))
+            #expect(configuration.apps[0].fcm?.serviceAccountFile == "\(directory)/firebase.json")
+            let certificate = try #require(configuration.apps[1].apns)
+            #expect(
+                Credential(certificate.credential)
+                    == .certificate("\(directory)/push.p12", "\(directory)/push.password"))
+        }
+    }
+
+    @Test func `a certificate needs no password file`() throws {
+        let configuration = try Configuration(text: apple("certificate_file = \"push.p12\""), file: file)
+        let apns = try #require(configuration.apps.first?.apns)
+        #expect(Credential(apns.credential) == .certificate("/etc/tocsin/push.p12", nil))
+    }
+
+    @Test(arguments: ["trace", "debug", "info", "notice", "warning", "error", "critical"])
+    func `each log level has its name`(_ level: String) throws {
+        let configuration = try Configuration(text: "[node]\nlog = \"\(level)\"\n\(minimal)", file: file)
+        #expect(configuration.logLevel.rawValue == level)
+    }
+
+    // MARK: Keys that are not known
+
+    @Test func `an unknown key is named, at every level`() {
+        let texts: [(key: String, text: String)] = [
+            (key: "colour", text: "colour = 1\n\(minimal)"),
+            (key: "metrics", text: "[metrics]\n\(minimal)"),
+            (key: "node.colour", text: "[node]\ncolour = 1\n\(minimal)"),
+            (key: "listen.colour", text: "[listen]\ncolour = 1\n\(minimal)"),
+            (key: "limits.colour", text: "[limits]\ncolour = 1\n\(minimal)"),
+            (key: "spool.colour", text: "[spool]\ncolour = 1\n\(minimal)"),
+            (key: "apns.colour", text: "[apns]\ncolour = 1\n\(minimal)"),
+            (key: "fcm.colour", text: "[fcm]\ncolour = 1\n\(minimal)"),
+            (key: "outbound.colour", text: "[outbound]\ncolour = 1\n\(minimal)"),
+            (key: "app[1].colour", text: "[[app]]\ncolour = 1\nname = \"x\"\n[app.fcm]\nservice_account_file = \"f\""),
+            (key: "app[1].apns.colour", text: apple("\(key)\ncolour = 1")),
+            (key: "app[1].fcm.colour", text: "\(minimal)colour = 1\n"),
+            (key: "app[2].fcm.colour", text: "\(minimal)\(named("two"))colour = 1\n"),
+        ]
+        for (key, text) in texts {
+            let error = problem(in: text)
+            #expect(error?.key == key)
+            #expect(error?.problem.contains("not a key that Tocsin knows") == true, "\(key)")
+            #expect(error?.description.hasPrefix("\(file): \(key): ") == true, "\(key)")
+        }
+    }
+
+    @Test func `a key that is nearly right brings the right one to mind`() {
+        let near = problem(in: "[limits]\nconections = 5\n\(minimal)")
+        #expect(near?.key == "limits.conections")
+        #expect(near?.problem.contains("did you mean connections?") == true)
+        let far = problem(in: "[listen]\nport = 5\n\(minimal)")
+        #expect(far?.key == "listen.port")
+        #expect(far?.problem.contains("known here: admin, allow_public, circuit_ids, http, tnp") == true)
+    }
+
+    // MARK: Values that are wrong
+
+    @Test func `a value of the wrong type is named with what was expected`() {
+        let texts: [(key: String, expected: String, text: String)] = [
+            (key: "node", expected: "must be a table: [node]", text: "node = 1\n\(minimal)"),
+            (key: "listen", expected: "must be a table: [listen]", text: "listen = \"x\"\n\(minimal)"),
+            (key: "apns", expected: "must be a table: [apns]", text: "apns = true\n\(minimal)"),
+            (key: "node.state", expected: "a directory, in quotes", text: "[node]\nstate = 1\n\(minimal)"),
+            (key: "node.log", expected: "one of \"trace\", \"debug\"", text: "[node]\nlog = 3\n\(minimal)"),
+            (key: "node.log", expected: "\"error\", \"critical\"", text: "[node]\nlog = \"loud\"\n\(minimal)"),
+            (
+                key: "node.log_format", expected: "one of \"text\", \"json\"",
+                text: "[node]\nlog_format = \"xml\"\n\(minimal)"
+            ),
+            (key: "listen.tnp", expected: "like \"127.0.0.1:7077\"", text: "[listen]\ntnp = 7077\n\(minimal)"),
+            (
+                key: "listen.circuit_ids", expected: "true or false",
+                text: "[listen]\ncircuit_ids = \"true\"\n\(minimal)"
+            ),
+            (key: "listen.allow_public", expected: "true or false", text: "[listen]\nallow_public = 1\n\(minimal)"),
+            (
+                key: "limits.connections", expected: "whole number from 1 to 100000",
+                text: "[limits]\nconnections = \"many\"\n\(minimal)"
+            ),
+            (
+                key: "limits.max_frame", expected: "whole number from 4096 to 65536",
+                text: "[limits]\nmax_frame = 8192.0\n\(minimal)"
+            ),
+            (
+                key: "limits.patience", expected: "whole number from 0 to 600",
+                text: "[limits]\npatience = \"long\"\n\(minimal)"
+            ),
+            (key: "spool", expected: "must be a table: [spool]", text: "spool = true\n\(minimal)"),
+            (key: "spool.enabled", expected: "true or false", text: "[spool]\nenabled = 1\n\(minimal)"),
+            (key: "spool.key_file", expected: "a file, in quotes", text: "[spool]\nkey_file = 1\n\(minimal)"),
+            (
+                key: "spool.max_bytes", expected: "whole number from 65536 to 1099511627776",
+                text: "[spool]\nmax_bytes = \"1G\"\n\(minimal)"
+            ),
+            (
+                key: "apns.connections", expected: "whole number from 1 to 100",
+                text: "[apns]\nconnections = true\n\(minimal)"
+            ),
+            (key: "apns.production", expected: "in quotes", text: "[apns]\nproduction = 1\n\(minimal)"),
+            (key: "apns.trust_file", expected: "in quotes", text: "[apns]\ntrust_file = false\n\(minimal)"),
+            (key: "fcm.endpoint", expected: "in quotes", text: "[fcm]\nendpoint = []\n\(minimal)"),
+            (key: "outbound.proxy", expected: "in quotes", text: "[outbound]\nproxy = 9050\n\(minimal)"),
+            (key: "app", expected: "[[app]]", text: "app = 1"),
+            (key: "app", expected: "[[app]]", text: "[app]\nname = \"bisq\""),
+            (key: "app", expected: "[[app]]", text: "app = [1, 2]"),
+            (key: "app[1].name", expected: "the app's name", text: "[[app]]\nname = 5"),
+            (key: "app[1].format", expected: "one of \"pipe\", \"sealed\"", text: "[[app]]\nname = \"x\"\nformat = 1"),
+            (
+                key: "app[1].format", expected: "one of \"pipe\", \"sealed\"",
+                text: "[[app]]\nname = \"x\"\nformat = \"Pipe\""
+            ),
+            (key: "app[1].apns", expected: "must be a table", text: "[[app]]\nname = \"x\"\napns = 1"),
+            (key: "app[1].fcm", expected: "must be a table", text: "[[app]]\nname = \"x\"\nfcm = \"file\""),
+            (key: "app[1].fcm.data_only", expected: "true or false", text: "\(minimal)data_only = \"no\"\n"),
+            (key: "app[1].fcm.title", expected: "in quotes", text: "\(minimal)title = 1\n"),
+            (
+                key: "app[1].apns.mutable_content", expected: "one of \"always\"",
+                text: apple("\(key)\nmutable_content = 1")
+            ),
+        ]
+        for (key, expected, text) in texts {
+            let error = problem(in: text)
+            #expect(error?.key == key)
+            #expect(error?.problem.contains(expected) == true, "\(key): \(error?.problem ?? "nothing")")
+        }
+    }
+
+    @Test func `a number is taken up to both ends of its range and no further`() throws {
+        typealias Limits = Configuration.Limits
+        let limits: [(key: String, range: ClosedRange<Int>, value: (Limits) -> Int)] = [
+            (key: "connections", range: 1...100_000, value: { $0.connections }),
+            (key: "in_flight", range: 1...10_000, value: { $0.inFlight }),
+            (key: "total_in_flight", range: 1...1_000_000, value: { $0.totalInFlight }),
+            (key: "max_frame", range: 4096...65_536, value: { $0.maximumFrame }),
+            (key: "handshake_timeout", range: 1...600, value: { $0.handshakeTimeout }),
+            (key: "idle_timeout", range: 1...86_400, value: { $0.idleTimeout }),
+            (key: "shutdown_timeout", range: 1...600, value: { $0.shutdownTimeout }),
+            (key: "attempts", range: 1...100, value: { $0.attempts }),
+            (key: "patience", range: 0...600, value: { $0.patience }),
+            (key: "replay_window", range: 1...86_400, value: { $0.replayWindow }),
+            (key: "replay_entries", range: 1000...10_000_000, value: { $0.replayEntries }),
+        ]
+        for (key, range, value) in limits {
+            for number in [range.lowerBound, range.upperBound] {
+                let configuration = try Configuration(text: "[limits]\n\(key) = \(number)\n\(minimal)", file: file)
+                #expect(value(configuration.limits) == number, "\(key)")
+            }
+            for number in [range.lowerBound - 1, range.upperBound + 1, -1] {
+                let error = problem(in: "[limits]\n\(key) = \(number)\n\(minimal)")
+                #expect(error?.key == "limits.\(key)")
+                let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
+                #expect(error?.problem == "is \(number), but \(expected)")
+            }
+        }
+    }
+
+    @Test func `the spool's size and the numbers of connections have their ranges`() throws {
+        let numbers: [(table: String, key: String, range: ClosedRange<Int>)] = [
+            (table: "spool", key: "max_bytes", range: 65_536...1_099_511_627_776),
+            (table: "apns", key: "connections", range: 1...100),
+            (table: "apns", key: "max_connections", range: 1...100),
+            (table: "fcm", key: "connections", range: 1...100),
+            (table: "fcm", key: "max_connections", range: 1...100),
+        ]
+        for (table, key, range) in numbers {
+            for number in [range.lowerBound, range.upperBound] {
+                #expect(throws: Never.self, "\(key) = \(number)") {
+                    try Configuration(text: "[\(table)]\n\(key) = \(number)\n\(minimal)", file: file)
+                }
+            }
+            for number in [range.lowerBound - 1, range.upperBound + 1, -1] {
+                let error = problem(in: "[\(table)]\n\(key) = \(number)\n\(minimal)")
+                #expect(error?.key == "\(table).\(key)")
+                let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
+                #expect(error?.problem == "is \(number), but \(expected)")
+            }
+        }
+    }
+
+    @Test func `no more connections can be kept than there may be`() {
+        for table in ["apns", "fcm"] {
+            let error = problem(in: "[\(table)]\nconnections = 4\nmax_connections = 3\n\(minimal)")
+            #expect(error?.key == "\(table).max_connections")
+            #expect(error?.problem == "is 3, but must be a whole number from 4 to 100")
+        }
+    }
+
+    @Test func `a fault of the syntax names its line`() {
+        let texts: [(line: Int, text: String)] = [
+            (line: 1, text: "= 1"), (line: 2, text: "[node]\nlog = loud\n"),
+            (line: 3, text: "[node]\nlog = \"info\"\nlog_format = = 5\n"),
+        ]
+        for (line, text) in texts {
+            let error = problem(in: text)
+            #expect(error?.key == nil)
+            #expect(error?.file.hasPrefix("\(file):\(line):") == true, "\(error?.file ?? "nothing")")
+            #expect(error?.problem.isEmpty == false)
+        }
+    }
+
+    @Test(arguments: [
+        ("name = bisq", "name"), ("  key_file = /etc/tocsin/apns.p8", "key_file"), ("log = loud # text", "log"),
+        ("tnp = 127.0.0.1:7077", "tnp"), ("topic = ~x", "topic"),
+    ])
+    func `a text without quotes is named as such`(_ line: String, _ key: String) {
+        #expect(UnquotedString.hint(on: line) == "a text needs quotes: \(key) = \"…\"")
+        let error = problem(in: "[node]\n\(line)\n")
+        #expect(error?.file.hasPrefix("\(file):2:") == true)
+        #expect(error?.problem.contains("a text needs quotes: \(key)") == true)
+    }
+
+    @Test(arguments: ["[node", "= 1", "a = 5 5", "a = true x", "a = \"b", "# a = b"])
+    func `another fault is not taken for a text without quotes`(_ line: String) {
+        #expect(UnquotedString.hint(on: line) == nil)
+    }
+
+    @Test func `a file that is not there is named`() {
+        let missing = "/nowhere/at/all/tocsin.toml"
+        let error = #expect(throws: ConfigurationError.self) { try Configuration(file: missing) }
+        #expect(error?.file == missing)
+        #expect(error?.key == nil)
+        #expect(error?.problem == "cannot be read: No such file or directory")
+    }
+
+    // MARK: Apps
+
+    @Test func `a node needs an app`() {
+        for text in ["", "# nothing\n", "[node]\nlog = \"info\"\n"] {
+            let error = problem(in: text)
+            #expect(error?.key == nil)
+            #expect(error?.problem.contains("[[app]]") == true)
+        }
+    }
+
+    @Test func `an app needs a name`() {
+        for text in ["[[app]]\n", "[[app]]\nname = \"\"\n", "[[app]]\n[app.fcm]\nservice_account_file = \"f\"\n"] {
+            let error = problem(in: text)
+            #expect(error?.key == "app[1].name")
+            #expect(error?.problem.contains("is missing") == true)
+            #expect(error?.problem.contains("the app's name") == true)
+        }
+    }
+
+    @Test func `an app's name is short ASCII without spaces and slashes`() throws {
+        for name in ["a b", "a/b", "caf\u{E9}", " ", String(repeating: "a", count: 65)] {
+            let error = problem(in: named(name))
+            #expect(error?.key == "app[1].name")
+            #expect(error?.problem.contains("64 ASCII characters") == true)
+        }
+        let longest = String(repeating: "a", count: 64)
+        let configuration = try Configuration(text: named(longest), file: file)
+        #expect(configuration.apps.first?.name == longest)
+    }
+
+    @Test func `an app needs Apple or Google`() {
+        let error = problem(in: "[[app]]\nname = \"bisq\"\n")
+        #expect(error?.key == "app[1].name")
+        #expect(error?.problem.contains("neither [app.apns] nor [app.fcm]") == true)
+    }
+
+    @Test func `two apps of one name are refused`() {
+        let error = problem(in: "\(minimal)\(named("two"))\(minimal)")
+        #expect(error?.key == "app[3].name")
+        #expect(error?.problem.contains("another app of the name bisq") == true)
+    }
+
+    @Test func `more apps than WELCOME can name are refused`() throws {
+        let most = (1...85).map { named("app\($0)") }.joined()
+        #expect(try Configuration(text: most, file: file).apps.count == 85)
+        let error = problem(in: "\(most)\(minimal)")
+        #expect(error?.key == "app")
+        #expect(error?.problem.contains("85") == true)
+    }
+
+    @Test func `Google needs its service account`() {
+        for lines in ["", "service_account_file = \"\"\n"] {
+            let error = problem(in: "[[app]]\nname = \"bisq\"\n[app.fcm]\n\(lines)")
+            #expect(error?.key == "app[1].fcm.service_account_file")
+            #expect(error?.problem.contains("the JSON file that Firebase gives") == true)
+        }
+    }
+
+    @Test func `Apple needs the topic`() {
+        for lines in ["", "topic = \"\"\n"] {
+            let error = problem(in: "[[app]]\nname = \"bisq\"\n[app.apns]\n\(lines)\(key)\n")
+            #expect(error?.key == "app[1].apns.topic")
+            #expect(error?.problem.contains("bundle id") == true)
+        }
+    }
+
+    @Test func `a message magic is letters and digits`() {
+        for magic in ["Bisq|Message", "Bisq Message", "Bisq\u{E9}", String(repeating: "a", count: 65)] {
+            let ofApple = problem(in: apple("\(key)\nmessage_magic = \"\(magic)\""))
+            #expect(ofApple?.key == "app[1].apns.message_magic")
+            #expect(ofApple?.problem.contains("64 ASCII letters and digits") == true)
+            let ofGoogle = problem(in: "\(minimal)message_magic = \"\(magic)\"\n")
+            #expect(ofGoogle?.key == "app[1].fcm.message_magic")
+            #expect(ofGoogle?.problem.contains("64 ASCII letters and digits") == true)
+        }
+    }
+
+    // MARK: Apple's credentials
+
+    @Test func `Apple needs a credential`() {
+        for lines in ["", "key_id = \"ABC123DEFG\"", "certificate_password_file = \"p\""] {
+            let error = problem(in: apple(lines))
+            #expect(error?.key == "app[1].apns.key_file")
+            #expect(error?.problem.contains("is missing") == true)
+            #expect(error?.problem.contains("certificate_file") == true)
+        }
+    }
+
+    @Test func `a key and a certificate together are refused`() {
+        let error = problem(in: apple("\(key)\ncertificate_file = \"push.p12\""))
+        #expect(error?.key == "app[1].apns.key_file")
+        #expect(error?.problem.contains("not both") == true)
+    }
+
+    @Test func `a certificate has no key id and no team id`() {
+        for extra in ["key_id = \"ABC123DEFG\"", "team_id = \"TEAM123456\""] {
+            let error = problem(in: apple("certificate_file = \"push.p12\"\n\(extra)"))
+            #expect(error?.key == "app[1].apns.key_id")
+            #expect(error?.problem.contains("needs neither key_id nor team_id") == true)
+        }
+    }
+
+    @Test func `Apple's identifiers are ten letters and digits`() {
+        for wrong in ["", "ABC123DEF", "ABC123DEFGH", "ABC-123DEF", "ABC 123DEF", "ABC123DE\u{E9}"] {
+            let keyID = problem(in: apple("key_file = \"a.p8\"\nkey_id = \"\(wrong)\"\nteam_id = \"TEAM123456\""))
+            #expect(keyID?.key == "app[1].apns.key_id")
+            #expect(keyID?.problem.contains("10 letters and digits") == true)
+            let teamID = problem(in: apple("key_file = \"a.p8\"\nkey_id = \"ABC123DEFG\"\nteam_id = \"\(wrong)\""))
+            #expect(teamID?.key == "app[1].apns.team_id")
+            #expect(teamID?.problem.contains("10 letters and digits") == true)
+        }
+        #expect(problem(in: apple("key_file = \"a.p8\"\nteam_id = \"TEAM123456\""))?.key == "app[1].apns.key_id")
+        #expect(problem(in: apple("key_file = \"a.p8\"\nkey_id = \"ABC123DEFG\""))?.key == "app[1].apns.team_id")
+    }
+
+    // MARK: Addresses
+
+    @Test(arguments: ["0.0.0.0:7077", "[::]:7077", "192.168.1.5:7077", "128.0.0.1:7077", "node.example:7077"])
+    func `an address that others can reach is refused unless it is meant`(_ address: String) throws {
+        let error = problem(in: "[listen]\ntnp = \"\(address)\"\n\(minimal)")
+        #expect(error?.key == "listen.tnp")
+        #expect(error?.problem.contains("\(address) can be reached from outside") == true)
+        #expect(error?.problem.contains("allow_public = true") == true)
+        let text = "[listen]\ntnp = \"\(address)\"\nallow_public = true\n\(minimal)"
+        let configuration = try Configuration(text: text, file: file)
+        #expect(configuration.listen.tnp.description == address)
+    }
+
+    @Test(arguments: ["127.0.0.1:1", "127.1.2.3:65535", "[::1]:7077", "localhost:7077", "unix:/run/tocsin/tnp.sock"])
+    func `an address of this machine is taken`(_ address: String) throws {
+        let configuration = try Configuration(text: "[listen]\ntnp = \"\(address)\"\n\(minimal)", file: file)
+        #expect(configuration.listen.tnp.description == address)
+    }
+
+    @Test(arguments: ["", "7077", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", ":7077", "::1:7077"])
+    func `an address that is none is refused`(_ address: String) {
+        let error = problem(in: "[listen]\ntnp = \"\(address)\"\nallow_public = true\n\(minimal)")
+        #expect(error?.key == "listen.tnp")
+        #expect(error?.problem.contains("\"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"") == true)
+    }
+
+    @Test func `a unix socket's path is there and fits into an address`() throws {
+        let longest = "/" + String(repeating: "a", count: 106)
+        for path in ["", "\(longest)a"] {
+            let error = problem(in: "[listen]\ntnp = \"unix:\(path)\"\n\(minimal)")
+            #expect(error?.key == "listen.tnp")
+            #expect(error?.problem.contains("unix:/run/tocsin/tnp.sock") == true)
+        }
+        let configuration = try Configuration(text: "[listen]\ntnp = \"unix:\(longest)\"\n\(minimal)", file: file)
+        #expect(configuration.listen.tnp == Endpoint.unix(path: longest))
+    }
+
+    @Test(arguments: ["", "api.push.apple.com", "http://push.apple.com", "https://", "https:///3", "https://a:99999"])
+    func `a wrong URL is refused`(_ url: String) {
+        let services: [(table: String, key: String, example: String)] = [
+            (table: "apns", key: "production", example: "https://api.push.apple.com"),
+            (table: "apns", key: "development", example: "https://api.development.push.apple.com"),
+            (table: "fcm", key: "endpoint", example: "https://fcm.googleapis.com"),
+        ]
+        for (table, key, example) in services {
+            let error = problem(in: "[\(table)]\n\(key) = \"\(url)\"\n\(minimal)")
+            #expect(error?.key == "\(table).\(key)")
+            #expect(error?.problem.contains(example) == true)
+        }
+    }
+
+    @Test(arguments: [
+        "", "127.0.0.1:9050", "https://127.0.0.1:9050", "socks4://127.0.0.1:9050", "socks5://", "socks5://127.0.0.1",
+        "http://", "http://127.0.0.1", "http://127.0.0.1:0", "http://127.0.0.1:3128/path",
+        "http://127.0.0.1:3128?query", "unix:/run/proxy.sock",
+    ])
+    func `a wrong proxy is refused`(_ proxy: String) {
+        let error = problem(in: "[outbound]\nproxy = \"\(proxy)\"\n\(minimal)")
+        #expect(error?.key == "outbound.proxy")
+        #expect(error?.problem.contains("socks5://127.0.0.1:9050") == true)
+        #expect(error?.problem.contains("http://127.0.0.1:3128") == true)
+    }
+
+    @Test(arguments: ["socks5", "http"])
+    func `a proxy's login is refused and not repeated`(_ scheme: String) {
+        let error = problem(in: "[outbound]\nproxy = \"\(scheme)://someone:secret@127.0.0.1:3128\"\n\(minimal)")
+        #expect(error?.key == "outbound.proxy")
+        #expect(error?.problem.contains("without a login") == true)
+        #expect(error?.description.contains("secret") == false)
+        #expect(error?.description.contains("someone") == false)
+    }
+
+    @Test(arguments: [
+        "[", "[\n", "[[\n", "  [.a]", "[=]", "[#", "[é]", "\t[ \u{7F}", "\u{A0}[,", "a = 1\r\n[]", "\u{FEFF}[ ]",
+    ])
+    func `a table without a name is an error with its line, and not the end of the process`(_ text: String) {
+        let error = #expect(throws: ConfigurationError.self) {
+            _ = try Configuration(text: text + "\n" + minimal, file: file)
+        }
+        #expect(error?.file.hasPrefix("\(file):") == true)
+    }
+
+    @Test func `the spool's files lie in the state directory, also of a file that is named by a relative path`() throws
+    {
+        let text = "[spool]\nenabled = true\n" + minimal
+        let relative = try Configuration(text: text, file: "sim/tocsin.toml")
+        let directory = FileManager.default.currentDirectoryPath + "/sim"
+        #expect(relative.spool?.file == "\(directory)/state/spool.sqlite")
+        #expect(relative.spool?.keyFile == "\(directory)/state/spool.key")
+        let elsewhere = try Configuration(
+            text: "[spool]\nenabled = true\nkey_file = \"keys/spool\"\n" + minimal, file: "sim/tocsin.toml")
+        #expect(elsewhere.spool?.keyFile == "\(directory)/keys/spool")
+    }
+
+    // MARK: Helpers
+
+    private let file = "/etc/tocsin/tocsin.toml"
+    /// The least that is a configuration; lines that follow belong to `app.fcm`.
+    private let minimal = "[[app]]\nname = \"bisq\"\n[app.fcm]\nservice_account_file = \"firebase.json\"\n"
+    private let key = "key_file = \"a.p8\"\nkey_id = \"ABC123DEFG\"\nteam_id = \"TEAM123456\""
+
+    private func named(_ name: String) -> String {
+        "[[app]]\nname = \"\(name)\"\n[app.fcm]\nservice_account_file = \"firebase.json\"\n"
+    }
+
+    /// An app for Apple with these lines beside its topic.
+    private func apple(_ lines: String) -> String {
+        "[[app]]\nname = \"bisq\"\n[app.apns]\ntopic = \"a.b\"\n\(lines)\n"
+    }
+
+    private func problem(
+        in text: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) -> ConfigurationError? {
+        #expect(throws: ConfigurationError.self, sourceLocation: sourceLocation) {
+            try Configuration(text: text, file: file)
+        }
+    }
+
+    /// Apple's credentials in a form that can be compared.
+    private enum Credential: Equatable {
+        case token(String, String, String)
+        case certificate(String, String?)
+
+        init(_ credential: Configuration.APNsCredential) {
+            switch credential {
+            case .token(let keyFile, let keyID, let teamID): self = .token(keyFile, keyID, teamID)
+            case .certificate(let file, let passwordFile): self = .certificate(file, passwordFile)
+            }
+        }
+    }
+}

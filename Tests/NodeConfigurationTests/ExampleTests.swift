@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+@testable import NodeConfiguration
+@testable import TocsinNode
+
+/// The profiles that ship in Docs/examples.
+@Suite struct ExampleTests {
+    private static let directory = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "Docs/examples")
+
+    private func load(_ name: String) throws -> Configuration {
+        let file = Self.directory.appending(path: name)
+        return try Configuration(text: try String(contentsOf: file, encoding: .utf8), file: file.path())
+    }
+
+    @Test func `every example is one whole configuration, with the HTTP endpoint open on loopback`() throws {
+        let names = try FileManager.default.contentsOfDirectory(atPath: Self.directory.path()).sorted()
+        #expect(names == ["bisq-1.toml", "bisq-connect.toml", "haveno.toml"])
+        for name in names {
+            let configuration = try load(name)
+            #expect(configuration.listen.tnp == .tcp(host: "127.0.0.1", port: 7077), "\(name)")
+            #expect(configuration.listen.http == .tcp(host: "127.0.0.1", port: 7080), "\(name)")
+            #expect(configuration.apps.count == 1, "\(name)")
+            // Secrets are files, by their whole paths: the example is copied elsewhere.
+            let app = try #require(configuration.apps.first)
+            #expect(app.fcm?.serviceAccountFile.hasPrefix("/etc/tocsin/") == true, "\(name)")
+            guard case .token(let keyFile, _, _)? = app.apns?.credential else {
+                Issue.record("\(name) has no key_file")
+                continue
+            }
+            #expect(keyFile.hasPrefix("/etc/tocsin/"), "\(name)")
+        }
+    }
+
+    @Test func `Bisq 1: its magics, a notification block, and no extension that could open anything`() throws {
+        let app = try load("bisq-1.toml").apps[0]
+        #expect(app.format == .pipe)
+        let (apns, fcm) = (try #require(app.apns).profile, try #require(app.fcm).profile)
+        #expect(apns.topic == "bisqremote.joachimneumann.com")
+        #expect(apns.messageMagic == "BisqMessageiOS")
+        #expect(apns.alert == .text("Bisq notification"))
+        #expect(apns.sound == "default")
+        #expect(apns.contentAvailable == .request)
+        #expect(apns.mutableContent == .never)
+        #expect(fcm.messageMagic == "BisqMessageAndroid")
+        #expect(fcm.notification?.title == "Bisq")
+        #expect(fcm.notification?.body == "Notification")
+    }
+
+    @Test func `Haveno: magics and words of its own`() throws {
+        let app = try load("haveno.toml").apps[0]
+        #expect(app.format == .pipe)
+        let (apns, fcm) = (try #require(app.apns).profile, try #require(app.fcm).profile)
+        #expect(apns.messageMagic == "HavenoMessageiOS")
+        #expect(apns.alert == .text("Haveno notification"))
+        #expect(apns.mutableContent == .never)
+        #expect(fcm.messageMagic == "HavenoMessageAndroid")
+        #expect(fcm.notification?.title == "Haveno")
+    }
+
+    @Test func `Bisq Connect: no magic, the extension opens it on iPhones, data only on Android`() throws {
+        let app = try load("bisq-connect.toml").apps[0]
+        #expect(app.format == .sealed)
+        let (apns, fcm) = (try #require(app.apns).profile, try #require(app.fcm).profile)
+        #expect(apns.topic == "bisq.mobile.client.BisqConnect")
+        #expect(apns.contentAvailable == .request)
+        #expect(apns.mutableContent == .request)
+        #expect(fcm.notification == nil)
+    }
+
+    @Test func `the examples fit into one configuration, for a node that serves all three apps`() throws {
+        func apps(_ name: String) throws -> Substring {
+            let text = try String(contentsOf: Self.directory.appending(path: name), encoding: .utf8)
+            return text[try #require(text.range(of: "[[app]]")).lowerBound...]
+        }
+        let first = try String(contentsOf: Self.directory.appending(path: "bisq-1.toml"), encoding: .utf8)
+        let text = "\(first)\n\(try apps("haveno.toml"))\n\(try apps("bisq-connect.toml"))"
+        let configuration = try Configuration(text: text, file: "/etc/tocsin/tocsin.toml")
+        #expect(configuration.apps.map(\.name) == ["bisq", "haveno", "bisq-connect"])
+    }
+}

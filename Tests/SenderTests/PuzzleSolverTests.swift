@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Synchronization
+import Testing
+import Time
+
+@testable import Sender
+@testable import Simulator
+@testable import TNP
+
+/// The search for proofs of work.
+@Suite struct PuzzleSolverTests {
+    private let digest = BLAKE2b.hash256([1, 2, 3])
+    private let past = MonotonicTime(nanoseconds: 0)
+    private let never = MonotonicTime.now + .seconds(3600)
+
+    private func puzzle(_ effort: UInt32, seed: UInt8 = 7) -> Puzzle {
+        Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 60)
+    }
+
+    private func envelope(_ number: Int = 0) throws -> Envelope {
+        try Envelope(
+            magic: .iOS, deviceToken: Array("d45161df3d172837".utf8)[...],
+            iv: Array(String(1_000_000_000_000_000 + number).utf8)[...],
+            ciphertext: [UInt8](repeating: 0x41, count: 32)[...], format: .pipe)
+    }
+
+    private func eventually(_ isTrue: () async -> Bool) async -> Bool {
+        for _ in 0..<1000 {
+            if await isTrue() { return true }
+            try? await Task.sleep(for: .milliseconds(10))
+        }
+        return false
+    }
+
+    @Test func `what is hashed is the label, the seed, the digest, the effort and the nonce`() {
+        var random = SplitMix64(seed: 1)
+        for _ in 0..<200 {
+            let seed = (0..<16).map { _ in UInt8(random.below(256)) }
+            let (effort, nonce) = (UInt32(truncatingIfNeeded: random.next()), random.next())
+            let digest = BLAKE2b.hash256(seed + [1])
+            var message = Array("tnp1-puzzle".utf8) + seed + digest.bytes
+            message.append(bigEndian: effort)
+            message.append(bigEndian: nonce)
+            let expected = BLAKE2b.hash256(message).leading
+            #expect(Puzzle.hash(seed: seed, digest: digest, effort: effort, nonce: nonce) == expected)
+        }
+    }
+
+    @Test func `solving finds the first nonce that holds, from wherever it begins`() throws {
+        var random = SplitMix64(seed: 2)
+        for _ in 0..<50 {
+            let puzzle = puzzle(UInt32(1 + random.below(60)), seed: UInt8(random.below(256)))
+            let start = random.next()
+            var expected = Proof(seedPrefix: Array(puzzle.seed.prefix(4)), effort: puzzle.effort, nonce: start)
+            var tries: UInt64 = 1
+            while !puzzle.holds(expected, for: digest) {
+                expected.nonce &+= 1
+                tries += 1
+            }
+            #expect(puzzle.solve(for: digest, from: start, tries: tries) == expected)
+            #expect(puzzle.solve(for: digest, from: start, tries: tries - 1) == nil)
+        }
+    }
+
+    @Test func `after the largest nonce comes the smallest`() throws {
+        let puzzle = puzzle(1000)
+        let first = try #require(puzzle.solve(for: digest, from: 0, tries: 100_000))
+        try #require(puzzle.solve(for: digest, from: .max - 3, tries: 4) == nil)
+        #expect(puzzle.solve(for: digest, from: .max - 3, tries: 100_000) == first)
+    }
+
+    @Test func `where nothing is asked any nonce will do, for the least effort`() throws {
+        let proof = try #require(puzzle(0).solve(for: digest, from: 9, tries: 1))
+        #expect(proof.nonce == 9)
+        #expect(puzzle(0).holds(proof, for: digest))
+    }
+
+    @Test func `a search finds a proof that holds, also beyond its first piece`() async throws {
+        let puzzle = puzzle(60_000)
+        let solver = PuzzleSolver(puzzle: puzzle, digest: digest, deadline: never)
+        let proof = try #require(await solver.proof(from: 5))
+        #expect(puzzle.holds(proof, for: digest))
+        #expect(proof.nonce - 5 >= PuzzleSolver.triesAtATime)
+        #expect(proof == puzzle.solve(for: digest, from: 5, tries: .max))
+    }
+
+    @Test func `a search that finds nothing ends at its deadline`() async {
+        let looks = Mutex(0)
+        let solver = PuzzleSolver(puzzle: puzzle(.max), digest: digest, deadline: MonotonicTime(nanoseconds: 3))
+        let proof = await solver.proof(from: 0) {
+            looks.withLock {
+                $0 += 1
+                return MonotonicTime(nanoseconds: UInt64($0))
+            }
+        }
+        #expect(proof == nil)
+        #expect(looks.withLock { $0 } == 3)
+    }
+
+    @Test func `a search that has no time left does not begin`() async {
+        #expect(await PuzzleSolver(puzzle: puzzle(1), digest: digest, deadline: past).proof(from: 0) == nil)
+    }
+
+    @Test func `a search ends when it is cancelled`() async {
+        let solver = PuzzleSolver(puzzle: puzzle(.max), digest: digest, deadline: never)
+        let search = Task { await solver.proof(from: 0) }
+        search.cancel()
+        #expect(await search.value == nil)
+    }
+}

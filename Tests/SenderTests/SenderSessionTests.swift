@@ -1,0 +1,1169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Foundation
+import Simulator
+import TestSupport
+import Testing
+
+@testable import Sender
+@testable import TNP
+@testable import Time
+@testable import TocsinClient
+
+@Suite struct SenderSessionTests {
+    // MARK: What goes out
+
+    @Test func `HELLO comes first and what is pending follows at once`() throws {
+        var sender = Sender()
+        try sender.add(3)
+        let requests = try sender.connect(agent: "test")
+        #expect(requests == [1, 2, 3])
+        #expect(sender.hellos == [Hello(lowestVersion: 1, highestVersion: 1, agent: "test")])
+        #expect(sender.output[4] == FrameType.hello.rawValue)
+        #expect(sender.session.pendingCount == 3)
+        #expect(try sender.flush().isEmpty)
+    }
+
+    @Test func `with nothing pending HELLO goes out alone`() throws {
+        var sender = Sender()
+        let requests = try sender.connect()
+        #expect(requests.isEmpty)
+        #expect(sender.hellos == [Hello()])
+    }
+
+    @Test func `what is added on a connection goes out once`() throws {
+        var sender = Sender()
+        try sender.connect()
+        try sender.add(2)
+        #expect(try sender.flush() == [1, 2])
+        #expect(try sender.flush().isEmpty)
+        try sender.add(1)
+        #expect(try sender.flush() == [3])
+    }
+
+    @Test func `each submission has a request number of its own`() throws {
+        var sender = Sender()
+        let first = try sender.add(3)
+        try sender.connect()
+        try sender.told(resultFrame(2, .delivered()))
+        let second = try sender.add(3)
+        #expect(Set(first + second).count == 6)
+    }
+
+    @Test func `a resend after a reconnect has the same bytes`() throws {
+        var sender = Sender()
+        try sender.add(5)
+        try sender.connect()
+        let before = sender.output
+        try sender.told(welcomeFrame())
+        let requests = try sender.connect()
+        #expect(requests == [1, 2, 3, 4, 5])
+        #expect(sender.output == before)
+    }
+
+    @Test func `a resend keeps what was asked and signed`() throws {
+        let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 5, count: 32)))
+        let envelope = try makeEnvelope(1)
+        var sender = Sender()
+        let request = sender.session.add {
+            Submission(
+                request: $0, envelope: envelope, acceptQueued: true,
+                signature: SenderSignature(of: envelope.digest, by: key))
+        }
+        try sender.connect()
+        let before = sender.output
+        try sender.connect()
+        #expect(before == sender.output)
+        var expected: [UInt8] = []
+        expected.append(Hello())
+        expected.append(
+            Submission(
+                request: request, envelope: envelope, acceptQueued: true,
+                signature: SenderSignature(of: envelope.digest, by: key)))
+        #expect(before == expected)
+    }
+
+    @Test func `only what has no final result is sent again`() throws {
+        var sender = Sender()
+        try sender.add(4)
+        try sender.connect()
+        try sender.told(welcomeFrame() + resultFrame(2, .delivered()) + resultFrame(4, .rejected(.payloadRefused)))
+        let requests = try sender.connect()
+        #expect(requests == [1, 3])
+    }
+
+    @Test func `what did not go out before goes out after a reconnect`() throws {
+        var sender = Sender()
+        try sender.add(20)
+        #expect(try sender.connect() == numbers(1...16))
+        for request in UInt32(1)...10 { try sender.told(resultFrame(request, .delivered())) }
+        #expect(try sender.connect() == numbers(11...20))
+    }
+
+    @Test func `half a frame of the lost connection is forgotten`() throws {
+        var sender = Sender()
+        try sender.connect()
+        try sender.told(Array(welcomeFrame().prefix(20)))
+        try sender.connect()
+        try sender.told(welcomeFrame())
+        sender.expectActions(.welcomed(makeWelcome()))
+    }
+
+    // MARK: How much goes out
+
+    @Test func `sixteen go out before WELCOME and then as many as it says`() throws {
+        var sender = Sender()
+        try sender.add(40)
+        #expect(try sender.connect() == numbers(1...16))
+        #expect(try sender.flush().isEmpty)
+        try sender.told(welcomeFrame(inFlight: 20))
+        #expect(try sender.flush() == [17, 18, 19, 20])
+        #expect(try sender.flush().isEmpty)
+        try sender.told(resultFrame(7, .delivered()) + resultFrame(3, .gone(since: nil)))
+        #expect(try sender.flush() == [21, 22])
+        #expect(try sender.flush().isEmpty)
+    }
+
+    @Test func `everything goes out where WELCOME allows it`() throws {
+        var sender = Sender()
+        try sender.add(40)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 64))
+        #expect(try sender.flush() == numbers(17...40))
+    }
+
+    @Test func `a WELCOME that allows fewer than went out early holds the rest back`() throws {
+        var sender = Sender()
+        try sender.add(20)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 4))
+        for request in UInt32(1)...12 {
+            #expect(try sender.flush().isEmpty)
+            try sender.told(resultFrame(request, .delivered()))
+        }
+        #expect(try sender.flush().isEmpty)
+        try sender.told(resultFrame(13, .delivered()))
+        #expect(try sender.flush() == [17])
+    }
+
+    @Test func `a new connection starts with sixteen again`() throws {
+        var sender = Sender()
+        try sender.add(40)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 64))
+        try sender.flush()
+        #expect(sender.session.welcome != nil)
+        #expect(try sender.connect() == numbers(1...16))
+        #expect(sender.session.welcome == nil)
+    }
+
+    @Test func `what came too early for the node waits and goes out again`() throws {
+        var sender = Sender()
+        try sender.add(3)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 2))
+        sender.actions = []
+        try sender.told(resultFrame(3, .retry(.tooManyInFlight, after: 1000)))
+        #expect(sender.actions.isEmpty)
+        #expect(sender.session.pendingCount == 3)
+        #expect(try sender.flush().isEmpty)
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(try sender.flush() == [3])
+    }
+
+    @Test func `a connection that is full of what was left to the node is noticed`() throws {
+        var sender = Sender()
+        try sender.add(3)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 2) + resultFrame(3, .retry(.tooManyInFlight, after: 1)))
+        try sender.told(resultFrame(1, Outcome(.queued)) + resultFrame(2, Outcome(.queued)))
+        #expect(!sender.session.isStuck)
+        sender.session.remove(1)
+        #expect(!sender.session.isStuck)
+        sender.session.remove(2)
+        #expect(sender.session.isStuck)
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(!sender.session.isStuck)
+    }
+
+    @Test func `a node that contradicts itself does no harm`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 1))
+        for _ in 0..<3 { try sender.told(resultFrame(1, Outcome(.queued, reason: .tooManyInFlight))) }
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.session.pendingCount == 0)
+        #expect(try sender.flush().isEmpty)
+        try sender.add(1)
+        #expect(try sender.flush() == [2])
+    }
+
+    @Test func `of what came too early the oldest goes out first`() throws {
+        var sender = Sender()
+        try sender.add(5)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 2))
+        for request in UInt32(3)...5 { try sender.told(resultFrame(request, .retry(.tooManyInFlight, after: 1000))) }
+        try sender.told(resultFrame(1, .delivered()) + resultFrame(2, .delivered()))
+        #expect(try sender.flush() == [3, 4])
+        try sender.told(resultFrame(3, .delivered()))
+        #expect(try sender.flush() == [5])
+    }
+
+    // MARK: Results
+
+    @Test func `a final result ends the submission`() throws {
+        let outcomes: [Outcome] = [
+            .delivered(id: "x"), .rejected(.badDeviceToken, text: "no"), .retry(.providerThrottles, after: 2500),
+            .gone(since: 1_700_000_000_000),
+        ]
+        var sender = Sender()
+        try sender.add(4)
+        try sender.connect()
+        for (index, outcome) in outcomes.enumerated() {
+            try sender.told(resultFrame(UInt32(index + 1), outcome))
+            #expect(sender.session.pendingCount == 3 - index)
+        }
+        let expected: [SenderSession.Action] = outcomes.enumerated().map { index, outcome in
+            SenderSession.Action.result(SubmissionResult(request: UInt32(index + 1), outcome: outcome))
+        }
+        #expect(sender.actions == expected)
+        #expect(try sender.connect().isEmpty)
+    }
+
+    @Test func `results come in any order and in any pieces`() throws {
+        for size in [Int.max, 1, 3, 7] {
+            var sender = Sender()
+            try sender.add(3)
+            try sender.connect()
+            let bytes = welcomeFrame() + resultFrame(3, .delivered()) + resultFrame(1, .delivered())
+            try sender.told(bytes, every: size)
+            let expected: [SenderSession.Action] = [
+                .welcomed(makeWelcome()),
+                .result(SubmissionResult(request: 3, outcome: .delivered())),
+                .result(SubmissionResult(request: 1, outcome: .delivered())),
+            ]
+            #expect(sender.actions == expected)
+            #expect(try sender.connect() == [2])
+        }
+    }
+
+    @Test func `a result for an unknown request is ignored`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        for outcome in [Outcome.delivered(), Outcome(.queued), .retry(.tooManyInFlight, after: 1)] {
+            try sender.told(resultFrame(99, outcome))
+        }
+        #expect(sender.actions.isEmpty)
+        #expect(sender.session.pendingCount == 1)
+        #expect(try sender.flush().isEmpty)
+    }
+
+    @Test func `a second final result is ignored`() throws {
+        var sender = Sender()
+        try sender.add(2)
+        try sender.connect()
+        try sender.told(resultFrame(1, .delivered()) + resultFrame(1, .gone(since: nil)))
+        sender.expectActions(.result(SubmissionResult(request: 1, outcome: .delivered())))
+        #expect(sender.session.pendingCount == 1)
+    }
+
+    @Test func `QUEUED is told and keeps the submission pending`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        try sender.told(resultFrame(1, Outcome(.queued)))
+        sender.expectActions(.result(SubmissionResult(request: 1, outcome: Outcome(.queued))))
+        #expect(sender.session.pendingCount == 1)
+        #expect(try sender.connect() == [1])
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.actions.count == 2)
+        #expect(sender.session.pendingCount == 0)
+    }
+
+    @Test func `QUEUED keeps its place on the connection`() throws {
+        var sender = Sender()
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 1))
+        try sender.add(2)
+        #expect(try sender.flush() == [1])
+        try sender.told(resultFrame(1, Outcome(.queued)))
+        #expect(try sender.flush().isEmpty)
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(try sender.flush() == [2])
+    }
+
+    @Test func `what is given up before it went out never goes out`() throws {
+        var sender = Sender()
+        try sender.add(18)
+        try sender.connect()
+        sender.session.remove(17)
+        #expect(sender.session.pendingCount == 17)
+        try sender.told(welcomeFrame(inFlight: 64))
+        #expect(try sender.flush() == [18])
+    }
+
+    @Test func `what is given up keeps its place until the node answers`() throws {
+        var sender = Sender()
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 1))
+        sender.actions = []
+        try sender.add(2)
+        #expect(try sender.flush() == [1])
+        sender.session.remove(1)
+        #expect(try sender.flush().isEmpty)
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.actions.isEmpty)
+        #expect(try sender.flush() == [2])
+    }
+
+    @Test func `what is given up is not sent again`() throws {
+        var sender = Sender()
+        try sender.add(3)
+        try sender.connect()
+        sender.session.remove(2)
+        #expect(try sender.connect() == [1, 3])
+    }
+
+    // MARK: What a node should not do
+
+    @Test func `a result for what has not gone out does no harm`() throws {
+        var sender = Sender()
+        try sender.add(18)
+        try sender.connect()
+        try sender.told(resultFrame(17, .delivered()) + resultFrame(18, .retry(.tooManyInFlight, after: 1)))
+        try sender.told(welcomeFrame(inFlight: 64))
+        let requests = try sender.flush()
+        let isRight = requests == [17, 18] || requests == [18]
+        #expect(isRight, "\(requests)")
+        #expect(try sender.flush().isEmpty)
+    }
+
+    @Test func `too many in flight, said twice, does no harm`() throws {
+        var sender = Sender()
+        try sender.add(2)
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 1))
+        let tooMany = resultFrame(2, .retry(.tooManyInFlight, after: 1))
+        try sender.told(tooMany + tooMany + resultFrame(1, .delivered()))
+        #expect(try sender.flush() == [2])
+        try sender.told(resultFrame(2, .delivered()))
+        #expect(try sender.flush().isEmpty)
+    }
+
+    @Test func `a final result after too many in flight does no harm`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        try sender.told(resultFrame(1, .retry(.tooManyInFlight, after: 1)) + resultFrame(1, .delivered()))
+        let requests = try sender.flush()
+        let isRight = requests == [1] || requests.isEmpty
+        #expect(isRight, "\(requests)")
+        #expect(try sender.flush().isEmpty)
+    }
+
+    // MARK: Other frames
+
+    @Test func `WELCOME is told and kept`() throws {
+        var sender = Sender()
+        try sender.connect()
+        try sender.told(welcomeFrame(inFlight: 3))
+        sender.expectActions(.welcomed(makeWelcome(inFlight: 3)))
+        #expect(sender.session.welcome == makeWelcome(inFlight: 3))
+    }
+
+    @Test func `a WELCOME with all the routes there can be is read`() throws {
+        var welcome = makeWelcome()
+        welcome.maximumFrame = 70_000
+        welcome.routes = (0..<255).map { number in
+            let route = "\(number)/"
+            return route + String(repeating: "a", count: 255 - route.count)
+        }
+        var bytes: [UInt8] = []
+        bytes.append(welcome)
+        #expect(bytes.count > 65_000)
+        var sender = Sender()
+        try sender.connect()
+        try sender.told(bytes, every: 4096)
+        sender.expectActions(.welcomed(welcome))
+    }
+
+    @Test(arguments: [UInt8(0), 2, 255])
+    func `a WELCOME of a version that was not offered is a fault`(_ version: UInt8) throws {
+        var bytes = welcomeFrame()
+        bytes[5] = version
+        var sender = Sender()
+        try sender.connect()
+        #expect(throws: ProtocolError.self) { try sender.told(bytes) }
+        #expect(sender.session.welcome == nil)
+    }
+
+    @Test func `PING is answered with the same eight bytes`() throws {
+        var ping: [UInt8] = []
+        ping.append(ping: [1, 2, 3, 4, 5, 6, 7, 0xFF])
+        var pong: [UInt8] = []
+        pong.append(pong: [1, 2, 3, 4, 5, 6, 7, 0xFF])
+        var sender = Sender()
+        try sender.connect()
+        try sender.told(ping)
+        sender.expectActions(.send(pong))
+    }
+
+    @Test func `PONG, PUZZLE and unknown types from 0x80 ask for nothing at once`() throws {
+        var bytes: [UInt8] = []
+        bytes.append(pong: [1, 2, 3, 4, 5, 6, 7, 8])
+        bytes.append(Puzzle(seed: [UInt8](repeating: 1, count: 16), effort: 5, lifetime: 60))
+        bytes += [0, 0, 0, 2, 0x80, 1]
+        bytes += [0, 0, 0, 1, 0xFF]
+        var sender = Sender()
+        try sender.connect()
+        try sender.told(bytes)
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.isEmpty)
+    }
+
+    @Test func `after some GOAWAYs it is worth coming back and after others it is not`() throws {
+        let codes: [(code: GoAway.Code, isFatal: Bool)] = [
+            (code: .shuttingDown, isFatal: false), (code: .protocolError, isFatal: true),
+            (code: .version, isFatal: true), (code: .frameTooLarge, isFatal: true), (code: .idle, isFatal: false),
+            (code: .busy, isFatal: false), (code: .abuse, isFatal: true), (code: .handshakeTimeout, isFatal: false),
+        ]
+        for (code, isFatal) in codes {
+            let goAway = GoAway(code: code, retryAfter: 1234, text: "why")
+            var bytes: [UInt8] = []
+            bytes.append(goAway)
+            var sender = Sender()
+            try sender.add(1)
+            try sender.connect()
+            try sender.told(bytes)
+            sender.expectActions(.goAway(goAway, isFatal: isFatal))
+            #expect(sender.session.pendingCount == 1)
+        }
+    }
+
+    @Test func `a node that leaves still gives its results`() throws {
+        var goAway: [UInt8] = []
+        goAway.append(GoAway(code: .shuttingDown, retryAfter: 5000))
+        var sender = Sender()
+        try sender.add(2)
+        try sender.connect()
+        try sender.told(goAway + resultFrame(2, .delivered()) + resultFrame(1, .retry(.shuttingDown, after: 1000)))
+        #expect(sender.actions.count == 3)
+        #expect(sender.session.pendingCount == 0)
+    }
+
+    // MARK: Faults
+
+    @Test(arguments: Vectors.refused(by: "sender").indices)
+    func `what the vectors refuse is a fault of the node`(_ index: Int) throws {
+        let vector = Vectors.refused(by: "sender")[index]
+        let bytes = try #require(Hex.decode(vector.bytes))
+        for size in [Int.max, 1] {
+            var sender = Sender()
+            try sender.connect()
+            if vector.identified { try sender.told(welcomeFrame()) }
+            sender.actions = []
+            let error = #expect(throws: ProtocolError.self, "\(vector.name)") { try sender.told(bytes, every: size) }
+            #expect(error?.code.rawValue == vector.goaway, "\(vector.name)")
+            #expect(error?.text.isEmpty == false, "\(vector.name)")
+            #expect(sender.actions.isEmpty, "\(vector.name)")
+        }
+    }
+
+    @Test func `the vectors hold refusals for a sender`() {
+        #expect(!Vectors.refused(by: "sender").isEmpty)
+    }
+
+    @Test func `what came before a fault is still told`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        let bytes = welcomeFrame() + resultFrame(1, .delivered()) + [0, 0, 0, 0]
+        #expect(throws: ProtocolError.self) { try sender.told(bytes) }
+        let expected: [SenderSession.Action] = [
+            .welcomed(makeWelcome()), .result(SubmissionResult(request: 1, outcome: .delivered())),
+        ]
+        #expect(sender.actions == expected)
+        #expect(try sender.connect().isEmpty)
+    }
+
+    @Test func `a frame without measure is refused as soon as its length is there`() throws {
+        var sender = Sender()
+        try sender.connect()
+        let error = #expect(throws: ProtocolError.self) { try sender.told([0xFF, 0xFF, 0xFF, 0xFF]) }
+        #expect(error?.code == .frameTooLarge)
+    }
+}
+
+// MARK: - Proof of work
+
+extension SenderSessionTests {
+    @Test func `what goes out early goes without a proof, and stays out when WELCOME asks for one`() throws {
+        var sender = Sender()
+        try sender.add(2)
+        #expect(try sender.connect() == [1, 2])
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.proofs.isEmpty)
+        sender.expectActions(.welcomed(makeWelcome(puzzle: makePuzzle(16))))
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.session.pendingCount == 1)
+    }
+
+    @Test func `where work is asked, nothing goes out before its proof is found`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        #expect(try sender.flush().isEmpty)
+        let digest = try makeEnvelope(0).digest
+        sender.expectActions(
+            .solve(request: 1, digest: digest, puzzle: makePuzzle(16), until: sender.now + .seconds(60)))
+        #expect(try sender.flush().isEmpty)
+        #expect(try sender.solve(1) == [1])
+        #expect(makePuzzle(16).holds(try #require(sender.proofs[1]), for: digest))
+        #expect(sender.actions.count == 1)
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
+        #expect(sender.session.pendingCount == 0)
+    }
+
+    @Test(arguments: [Reason.proofNeeded, .proofWrong])
+    func `what is refused for want of work is solved and sent again with the same digest`(_ reason: Reason) throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        let asked = makePuzzle(32)
+        try sender.told(
+            welcomeFrame(puzzle: makePuzzle(16)) + puzzleFrame(asked) + resultFrame(1, .retry(reason, after: 500)))
+        sender.actions = []
+        #expect(try sender.flush().isEmpty)
+        let digest = try makeEnvelope(0).digest
+        sender.expectActions(.solve(request: 1, digest: digest, puzzle: asked, until: sender.now + .seconds(60)))
+        #expect(try sender.solve(1) == [1])
+        #expect(asked.holds(try #require(sender.proofs[1]), for: digest))
+        try sender.told(resultFrame(1, .delivered()))
+        #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
+    }
+
+    @Test func `only RETRY asks for work, whatever the reason`() throws {
+        var sender = Sender()
+        try sender.add(2)
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        sender.actions = []
+        let rejected = Outcome.rejected(.proofNeeded)
+        let busy = Outcome.retry(.nodeBusy, after: 100)
+        try sender.told(resultFrame(1, rejected) + resultFrame(2, busy))
+        sender.expectActions(
+            .result(SubmissionResult(request: 1, outcome: rejected)),
+            .result(SubmissionResult(request: 2, outcome: busy)))
+    }
+
+    @Test func `another effort begins the search anew, and what it has cost counts`() throws {
+        for effort: UInt32 in [64, 8] {
+            var sender = try Sender(asked: makePuzzle(16))
+            try sender.add(1)
+            try sender.flush()
+            sender.actions = []
+            sender.now = sender.now + .seconds(20)
+            try sender.told(puzzleFrame(makePuzzle(effort)))
+            #expect(try sender.flush().isEmpty)
+            let digest = try makeEnvelope(0).digest
+            let until = sender.now + .seconds(40)
+            sender.expectActions(
+                .stopSolving(1), .solve(request: 1, digest: digest, puzzle: makePuzzle(effort), until: until))
+            #expect(try sender.solve(1) == [1])
+            #expect(sender.proofs[1]?.effort == effort)
+        }
+    }
+
+    @Test func `the same puzzle again changes nothing`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.actions = []
+        var later = makePuzzle(16)
+        later.lifetime = 5
+        try sender.told(puzzleFrame(later))
+        try sender.flush()
+        #expect(sender.actions.isEmpty)
+    }
+
+    @Test func `a search goes on under the seed before, and its proof is sent`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.actions = []
+        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)))
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.isEmpty)
+        #expect(try sender.solve(1) == [1])
+        #expect(sender.proofs[1]?.seedPrefix == [7, 7, 7, 7])
+    }
+
+    @Test func `a search for a seed that is forgotten begins anew`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.actions = []
+        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)) + puzzleFrame(makePuzzle(16, seed: 9)))
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.first == .stopSolving(1))
+        #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 9))
+    }
+
+    @Test func `a proof for a seed that is forgotten, or for less than is asked by now, is not sent`() throws {
+        let forgotten = puzzleFrame(makePuzzle(16, seed: 8)) + puzzleFrame(makePuzzle(16, seed: 9))
+        for change in [forgotten, puzzleFrame(makePuzzle(17))] {
+            var sender = try Sender(asked: makePuzzle(16))
+            try sender.add(1)
+            try sender.flush()
+            let proof = try sender.find(1)
+            try sender.told(change)
+            #expect(try sender.flush().isEmpty)
+            #expect(sender.searches[1] != nil)
+            #expect(try sender.solve(1) == [1])
+            #expect(sender.proofs[1] != proof)
+        }
+    }
+
+    @Test func `where nothing is asked any more, the search ends and the submission goes out without a proof`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.actions = []
+        try sender.told(puzzleFrame(makePuzzle(0)))
+        #expect(try sender.flush() == [1])
+        sender.expectActions(.stopSolving(1))
+        #expect(sender.proofs[1] == nil)
+    }
+
+    @Test func `a proof for a forgotten seed does not go along where nothing is asked`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        try sender.solve(1)
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(0, seed: 8)))
+        #expect(try sender.flush() == [1])
+        #expect(sender.proofs[1] == nil)
+    }
+
+    @Test func `no more than two proofs are looked for at a time, the oldest submissions first`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(4)
+        #expect(try sender.flush().isEmpty)
+        #expect(Set(sender.searches.keys) == [1, 2])
+        #expect(try sender.solve(2) == [2])
+        #expect(Set(sender.searches.keys) == [1, 3])
+        #expect(try sender.solve(3) == [3])
+        #expect(try sender.solve(1) == [1])
+        #expect(try sender.solve(4) == [4])
+        #expect(sender.searches.isEmpty)
+    }
+
+    @Test func `no proof is looked for that has no place on the connection`() throws {
+        var sender = try Sender(asked: makePuzzle(16), inFlight: 1)
+        try sender.add(2)
+        try sender.flush()
+        #expect(Set(sender.searches.keys) == [1])
+        try sender.solve(1)
+        #expect(sender.searches.isEmpty)
+        try sender.told(resultFrame(1, .delivered()))
+        try sender.flush()
+        #expect(Set(sender.searches.keys) == [2])
+    }
+
+    // MARK: Where it ends
+
+    @Test func `a sender that does no work leaves the refusal to the node, and tells why`() throws {
+        var sender = try Sender(asked: makePuzzle(16), workLimit: .zero)
+        try sender.add(1)
+        #expect(try sender.flush() == [1])
+        #expect(sender.proofs.isEmpty)
+        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 700)))
+        #expect(try sender.flush().isEmpty)
+        sender.expectRetry(1, .proofNeeded, after: 700, effort: 16)
+    }
+
+    @Test func `what is given up ends with the node's refusal`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)) + resultFrame(1, .retry(.proofWrong, after: 700)))
+        try sender.flush()
+        sender.actions = []
+        try sender.giveUp(1)
+        sender.expectRetry(1, .proofWrong, after: 700, effort: 16)
+        #expect(try sender.connect().isEmpty)
+    }
+
+    @Test func `what is given up before it ever went out ends with RETRY 203`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(3)
+        try sender.flush()
+        sender.actions = []
+        try sender.giveUp(1)
+        #expect(Set(sender.searches.keys) == [2, 3])
+        sender.actions.removeAll { if case .solve = $0 { true } else { false } }
+        sender.expectRetry(1, .proofNeeded, after: 0, effort: 16, pending: 2)
+    }
+
+    @Test func `the limit is for all the work of a submission`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(2)
+        try sender.flush()
+        sender.now = sender.now + .seconds(59)
+        try sender.solve(1)
+        // Waiting for the node is no work.
+        sender.now = sender.now + .seconds(100)
+        try sender.told(resultFrame(1, .retry(.proofWrong, after: 1)))
+        try sender.flush()
+        #expect(sender.searches[1]?.until == sender.now + .seconds(1))
+        sender.now = sender.now + .seconds(1)
+        #expect(try sender.solve(1) == [1])
+        sender.actions = []
+        try sender.told(resultFrame(1, .retry(.proofWrong, after: 700)))
+        sender.expectRetry(1, .proofWrong, after: 700, effort: 16, pending: 1)
+    }
+
+    @Test func `a node that changes the puzzle again and again does not keep a submission for ever`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        var changes = 0
+        while sender.session.pendingCount > 0, changes < 1000 {
+            changes += 1
+            sender.now = sender.now + .seconds(1)
+            try sender.told(puzzleFrame(makePuzzle(16 + UInt32(changes))))
+            try sender.flush()
+        }
+        #expect(changes == 60)
+        #expect(sender.searches.isEmpty)
+        sender.actions.removeAll { if case .result = $0 { false } else { true } }
+        sender.expectRetry(1, .proofNeeded, after: 0, effort: 76)
+    }
+
+    @Test func `a node that asks for nothing and refuses all the same is not asked again`() throws {
+        for reason in [Reason.proofNeeded, .proofWrong] {
+            var sender = Sender()
+            try sender.add(2)
+            try sender.connect()
+            let outcome = Outcome.retry(reason, after: 700, text: "why")
+            // Before WELCOME it has asked for nothing, either.
+            try sender.told(resultFrame(1, outcome) + welcomeFrame() + resultFrame(2, outcome))
+            #expect(try sender.flush().isEmpty)
+            sender.expectActions(
+                .result(SubmissionResult(request: 1, outcome: outcome)), .welcomed(makeWelcome()),
+                .result(SubmissionResult(request: 2, outcome: outcome)))
+            #expect(sender.session.pendingCount == 0)
+        }
+    }
+
+    @Test func `one submission goes out again for want of work eight times and no more`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(4)))
+        sender.actions = []
+        let refusal = Outcome.retry(.proofWrong, after: 700, text: "why")
+        for _ in 1...8 {
+            try sender.told(resultFrame(1, refusal))
+            #expect(try sender.flush().isEmpty)
+            #expect(try sender.solve(1) == [1])
+        }
+        sender.actions.removeAll { if case .solve = $0 { true } else { false } }
+        #expect(sender.actions.isEmpty)
+        try sender.told(resultFrame(1, refusal))
+        #expect(try sender.flush().isEmpty)
+        sender.expectActions(.result(SubmissionResult(request: 1, outcome: refusal)))
+        #expect(sender.session.pendingCount == 0)
+    }
+
+    @Test func `what is removed while its proof is looked for makes room for the next`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(3)
+        try sender.flush()
+        sender.actions = []
+        sender.session.remove(1)
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.first == .stopSolving(1))
+        #expect(Set(sender.searches.keys) == [2, 3])
+        // A proof that comes too late is nobody's.
+        sender.session.solved(1, Proof(seedPrefix: [7, 7, 7, 7], effort: 16, nonce: 1), now: sender.now)
+        #expect(sender.session.gaveUp(1).isEmpty)
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.session.pendingCount == 2)
+    }
+
+    @Test func `what lacks a proof is known until it goes out`() throws {
+        var sender = Sender()
+        try sender.add(1)
+        #expect(!sender.session.lacksProof(1))
+        try sender.connect()
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        #expect(!sender.session.lacksProof(1))
+        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 1)))
+        #expect(sender.session.lacksProof(1))
+        try sender.flush()
+        #expect(sender.session.lacksProof(1))
+        try sender.solve(1)
+        #expect(!sender.session.lacksProof(1))
+        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 1)))
+        sender.session.disconnected()
+        #expect(!sender.session.lacksProof(1))
+    }
+
+    // MARK: On another connection
+
+    @Test func `a proof that still holds goes along on the next connection, after WELCOME`() throws {
+        for puzzle in [makePuzzle(16), makePuzzle(9)] {
+            var sender = try Sender(asked: makePuzzle(16))
+            try sender.add(1)
+            try sender.flush()
+            try sender.solve(1)
+            let proof = try #require(sender.proofs[1])
+            sender.session.disconnected()
+            sender.actions = []
+            #expect(try sender.connect().isEmpty)
+            try sender.told(welcomeFrame(puzzle: puzzle))
+            #expect(try sender.flush() == [1])
+            #expect(sender.proofs[1] == proof)
+            sender.expectActions(.welcomed(makeWelcome(puzzle: puzzle)))
+        }
+    }
+
+    @Test func `a proof that does not hold on the next connection is made anew`() throws {
+        for puzzle in [makePuzzle(16, seed: 8), makePuzzle(17)] {
+            var sender = try Sender(asked: makePuzzle(16))
+            try sender.add(1)
+            try sender.flush()
+            try sender.solve(1)
+            #expect(try sender.connect().isEmpty)
+            try sender.told(welcomeFrame(puzzle: puzzle))
+            #expect(try sender.flush().isEmpty)
+            #expect(sender.searches[1]?.puzzle == puzzle)
+            #expect(try sender.solve(1) == [1])
+            #expect(puzzle.holds(try #require(sender.proofs[1]), for: try makeEnvelope(0).digest))
+        }
+    }
+
+    @Test func `the seed before, as another connection knew it, does not count on this one`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        try sender.solve(1)
+        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)))
+        #expect(try sender.connect().isEmpty)
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16, seed: 8)))
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 8))
+    }
+
+    @Test func `what was not asked for work goes out early, past what was`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        try sender.add(1)
+        #expect(try sender.connect() == [2])
+        #expect(try sender.flush().isEmpty)
+    }
+
+    @Test func `a search goes on while there is no connection, and its proof goes along on the next`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        sender.session.disconnected()
+        sender.actions = []
+        #expect(try sender.flush().isEmpty)
+        #expect(try sender.connect().isEmpty)
+        #expect(try sender.solve(1).isEmpty)
+        #expect(sender.actions.isEmpty)
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        #expect(try sender.flush() == [1])
+        #expect(sender.proofs[1] != nil)
+    }
+
+    @Test func `a search that WELCOME makes useless begins anew`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(1)
+        try sender.flush()
+        #expect(try sender.connect().isEmpty)
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16, seed: 8)))
+        sender.actions = []
+        #expect(try sender.flush().isEmpty)
+        #expect(sender.actions.first == .stopSolving(1))
+        #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 8))
+    }
+
+    @Test func `a node that leaves is sent nothing more, also no proof`() throws {
+        var sender = try Sender(asked: makePuzzle(16))
+        try sender.add(2)
+        try sender.flush()
+        var goAway: [UInt8] = []
+        goAway.append(GoAway(code: .shuttingDown))
+        try sender.told(goAway)
+        #expect(try sender.solve(1).isEmpty)
+        #expect(try sender.solve(2).isEmpty)
+        #expect(try sender.connect().isEmpty)
+        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        #expect(try sender.flush() == [1, 2])
+    }
+
+    @Test(arguments: 0..<40 as Range<UInt64>)
+    func `whatever a node says, each submission ends once and nothing goes out without its proof`(
+        _ seed: UInt64
+    ) throws {
+        var random = SplitMix64(seed: seed)
+        var sender = try Sender(asked: makePuzzle(4))
+        var node = Set<UInt32>()
+        var puzzle = makePuzzle(4)
+        var seeds = [puzzle.seed]
+        var ended: [UInt32: Int] = [:]
+        var added = 0
+
+        func wentOut(_ requests: [UInt32]) throws {
+            for request in requests {
+                #expect(node.insert(request).inserted, "a request that is still in flight")
+                guard puzzle.effort > 0 else { continue }
+                let proof = try #require(sender.proofs[request])
+                #expect(proof.effort >= puzzle.effort)
+                let isKnown = seeds.suffix(2).contains { $0.starts(with: proof.seedPrefix) }
+                #expect(isKnown)
+            }
+        }
+        func tally() {
+            for case .result(let result) in sender.actions where result.outcome.isFinal {
+                ended[result.request, default: 0] += 1
+            }
+            sender.actions = []
+        }
+        for _ in 0..<400 {
+            sender.now = sender.now + .milliseconds(Int64(random.below(3000)))
+            switch random.below(8) {
+            case 0 where added < 30:
+                added += 1
+                try sender.add(1)
+            case 1:
+                puzzle = makePuzzle(UInt32(random.below(4)) * 2, seed: UInt8(random.below(4)))
+                if puzzle.seed != seeds.last { seeds.append(puzzle.seed) }
+                try sender.told(puzzleFrame(puzzle))
+            case 2, 3:
+                guard let request = sender.searches.keys.min() else { break }
+                try wentOut(try sender.solve(request))
+            case 4:
+                guard let request = sender.searches.keys.min() else { break }
+                sender.now = try #require(sender.searches[request]).until
+                try sender.giveUp(request)
+            case 5, 6:
+                guard let request = node.min() else { break }
+                node.remove(request)
+                let outcomes: [Outcome] = [.delivered(), .retry(.proofNeeded, after: 1), .retry(.proofWrong, after: 1)]
+                try sender.told(resultFrame(request, outcomes[random.below(3)]))
+            case 7 where random.below(5) == 0:
+                node = []
+                seeds = [puzzle.seed]
+                sender.session.disconnected()
+                node.formUnion(try sender.connect())
+                try sender.told(welcomeFrame(puzzle: puzzle))
+            default: break
+            }
+            try wentOut(try sender.flush())
+            tally()
+        }
+        // In the end the node takes all.
+        while sender.session.pendingCount > 0 {
+            if let request = sender.searches.keys.min() {
+                try wentOut(try sender.solve(request))
+            } else {
+                let request = try #require(node.min(), "neither with the node nor looked for")
+                node.remove(request)
+                try sender.told(resultFrame(request, .delivered()))
+                try wentOut(try sender.flush())
+            }
+            tally()
+        }
+        #expect(ended.count == added)
+        #expect(ended.values.allSatisfy { $0 == 1 })
+    }
+}
+
+// MARK: - Helpers
+
+private func numbers(_ range: ClosedRange<UInt32>) -> [UInt32] { Array(range) }
+
+private func makeEnvelope(_ number: Int) throws -> Envelope {
+    let iv = Array(String(1_000_000_000_000_000 + number).utf8)
+    return try Envelope(
+        magic: .iOS, deviceToken: Array("d45161df3d172837".utf8)[...], iv: iv[...],
+        ciphertext: [UInt8](repeating: 0x41, count: 32)[...], format: .pipe)
+}
+
+private func makePuzzle(_ effort: UInt32, seed: UInt8 = 7) -> Puzzle {
+    Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 3600)
+}
+
+private func makeWelcome(inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)) -> Welcome {
+    Welcome(
+        maximumFrame: 8192, maximumInFlight: inFlight, idleTimeout: 600, serverTime: 1_760_000_000_123,
+        puzzle: puzzle, routes: ["bisq/iOS"])
+}
+
+private func welcomeFrame(inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)) -> [UInt8] {
+    var output: [UInt8] = []
+    output.append(makeWelcome(inFlight: inFlight, puzzle: puzzle))
+    return output
+}
+
+private func puzzleFrame(_ puzzle: Puzzle) -> [UInt8] {
+    var output: [UInt8] = []
+    output.append(puzzle)
+    return output
+}
+
+private func resultFrame(_ request: UInt32, _ outcome: Outcome) -> [UInt8] {
+    var output: [UInt8] = []
+    output.append(SubmissionResult(request: request, outcome: outcome))
+    return output
+}
+
+/// A node's view of a session: what it sends, and what follows from what it is told.
+private struct Sender {
+    var session: SenderSession
+    /// What follows, but for what goes out.
+    var actions: [SenderSession.Action] = []
+    var now = MonotonicTime(nanoseconds: 1_000_000_000)
+    private(set) var hellos: [Hello] = []
+    /// The bytes that went out last.
+    private(set) var output: [UInt8] = []
+    /// The proof that went with each request when it went out last.
+    private(set) var proofs: [UInt32: Proof] = [:]
+    /// What is looked for.
+    private(set) var searches: [UInt32: (digest: Digest256, puzzle: Puzzle, until: MonotonicTime)] = [:]
+    private var submissions: [UInt32: [UInt8]] = [:]
+
+    init(workLimit: Duration = .seconds(60)) { session = SenderSession(workLimit: workLimit) }
+
+    @discardableResult mutating func add(_ count: Int) throws -> [UInt32] {
+        var requests: [UInt32] = []
+        for _ in 0..<count {
+            let envelope = try makeEnvelope(requests.count)
+            requests.append(session.add { Submission(request: $0, envelope: envelope) })
+        }
+        return requests
+    }
+
+    /// - Returns: the requests that went out.
+    @discardableResult mutating func connect(agent: String = "") throws -> [UInt32] {
+        let hello = session.connected(agent: agent)
+        return try flush(after: hello)
+    }
+
+    /// - Returns: the requests that went out.
+    @discardableResult mutating func flush(after first: [UInt8] = []) throws -> [UInt32] {
+        var bytes = first
+        for action in session.flush(now: now) {
+            switch action {
+            case .send(let more): bytes += more
+            case .solve(let request, let digest, let puzzle, let until):
+                #expect(searches[request] == nil, "the same is looked for twice")
+                searches[request] = (digest, puzzle, until)
+                actions.append(action)
+            case .stopSolving(let request):
+                #expect(searches.removeValue(forKey: request) != nil, "what is stopped was not looked for")
+                actions.append(action)
+            default: actions.append(action)
+            }
+        }
+        #expect(searches.count <= 2)
+        return try note(bytes)
+    }
+
+    /// A connection is there, and WELCOME has asked for this much.
+    init(asked puzzle: Puzzle, inFlight: UInt16 = 64, workLimit: Duration = .seconds(60)) throws {
+        self.init(workLimit: workLimit)
+        try connect()
+        try told(welcomeFrame(inFlight: inFlight, puzzle: puzzle))
+        actions = []
+    }
+
+    /// Finds the proof that is looked for.
+    mutating func find(_ request: UInt32) throws -> Proof {
+        let search = searches.removeValue(forKey: request)
+        let (digest, puzzle, _) = try #require(search)
+        let proof = try #require(puzzle.solve(for: digest, tries: .max))
+        session.solved(request, proof, now: now)
+        return proof
+    }
+
+    /// Finds the proof that is looked for.
+    /// - Returns: the requests that went out.
+    @discardableResult mutating func solve(_ request: UInt32) throws -> [UInt32] {
+        _ = try find(request)
+        return try flush()
+    }
+
+    /// The time for the proof that is looked for is over.
+    mutating func giveUp(_ request: UInt32) throws {
+        let search = searches.removeValue(forKey: request)
+        now = try #require(search).until
+        actions += session.gaveUp(request)
+        try flush()
+    }
+
+    /// Expects that all that was told has led to these actions.
+    func expectActions(_ expected: SenderSession.Action..., sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(actions == expected, sourceLocation: sourceLocation)
+    }
+
+    /// Expects that a submission has ended with RETRY, because more work was asked than is allowed, and nothing else.
+    func expectRetry(
+        _ request: UInt32, _ reason: Reason, after: UInt32, effort: UInt32, pending: Int = 0,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        let text = "the node asks for more proof of work than is allowed: effort \(effort)"
+        let result = SubmissionResult(request: request, outcome: .retry(reason, after: after, text: text))
+        #expect(actions == [.result(result)], sourceLocation: sourceLocation)
+        #expect(session.pendingCount == pending, sourceLocation: sourceLocation)
+    }
+
+    mutating func told(_ bytes: [UInt8], every size: Int = .max) throws {
+        var start = 0
+        while start < bytes.count {
+            let end = start + min(size, bytes.count - start)
+            let piece = Array(bytes[start..<end])
+            start = end
+            try session.received(piece.span.bytes, &actions)
+        }
+    }
+
+    private mutating func note(_ sent: [UInt8]) throws -> [UInt32] {
+        output = sent
+        var requests: [UInt32] = []
+        var decoder = FrameDecoder(maximumLength: 65_536)
+        decoder.append(sent)
+        while let frame = try decoder.next() {
+            switch try Message(frame) {
+            case .hello(let hello): hellos.append(hello)
+            case .submit(let fields):
+                var submission = try fields.checked(format: .pipe)
+                let request = submission.request
+                proofs[request] = submission.proof
+                submission.proof = nil
+                var bytes: [UInt8] = []
+                bytes.append(submission)
+                if let before = submissions[request], before != bytes {
+                    Issue.record("request \(request) went out with other bytes than before")
+                }
+                submissions[request] = bytes
+                requests.append(request)
+            default: Issue.record("a sender does not send frames of type \(frame.type)")
+            }
+        }
+        if decoder.isWithinFrame { Issue.record("half a frame went out") }
+        return requests
+    }
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Foundation
+import Simulator
+import Testing
+
+@testable import AdminPort
+@testable import TocsinNode
+
+/// A node as it may stand on some afternoon. Each time it is asked, one more notification is under way.
+private final class ShownNode: AdminServer.Source {
+    var asked = 0
+    var isAlive = true
+    var notReady: [String] = []
+
+    func metrics() -> [UInt8] { Array("tocsin_in_flight \(asked)\n".utf8) }
+
+    func snapshot() -> NodeSnapshot {
+        asked += 1
+        // 2026-05-29 14:03:20 UTC
+        let now: Int64 = 1_780_063_400
+        var history = History()
+        for second in stride(from: now - 86_400, through: now, by: 6) {
+            // A night, a day with its waves, and half an hour in which a push service was out of order.
+            let wave = 1.2 + cos(Double(second - now + 5000) / 13_750) + 0.25 * sin(Double(second) / 420)
+            let isOutage = (now - 30_000..<now - 28_200).contains(second)
+            let part = Double((second / 6 &* 2_654_435_761) & 0xFFFF) / 65_536
+            for _ in 0..<Int(max(0, wave) + part) { history.count(isOutage ? .retry : .delivered, at: second) }
+            if part < 0.12 { history.count(.retry, at: second) }
+            if part > 0.95 { history.count(.rejected, at: second) }
+            if (0.5..<0.53).contains(part) { history.count(.gone, at: second) }
+        }
+        return NodeSnapshot(
+            now: now + Int64(asked), version: "1.0.0", uptime: 1_234_567, notReady: notReady,
+            connections: (tnp: 214, http: 38), circuits: 197, inFlight: 1000 + asked,
+            spool: (envelopes: 12, bytes: 9_834), effort: (all: 0, unproven: 65_536), hour: history.hour(at: now),
+            day: history.day(at: now),
+            refusals: [
+                (reason: "too many for this device token", lastHour: 42, total: 1310),
+                (reason: "too many for device tokens not accepted yet", lastHour: 17, total: 402),
+                (reason: "the ttl is over", lastHour: 2, total: 11),
+            ],
+            latencies: [
+                .init(stage: "ingress", p50: 0.000_021, p90: 0.000_048, p99: 0.000_21),
+                .init(stage: "admission", p50: 0.000_011, p90: 0.000_019, p99: 0.000_12),
+                .init(stage: "queue", p50: 0.000_033, p90: 0.000_4, p99: 0.012),
+                .init(stage: "provider", p50: 0.061, p90: 0.14, p99: 0.83),
+            ],
+            routes: [
+                .init(
+                    name: "bisq/Android", breaker: "closed", isSurge: false, inFlight: 3, waiting: 0,
+                    answers: [(reason: "200", count: 48_211), (reason: "404 UNREGISTERED", count: 318)], p50: 0.12,
+                    p99: 0.94),
+                .init(
+                    name: "bisq/iOS", breaker: "closed", isSurge: false, inFlight: 2, waiting: 0,
+                    answers: [(reason: "200", count: 39_870), (reason: "410 Unregistered", count: 207)], p50: 0.052,
+                    p99: 0.31),
+                .init(
+                    name: "haveno/Android", breaker: "half-open", isSurge: false, inFlight: 12, waiting: 9,
+                    answers: [(reason: "503 UNAVAILABLE", count: 92), (reason: "200", count: 877)], p50: 1.9, p99: 9.7),
+            ],
+            credentials: [
+                .init(app: "bisq", kind: "APNs key", file: "bisq.p8", expires: nil),
+                .init(app: "bisq", kind: "FCM service account", file: "bisq-fcm.json", expires: nil),
+                .init(app: "haveno", kind: "APNs certificate", file: "haveno.p12", expires: now + 11 * 86_400 + 3600),
+            ],
+            tor: .init(
+                address: "tocsinexampleexampleexampleexampleexampleexampleexampleex.onion", bootstrap: 100,
+                isPublished: true, restarts: 0, warning: nil),
+            alarms: [
+                .init(
+                    time: now - 240, level: "error",
+                    text: "nothing more goes to this push service for a while (answer: 503 UNAVAILABLE, route: "
+                        + "haveno/Android)", count: 3),
+                .init(
+                    time: now - 100_000, level: "warning",
+                    text:
+                        "Apple's certificate ends soon: make a new one at developer.apple.com and put it in its place "
+                        + "(days: 12, file: haveno.p12)", count: 2),
+            ])
+    }
+}
+
+/// The admin port as it is met by programs and by a browser.
+@Suite struct DashboardTests {
+    private let loop = EventLoop(name: "test")
+    private var domain: LoopDomain { LoopDomain(loop) }
+
+    /// What lives on the loop.
+    private final class Stand: @unchecked Sendable {
+        // Unchecked: touched on the loop only.
+        let node: ShownNode
+        let server: AdminServer
+
+        init(on loop: EventLoop, at endpoint: Endpoint = .tcp(host: "127.0.0.1", port: 0)) throws {
+            node = ShownNode()
+            server = try AdminServer(at: endpoint, on: loop, source: node)
+        }
+    }
+
+    /// Runs `body` with a server's address.
+    private func withServer(_ body: (Stand, String) async throws -> Void) async throws {
+        let stand = try await domain.run { domain in try Stand(on: domain.loop) }
+        let endpoint = await domain.run { _ in "\(stand.server.endpoint)" }
+        let result: Result<Void, any Error>
+        do {
+            result = .success(try await body(stand, endpoint))
+        } catch {
+            result = .failure(error)
+        }
+        await domain.run { _ in stand.server.close() }
+        try result.get()
+    }
+
+    private func isThere(_ program: String) async throws -> Bool {
+        if try await ChildProcess.output(of: "which", [program]).isSuccess { return true }
+        print("SKIPPED: \(program) is not installed, so part of the dashboard was not tested")
+        return false
+    }
+
+    // MARK: Programs
+
+    private func curl(_ arguments: [String]) async throws -> String {
+        try await ChildProcess.output(of: "curl", ["-sS", "--max-time", "20"] + arguments).text
+    }
+
+    @Test func `each path has its answer, under the fields that keep others out`() async throws {
+        guard try await isThere("curl") else { return }
+        try await withServer { stand, endpoint in
+            let answers: [(path: String, type: String, body: String)] = [
+                ("/", "text/html; charset=utf-8", "<!DOCTYPE html>"),
+                ("/metrics", "text/plain; version=0.0.4; charset=utf-8", "tocsin_in_flight"),
+                ("/healthz", "application/json", #"{"status":"ok"}"#),
+                ("/readyz", "application/json", #"{"ready":true}"#),
+                ("/status.json", "application/json", #"{"now":"#),
+                ("/dashboard.css", "text/css; charset=utf-8", ":root"),
+                ("/dashboard.js", "text/javascript; charset=utf-8", "\"use strict\";"),
+            ]
+            for (path, type, body) in answers {
+                let answer = try await curl(["-i", "http://\(endpoint)\(path)"])
+                #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\nContent-Type: \(type)\r\n"), "\(path)")
+                #expect(answer.contains("\r\n\r\n\(body)"), "\(path)")
+                for (name, value) in AdminGate.headers { #expect(answer.contains("\r\n\(name): \(value)\r\n")) }
+                #expect(!answer.lowercased().contains("set-cookie"))
+            }
+            for (arguments, status) in [
+                (["-H", "Host: evil.example", "http://\(endpoint)/"], 403),
+                (["-H", "Origin: http://evil.example", "http://\(endpoint)/metrics"], 403),
+                (["-H", "Sec-Fetch-Site: cross-site", "http://\(endpoint)/"], 403),
+                (["-X", "POST", "http://\(endpoint)/"], 405), (["http://\(endpoint)/nothing"], 404),
+                (["-d", "body", "http://\(endpoint)/"], 413),
+            ] {
+                let answer = try await curl(["-i"] + arguments)
+                #expect(answer.hasPrefix("HTTP/1.1 \(status) "))
+                #expect(answer.contains("\r\nContent-Security-Policy: default-src 'none'") || status == 413)
+            }
+            #expect(try await curl(["-I", "http://\(endpoint)/events"]).contains("text/event-stream"))
+            await domain.run { _ in
+                stand.node.isAlive = false
+                stand.node.notReady = ["no route works"]
+            }
+            #expect(try await curl(["-w", "%{http_code}", "http://\(endpoint)/healthz"]).hasSuffix("}\n503"))
+            #expect(
+                try await curl(["-w", "%{http_code}", "http://\(endpoint)/readyz"])
+                    == "{\"ready\":false,\"reasons\":[\"no route works\"]}\n503")
+        }
+    }
+
+    @Test func `a unix socket is served under any name`() async throws {
+        guard try await isThere("curl") else { return }
+        let path = NSTemporaryDirectory() + "tocsin-admin-\(UUID().uuidString.prefix(8)).sock"
+        let stand = try await domain.run { domain in try Stand(on: domain.loop, at: .unix(path: path)) }
+        let answer = try await curl(["--unix-socket", path, "http://anything.example/healthz"])
+        await domain.run { _ in stand.server.close() }
+        #expect(answer == "{\"status\":\"ok\"}\n")
+        #expect(!FileManager.default.fileExists(atPath: path))
+    }
+
+    /// Reads a stream of events.
+    private final class Listening: ByteStreamHandler {
+        var text = ""
+        var isOver = false
+        let stream: ByteStream
+
+        init(to server: AdminServer, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async throws {
+            stream = try await loop.dial(server.endpoint, timeout: .seconds(5))
+            stream.handler = self
+            stream.write(Array("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+            stream.resumeReading()
+        }
+
+        func stream(_ stream: ByteStream, received bytes: RawSpan) {
+            bytes.withUnsafeBytes { text += String(decoding: $0, as: UTF8.self) }
+        }
+
+        func stream(_ stream: ByteStream, ended reason: StreamError) { isOver = true }
+
+        var events: Int { text.components(separatedBy: "event: main\n").count - 1 }
+    }
+
+    private func eventually(
+        _ isTrue: () -> Bool, isolation: isolated (any Actor)? = #isolation
+    ) async -> Bool {
+        for _ in 0..<1000 {
+            if isTrue() { return true }
+            await loop.sleep(for: .milliseconds(10))
+        }
+        return false
+    }
+
+    @Test func `events come while somebody listens, and the node is asked only then`() async throws {
+        try await withServer { stand, _ in
+            try await domain.run { domain in
+                let one = try await Listening(to: stand.server, on: domain.loop)
+                let other = try await Listening(to: stand.server, on: domain.loop)
+                #expect(await eventually { one.events >= 3 && other.events >= 3 })
+                #expect(one.text.hasPrefix("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"))
+                #expect(!one.text.contains("Content-Length"))
+                // Rendered once for both.
+                #expect(stand.node.asked <= one.events + 2)
+                one.stream.close()
+                other.stream.close()
+                await domain.loop.sleep(for: AdminServer.interval * 2)
+                let asked = stand.node.asked
+                await domain.loop.sleep(for: AdminServer.interval * 2)
+                #expect(stand.node.asked == asked)
+                let again = try await Listening(to: stand.server, on: domain.loop)
+                #expect(await eventually { again.events >= 2 })
+                stand.server.close()
+                #expect(await eventually { again.isOver })
+            }
+        }
+    }
+
+    @Test func `no more listen than there is room for, and the place of one who goes is free`() async throws {
+        try await withServer { stand, _ in
+            try await domain.run { domain in
+                var listening: [Listening] = []
+                for count in 1...AdminServer.mostStreams {
+                    listening.append(try await Listening(to: stand.server, on: domain.loop))
+                    #expect(await eventually { listening[count - 1].events >= 1 })
+                }
+                let late = try await Listening(to: stand.server, on: domain.loop)
+                #expect(await eventually { late.text.contains("close one of them.\n") })
+                #expect(late.text.hasPrefix("HTTP/1.1 503 "))
+                listening[3].stream.close()
+                for _ in 0..<100 where listening.count == AdminServer.mostStreams {
+                    let next = try await Listening(to: stand.server, on: domain.loop)
+                    #expect(await eventually { !next.text.isEmpty })
+                    if next.text.hasPrefix("HTTP/1.1 200 ") { listening.append(next) }
+                }
+                #expect(listening.count == AdminServer.mostStreams + 1)
+            }
+        }
+    }
+
+    @Test func `who comes when all connections are taken takes the place of an idle one, never of a listener`()
+        async throws
+    {
+        try await withServer { stand, _ in
+            try await domain.run { domain in
+                let listening = try await Listening(to: stand.server, on: domain.loop)
+                #expect(await eventually { listening.events >= 1 })
+                var idle: [StreamReader] = []
+                for _ in 0..<AdminServer.mostConnections + 8 {
+                    idle.append(StreamReader(try await domain.loop.dial(stand.server.endpoint, timeout: .seconds(5))))
+                }
+                let late = try await Listening(to: stand.server, on: domain.loop)
+                #expect(await eventually { late.events >= 1 && listening.events >= 3 })
+                #expect(!listening.isOver)
+            }
+        }
+    }
+
+    // MARK: Browser
+
+    /// What a browser tells of a page.
+    private struct Seen: Decodable {
+        var html: String
+        /// What the page, or the browser for it, wrote to the console.
+        var console: [String]
+        /// The addresses that the page asked for.
+        var requests: [String]
+        /// By how much the page is wider than its window.
+        var overflow: Int
+    }
+
+    /// Shows the page in Chromium until an expression is true, as `Tests/System/Browser/browse.py` says.
+    private func browse(_ endpoint: String, _ arguments: [String]) async throws -> Seen {
+        let output = try await ChildProcess.output(
+            of: "python3", ["Tests/System/Browser/browse.py", "http://\(endpoint)/"] + arguments)
+        try #require(output.isSuccess, "\(output.text)")
+        return try JSONDecoder().decode(Seen.self, from: Data(output.text.utf8))
+    }
+
+    private func hasBrowser() async throws -> Bool {
+        let hasPython = try await isThere("python3")
+        let hasChromium = try await isThere("chromium")
+        return hasPython && hasChromium
+    }
+
+    /// What a page says is under way.
+    private func figure(_ page: String) -> Int? {
+        page.firstMatch(of: /Under way<\/span> <strong>([0-9,]+)/).flatMap { Int($0.1.replacing(",", with: "")) }
+    }
+
+    /// The same, where the page's own script is asked.
+    private static let figure = "Number(document.querySelector('#flow li + li strong').textContent.replace(',', ''))"
+
+    @Test(.timeLimit(.minutes(3)))
+    func `without JavaScript the figures are there`() async throws {
+        guard try await hasBrowser() else { return }
+        try await withServer { stand, endpoint in
+            let page = try await browse(endpoint, ["--no-script"])
+            #expect(figure(page.html) == 1001)
+            #expect(page.html.contains("JavaScript is off") && page.html.contains("ends in 11 days"))
+            #expect(page.console.isEmpty)
+            await domain.run { _ in #expect(stand.node.asked == 1) }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3)))
+    func `with JavaScript the page follows the node, says nothing on the console and asks nobody else`() async throws {
+        guard try await hasBrowser() else { return }
+        try await withServer { stand, endpoint in
+            // The second is that of the first event.
+            let page = try await browse(endpoint, ["--until", "\(Self.figure) >= 1004"])
+            #expect(figure(page.html) ?? 0 >= 1004)
+            #expect(page.console.isEmpty)
+            #expect(page.html.contains(#"<p id="link" role="status"></p>"#))
+            let paths = ["/", "/dashboard.css", "/dashboard.js", "/events"]
+            #expect(
+                Set(page.requests.filter { !$0.hasPrefix("data:") }) == Set(paths.map { "http://\(endpoint)\($0)" }))
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3)))
+    func `a page whose node has gone says since when, and follows the next one`() async throws {
+        guard try await hasBrowser() else { return }
+        try await withServer { stand, endpoint in
+            async let gone = browse(endpoint, ["--until", "document.title == 'Tocsin: no connection'"])
+            await domain.run { _ in
+                _ = await eventually { stand.node.asked >= 3 }
+                stand.server.close()
+            }
+            let page = try await gone
+            #expect(page.html.contains("No connection to the node since "))
+            #expect(figure(page.html) ?? 0 >= 1002)
+        }
+        try await withServer { stand, endpoint in
+            // The page is still there when another node comes to the same address.
+            let until = "document.title.startsWith('Tocsin: N') && \(Self.figure) >= 2000"
+            async let again = browse(endpoint, ["--until", until])
+            let next = try await domain.run { domain in
+                _ = await eventually { stand.node.asked >= 3 }
+                stand.server.close()
+                await domain.loop.sleep(for: .seconds(1))
+                let next = try Stand(on: domain.loop, at: stand.server.endpoint)
+                next.node.asked = 1000
+                return next
+            }
+            let page = try await again
+            await domain.run { _ in next.server.close() }
+            #expect(page.html.contains(#"<p id="link" role="status"></p>"#))
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3)), arguments: ["1280x900", "360x740"])
+    func `the page is not wider than its window, also on a phone`(_ size: String) async throws {
+        guard try await hasBrowser() else { return }
+        try await withServer { _, endpoint in
+            let page = try await browse(endpoint, ["--size", size])
+            #expect(page.overflow <= 0)
+        }
+    }
+
+    /// The pictures in the documentation: `make screenshots` names the directory for them.
+    @Test(.timeLimit(.minutes(3)), arguments: ["light", "dark"])
+    func `it has a picture for day and for night`(_ scheme: String) async throws {
+        guard try await hasBrowser() else { return }
+        let wanted = ProcessInfo.processInfo.environment["TOCSIN_SCREENSHOTS"]
+        let directory = wanted ?? NSTemporaryDirectory() + "tocsin-pictures-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { if wanted == nil { try? FileManager.default.removeItem(atPath: directory) } }
+        let file = "\(directory)/dashboard-\(scheme).png"
+        try await withServer { _, endpoint in
+            let arguments = ["--until", "\(Self.figure) >= 1002", "--size", "1280x2060", "--screenshot", file]
+            let page = try await browse(endpoint, arguments + (scheme == "dark" ? ["--dark"] : []))
+            #expect(page.console.isEmpty)
+            let picture = try Data(contentsOf: URL(filePath: file))
+            #expect(picture.starts(with: [0x89, 0x50, 0x4E, 0x47]) && picture.count > 20_000)
+        }
+    }
+}

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+import TocsinClient
+
+@testable import Time
+
+/// What hurts users of other gateways (pushy#865, APNSwift#93, sygnal#104 and many more), each as a rule that holds here:
+/// a real node, real HTTP/2 and TLS, stand-ins that misbehave.
+@Suite struct NodeDeliveryTests {
+    private func submit(
+        _ count: Int, to phone: Phone, by client: TocsinClient, on stage: Stage, named name: String = "n",
+        acceptQueued: Bool = false
+    ) async -> [Outcome?] {
+        await withTaskGroup(of: Outcome?.self, returning: [Outcome?].self) { group in
+            for index in 0..<count {
+                group.addTask {
+                    guard let envelope = try? stage.envelope(for: phone, title: "\(name) \(index)") else { return nil }
+                    return try? await client.submit(envelope, patience: .seconds(60), acceptQueued: acceptQueued)
+                }
+            }
+            var outcomes: [Outcome?] = []
+            for await outcome in group { outcomes.append(outcome) }
+            return outcomes
+        }
+    }
+
+    private func phone(_ magic: Magic, on stage: Stage) async -> Phone {
+        let phone = Phone.new(magic, model: "test")
+        await stage.services.register(phone)
+        return phone
+    }
+
+    private func allDelivered(_ outcomes: [Outcome?]) -> Bool { outcomes.allSatisfy { $0?.kind == .delivered } }
+
+    // MARK: Connections
+
+    @Test(arguments: [false, true])
+    func `GOAWAY and refused streams lose nothing and repeat nothing`(_ isEarly: Bool) async throws {
+        let stage = Stage()
+        try await stage.start()
+        var faults = Faults()
+        faults.goAwayEvery = 20
+        faults.goAwayIsEarly = isEarly
+        faults.resetPerMille = 50
+        faults.resetCodes = [7]
+        let phones = (await phone(.iOS, on: stage), await phone(.android, on: stage))
+        for platform in [Device.Platform.apnsProduction, .fcm] { try await stage.services.set(faults, on: platform) }
+        let client = stage.client()
+        async let apple = submit(300, to: phones.0, by: client, on: stage)
+        async let google = submit(100, to: phones.1, by: client, on: stage)
+        #expect(allDelivered(await apple))
+        #expect(allDelivered(await google))
+        let received = await stage.services.received
+        #expect(received.count == 400)
+        #expect(Set(received.map(\.encrypted)).count == 400)
+        #expect(await stage.services.connectionsAccepted(.apnsProduction) > 3)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a request for an access token that is refused is sent again, and nobody hears of it`() async throws {
+        for _ in 0..<4 {
+            let stage = Stage()
+            try await stage.start()
+            let phone = await phone(.android, on: stage)
+            var faults = Faults()
+            faults.resetPerMille = 500
+            faults.resetCodes = [7]
+            try await stage.services.set(faults, on: .fcm)
+            let client = stage.client()
+            #expect(allDelivered(await submit(10, to: phone, by: client, on: stage)))
+            await client.close()
+            await stage.end()
+        }
+    }
+
+    @Test func `a connection that swallows everything is found out and replaced within ten seconds`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        let client = stage.client()
+        #expect(allDelivered(await submit(1, to: phone, by: client, on: stage, named: "before")))
+        var hole = Faults()
+        hole.swallows = true
+        try await stage.services.set(hole, on: .apnsProduction)
+        // The connection that was swallowed stays so; those who come anew are served.
+        try await stage.services.set(Faults(), on: .apnsProduction)
+        let start = MonotonicTime.now
+        #expect(allDelivered(await submit(5, to: phone, by: client, on: stage)))
+        #expect(MonotonicTime.now - start > .seconds(5))
+        #expect(await stage.services.connectionsAccepted(.apnsProduction) == 2)
+        // It was swallowed, not delivered: sent again, each rang once.
+        #expect(await stage.services.received.count == 6)
+        await client.close()
+        await stage.end()
+    }
+
+    /// How long connections that fail after 100 of 150 envelopes delay them, by the way they fail.
+    @Test(arguments: [("silent", 12), ("stall", 20)])
+    func `what was on a connection that failed is delivered by the next one`(_ fault: String, _ limit: Int) async throws
+    {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        var faults = Faults()
+        if fault == "silent" { faults.silentAfter = 100 } else { faults.stallsAfter = 100 }
+        try await stage.services.set(faults, on: .apnsProduction)
+        let client = stage.client()
+        let start = MonotonicTime.now
+        let outcomes = await submit(150, to: phone, by: client, on: stage)
+        #expect(allDelivered(outcomes), "\(outcomes.count { $0?.kind == .retry }) RETRY")
+        #expect(MonotonicTime.now - start < .seconds(limit))
+        #expect(stage.log.count(of: "breaker=open") == 0)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `SETTINGS that cut the streams to one make the pool grow, and nothing waits for ever`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        let client = stage.client()
+        #expect(allDelivered(await submit(1, to: phone, by: client, on: stage, named: "before")))
+        var cut = Faults()
+        cut.concurrentStreams = 1
+        cut.latency = .fixed(20)
+        try await stage.services.set(cut, on: .apnsProduction)
+        #expect(allDelivered(await submit(200, to: phone, by: client, on: stage)))
+        let grown = await stage.services.connections(.apnsProduction)
+        #expect(grown > 1 && grown <= 8)
+        try await stage.services.set(Faults(), on: .apnsProduction)
+        #expect(allDelivered(await submit(200, to: phone, by: client, on: stage, named: "after")))
+        #expect(await stage.services.received.count == 401)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `an unknown fate is replayed once, under the same apns-id and collapse id`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        var faults = Faults()
+        faults.resetPerMille = 300
+        faults.resetCodes = [2]
+        try await stage.services.set(faults, on: .apnsProduction)
+        let client = stage.client()
+        let outcomes = await submit(60, to: phone, by: client, on: stage)
+        // Nine of a hundred are reset twice: their senders are told that it was not taken for certain.
+        #expect(outcomes.allSatisfy { $0?.kind == .delivered || $0?.reason == .providerUnreachable })
+        #expect(outcomes.contains { $0?.kind == .delivered })
+        let received = await stage.services.received
+        let requests = await stage.services.requests(.apnsProduction)
+        #expect(requests <= 120)
+        // Eighteen of sixty are reset after Apple has taken them, about; a breaker that opens lets fewer come to it.
+        #expect(Dictionary(grouping: received, by: \.encrypted).values.contains { $0.count == 2 })
+        for copies in Dictionary(grouping: received, by: \.encrypted).values {
+            #expect(copies.count <= 2)
+            #expect(Set(copies.map(\.id)).count == 1 && Set(copies.map(\.collapseID)).count == 1)
+        }
+        await client.close()
+        await stage.end()
+    }
+
+    // MARK: Provider tokens
+
+    @Test func `10 000 concurrent first requests mint one provider token and one access token`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phones = (await phone(.iOS, on: stage), await phone(.android, on: stage))
+        let clients = (0..<10).map { _ in stage.client() }
+        await withTaskGroup { group in
+            for (index, client) in clients.enumerated() {
+                let phone = index % 2 == 0 ? phones.0 : phones.1
+                group.addTask {
+                    let outcomes = await submit(1000, to: phone, by: client, on: stage, named: "\(index)")
+                    #expect(allDelivered(outcomes))
+                }
+            }
+        }
+        #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
+        #expect(await stage.services.accessTokensIssued == 1)
+        for client in clients { await client.close() }
+        await stage.end()
+    }
+
+    @Test func `a restart goes on with the same provider token`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        for name in ["first", "second"] {
+            let client = stage.client()
+            #expect(allDelivered(await submit(1, to: phone, by: client, on: stage, named: name)))
+            await client.close()
+            _ = await stage.stopNode()
+            if name == "first" { try await stage.startNode(stage.configuration(endpoints)) }
+        }
+        #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
+        let files = try FileManager.default.contentsOfDirectory(atPath: "\(stage.directory)/state")
+        let file = try #require(files.first { $0.hasSuffix(".token") })
+        let attributes = try FileManager.default.attributesOfItem(atPath: "\(stage.directory)/state/\(file)")
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        await stage.end()
+    }
+
+    @Test func `a wrong clock is told in plain words, with how wrong it is`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        let client = stage.client()
+        #expect(allDelivered(await submit(1, to: phone, by: client, on: stage, named: "before")))
+        await stage.services.moveClock(by: 7200)
+        let outcomes = await submit(1, to: phone, by: client, on: stage)
+        #expect(outcomes.first??.reason == .credentialsRefused)
+        let alarm = stage.log.lines.first { $0.contains("ExpiredProviderToken") }
+        #expect(alarm?.contains("this machine's clock is 7") == true)
+        #expect(alarm?.contains("behind the provider's") == true)
+        // The next one is not sent at all, and is told how long to wait.
+        let next = await submit(1, to: phone, by: client, on: stage, named: "next").first ?? nil
+        #expect(next?.kind == .retry && next?.reason == .credentialsRefused)
+        #expect((30_000...80_000).contains(next?.retryAfter ?? 0))
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `an access token that Google no longer honours is renewed once and the request replayed`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.android, on: stage)
+        let client = stage.client()
+        #expect(allDelivered(await submit(1, to: phone, by: client, on: stage, named: "before")))
+        // One second more, and it has ended for Google; the node, whose clock is another, still thinks it good.
+        await stage.services.moveClock(by: 3599)
+        try await Task.sleep(for: .milliseconds(1100))
+        #expect(allDelivered(await submit(1, to: phone, by: client, on: stage)))
+        #expect(await stage.services.accessTokensIssued == 2)
+        await client.close()
+        await stage.end()
+    }
+
+    // MARK: Device tokens
+
+    @Test func `a device token of the other environment is delivered there, and that is remembered`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = Phone.new(.iOS, model: "test")
+        await stage.services.set(
+            Device(platform: .apnsDevelopment, app: "bisqremote.joachimneumann.com"), for: phone.pairing.deviceToken)
+        let client = stage.client()
+        let first = await submit(1, to: phone, by: client, on: stage, named: "first").first ?? nil
+        #expect(first?.kind == .delivered && first?.text?.contains("other environment") == true)
+        #expect(await stage.services.requests(.apnsProduction) == 1)
+        #expect(allDelivered(await submit(5, to: phone, by: client, on: stage)))
+        #expect(await stage.services.requests(.apnsProduction) == 1)
+        #expect(await stage.services.requests(.apnsDevelopment) == 6)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a token that neither environment knows is asked about once in each, then only at home`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = Phone.new(.iOS, model: "test")
+        let client = stage.client()
+        for name in ["first", "second", "third"] {
+            let outcome = await submit(1, to: phone, by: client, on: stage, named: name).first ?? nil
+            #expect(outcome?.kind == .rejected && outcome?.reason == .badDeviceToken)
+        }
+        #expect(await stage.services.requests(.apnsProduction) == 3)
+        #expect(await stage.services.requests(.apnsDevelopment) == 1)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a wave of refused tokens makes nobody forget a pairing, and alarms`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let client = stage.client()
+        var reasons: [Reason] = []
+        for index in 0..<40 {
+            let stranger = Phone.new(.iOSDev, model: "test")
+            // As if the topic in the configuration were another app's.
+            await stage.services.set(
+                Device(platform: .apnsDevelopment, app: "another.app"), for: stranger.pairing.deviceToken)
+            let outcomes = await submit(1, to: stranger, by: client, on: stage, named: "\(index)")
+            if let outcome = outcomes.first ?? nil { reasons.append(outcome.reason) }
+        }
+        #expect(reasons.first == .badDeviceToken)
+        #expect(reasons.suffix(20).allSatisfy { $0 == .credentialsRefused })
+        #expect(stage.log.count(of: "wrong environment or topic?") == 1)
+        // A phone that is gone for good is not told so while the node does not know what to believe.
+        let gone = Phone.new(.iOSDev, model: "test")
+        await stage.services.set(
+            Device(
+                platform: .apnsDevelopment, app: "bisqremote.joachimneumann.com", state: .unregistered(since: 5)),
+            for: gone.pairing.deviceToken)
+        let outcome = await submit(1, to: gone, by: client, on: stage, named: "gone").first ?? nil
+        #expect(outcome?.kind == .retry)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a 410 older than the last delivery is asked about again before it is believed`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "patience = 0")
+        let phone = await phone(.iOS, on: stage)
+        let client = stage.client()
+        #expect(allDelivered(await submit(1, to: phone, by: client, on: stage, named: "alive")))
+        await stage.services.set(
+            Device(
+                platform: .apnsProduction, app: "bisqremote.joachimneumann.com", state: .unregistered(since: 1000)),
+            for: phone.pairing.deviceToken)
+        let first = await submit(1, to: phone, by: client, on: stage, named: "first").first ?? nil
+        #expect(first?.kind == .retry)
+        let second = await submit(1, to: phone, by: client, on: stage, named: "second").first ?? nil
+        #expect(second?.kind == .gone && second?.goneSince == 1000)
+        await client.close()
+        await stage.end()
+    }
+
+    // MARK: Bulkheads
+
+    @Test func `a black hole at one service holds nobody else up`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phones = (
+            await phone(.iOS, on: stage), await phone(.iOSDev, on: stage), await phone(.android, on: stage)
+        )
+        var hole = Faults()
+        hole.swallows = true
+        try await stage.services.set(hole, on: .apnsProduction)
+        let clients = (0..<3).map { _ in stage.client() }
+        let stuck = Task { await submit(50, to: phones.0, by: clients[0], on: stage, named: "stuck") }
+        #expect(allDelivered(await submit(50, to: phones.1, by: clients[1], on: stage, named: "dev")))
+        #expect(allDelivered(await submit(50, to: phones.2, by: clients[2], on: stage, named: "google")))
+        // All that was meanwhile: not one of the others has had an outcome.
+        #expect(await stage.services.received.count == 100)
+        let outcomes = await stuck.value
+        #expect(outcomes.allSatisfy { $0?.kind == .retry && $0?.reason == .providerUnreachable })
+        #expect(outcomes.allSatisfy { ($0?.retryAfter ?? 0) > 0 })
+        // The breaker is open: whoever comes now is told at once.
+        let start = MonotonicTime.now
+        let next = await submit(1, to: phones.0, by: clients[0], on: stage, named: "next").first ?? nil
+        #expect(next?.reason == .providerUnreachable && MonotonicTime.now - start < .seconds(2))
+        #expect(stage.log.count(of: "breaker=open") >= 1)
+        for client in clients { await client.close() }
+        await stage.end()
+    }
+
+    @Test func `Google's Retry-After is what the sender is told, and the whole project pauses`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.android, on: stage)
+        var faults = Faults()
+        faults.errors = [Faults.ErrorAnswer(perMille: 1000, status: 503, reason: "UNAVAILABLE", retryAfter: 90)]
+        try await stage.services.set(faults, on: .fcm)
+        let client = stage.client()
+        let outcomes = await submit(12, to: phone, by: client, on: stage)
+        #expect(outcomes.allSatisfy { $0?.kind == .retry && $0?.reason == .providerUnreachable })
+        #expect(outcomes.contains { $0?.retryAfter == 90_000 })
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `TooManyRequests leaves that device alone, and no other`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let busy = Phone.new(.iOS, model: "test")
+        await stage.services.set(
+            Device(
+                platform: .apnsProduction, app: "bisqremote.joachimneumann.com",
+                state: .answers(status: 429, reason: "TooManyRequests", retryAfter: 40)),
+            for: busy.pairing.deviceToken)
+        let other = await phone(.iOS, on: stage)
+        let client = stage.client()
+        let first = await submit(1, to: busy, by: client, on: stage, named: "first").first ?? nil
+        #expect(first?.reason == .providerThrottles && first?.retryAfter == 40_000)
+        let asked = await stage.services.requests(.apnsProduction)
+        let second = await submit(1, to: busy, by: client, on: stage, named: "second").first ?? nil
+        #expect(second?.reason == .providerThrottles && (30_000...40_000).contains(second?.retryAfter ?? 0))
+        #expect(await stage.services.requests(.apnsProduction) == asked)
+        #expect(allDelivered(await submit(20, to: other, by: client, on: stage)))
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `an overloaded node says busy at once, and takes more as soon as it can`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "total_in_flight = 10")
+        let phone = await phone(.iOS, on: stage)
+        var slow = Faults()
+        slow.latency = .fixed(500)
+        try await stage.services.set(slow, on: .apnsProduction)
+        let client = stage.client()
+        let outcomes = await submit(60, to: phone, by: client, on: stage)
+        let taken = outcomes.count { $0?.kind == .delivered }
+        // No lane takes more than it leaves to the others: half, and one.
+        #expect(taken >= 5 && taken <= 10)
+        #expect(outcomes.count { $0?.reason == .nodeBusy && ($0?.retryAfter ?? 0) > 0 } == 60 - taken)
+        #expect(allDelivered(await submit(5, to: phone, by: client, on: stage, named: "after")))
+        #expect(await stage.services.received.count == taken + 5)
+        await client.close()
+        await stage.end()
+    }
+
+    // MARK: Duplicates
+
+    @Test func `a resend in flight waits with the first, one afterwards gets the same outcome`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        var slow = Faults()
+        slow.latency = .fixed(300)
+        try await stage.services.set(slow, on: .apnsProduction)
+        let envelope = try stage.envelope(for: phone)
+        let clients = (0..<4).map { _ in stage.client() }
+        let outcomes = await withTaskGroup(of: Outcome?.self, returning: [Outcome?].self) { group in
+            for client in clients { group.addTask { try? await client.submit(envelope, patience: .seconds(20)) } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(allDelivered(outcomes))
+        let later = try await clients[0].submit(envelope, patience: .seconds(20))
+        #expect(later.kind == .delivered && later.providerID == outcomes.first??.providerID)
+        #expect(await stage.services.requests(.apnsProduction) == 1)
+        // What was refused for good is refused again without asking.
+        let stranger = Phone.new(.android, model: "test")
+        let refused = try stage.envelope(for: stranger)
+        for _ in 0..<3 {
+            let outcome = try await clients[0].submit(refused, patience: .seconds(20))
+            #expect(outcome.reason == .badDeviceToken)
+        }
+        // One of them asked for an access token.
+        #expect(await stage.services.requests(.fcm) == 2)
+        for client in clients { await client.close() }
+        await stage.end()
+    }
+
+    @Test func `an iv that comes back with another ciphertext is refused`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        let first = try stage.envelope(for: phone, title: "first")
+        let second = try Envelope(
+            magic: .iOS, deviceToken: first.deviceToken, iv: first.iv,
+            ciphertext: Array(first.ciphertext.reversed())[...], format: .pipe)
+        let client = stage.client()
+        #expect(try await client.submit(first, patience: .seconds(20)).kind == .delivered)
+        let outcome = try await client.submit(second, patience: .seconds(20))
+        #expect(outcome.kind == .rejected && outcome.reason == .ivReused)
+        #expect(await stage.services.received.count == 1)
+        await client.close()
+        await stage.end()
+    }
+
+    // MARK: Time
+
+    @Test func `a notification whose ttl runs out in the node is never delivered late`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        var faults = Faults()
+        faults.errors = [Faults.ErrorAnswer(perMille: 1000, status: 500)]
+        try await stage.services.set(faults, on: .apnsProduction)
+        let envelope = try Sealer(phone.pairing).seal(
+            BisqNotification(kind: .price, title: "t", message: "m", sentDate: 1).json, ttl: 2)
+        let client = stage.client()
+        let outcome = try await client.submit(envelope, patience: .seconds(20))
+        #expect(outcome.kind == .rejected && outcome.reason == .ttlRanOut)
+        try await stage.services.set(Faults(), on: .apnsProduction)
+        try await Task.sleep(for: .seconds(1))
+        #expect(await stage.services.received.isEmpty)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a service that comes back is tried again by the node itself`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        var faults = Faults()
+        faults.errors = [Faults.ErrorAnswer(perMille: 1000, status: 500)]
+        try await stage.services.set(faults, on: .apnsProduction)
+        let client = stage.client()
+        let outcomes = Task { await submit(3, to: phone, by: client, on: stage) }
+        try await Task.sleep(for: .milliseconds(500))
+        try await stage.services.set(Faults(), on: .apnsProduction)
+        #expect(allDelivered(await outcomes.value))
+        #expect(await stage.services.requests(.apnsProduction) >= 6)
+        await client.close()
+        await stage.end()
+    }
+
+    // MARK: Log
+
+    @Test func `a bad hour of a service fills no log, and no line names a phone`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "patience = 0")
+        let phone = await phone(.iOS, on: stage)
+        var faults = Faults()
+        faults.errors = [Faults.ErrorAnswer(perMille: 1000, status: 503)]
+        try await stage.services.set(faults, on: .apnsProduction)
+        let client = stage.client()
+        _ = await submit(500, to: phone, by: client, on: stage)
+        let lines = stage.log.lines.filter { !$0.hasPrefix("debug") && !$0.hasPrefix("trace") }
+        #expect(lines.count < 20)
+        for line in stage.log.lines {
+            #expect(!line.contains(phone.pairing.deviceToken) && !line.contains("BisqMessage"))
+        }
+        await client.close()
+        await stage.end()
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+import TocsinClient
+
+@testable import NodeConfiguration
+@testable import TocsinNode
+
+/// What an operator does with a running node: other settings, other credentials, a proxy.
+@Suite struct NodeOperationTests {
+    @Test func `a second node on the same state directory is refused, and told which process the first is`()
+        async throws
+    {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let text = stage.configuration(endpoints).replacing("tnp.sock", with: "tnp2.sock")
+            .replacing("http.sock", with: "http2.sock")
+        let configuration = try Configuration(text: text, file: "\(stage.directory)/tocsin.toml")
+        let second = Node(configuration, logger: stage.log.logger, on: EventLoop(name: "second"))
+        let error = await #expect(throws: ConfigurationError.self) { _ = try await second.start() }
+        #expect(error?.key == "node.state")
+        #expect(error?.problem.contains("process \(getpid())") == true)
+        // The first goes on, and when it has ended the place is free.
+        let phone = await stage.phone(.iOS)
+        let client = stage.client()
+        #expect(try await client.submit(stage.envelope(for: phone)).kind == .delivered)
+        await client.close()
+        #expect(await stage.stopNode())
+        await stage.services.moveClock(by: 1500)
+        try await stage.startNode(text)
+        await stage.end()
+    }
+
+    @Test func `a state directory that others can look into is warned of`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let state = "\(stage.directory)/state"
+        try FileManager.default.createDirectory(atPath: state, withIntermediateDirectories: true)
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: state)
+        try await stage.startNode(stage.configuration(endpoints))
+        #expect(stage.log.count(of: "others can read the state directory") == 1)
+        await stage.end()
+    }
+
+    private func phone(_ magic: Magic, on stage: Stage) async -> Phone {
+        let phone = Phone.new(magic, model: "test")
+        await stage.services.register(phone)
+        return phone
+    }
+
+    @Test func `SIGHUP changes what is new and drops neither a connection nor an envelope`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        var slow = Faults()
+        slow.latency = .fixed(400)
+        try await stage.services.set(slow, on: .apnsProduction)
+        let connected = Counter()
+        let client = TocsinClient(TocsinClient.Options(node: stage.socket), on: stage.loop) { progress in
+            if case .connected = progress { connected.increment() }
+        }
+        let underWay = Task { try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)) }
+        try await Task.sleep(for: .milliseconds(200))
+        try await stage.reload(stage.configuration(endpoints, alert: "Other words"))
+        #expect(try await underWay.value.kind == .delivered)
+        let after = try await client.submit(try stage.envelope(for: phone, title: "2"), patience: .seconds(20))
+        #expect(after.kind == .delivered)
+        #expect(await stage.services.received.map(\.alert) == ["New notification", "Other words"])
+        #expect(connected.value == 1)
+        // Apple's two environments have a new provider each, Google's is as it was, and the key's token serves on.
+        #expect(stage.log.count(of: "routes_replaced=2") == 1)
+        #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test(arguments: ["listen = 7", "[limits]\nattempts = 0", "[[app]]\nname = \"second\"", "nonsense = true", "["])
+    func `a broken new configuration is refused, and the old one stays`(_ text: String) async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        try await stage.reload(stage.configuration(endpoints).replacing("[node]", with: "\(text)\n[node]"))
+        #expect(stage.log.count(of: "goes on with the old one") == 1)
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a credential that others can read is refused at a reload, and the old one goes on`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        #expect(chmod("\(stage.directory)/apns.p8", 0o640) == 0)
+        try await stage.reload(stage.configuration(endpoints, alert: "Other words"))
+        #expect(stage.log.lines.contains { $0.hasPrefix("error") && $0.contains("chmod 600") })
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(await stage.services.received.first?.alert == "New notification")
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a setting that needs a restart is named, and nothing else is touched by it`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        try await stage.reload(
+            stage.configuration(endpoints, more: "[spool]\nenabled = true").replacing("tnp.sock", with: "other.sock"))
+        #expect(stage.log.lines.contains { $0.contains("started anew") && $0.contains("key=listen") })
+        #expect(stage.log.lines.contains { $0.contains("started anew") && $0.contains("key=spool") })
+        let phone = await phone(.iOS, on: stage)
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a credential file that is written anew is taken without a signal`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        let file = URL(filePath: "\(stage.directory)/apns.p8")
+        // The same key in another file: what counts is that it is read.
+        var pem = try Data(contentsOf: file)
+        pem.append(contentsOf: Array("\n".utf8))
+        try pem.write(to: file)
+        #expect(chmod(file.path(), 0o600) == 0)
+        for _ in 0..<130 where stage.log.count(of: "credentials read anew") == 0 {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(stage.log.count(of: "routes_replaced=2") == 1)
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
+        await client.close()
+        await stage.end()
+    }
+
+    // MARK: The way out
+
+    private static let proxies = [("/usr/bin/microsocks", "socks5"), ("/usr/bin/tinyproxy", "http")]
+
+    @Test(arguments: proxies.indices)
+    func `Apple and Google are reached through a proxy, which resolves the names`(_ index: Int) async throws {
+        let (program, scheme) = Self.proxies[index]
+        try #require(FileManager.default.fileExists(atPath: program), "make packages-test installs it")
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let port = try await stage.freePort()
+        let process: ChildProcess
+        if scheme == "socks5" {
+            process = ChildProcess(program, ["-i", "127.0.0.1", "-p", "\(port)"])
+        } else {
+            let allowed = [endpoints.production, endpoints.development, endpoints.fcm].map { endpoint in
+                "ConnectPort \(endpoint.description.split(separator: ":").last ?? "")"
+            }
+            let text = "Port \(port)\nListen 127.0.0.1\nTimeout 60\nMaxClients 10\n" + allowed.joined(separator: "\n")
+            try Data(text.utf8).write(to: URL(filePath: "\(stage.directory)/tinyproxy.conf"))
+            process = ChildProcess(program, ["-d", "-c", "\(stage.directory)/tinyproxy.conf"])
+        }
+        // A name that only the proxy can make anything of where the node has no name server.
+        let configuration = stage.configuration(
+            endpoints, more: "[outbound]\nproxy = \"\(scheme)://127.0.0.1:\(port)\""
+        )
+        .replacing("https://127.0.0.1", with: "https://localhost")
+        try await stage.startNode(configuration)
+        let client = stage.client()
+        for magic in Magic.allCases {
+            let phone = await phone(magic, on: stage)
+            var outcome: Outcome?
+            // Until the proxy is up.
+            for attempt in 0..<50 where outcome?.kind != .delivered {
+                outcome = try await client.submit(
+                    try stage.envelope(for: phone, title: "\(attempt)"), patience: .seconds(20))
+                if outcome?.kind != .delivered { try await Task.sleep(for: .milliseconds(100)) }
+            }
+            #expect(outcome?.kind == .delivered)
+        }
+        await client.close()
+        await process.end()
+        await stage.end()
+    }
+}
+
+/// Counts from wherever it is called.
+private final class Counter: @unchecked Sendable {
+    // Unchecked: counted up on one loop only, and read when nothing more comes.
+    private(set) var value = 0
+    func increment() { value += 1 }
+}

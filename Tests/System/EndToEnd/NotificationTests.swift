@@ -1,0 +1,709 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Foundation
+import Logging
+import Simulator
+import Synchronization
+import TNP
+import Testing
+import TocsinClient
+import Tor
+
+@testable import AdminPort
+@testable import Cryptography
+@testable import NodeConfiguration
+@testable import TocsinNode
+@testable import tocsin
+
+/// A node and the stand-ins for Apple and Google, with phones of each kind; all in a directory that goes away.
+actor Stage {
+    nonisolated let loop = EventLoop(name: "stage")
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    nonisolated let services: SimulatedServices
+    nonisolated let directory: String
+    /// Whose keys must not come to light.
+    private nonisolated let phones = Mutex<[Phone]>([])
+    /// What the node logs.
+    nonisolated let log = LogRecorder()
+    private let nodeLoop = EventLoop(name: "node")
+    private var node: Node?
+    /// Connections that nobody reads from.
+    private var held: [ByteStream] = []
+    private var portTaken: Listener?
+
+    init() {
+        directory = URL.temporaryDirectory.appending(path: "tocsin-e2e-\(UUID().uuidString.prefix(8))").path()
+        services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
+    }
+
+    nonisolated var socket: Endpoint { .unix(path: "\(directory)/tnp.sock") }
+    nonisolated var httpSocket: Endpoint { .unix(path: "\(directory)/http.sock") }
+
+    /// The configuration of a node for the stand-ins.
+    nonisolated func configuration(
+        _ endpoints: SimulatedServices.Endpoints, circuitIDs: Bool = false,
+        gates: String = SimulatedConfiguration.openGates, limits: String = "",
+        trust: String = "ca.pem", credential: String? = nil, alert: String = "New notification",
+        http: String = "unix:http.sock", more: String = ""
+    ) -> String {
+        let key = """
+            key_file = "apns.p8"
+            key_id = "\(SimulatedServices.keyID)"
+            team_id = "\(SimulatedServices.teamID)"
+            """
+        return """
+            [node]
+            log = "trace"
+            [listen]
+            tnp = "unix:tnp.sock"
+            http = "\(http)"
+            circuit_ids = \(circuitIDs)
+            \(gates)
+            \(limits)
+            [[app]]
+            name = "bisq"
+            [app.apns]
+            topic = "bisqremote.joachimneumann.com"
+            alert = "\(alert)"
+            \(credential ?? key)
+            [app.fcm]
+            service_account_file = "service-account.json"
+            [apns]
+            production = "https://\(endpoints.production)"
+            development = "https://\(endpoints.development)"
+            trust_file = "\(trust)"
+            [fcm]
+            endpoint = "https://\(endpoints.fcm)"
+            trust_file = "\(trust)"
+            \(more)
+            """
+    }
+
+    @discardableResult
+    func start(
+        circuitIDs: Bool = false, gates: String = SimulatedConfiguration.openGates, limits: String = "",
+        credential: String? = nil, http: String = "unix:http.sock", more: String = ""
+    ) async throws -> SimulatedServices.Endpoints {
+        let endpoints = try await services.start()
+        try await startNode(
+            configuration(
+                endpoints, circuitIDs: circuitIDs, gates: gates, limits: limits, credential: credential, http: http,
+                more: more))
+        return endpoints
+    }
+
+    func startNode(_ text: String, whenReachable: (@Sendable (OnionAddress) -> Void)? = nil) async throws {
+        let file = "\(directory)/tocsin.toml"
+        try Data(text.utf8).write(to: URL(filePath: file))
+        var configuration = try Configuration(text: text, file: file)
+        // None but where it is asked for.
+        configuration.decideTor(path: "")
+        let node = Node(configuration, logger: log.logger, on: nodeLoop, whenReachable: whenReachable)
+        _ = try await node.start()
+        self.node = node
+    }
+
+    /// Connections that have said HELLO.
+    var identifiedCount: Int { get async { await node?.connectionRegistry.identifiedCount ?? 0 } }
+
+    var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
+
+    /// What `/readyz` says where it is not 200.
+    var reasonsNotReady: [String] { get async { await node?.makeSnapshot().notReady ?? [] } }
+
+    var torStatus: TorStatus? { get async { await node?.torStatus } }
+
+    /// Where the HTTP endpoint is, also where the system chose its port.
+    var httpEndpoint: Endpoint? { get async { await node?.httpEndpoint } }
+
+    func stopNode() async -> Bool { await node?.stop() ?? true }
+
+    /// A port that was free a moment ago.
+    func freePort() throws -> UInt16 {
+        let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { _ in }
+        guard case .tcp(_, let port) = listener.endpoint else { return 0 }
+        return port
+    }
+
+    /// Takes a port that is free, before the node can.
+    func takePort() throws -> UInt16 {
+        let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { $0.close() }
+        guard case .tcp(_, let port) = listener.endpoint else { return 0 }
+        portTaken = listener
+        return port
+    }
+
+    func givePortBack() { portTaken = nil }
+
+    /// Gives the running node another configuration, as an operator would.
+    func reload(_ text: String) async throws {
+        try Data(text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
+        await node?.reload()
+    }
+
+    func end() async {
+        _ = await node?.stop()
+        await expectNothingLeaked()
+        await services.stop()
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    nonisolated func client(_ options: TocsinClient.Options? = nil) -> TocsinClient {
+        TocsinClient(options ?? TocsinClient.Options(node: socket), on: loop)
+    }
+
+    nonisolated func envelope(for phone: Phone, title: String = "title") throws -> Envelope {
+        phones.withLock { $0.append(phone) }
+        return try Sealer(phone.pairing).seal(
+            BisqNotification(kind: .trade, title: title, message: "Zpráva ✓", sentDate: 1).json)
+    }
+
+    /// Connects to the node, says this and then reads nothing.
+    func holdOpen(at endpoint: Endpoint? = nil, saying bytes: [UInt8] = []) async throws {
+        let stream = try await loop.dial(endpoint ?? socket, timeout: .seconds(5))
+        stream.write(bytes)
+        held.append(stream)
+    }
+
+    /// What the first of those connections has been told until its end.
+    func readFirstHeld() async -> [UInt8] { await StreamReader(held[0]).readToEnd() }
+
+    func closeIdle() {
+        for stream in held { stream.close() }
+        held = []
+    }
+
+    /// Connects to the node and exchanges bytes: what comes until the node closes, or nothing more for a while.
+    func raw(
+        _ bytes: [UInt8], to senderProtocol: Endpoint? = nil, through proxy: Proxy? = nil,
+        readingFor time: Duration = .seconds(10)
+    ) async throws -> [UInt8] {
+        let stream = try await loop.dial(
+            senderProtocol ?? socket, through: proxy, timeout: proxy == nil ? .seconds(5) : time)
+        let reader = StreamReader(stream)
+        stream.write(bytes)
+        let timer = Timer(on: loop) { stream.fail(.timedOut) }
+        timer.start(after: time)
+        let answer = await reader.readToEnd()
+        timer.stop()
+        return answer
+    }
+}
+
+extension Stage {
+    /// No line of the log, at any level, holds anything of what was sent here or of what the node is trusted with: the
+    /// end of every test in this target.
+    private func expectNothingLeaked() async {
+        var secrets = Set(await services.deviceTokens)
+        for received in await services.received {
+            secrets.insert(received.deviceToken)
+            secrets.insert(received.encrypted)
+            for part in received.encrypted.split(separator: "|").dropFirst() { secrets.insert(String(part)) }
+        }
+        for phone in phones.withLock(\.self) {
+            secrets.insert(
+                String(decoding: phone.key.withBytes { span in span.withUnsafeBytes { Array($0) } }, as: UTF8.self))
+        }
+        let files = ["apns.p8", "apns.p12.password", "service-account.json", "state/spool.key", "state/standing.key"]
+        let tokens = (try? FileManager.default.contentsOfDirectory(atPath: "\(directory)/state"))?
+            .filter { $0.hasSuffix(".token") }.map { "state/\($0)" }
+        for file in files + (tokens ?? []) {
+            guard let text = try? String(contentsOfFile: "\(directory)/\(file)", encoding: .utf8) else { continue }
+            for line in text.split(whereSeparator: \.isNewline) where !line.contains("-----") {
+                secrets.formUnion(line.split(separator: "\\n").map(String.init))
+            }
+        }
+        // Looked for by their beginnings, all at once: some tests have very many. Shorter ones are words, and every log has
+        // those.
+        let beginnings = Set(
+            secrets.flatMap { [$0, Data($0.utf8).map { String(format: "%02x", $0) }.joined()] }
+                .filter { $0.utf8.count >= Beginning.length }.map {
+                    Beginning(Array($0.utf8.prefix(Beginning.length))[...])
+                })
+        for line in log.lines {
+            let bytes = Array(line.utf8)
+            guard bytes.count >= Beginning.length else { continue }
+            for start in 0...(bytes.count - Beginning.length)
+            where beginnings.contains(Beginning(bytes[start..<(start + Beginning.length)])) {
+                // The secret itself is not printed here, either.
+                Issue.record("a log line holds a secret behind: \(String(decoding: bytes[..<start], as: UTF8.self))")
+                break
+            }
+        }
+    }
+
+    /// The first bytes of a secret.
+    private struct Beginning: Hashable {
+        static let length = 16
+        private let first: UInt64
+        private let second: UInt64
+
+        init(_ bytes: ArraySlice<UInt8>) {
+            first = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+            second = bytes.dropFirst(8).reduce(0) { $0 << 8 | UInt64($1) }
+        }
+    }
+
+    /// Says this to the HTTP endpoint: what comes until it closes, or nothing more for a while.
+    func http(_ bytes: [UInt8], readingFor time: Duration = .seconds(10)) async throws -> [UInt8] {
+        try await raw(bytes, to: httpSocket, readingFor: time)
+    }
+}
+
+/// The messages in these bytes.
+func messages(_ bytes: [UInt8]) throws -> [Message] {
+    var decoder = FrameDecoder(maximumLength: 65_536)
+    decoder.append(bytes)
+    var messages: [Message] = []
+    while let frame = try decoder.next() { messages.append(try Message(frame)) }
+    return messages
+}
+
+func goAwayCode(_ bytes: [UInt8]) throws -> GoAway.Code? {
+    if case .goAway(let goAway)? = try messages(bytes).last { goAway.code } else { nil }
+}
+
+private let hello: [UInt8] = {
+    var bytes: [UInt8] = []
+    bytes.append(Hello())
+    return bytes
+}()
+
+@Suite struct NotificationTests {
+    @Test(arguments: [false, true])
+    func `a notification of each kind reaches its phone, which opens it`(_ hasCertificate: Bool) async throws {
+        let stage = Stage()
+        let certificate = "certificate_file = \"apns.p12\"\ncertificate_password_file = \"apns.p12.password\""
+        try await stage.start(credential: hasCertificate ? certificate : nil)
+        let client = stage.client()
+        for magic in Magic.allCases {
+            let phone = Phone.new(magic, model: "test")
+            await stage.services.register(phone)
+            let envelope = try stage.envelope(for: phone, title: "for \(magic)")
+            let outcome = try await client.submit(envelope, patience: .seconds(20))
+            #expect(outcome.kind == .delivered)
+            let received = try #require(
+                await stage.services.received.first { $0.deviceToken == phone.pairing.deviceToken })
+            #expect(outcome.providerID == received.id)
+            #expect(received.hasSound)
+            #expect(try phone.open(received.encrypted).title == "for \(magic)")
+            if magic != .android { #expect(received.id == String(decoding: envelope.apnsID, as: UTF8.self)) }
+        }
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `what Apple and Google say of a token comes back to the sender`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "patience = 0")
+        let client = stage.client()
+        let topic = "bisqremote.joachimneumann.com"
+        let states: [(Device?, Outcome.Kind, Reason)] = [
+            (nil, .rejected, .badDeviceToken),
+            (Device(platform: .apnsProduction, app: topic, state: .unregistered(since: 77)), .gone, .unregistered),
+            (Device(platform: .apnsDevelopment, app: topic), .delivered, .none),
+            (Device(platform: .apnsProduction, app: "other"), .rejected, .badDeviceToken),
+            (
+                Device(
+                    platform: .apnsProduction, app: topic,
+                    state: .answers(status: 503, reason: "ServiceUnavailable", retryAfter: 7)), .retry,
+                .providerUnreachable
+            ),
+        ]
+        for (device, kind, reason) in states {
+            let phone = Phone.new(.iOS, model: "test")
+            await stage.services.set(device, for: phone.pairing.deviceToken)
+            let outcome = try await client.submit(try stage.envelope(for: phone), patience: .seconds(20))
+            #expect(outcome.kind == kind && outcome.reason == reason)
+            if kind == .gone { #expect(outcome.goneSince == 77) }
+            if kind == .retry { #expect(outcome.retryAfter == 7000) }
+        }
+        #expect(await stage.services.received.map(\.platform) == [.apnsDevelopment])
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a thousand submissions at once on one connection are all delivered, each once`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = Phone.new(.iOS, model: "test")
+        await stage.services.register(phone)
+        let client = stage.client()
+        let delivered = await withTaskGroup(returning: Int.self) { group in
+            for index in 0..<1000 {
+                group.addTask {
+                    let envelope = try? stage.envelope(for: phone, title: "\(index)")
+                    guard let envelope else { return 0 }
+                    return (try? await client.submit(envelope, patience: .seconds(60)))?.kind == .delivered ? 1 : 0
+                }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(delivered == 1000)
+        #expect(Set(await stage.services.received.map(\.id)).count == 1000)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `bad bytes get their GOAWAY over a real socket, and the node goes on serving others`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "handshake_timeout = 1\nidle_timeout = 1")
+        let cases: [(String, [UInt8], GoAway.Code)] = [
+            ("length 0", hello + [0, 0, 0, 0], .protocolError),
+            ("too long", hello + [0, 1, 0, 0, 3], .frameTooLarge),
+            ("garbage", Array("GET / HTTP/1.1\r\n\r\n".utf8), .frameTooLarge),
+            ("TLS", [0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3], .frameTooLarge),
+            ("PROXY", Array("PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 183 80\r\n".utf8), .protocolError),
+            ("version", [0, 0, 0, 7, 1] + Array("TNP".utf8) + [9, 9, 0], .version),
+            ("nothing", [], .handshakeTimeout), ("half a HELLO", Array(hello.prefix(6)), .handshakeTimeout),
+            ("nothing after HELLO", hello, .idle), ("half a frame", hello + [0, 0, 0, 9, 5, 1, 2], .idle),
+        ]
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (name, bytes, code) in cases {
+                group.addTask { () async throws -> Void in
+                    let answer = try await stage.raw(bytes)
+                    #expect(try goAwayCode(answer) == code, "\(name)")
+                }
+            }
+            try await group.waitForAll()
+        }
+        let phone = Phone.new(.android, model: "test")
+        await stage.services.register(phone)
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `results that are there at once come after WELCOME, and none is lost where the sender leaves`()
+        async throws
+    {
+        let stage = Stage()
+        try await stage.start()
+        let phone = Phone.new(.iOS, model: "test")
+        await stage.services.register(phone)
+        let envelope = try stage.envelope(for: phone)
+        let client = stage.client()
+        #expect(try await client.submit(envelope, patience: .seconds(20)).kind == .delivered)
+        await client.close()
+        // One segment: a greeting, what is refused by itself, what the node has an outcome for, and a good-bye.
+        let stranger = try Envelope(
+            app: Array("nobody".utf8)[...], magic: .iOS, deviceToken: envelope.deviceToken, iv: envelope.iv,
+            ciphertext: envelope.ciphertext, format: .pipe)
+        var bytes = hello
+        bytes.append(Submission(request: 1, envelope: stranger))
+        bytes.append(Submission(request: 2, envelope: envelope))
+        bytes.append(GoAway(code: .shuttingDown))
+        let heard = try messages(try await stage.raw(bytes))
+        guard case .welcome? = heard.first else {
+            Issue.record("WELCOME is not the first: \(heard)")
+            return
+        }
+        let results = heard.compactMap { message in
+            if case .result(let result) = message { result } else { nil }
+        }
+        #expect(results.map(\.request).sorted() == [1, 2])
+        #expect(results.first { $0.request == 1 }?.outcome.reason == .unknownApp)
+        #expect(results.first { $0.request == 2 }?.outcome.kind == .delivered)
+        await stage.end()
+    }
+
+    @Test func `a sender that never reads its results is bounded and let go of at shutdown`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "shutdown_timeout = 2")
+        var bytes = hello
+        // Each is refused by itself (no fields), which costs the node an answer.
+        for request in UInt32(1)...5000 {
+            bytes += [0, 0, 0, 5, 3] + withUnsafeBytes(of: request.bigEndian) { Array($0) }
+        }
+        let flood = bytes
+        let sent = try await LoopDomain(stage.loop).run { domain in
+            let stream = try await domain.loop.dial(stage.socket, timeout: .seconds(5))
+            final class Silent: ByteStreamHandler {
+                func stream(_ stream: ByteStream, received bytes: RawSpan) {}
+                func stream(_ stream: ByteStream, ended reason: StreamError) {}
+            }
+            let silent = Silent()
+            stream.handler = silent
+            for _ in 0..<40 { stream.write(flood) }
+            await domain.loop.sleep(for: .seconds(1))
+            // The node has stopped reading: what we have left cannot be sent.
+            let unsent = stream.unsent
+            withExtendedLifetime(silent) {}
+            stream.close()
+            return unsent
+        }
+        #expect(sent > 0)
+        await stage.end()
+    }
+
+    @Test func `a connection too many is told so`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "connections = 1")
+        let first = stage.client()
+        let phone = Phone.new(.iOS, model: "test")
+        await stage.services.register(phone)
+        _ = try await first.submit(try stage.envelope(for: phone), patience: .seconds(20))
+        let answer = try await stage.raw(hello)
+        guard case .goAway(let goAway)? = try messages(answer).last else {
+            Issue.record("no GOAWAY")
+            return
+        }
+        #expect(goAway.code == .busy && goAway.retryAfter > 0)
+        await first.close()
+        await stage.end()
+    }
+
+    @Test func `stopping answers everything that was taken, and takes nothing more`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = Phone.new(.iOS, model: "test")
+        await stage.services.register(phone)
+        let client = stage.client()
+        _ = try await client.submit(try stage.envelope(for: phone), patience: .seconds(20))
+        let outcomes = Task {
+            await withTaskGroup(of: Outcome.Kind?.self, returning: [Outcome.Kind?].self) { group in
+                for index in 0..<50 {
+                    group.addTask {
+                        guard let envelope = try? stage.envelope(for: phone, title: "\(index)") else { return nil }
+                        return (try? await client.submit(envelope, patience: .seconds(3)))?.kind
+                    }
+                }
+                var kinds: [Outcome.Kind?] = []
+                for await kind in group { kinds.append(kind) }
+                return kinds
+            }
+        }
+        try await Task.sleep(for: .milliseconds(5))
+        #expect(await stage.stopNode())
+        let kinds = await outcomes.value
+        let delivered = kinds.filter { $0 == .delivered }.count
+        // What has no outcome was not taken; nothing is delivered that the sender was not told of.
+        #expect(await stage.services.received.count == delivered + 1)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a push service that is down, untrusted or not itself is a RETRY, and the others go on`() async throws {
+        let stage = Stage()
+        let other = SimulatedServices(SimulatedServices.Options(directory: stage.directory + "-other"), on: stage.loop)
+        let endpoints = try await stage.services.start()
+        let strangers = try await other.start()
+        let phones = (Phone.new(.iOS, model: "a"), Phone.new(.iOSDev, model: "b"), Phone.new(.android, model: "c"))
+        for phone in [phones.0, phones.1, phones.2] { await stage.services.register(phone) }
+        // Production: nobody listens. Development: another authority's certificate.
+        let text = stage.configuration(endpoints)
+            .replacing("https://\(endpoints.production)", with: "https://127.0.0.1:1")
+            .replacing("https://\(endpoints.development)", with: "https://\(strangers.development)")
+        try await stage.startNode(text)
+        let client = stage.client()
+        for phone in [phones.0, phones.1] {
+            let outcome = try await client.submit(try stage.envelope(for: phone), patience: .seconds(20))
+            #expect(outcome.kind == .retry && outcome.reason == .providerUnreachable && outcome.retryAfter > 0)
+        }
+        #expect(try await client.submit(try stage.envelope(for: phones.2), patience: .seconds(20)).kind == .delivered)
+        await client.close()
+        await other.stop()
+        try? FileManager.default.removeItem(atPath: stage.directory + "-other")
+        await stage.end()
+    }
+
+    @Test func `WELCOME tells the time to the minute`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let before = UInt64(Date.now.timeIntervalSince1970)
+        guard case .welcome(let welcome)? = try messages(await stage.raw(hello, readingFor: .seconds(1))).first else {
+            Issue.record("no WELCOME")
+            return
+        }
+        #expect(welcome.serverTime % 60_000 == 0)
+        #expect((before - 60...before + 60).contains(welcome.serverTime / 1000))
+        await stage.end()
+    }
+
+    @Test func `a node whose port is taken names the key, and leaves nothing behind`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let port = try await stage.takePort()
+        let text = stage.configuration(endpoints, http: "127.0.0.1:\(port)", more: "[spool]\nenabled = true")
+        let error = await #expect(throws: PortError.self) { try await stage.startNode(text) }
+        #expect(error?.key == "listen.http")
+        #expect(error?.description.contains("another process listens there") == true)
+        await stage.givePortBack()
+        // Lock, spool, standing and the other endpoint's socket are free again.
+        try await stage.startNode(text)
+        let phone = Phone.new(.iOS, model: "iPhone")
+        await stage.services.register(phone)
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a credential that cannot be used is refused at the start, with its file and what to do`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        func problem(_ change: (String) -> String) async -> String {
+            do {
+                try await stage.startNode(change(stage.configuration(endpoints)))
+                return "started"
+            } catch {
+                return "\(error)"
+            }
+        }
+        chmod("\(stage.directory)/apns.p8", 0o644)
+        #expect(await problem { $0 }.contains("chmod 600"))
+        chmod("\(stage.directory)/apns.p8", 0o600)
+        #expect(await problem { $0.replacing("apns.p8", with: "none.p8") }.contains("No such file"))
+        #expect(await problem { $0.replacing("apns.p8", with: "service-account.json") }.contains("not a private key"))
+        let p12 = "certificate_file = \"apns.p12\"\ncertificate_password_file = \"apns.p8\""
+        let wrongPassword = stage.configuration(endpoints, credential: p12)
+        #expect(
+            await problem { _ in wrongPassword }.contains("the password in certificate_password_file does not open it"))
+        #expect(await problem { $0.replacing("service-account.json", with: "apns.p8") }.contains("service account"))
+        #expect(await problem { $0.replacing("\"ca.pem\"", with: "\"apns.p12.password\"") }.contains("no certificate"))
+        await stage.end()
+    }
+
+    @Test func `a client sends again what was unanswered when the connection broke`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phone = Phone.new(.iOS, model: "test")
+        await stage.services.register(phone)
+        // The node comes only after the client has begun to knock.
+        let client = stage.client()
+        let envelope = try stage.envelope(for: phone)
+        async let outcome = client.submit(envelope, patience: .seconds(30))
+        try await Task.sleep(for: .milliseconds(300))
+        try await stage.startNode(stage.configuration(endpoints))
+        #expect(try await outcome.kind == .delivered)
+        // And is restarted while the client keeps its connection.
+        _ = await stage.stopNode()
+        await stage.services.moveClock(by: 1500)
+        async let second = client.submit(try stage.envelope(for: phone, title: "again"), patience: .seconds(30))
+        try await Task.sleep(for: .milliseconds(300))
+        try await stage.startNode(stage.configuration(endpoints))
+        #expect([.delivered, .retry].contains(try await second.kind))
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a node that is not there is unreachable in time, with the reason`() async throws {
+        let stage = Stage()
+        let phone = Phone.new(.iOS, model: "test")
+        let client = stage.client(TocsinClient.Options(node: .tcp(host: "127.0.0.1", port: 1)))
+        await #expect(throws: ClientError.unreachable("Connection refused")) {
+            _ = try await client.submit(try stage.envelope(for: phone), patience: .seconds(5))
+        }
+        await client.close()
+    }
+}
+
+@Suite(.serialized) struct OnionServiceTests {
+    @Test func `notifications go through a real onion service, and tor names their circuits`() async throws {
+        guard try await ChildProcess.output(of: "which", ["tor-gencert"]).isSuccess else {
+            print("SKIPPED: tor is not installed; nothing was sent through an onion service")
+            return
+        }
+        let stage = Stage()
+        let endpoints = try await stage.start(circuitIDs: true)
+        let (network, access) = try await network(for: stage)
+        for magic in Magic.allCases {
+            let phone = Phone.new(magic, model: "test")
+            await stage.services.register(phone)
+            let label = SOCKS5.Credentials(user: "test", password: magic.rawValue)
+            let client = stage.client(
+                TocsinClient.Options(node: access.onion, proxy: .socks5(access.socks, label)))
+            let envelope = try stage.envelope(for: phone)
+            #expect(try await client.submit(envelope, patience: .seconds(60)).kind == .delivered)
+            let received = await stage.services.received.first { $0.deviceToken == phone.pairing.deviceToken }
+            #expect(try phone.open(try #require(received).encrypted).message == "Zpráva ✓")
+            await client.close()
+        }
+        // A port that the service does not have: the proxy's refusal in words.
+        guard case .tcp(let onion, _) = access.onion else { return }
+        let stranger = stage.client(
+            TocsinClient.Options(node: .tcp(host: onion, port: 81), proxy: .socks5(access.socks, nil)))
+        let error = await #expect(throws: ClientError.self) {
+            _ = try await stranger.submit(
+                try stage.envelope(for: Phone.new(.iOS, model: "x")), patience: .seconds(5))
+        }
+        #expect(error.map { "\($0)".contains("the proxy says") } == true, "\(String(describing: error))")
+        await stranger.close()
+        _ = await stage.stopNode()
+        try await runsItsOwnTor(stage, endpoints, network, access)
+        await network.stop()
+        await stage.end()
+    }
+
+    /// A private network; once in a while the first does not come up in time on a busy machine.
+    private func network(for stage: Stage) async throws -> (PrivateTorNetwork, PrivateTorNetwork.Access) {
+        func start() async throws -> (PrivateTorNetwork, PrivateTorNetwork.Access) {
+            let network = try PrivateTorNetwork(on: stage.loop)
+            let options = ["HiddenServiceExportCircuitID haproxy"]
+            return (
+                network, try await network.start(target: stage.socket, virtualPort: 80, serviceOptions: options)
+            )
+        }
+        do {
+            return try await start()
+        } catch let error as TorError {
+            print("a private Tor network did not come up and is tried once more: \(error)")
+            return try await start()
+        }
+    }
+
+    /// The same node with a tor of its own, in the same network.
+    private func runsItsOwnTor(
+        _ stage: Stage, _ endpoints: SimulatedServices.Endpoints, _ network: PrivateTorNetwork,
+        _ access: PrivateTorNetwork.Access
+    ) async throws {
+        // tor as it is installed, but for the network that it goes into.
+        let lines = await network.memberLines.map { line in
+            let (key, value) = (line.prefix { $0 != " " }, line.drop { $0 != " " }.dropFirst())
+            return "--\(key) '\(value)'"
+        }
+        let program = "\(stage.directory)/tor-of-this-network"
+        let script = """
+            #!/bin/sh
+            case "$1" in --version|--list-modules) exec tor "$@";; esac
+            exec tor "$@" \(lines.joined(separator: " "))
+            """
+        try Data(script.utf8).write(to: URL(filePath: program))
+        try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: program)
+        let more = """
+            [tor]
+            managed = true
+            binary = "\(program)"
+            """
+        await stage.services.moveClock(by: 1500)
+        let reachable = AsyncStream.makeStream(of: OnionAddress.self)
+        try await stage.startNode(stage.configuration(endpoints, more: more)) { reachable.continuation.yield($0) }
+        var addresses = reachable.stream.makeAsyncIterator()
+        let giveUp = Task {
+            try await Task.sleep(for: .seconds(120))
+            reachable.continuation.finish()
+        }
+        let address = try #require(await addresses.next())
+        giveUp.cancel()
+        #expect(try OnionKeys.present(in: "\(stage.directory)/state/tor/onion")?.address == address)
+        let pid = try #require(await stage.torStatus?.pid)
+        let phone = await stage.phone(.iOS)
+        let client = stage.client(
+            TocsinClient.Options(
+                node: .tcp(host: "\(address)", port: 7077), proxy: .socks5(access.socks, nil)))
+        let outcome = try await client.submit(stage.envelope(for: phone), patience: .seconds(60))
+        #expect(outcome.kind == .delivered)
+        await client.close()
+        // And as Bisq 1 asks it.
+        let request = BisqRelayRequest(try stage.envelope(for: phone, title: "today")).bytes(host: "\(address)")
+        let answer = try await stage.raw(
+            request, to: .tcp(host: "\(address)", port: 80), through: .socks5(access.socks, nil),
+            readingFor: .seconds(60))
+        #expect(String(decoding: answer, as: UTF8.self).hasSuffix("\r\n\r\nsuccess"))
+        #expect(stage.log.count(of: "the onion can be reached") == 1)
+        #expect(await stage.stopNode())
+        #expect(kill(pid, 0) != 0)
+    }
+}

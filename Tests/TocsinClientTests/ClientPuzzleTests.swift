@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Synchronization
+import TNP
+import Testing
+import Time
+
+@testable import TocsinClient
+
+/// Proof of work through the client: it searches while it submits.
+@Suite struct ClientPuzzleTests {
+    private let digest = BLAKE2b.hash256([1, 2, 3])
+    private let past = MonotonicTime(nanoseconds: 0)
+    private let never = MonotonicTime.now + .seconds(3600)
+
+    private func puzzle(_ effort: UInt32, seed: UInt8 = 7) -> Puzzle {
+        Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 60)
+    }
+
+    private func envelope(_ number: Int = 0) throws -> Envelope {
+        try Envelope(
+            magic: .iOS, deviceToken: Array("d45161df3d172837".utf8)[...],
+            iv: Array(String(1_000_000_000_000_000 + number).utf8)[...],
+            ciphertext: [UInt8](repeating: 0x41, count: 32)[...], format: .pipe)
+    }
+
+    private func eventually(_ isTrue: () async -> Bool) async -> Bool {
+        for _ in 0..<1000 {
+            if await isTrue() { return true }
+            try? await Task.sleep(for: .milliseconds(10))
+        }
+        return false
+    }
+
+    @Test func `the client does the work that a node asks for, and its caller sees the outcome only`() async throws {
+        let node = FakeNode(on: EventLoop(name: "test"))
+        let efforts = Mutex<[UInt32]>([])
+        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop) { progress in
+            if case .working(let effort) = progress { efforts.withLock { $0.append(effort) } }
+        }
+        let envelope = try envelope()
+        async let outcome = client.submit(envelope, patience: .seconds(20))
+        try await node.accept()
+        let early = try await node.submission()
+        #expect(early.proof == nil)
+        await node.welcome(puzzle(8))
+        let dearer = puzzle(20_000)
+        await node.say { $0.append(dearer) }
+        await node.answer(early.request, .retry(.proofNeeded, after: 1000))
+        let late = try await node.submission()
+        #expect(late.request == early.request)
+        #expect(late.envelope.digest == envelope.digest)
+        #expect(dearer.holds(try #require(late.proof), for: envelope.digest))
+        #expect(late.proof?.effort == dearer.effort)
+        await node.answer(late.request, .delivered(id: "x"))
+        #expect(try await outcome == .delivered(id: "x"))
+        #expect(efforts.withLock { $0 } == [dearer.effort])
+        #expect(await client.solving.isEmpty)
+        await client.close()
+        await node.end()
+    }
+
+    @Test func `the proof is for the connection that is there when it is found`() async throws {
+        let node = FakeNode(on: EventLoop(name: "test"))
+        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let envelope = try envelope()
+        async let outcome = client.submit(envelope, patience: .seconds(30))
+        try await node.accept()
+        let first = try await node.submission()
+        await node.welcome(puzzle(.max))
+        await node.answer(first.request, .retry(.proofNeeded, after: 1000))
+        #expect(await eventually { await client.solving.count == 1 })
+        try await node.accept()
+        await node.welcome(puzzle(32, seed: 8))
+        let second = try await node.submission()
+        #expect(puzzle(32, seed: 8).holds(try #require(second.proof), for: envelope.digest))
+        await node.answer(second.request, .delivered())
+        #expect(try await outcome.kind == .delivered)
+        await client.close()
+        await node.end()
+    }
+
+    @Test(arguments: [Duration.zero, .milliseconds(30)])
+    func `more work than allowed is RETRY with a text that says so`(_ limit: Duration) async throws {
+        let node = FakeNode(on: EventLoop(name: "test"))
+        let options = TocsinClient.Options(node: try await node.start(), workLimit: limit)
+        let client = TocsinClient(options, on: node.loop)
+        let envelope = try envelope()
+        async let outcome = client.submit(envelope, patience: .seconds(20))
+        try await node.accept()
+        let first = try await node.submission()
+        await node.welcome(puzzle(.max))
+        await node.answer(first.request, .retry(.proofNeeded, after: 1500))
+        let text = "the node asks for more proof of work than is allowed: effort \(UInt32.max)"
+        #expect(try await outcome == .retry(.proofNeeded, after: 1500, text: text))
+        await client.close()
+        await node.end()
+    }
+
+    @Test func `patience ends the work, and the next submission has its turn`() async throws {
+        let node = FakeNode(on: EventLoop(name: "test"))
+        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let envelopes = try (0..<4).map { try envelope($0) }
+        async let first = client.submit(envelopes[0], patience: .seconds(20))
+        try await node.accept()
+        let submission = try await node.submission()
+        await node.welcome(puzzle(.max))
+        await node.answer(submission.request, .delivered())
+        #expect(try await first.kind == .delivered)
+
+        async let second = client.submit(envelopes[1], patience: .milliseconds(100))
+        async let third = client.submit(envelopes[2], patience: .milliseconds(100))
+        try #require(await eventually { await client.solving.count == 2 })
+        async let fourth = client.submit(envelopes[3], patience: .seconds(20))
+        for outcome in [try await second, try await third] {
+            #expect(outcome.kind == .retry)
+            #expect(outcome.reason == .proofNeeded)
+        }
+        #expect(await eventually { await client.solving.count == 1 })
+        let cheaper = puzzle(4)
+        await node.say { $0.append(cheaper) }
+        let last = try await node.submission()
+        #expect(last.envelope.digest == envelopes[3].digest)
+        await node.answer(last.request, .delivered())
+        #expect(try await fourth.kind == .delivered)
+        await client.close()
+        await node.end()
+    }
+
+    @Test func `a node that is gone is unreachable, whatever work it had asked for`() async throws {
+        let node = FakeNode(on: EventLoop(name: "test"))
+        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let envelope = try envelope()
+        let submission = Task { try await client.submit(envelope, patience: .seconds(1)) }
+        try await node.accept()
+        let first = try await node.submission()
+        await node.welcome(puzzle(.max))
+        await node.answer(first.request, .retry(.proofNeeded, after: 1000))
+        #expect(await eventually { await client.solving.count == 1 })
+        await node.end()
+        let error = await #expect(throws: ClientError.self) { try await submission.value }
+        let isUnreachable = if case .unreachable = error { true } else { false }
+        #expect(isUnreachable)
+        #expect(await client.solving.isEmpty)
+        await client.close()
+    }
+
+    @Test func `work that is not asked for any more ends`() async throws {
+        let node = FakeNode(on: EventLoop(name: "test"))
+        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let envelope = try envelope()
+        async let outcome = client.submit(envelope, patience: .seconds(20))
+        try await node.accept()
+        let first = try await node.submission()
+        await node.welcome(puzzle(.max))
+        await node.answer(first.request, .retry(.proofNeeded, after: 1000))
+        #expect(await eventually { await client.solving.count == 1 })
+        let nothing = puzzle(0)
+        await node.say { $0.append(nothing) }
+        let second = try await node.submission()
+        #expect(second.proof == nil)
+        #expect(await client.solving.isEmpty)
+        await node.answer(second.request, .delivered())
+        #expect(try await outcome.kind == .delivered)
+        await client.close()
+        await node.end()
+    }
+
+    @Test func `closing the client ends the work`() async throws {
+        let node = FakeNode(on: EventLoop(name: "test"))
+        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let envelope = try envelope()
+        let submission = Task { try await client.submit(envelope, patience: .seconds(20)) }
+        try await node.accept()
+        let first = try await node.submission()
+        await node.welcome(puzzle(.max))
+        await node.answer(first.request, .retry(.proofNeeded, after: 1000))
+        #expect(await eventually { await client.solving.count == 1 })
+        await client.close()
+        await #expect(throws: ClientError.closed) { try await submission.value }
+        #expect(await client.solving.isEmpty)
+        await node.end()
+    }
+
+    @Test func `a node that will not listen for a while says for how long`() {
+        let abuse = ClientError.refused(GoAway(code: .abuse, retryAfter: 600_001, text: "too many bad device tokens"))
+        #expect("\(abuse)" == "the node refused: too many bad device tokens; try again in 601 s")
+        let silent = ClientError.refused(GoAway(code: .abuse, retryAfter: .max))
+        #expect("\(silent)" == "the node refused: GOAWAY with code 6; try again in 4294968 s")
+        let fault = ClientError.refused(GoAway(code: .protocolError, text: "a second HELLO"))
+        #expect("\(fault)" == "the node refused: a second HELLO")
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Cryptography
+import Foundation
+import Simulator
+import Testing
+
+@testable import Console
+@testable import NodeConfiguration
+@testable import TocsinNode
+@testable import tocsin
+
+@Suite struct InitTests {
+    private static let examples = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "Docs/examples")
+
+    private func withDirectory(_ body: (String) async throws -> Void) async throws {
+        let directory = "/tmp/tocsin-init-\(UUID().uuidString.prefix(8))"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        try await body(directory)
+    }
+
+    private func mode(_ path: String) -> mode_t? {
+        var status = stat()
+        return stat(path, &status) == 0 ? status.st_mode & 0o777 : nil
+    }
+
+    /// Writes credentials into a directory.
+    private func writeCredentials(to directory: String) throws {
+        func write(_ bytes: [UInt8], _ name: String) throws {
+            try Data(bytes).write(to: URL(filePath: "\(directory)/\(name)"))
+            try #require(chmod("\(directory)/\(name)", 0o600) == 0)
+        }
+        try write(SigningKey.generate(.es256).pem, "AuthKey_ABCDE12345.p8")
+        let issued = CertificateAuthority(name: "test").issue(
+            subject: "Apple Push Services: com.example.mine", purpose: .client, validFor: 86_400 * 100)
+        try write(PKCS12.pack(issued, password: "password"), "push.p12")
+        try write(Array("password\n".utf8), "push.password")
+        let key = String(decoding: SigningKey.generate(.rs256).pem, as: UTF8.self).replacing("\n", with: "\\n")
+        let account = """
+            {"type":"service_account","project_id":"p","private_key":"\(key)","client_email":"a@b",
+             "token_uri":"https://oauth2.googleapis.com/token"}
+            """
+        try write(Array(account.utf8), "firebase.json")
+    }
+
+    private func initialise(_ arguments: [String]) async throws { try await InitCommand.parse(arguments).run() }
+
+    // MARK: The text
+
+    @Test(arguments: AppTemplate.allCases)
+    func `the examples in the documentation are what init is made of`(_ template: AppTemplate) throws {
+        guard let example = NewConfiguration.example(template) else {
+            #expect(template == .own)
+            return
+        }
+        let file = Self.examples.appending(path: "\(template.rawValue).toml")
+        #expect(try String(contentsOf: file, encoding: .utf8) == example.text)
+    }
+
+    private static let apples: [NewConfiguration.AppleCredential?] = [
+        nil, .key(file: "/k.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890"),
+        .certificate(file: "/c.p12", passwordFile: nil), .certificate(file: "/c.p12", passwordFile: "/c.password"),
+    ]
+
+    @Test(arguments: AppTemplate.allCases)
+    func `every choice gives a configuration that the node reads as it was meant`(_ template: AppTemplate) throws {
+        for apple in Self.apples {
+            for account in [nil, "/a.json"] where apple != nil || account != nil {
+                for (http, admin) in [(true, true), (true, false), (false, true), (false, false)] {
+                    let new = NewConfiguration(
+                        template: template, name: "mine", apple: apple, topic: "com.example.mine",
+                        serviceAccountFile: account, state: "/s", hasHTTPEndpoint: http, hasAdminPort: admin,
+                        head: ["x"])
+                    let read = try Configuration(text: new.text, file: "/d/tocsin.toml")
+                    #expect((read.listen.http != nil, read.listen.admin != nil) == (http, admin))
+                    let app = try #require(read.apps.first)
+                    #expect(app.name == "mine" && read.state == "/s" && read.apps.count == 1)
+                    #expect((app.apns != nil, app.fcm?.serviceAccountFile) == (apple != nil, account))
+                    if apple != nil { #expect(app.apns?.profile.topic == "com.example.mine") }
+                    switch (apple, app.apns?.credential) {
+                    case (nil, nil): break
+                    case (.key?, .token(let file, let keyID, let teamID)?):
+                        #expect((file, keyID, teamID) == ("/k.p8", "ABCDE12345", "FGHIJ67890"))
+                    case (.certificate(_, let password)?, .certificate(let file, let passwordFile)?):
+                        #expect((file, passwordFile) == ("/c.p12", password))
+                    default: Issue.record("another credential than was said")
+                    }
+                    #expect(new.text.split(separator: "\n").allSatisfy { $0.utf8.count <= 160 })
+                }
+            }
+        }
+    }
+
+    @Test func `names that TOML has signs for are read as they were said`() throws {
+        for path in ["/a \"b\"", "/a\\b", "/a\nb", "/ä€😀", "/a\u{7F}b", "/a#b = [c]", "/\u{1}"] {
+            let new = NewConfiguration(
+                template: .own, name: "x", apple: nil, topic: "", serviceAccountFile: path, state: path, head: [])
+            let read = try Configuration(text: new.text, file: "/d/tocsin.toml")
+            #expect(read.state == path && read.apps[0].fcm?.serviceAccountFile == path)
+        }
+    }
+
+    // MARK: Answers
+
+    @Test func `questions come only for what was not said, and the usual answer is one`() throws {
+        var answers = InitAnswers()
+        var asked: [InitAnswers.Question] = []
+        let typed: [InitAnswers.Question: String] = [
+            .app: "own", .name: "mine", .apple: "/x/AuthKey_ABCDE12345.p8", .teamID: "FGHIJ67890", .topic: "a.b",
+        ]
+        while let question = answers.open {
+            try #require(asked.count < 20)
+            asked.append(question)
+            try answers.take(
+                try #require(typed[question] ?? answers.usual(question, state: "state")), to: question)
+        }
+        #expect(asked == [.app, .name, .apple, .keyID, .teamID, .topic, .google, .http, .spool, .admin, .state])
+        let new = try answers.configuration()
+        #expect(new.apple == .key(file: "/x/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890"))
+        #expect(
+            new.hasHTTPEndpoint && new.hasSpool && new.hasAdminPort && new.state == "state"
+                && new.serviceAccountFile == nil
+        )
+
+        var known = InitAnswers(
+            app: .bisq1, certificateFile: "c.p12", serviceAccount: "a.json", state: "s", http: false, admin: false)
+        #expect(known.open == .password)
+        try known.take("", to: .password)
+        #expect(known.open == nil)
+        #expect(try known.configuration().topic == "bisqremote.joachimneumann.com")
+    }
+
+    @Test func `an answer that is none is refused`() {
+        var answers = InitAnswers(app: .own)
+        let wrong: [(InitAnswers.Question, String)] = [
+            (.app, "bisq"), (.keyID, "short"), (.teamID, "ABCDE1234-"), (.http, "maybe"), (.admin, ""),
+        ]
+        for (question, answer) in wrong {
+            #expect(throws: InitAnswers.Problem.self) { try answers.take(answer, to: question) }
+        }
+        try? answers.take("push.PFX.p12", to: .apple)
+        #expect(answers.certificateFile == "push.PFX.p12" && answers.keyFile == nil)
+    }
+
+    @Test func `what is missing is named by its flags where nobody can be asked`() {
+        var nothing = InitAnswers()
+        #expect(
+            nothing.takeUsual(state: "state") == [
+                "--app", "--name", "--key-file or --certificate-file or --service-account",
+            ])
+        var key = InitAnswers(app: .haveno, keyFile: "key.p8")
+        #expect(key.takeUsual(state: "state") == ["--key-id", "--team-id", "--topic"])
+        var whole = InitAnswers(app: .bisq1, keyFile: "AuthKey_ABCDE12345.p8", teamID: "FGHIJ67890")
+        #expect(whole.takeUsual(state: "state").isEmpty)
+        #expect(whole.keyID == "ABCDE12345" && whole.withoutGoogle)
+    }
+
+    @Test func `flags that contradict each other are refused`() {
+        let wrong = [
+            InitAnswers(keyFile: "a", certificateFile: "b"), InitAnswers(keyID: "ABCDE12345"),
+            InitAnswers(teamID: "ABCDE12345", certificateFile: "b"), InitAnswers(certificatePasswordFile: "a"),
+        ]
+        for answers in wrong { #expect(throws: InitAnswers.Problem.self) { try answers.check() } }
+    }
+
+    // MARK: The command
+
+    @Test func `init writes a configuration that loads, and a state directory, for their owner`() async throws {
+        try await withDirectory { directory in
+            try writeCredentials(to: directory)
+            try await initialise([
+                "--yes", "--app", "bisq-1", "--key-file", "\(directory)/AuthKey_ABCDE12345.p8", "--team-id",
+                "FGHIJ67890", "--service-account", "\(directory)/firebase.json", "--directory", directory,
+            ])
+            let file = "\(directory)/tocsin.toml"
+            #expect(mode(file) == 0o640 && mode("\(directory)/state") == 0o700)
+            let read = try Configuration(file: file)
+            #expect(read.apps.map(\.name) == ["bisq"])
+            guard case .token(let keyFile, "ABCDE12345", "FGHIJ67890")? = read.apps[0].apns?.credential else {
+                Issue.record("another credential than was said")
+                return
+            }
+            #expect(keyFile == "\(directory)/AuthKey_ABCDE12345.p8")
+            let text = try String(contentsOfFile: file, encoding: .utf8)
+            let pem = try String(contentsOfFile: keyFile, encoding: .utf8)
+            let isSecretIn = pem.split(separator: "\n").filter { !$0.hasPrefix("-") }.contains { text.contains($0) }
+            #expect(!isSecretIn)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: directory).count == 6)
+        }
+    }
+
+    @Test func `nothing is overwritten without force, and nothing is written that would not load`() async throws {
+        try await withDirectory { directory in
+            try writeCredentials(to: directory)
+            let file = "\(directory)/tocsin.toml"
+            let good = [
+                "--yes", "--app", "own", "--name", "mine", "--topic", "com.example.mine", "--certificate-file",
+                "\(directory)/push.p12", "--certificate-password-file", "\(directory)/push.password", "--no-http",
+                "--no-admin", "--directory", directory,
+            ]
+            await #expect(throws: ExitStatus.configuration) {
+                try await initialise(good.map { $0 == "mine" ? "not a name" : $0 })
+            }
+            #expect(!FileManager.default.fileExists(atPath: file))
+            #expect(!FileManager.default.fileExists(atPath: "\(directory)/state"))
+            try Data("mine".utf8).write(to: URL(filePath: file))
+            await #expect(throws: ExitStatus.configuration) { try await initialise(good) }
+            #expect(FileManager.default.contents(atPath: file) == Data("mine".utf8))
+            try await initialise(good + ["--force"])
+            let read = try Configuration(file: file)
+            #expect(read.listen.http == nil && read.listen.admin == nil)
+            try FileManager.default.removeItem(atPath: file)
+            try #require(symlink("/etc/passwd", file) == 0)
+            await #expect(throws: ExitStatus.configuration) { try await initialise(good + ["--force"]) }
+            await #expect(throws: ExitStatus.configuration) {
+                try await initialise(good.map { $0 == directory ? "\(directory)/none" : $0 })
+            }
+            let left = try FileManager.default.contentsOfDirectory(atPath: directory)
+            #expect(!left.contains { $0.contains("draft") })
+        }
+    }
+
+    @Test func `copies are for their owner, and lie beside the configuration`() async throws {
+        try await withDirectory { directory in
+            let target = "\(directory)/node"
+            try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: false)
+            try writeCredentials(to: directory)
+            let secret = "\(directory)/AuthKey_ABCDE12345.p8"
+            try #require(chmod(secret, 0o644) == 0)
+            let arguments = [
+                "--yes", "--app", "haveno", "--topic", "com.example.mine", "--key-file", secret, "--team-id",
+                "FGHIJ67890", "--directory", target, "--copy",
+            ]
+            try await initialise(arguments)
+            #expect(mode("\(target)/AuthKey_ABCDE12345.p8") == 0o600)
+            // What it was copied from is not the node's business.
+            #expect(mode(secret) == 0o644)
+            let text = try String(contentsOfFile: "\(target)/tocsin.toml", encoding: .utf8)
+            #expect(text.contains("key_file = \"AuthKey_ABCDE12345.p8\""))
+            await #expect(throws: ExitStatus.configuration) { try await initialise(arguments) }
+            try await initialise(arguments + ["--force"])
+        }
+    }
+
+    @Test func `a secret that others can read is put right where that was agreed to`() async throws {
+        try await withDirectory { directory in
+            try writeCredentials(to: directory)
+            let account = "\(directory)/firebase.json"
+            try #require(chmod(account, 0o644) == 0)
+            try await initialise([
+                "--yes", "--app", "bisq-connect", "--service-account", account, "--directory", directory,
+            ])
+            #expect(mode(account) == 0o600)
+        }
+    }
+
+    @Test func `the check after it has the last word`() async throws {
+        try await withDirectory { directory in
+            await #expect(throws: ExitStatus.failure) {
+                try await initialise([
+                    "--yes", "--app", "bisq-1", "--service-account", "\(directory)/none.json", "--directory",
+                    directory,
+                ])
+            }
+            #expect(FileManager.default.fileExists(atPath: "\(directory)/tocsin.toml"))
+            await #expect(throws: ExitStatus.usage) {
+                try await initialise(["--yes", "--app", "bisq-1", "--directory", "/tmp"])
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import TNP
+import Testing
+
+@testable import tocsin
+
+@Suite struct OutcomeTextTests {
+    @Test func `a refusal for the sender key says what it means`() {
+        let other = OutcomeText(.rejected(.notThisSenderKey)).why
+        #expect(other.contains("(reason 206)"))
+        #expect(other.contains("this phone is bound to another sender key"))
+        let needed = OutcomeText(.rejected(.senderKeyNeeded)).why
+        #expect(needed.contains("(reason 205)"))
+        #expect(needed.contains("--no-key"))
+        #expect(OutcomeText(.rejected(.ivReused, text: "no")).why == "no (reason 208)")
+    }
+
+    @Test func `what is left is said where it is nothing or was too little`() {
+        var outcome = Outcome.delivered()
+        #expect(OutcomeText(outcome).allowance == nil)
+        outcome.left = 1
+        outcome.fullIn = 1500
+        #expect(OutcomeText(outcome).allowance == nil)
+        outcome.left = 0
+        #expect(OutcomeText(outcome).allowance == "0 more to this phone now; full again in 2 s")
+        outcome = .retry(.deviceTokenOverRate, after: 1)
+        #expect(OutcomeText(outcome).allowance == nil)
+        outcome.left = 3
+        #expect(OutcomeText(outcome).allowance == "3 more to this phone now")
+    }
+
+    @Test func `when to try again is never sooner than the node said`() {
+        #expect(OutcomeText(.retry(.nodeBusy, after: 0)).when == "later")
+        #expect(OutcomeText(.retry(.nodeBusy, after: 1)).when == "in 1 s")
+        #expect(OutcomeText(.retry(.nodeBusy, after: 2001)).when == "in 3 s")
+        #expect(OutcomeText(.retry(.nodeBusy, after: .max)).when == "in 4294968 s")
+    }
+}

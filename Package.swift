@@ -22,7 +22,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.1.0"),
-        .package(url: "https://github.com/groue/GRDB.swift", from: "7.0.0"),
         .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.0", traits: []),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
@@ -37,8 +36,11 @@ let package = Package(
         .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
 
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+
         .target(name: "Time", swiftSettings: ours),
         .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
+        .target(name: "Store", dependencies: ["Cryptography", "CSQLite"], swiftSettings: ours),
         .target(name: "EventLoop", dependencies: ["Time", "CLibevent", "COpenSSL"], swiftSettings: ours),
         .target(name: "TNP", dependencies: ["Cryptography"], swiftSettings: ours),
         .target(
@@ -62,7 +64,7 @@ let package = Package(
             dependencies: [
                 "TNP", "Time", "Cryptography",
                 .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "GRDB", package: "GRDB.swift"),
+                "Store",
             ],
             swiftSettings: ours),
         .target(
@@ -71,7 +73,7 @@ let package = Package(
                 "TNP", "Providers", "EventLoop", "Cryptography", "Time",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
-                .product(name: "GRDB", package: "GRDB.swift"),
+                "Store",
             ],
             swiftSettings: ours),
         .target(
@@ -105,7 +107,7 @@ let package = Package(
         .target(
             name: "Diagnostics",
             dependencies: [
-                "NodeConfiguration", "Providers", "HTTP2", "Tor", "TNP", "Admission", "Delivery", "EventLoop",
+                "NodeConfiguration", "Providers", "HTTP2", "Tor", "Store", "TNP", "Admission", "Delivery", "EventLoop",
                 "Cryptography", "Time",
             ],
             swiftSettings: ours),
@@ -132,7 +134,7 @@ let package = Package(
         .executableTarget(
             name: "tocsin",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "QRCode", "Tor", "Console",
+                "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "QRCode", "Store", "Tor", "Console",
                 "NodeConfiguration", "Diagnostics", "EventLoop", "TNP", "Cryptography", "Time",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
@@ -157,17 +159,14 @@ let package = Package(
             ], swiftSettings: ours),
         .testTarget(
             name: "AdmissionTests",
-            dependencies: [
-                "Admission", "Cryptography", "EventLoop", "Simulator", "TNP", "Time",
-                .product(name: "GRDB", package: "GRDB.swift"),
-            ], swiftSettings: ours),
+            dependencies: ["Admission", "Cryptography", "EventLoop", "Simulator", "Store", "TNP", "Time"],
+            swiftSettings: ours),
         .testTarget(name: "ConsoleTests", dependencies: ["Console", "tocsin"], swiftSettings: ours),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: ours),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "TNP", "Time",
-                .product(name: "GRDB", package: "GRDB.swift"),
+                "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "Store", "TNP", "Time",
             ], swiftSettings: ours),
         .testTarget(
             name: "DiagnosticsTests",
@@ -209,6 +208,7 @@ let package = Package(
         .testTarget(
             name: "SimulatorTests", dependencies: ["Cryptography", "EventLoop", "HTTP2", "Simulator", "TNP", "Time"],
             swiftSettings: ours),
+        .testTarget(name: "StoreTests", dependencies: ["Cryptography", "Store"], swiftSettings: ours),
         .testTarget(
             name: "TNPTests", dependencies: ["Cryptography", "Simulator", "TNP", "TestSupport"], swiftSettings: ours),
         .testTarget(

@@ -3,10 +3,10 @@
 import EventLoop
 import HTTP1
 
-/// Which requests the admin port answers. It has no password: whoever reaches it may read. So it has to be sure that it is
-/// asked by somebody on this machine, and not by a page of the web that the operator's browser shows.
+/// Decides which requests the admin port answers. The port has no password, so it accepts only requests from this machine
+/// that no foreign web page in the operator's browser has made.
 struct AdminGate: Sendable {
-    /// What there is.
+    /// The resources of the admin port, with their paths.
     enum Route: String, CaseIterable, Sendable {
         case page = "/"
         case events = "/events"
@@ -18,13 +18,15 @@ struct AdminGate: Sendable {
         case script = "/dashboard.js"
     }
 
-    /// Why a request is not answered.
+    /// The reason why a request is refused.
     enum Refusal: Error, Equatable {
-        /// It names another host than this machine.
+        /// The Host field does not name this machine.
         case host
-        /// A page of another origin asks.
+        /// A page of another origin made the request.
         case origin
+        /// The method is neither GET nor HEAD.
         case method
+        /// There is no such path.
         case unknown
 
         var status: Int {
@@ -35,24 +37,26 @@ struct AdminGate: Sendable {
             }
         }
 
-        /// What it is and what to do.
+        /// The problem and its remedy.
         var text: String {
             switch self {
             case .host:
-                "This port answers only under the names localhost, 127.0.0.1 and [::1], so that no page of the web can "
-                    + "read it by DNS rebinding. From elsewhere, open a tunnel, for instance "
-                    + "ssh -L 7079:127.0.0.1:7079 YOUR-SERVER, and go to http://localhost:7079/."
+                "This port accepts only the host names localhost, 127.0.0.1 and [::1], to prevent DNS rebinding. From "
+                    + "another machine, open a tunnel, for instance ssh -L 7079:127.0.0.1:7079 YOUR-SERVER, and go to "
+                    + "http://localhost:7079/."
             case .origin:
-                "This port answers no page of another origin. Type the address into the browser, or use a bookmark."
-            case .method: "This port only shows; ask with GET or HEAD."
-            case .unknown: "There is nothing here. Go to /."
+                "This port refuses requests from pages of other origins. Type the address into the browser, or use a "
+                    + "bookmark."
+            case .method: "This port is read-only: use GET or HEAD."
+            case .unknown: "Not found. The dashboard is at /."
             }
         }
     }
 
-    /// Whether it serves a unix socket: there the name of the host says nothing, and no browser comes by itself.
+    /// Whether the port is a unix socket. The Host field is then not checked: a web page cannot reach a unix socket.
     let servesSocket: Bool
 
+    /// Checks a request and returns the resource it names.
     /// - Throws: ``Refusal``.
     func route(of request: HTTPRequest) throws(Refusal) -> Route {
         let host = request.header("host")
@@ -70,9 +74,9 @@ struct AdminGate: Sendable {
         return endpoint.isLocal
     }
 
-    /// Whether nobody but the dashboard itself, or no page at all, asks.
+    /// Whether the request comes from the dashboard itself or from no page at all.
     private func isOwn(_ request: HTTPRequest, host: String?) -> Bool {
-        // Each of them may come more than once, and all have to be right.
+        // A field may occur more than once; every occurrence must be valid.
         request.headers.allSatisfy { name, value in
             switch name {
             case "sec-fetch-site": value == "same-origin" || value == "none"
@@ -82,7 +86,7 @@ struct AdminGate: Sendable {
         }
     }
 
-    /// Fields of every answer: the page may load nothing from elsewhere, nobody may frame it, nothing is kept.
+    /// Header fields of every response: the page loads nothing from other origins, cannot be framed and is not cached.
     static let headers: [(String, String)] = [
         (
             "Content-Security-Policy",
@@ -92,7 +96,7 @@ struct AdminGate: Sendable {
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
         ("Cache-Control", "no-store"),
-        // What is read here is not for other pages, also where a browser does not send Sec-Fetch-Site.
+        // Protects responses from other pages in browsers that do not send Sec-Fetch-Site.
         ("Cross-Origin-Resource-Policy", "same-origin"),
     ]
 }

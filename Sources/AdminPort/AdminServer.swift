@@ -4,40 +4,40 @@ import EventLoop
 import HTTP1
 import Prometheus
 
-/// The admin port: the dashboard, its stream of events, metrics, health. Lives on the node's loop.
+/// The HTTP server of the admin port: dashboard, event stream, metrics and health. Runs on the node's loop.
 package final class AdminServer: HTTPConnection.Host {
-    /// Who knows how the node stands. Is asked on the loop.
+    /// The provider of the node's state. Called on the loop.
     package protocol Source: AnyObject {
-        /// How it stands now.
+        /// The current state of the node.
         func snapshot() -> NodeSnapshot
-        /// The metrics as Prometheus reads them.
+        /// The metrics in the Prometheus text format.
         func metrics() -> [UInt8]
-        /// False once it stops.
+        /// Whether the node runs; false as soon as it begins to stop.
         var isAlive: Bool { get }
     }
 
-    /// Connections at a time; for one more an idle one goes, else it is closed.
+    /// Maximum connections. A further one replaces an idle connection; if none is idle, it is closed.
     static let mostConnections = 32
-    /// Dashboards that are kept up to date at a time; one more is told 503.
+    /// Maximum event streams. A further one gets 503.
     static let mostStreams = 8
-    /// From one event to the next.
+    /// The time between two events.
     static let interval = Duration.seconds(1)
 
     private let loop: EventLoop
     private unowned let source: any Source
     private let gate: AdminGate
     private var listener: Listener?
-    /// Where it listens.
+    /// The address on which the server listens.
     package private(set) var endpoint: Endpoint
-    /// In the order in which they came.
+    /// All connections, oldest first.
     private var connections: [HTTPConnection] = []
-    /// Those of them that get events.
+    /// The connections that receive events.
     private var streams: [HTTPConnection] = []
-    /// Runs only while somebody gets events.
+    /// Sends the next event; `nil` while there are no streams.
     private var timer: Timer?
 
-    /// Starts to listen.
-    /// - Parameter source: not retained; has to live until ``close()``.
+    /// Starts listening.
+    /// - Parameter source: not retained; must live until ``close()``.
     /// - Throws: `ListenError`.
     package init(at endpoint: Endpoint, on loop: EventLoop, source: any Source) throws(ListenError) {
         self.endpoint = endpoint
@@ -45,13 +45,13 @@ package final class AdminServer: HTTPConnection.Host {
         self.source = source
         gate =
             if case .unix = endpoint { AdminGate(servesSocket: true) } else { AdminGate(servesSocket: false) }
-        // An outside tor may be in the group that reaches the endpoints' sockets: it has no business here.
+        // Owner only: an external tor may be in the group that can connect to the sockets for senders.
         let listener = try Listener(endpoint, on: loop, mode: 0o600) { [unowned self] stream in accept(stream) }
         self.listener = listener
         self.endpoint = listener.endpoint
     }
 
-    /// Ends all at once. Has to be called before it is released.
+    /// Stops listening and closes all connections. Must be called before the server is released.
     package func close() {
         listener = nil
         timer = nil
@@ -68,7 +68,7 @@ package final class AdminServer: HTTPConnection.Host {
             idle.close()
             forget(idle)
         }
-        // Nobody sends a body here.
+        // No request to the admin port has a body.
         let limits = HTTPLimits(target: 1024, body: 0)
         connections.append(HTTPConnection(stream, limits: limits, host: self))
     }
@@ -131,12 +131,12 @@ package final class AdminServer: HTTPConnection.Host {
     private func stream(to connection: HTTPConnection) {
         guard streams.count < Self.mostStreams else {
             var response = Self.text(
-                503, "\(Self.mostStreams) dashboards are open at this node already: close one of them.")
+                503, "\(Self.mostStreams) dashboards are already open: close one of them.")
             response.headers.append((name: "Retry-After", value: "10"))
             return connection.respond(response)
         }
         connection.stream(Self.response(200, "text/event-stream", event))
-        // To HEAD there is nothing more to say.
+        // A response to HEAD ends after the header.
         guard !connection.isOver else { return }
         streams.append(connection)
         if timer == nil { scheduleEvent() }
@@ -156,7 +156,7 @@ package final class AdminServer: HTTPConnection.Host {
             timer = nil
             return
         }
-        // Made once for all of them.
+        // Rendered once for all streams.
         let event = event
         for connection in streams { connection.send(event) }
         scheduleEvent()

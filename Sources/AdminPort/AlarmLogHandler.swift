@@ -5,31 +5,33 @@ import Providers
 import Synchronization
 import Time
 
-/// An alarm book that the logger's threads write into and the dashboard reads.
+/// The recent alarms, written by any thread that logs and read by the dashboard.
 package final class AlarmLog: Sendable {
-    private let book = Mutex(RecentAlarms())
+    private let recent = Mutex(RecentAlarms())
 
-    /// An empty log.
+    /// Creates an empty log.
     package init() {}
 
-    /// Latest first.
-    package var alarms: [NodeSnapshot.Alarm] { book.withLock(\.alarms) }
+    /// The alarms, latest first.
+    package var alarms: [NodeSnapshot.Alarm] { recent.withLock(\.alarms) }
 
+    /// Records an alarm.
     /// - Parameter now: Unix time in seconds.
     func note(_ level: Logger.Level, _ text: String, details: [(name: String, value: String)], at now: Int64) {
-        book.withLock { $0.note(level.rawValue, text, details: details, at: now) }
+        recent.withLock { $0.note(level.rawValue, text, details: details, at: now) }
     }
 }
 
-/// Passes every line on to another handler, and notes warnings and what is worse in an ``AlarmLog``; that also where
-/// the other handler wants to hear of errors only.
+/// A log handler that forwards every message to another handler and records messages from level `warning` up in an
+/// ``AlarmLog``, even if the level of the other handler is higher.
 package struct AlarmLogHandler: LogHandler {
-    /// Tells of one phone, if by a pseudonym only: an alarm does not, and is the same for all of them.
+    /// The metadata key of a phone's pseudonym. Alarms omit it: they identify no phone and are counted across phones.
     private static let phone = "phone"
 
     private var wrapped: any LogHandler
     private let log: AlarmLog
 
+    /// Wraps a handler.
     package init(_ wrapped: any LogHandler, noting log: AlarmLog) {
         self.wrapped = wrapped
         self.log = log

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What the page loads beside itself.
+/// The files that the dashboard page loads.
 enum DashboardFiles {
-    /// A bell, as the data of a URL.
+    /// The icon, a bell, as the contents of a data URL.
     static let icon = """
         %3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%231f7a6d' d='M12 2a7 7 0 0 0-7 \
         7v5l-2 4h18l-2-4V9a7 7 0 0 0-7-7zM9 20a3 3 0 0 0 6 0z'/%3E%3C/svg%3E
         """
 
-    /// Replaces each section that has changed by what the node has rendered, and says when the node is out of reach.
+    /// The script. It replaces each section that has changed and reports when the node cannot be reached.
     static let script = """
         "use strict";
         const main = document.querySelector("main");
         const link = document.getElementById("link");
-        // The node sends an event a second: after so many milliseconds without one, nobody is there.
+        // The node sends an event each second: after this many milliseconds without one, the connection counts as lost.
         const silence = 10000;
         let source, asked, heard = Date.now();
 
@@ -22,17 +22,17 @@ enum DashboardFiles {
           for (const section of fresh.children) {
             const old = document.getElementById(section.id);
             if (!old) return main.replaceChildren(...document.adoptNode(fresh).childNodes);
-            // What has not changed stays, with what is marked in it.
+            // An unchanged section stays in place and keeps the text selection.
             if (!old.isEqualNode(section)) old.replaceWith(document.importNode(section, true));
           }
           document.title = "Tocsin: " + document.querySelector("#attemptResult h2").textContent;
         }
 
         function lose() {
-          // Said once: it is read out to those who do not see it.
+          // Set only once: screen readers announce every change.
           if (link.textContent) return;
           link.textContent = "No connection to the node since " + new Date(heard).toLocaleTimeString() +
-            ". What stands here is of that time. Trying again.";
+            ". All values are from that time. Reconnecting.";
           document.title = "Tocsin: no connection";
         }
 
@@ -48,7 +48,7 @@ enum DashboardFiles {
           });
         }
 
-        // The browser tries again by itself only where the connection broke, not where the answer was another, or none.
+        // The browser reconnects by itself only after a broken connection, not after an error status or without an answer.
         setInterval(() => {
           const now = Date.now();
           if (now - heard < silence) return;
@@ -59,7 +59,7 @@ enum DashboardFiles {
 
         """
 
-    /// Fonts of the system, a grid of cards, colours for day and night.
+    /// The style sheet: system fonts, a grid of cards, light and dark colours.
     static let style = """
         :root {
           --page: #f5f4f0; --card: #ffffff; --ink: #1c2227; --quiet: #565f68; --line: #dcd9d1;
@@ -86,7 +86,7 @@ enum DashboardFiles {
         a { color: inherit; }
         .quiet, caption { color: var(--quiet); }
         .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-        /* Empty it is there already, without height: else what comes into it would not be read out. */
+        /* Always present, without height while empty: screen readers announce only changes of an existing element. */
         #link { margin: 0; }
         #link:not(:empty) { margin: 0 0 1rem; padding: .6rem 1rem; border: 2px solid var(--bad); border-radius: .6rem; }
 

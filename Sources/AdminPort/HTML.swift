@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A piece of a page. What is written in the source stands as it is; what is put in between is escaped, unless it is a
-/// piece of a page itself. So no text from elsewhere becomes markup.
+/// A fragment of HTML, built from string literals. Literals are copied as they are; interpolated strings are escaped, so
+/// that no external text becomes markup. Interpolated fragments are not escaped again.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
     private(set) var text: String
 
@@ -34,7 +34,7 @@ struct HTML: ExpressibleByStringInterpolation, Sendable {
                 case ">": text += "&gt;"
                 case "\"": text += "&quot;"
                 case "'": text += "&#39;"
-                // Control characters are not allowed in HTML, and a line break would be one in the stream of events.
+                // HTML does not allow control characters, and a line break would split the line of a server-sent event.
                 case _ where scalar.value < 0x20 || (0x7F..<0xA0).contains(scalar.value): text += " "
                 default: text.unicodeScalars.append(scalar)
                 }

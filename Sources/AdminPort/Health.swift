@@ -2,18 +2,18 @@
 
 import NodeConfiguration
 
-/// What there is to say of the node in one sentence.
+/// The overall health of the node: a grade, a summary and the reasons.
 struct Health: Equatable {
     enum Grade: String, CaseIterable {
         case good, warning, bad
     }
 
-    /// A credential that ends within so many seconds is named.
+    /// A credential that expires within this number of seconds is a concern.
     static let expiryNotice: Int64 = 14 * 86_400
 
     let grade: Grade
     let sentence: String
-    /// What is wrong, worst first.
+    /// The problems, most severe first.
     let reasons: [String]
 
     init(_ snapshot: NodeSnapshot) {
@@ -24,7 +24,7 @@ struct Health: Equatable {
         } else if !concerns.isEmpty {
             let hasDelivered = snapshot.hour.contains { $0.delivered > 0 }
             (grade, sentence) = (
-                .warning, hasDelivered ? "Notifications are delivered, but not all is well" : "Not all is well"
+                .warning, hasDelivered ? "The node delivers notifications, with warnings" : "There are warnings"
             )
         } else {
             (grade, sentence) = (.good, "Everything works")
@@ -34,13 +34,13 @@ struct Health: Equatable {
     private static func concerns(_ snapshot: NodeSnapshot) -> [String] {
         var concerns: [String] = []
         for route in snapshot.routes where route.breaker != "closed" {
-            concerns.append("\(route.name): \(Format.breaker(route.breaker))")
+            concerns.append("circuit breaker of \(route.name) is \(Format.breaker(route.breaker))")
         }
         for route in snapshot.routes where route.isSurge {
-            concerns.append("\(route.name): most device tokens are refused; is its environment or topic wrong?")
+            concerns.append("surge of token refusals on \(route.name): check the environment and the topic")
         }
         if let tor = snapshot.tor, !tor.isPublished {
-            concerns.append("the onion service cannot be found under its address")
+            concerns.append("the onion service is not published")
         }
         for credential in snapshot.credentials {
             guard let end = credential.expires, end - snapshot.now < expiryNotice else { continue }

@@ -2,16 +2,16 @@
 
 import TNP
 
-/// Counts final outcomes: a minute each for an hour, ten minutes each for a day. As large at its end as at its beginning.
+/// Counts final outcomes, per minute for the last hour and per ten minutes for the last day. Its size is constant.
 package struct History: Sendable {
-    /// A history without outcomes.
+    /// Creates a history without outcomes.
     package init() {}
 
     private var minutes = Ring(width: 60, count: 60)
-    private var stretches = Ring(width: 600, count: 144)
+    private var intervals = Ring(width: 600, count: 144)
 
-    /// An envelope has its outcome; one that is only queued has none yet.
-    /// - Parameter at: Unix time in seconds.
+    /// Counts the outcome of an envelope. QUEUED is not final and is not counted.
+    /// - Parameter now: Unix time in seconds.
     package mutating func count(_ kind: Outcome.Kind, at now: Int64) {
         let counter: WritableKeyPath<NodeSnapshot.Bucket, Int>
         switch kind {
@@ -22,16 +22,16 @@ package struct History: Sendable {
         case .queued: return
         }
         minutes.count(counter, at: now)
-        stretches.count(counter, at: now)
+        intervals.count(counter, at: now)
     }
 
-    /// The minutes of the last hour, oldest first; the last one goes on.
+    /// The minutes of the last hour, oldest first; the last one is incomplete.
     package func hour(at now: Int64) -> [NodeSnapshot.Bucket] { minutes.buckets(at: now) }
 
-    /// The last day in stretches of ten minutes, oldest first; the last one goes on.
-    package func day(at now: Int64) -> [NodeSnapshot.Bucket] { stretches.buckets(at: now) }
+    /// The ten-minute intervals of the last day, oldest first; the last one is incomplete.
+    package func day(at now: Int64) -> [NodeSnapshot.Bucket] { intervals.buckets(at: now) }
 
-    /// The latest buckets of one width; each is used again when its time is over.
+    /// A ring of buckets of one width; a new bucket overwrites the oldest one.
     private struct Ring {
         private let width: Int64
         private var slots: [NodeSnapshot.Bucket]
@@ -44,7 +44,7 @@ package struct History: Sendable {
 
         mutating func count(_ counter: WritableKeyPath<NodeSnapshot.Bucket, Int>, at now: Int64) {
             let (start, index) = place(of: now)
-            // Another beginning: of a time that is over, or of one that was thought to come when the clock was wrong.
+            // The slot holds an expired interval, or a future one that was counted while the clock was wrong.
             if slots[index].start != start { slots[index] = NodeSnapshot.Bucket(start: start) }
             slots[index][keyPath: counter] += 1
         }
@@ -58,7 +58,7 @@ package struct History: Sendable {
         }
 
         private func place(of time: Int64) -> (start: Int64, index: Int) {
-            // Rounded down, also before 1970, where a clock may begin.
+            // Rounds down also before 1970, which an unset clock may show.
             let number = time >= 0 ? time / width : (time + 1) / width - 1
             let count = Int64(slots.count)
             return (number * width, Int((number % count + count) % count))

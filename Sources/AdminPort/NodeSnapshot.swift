@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How the node stands at one moment, for people: what the dashboard shows. Nothing in it names a phone or a sender.
+/// The state of the node at one moment, as the dashboard shows it. Identifies no phone and no sender.
 package struct NodeSnapshot: Sendable {
-    /// Final outcomes in one stretch of time.
+    /// The number of final outcomes in one time interval.
     package struct Bucket: Sendable, Equatable {
-        /// Its beginning, Unix time in seconds.
+        /// Start of the interval, Unix time in seconds.
         var start: Int64
         var delivered = 0
         var rejected = 0
-        /// Senders were told to come again.
         var retry = 0
         var gone = 0
     }
 
-    /// One app on one platform.
+    /// The state of a route: one app on one platform.
     package struct RouteState: Sendable {
-        /// `bisq/iOS`
+        /// The name, e.g. `bisq/iOS`.
         var name: String
-        /// `closed` (it works), `open` or `half-open`.
+        /// The state of the circuit breaker: `closed`, `open` or `half-open`.
         var breaker: String
-        /// Whether so many device tokens are refused that environment or topic must be wrong.
+        /// Whether there is a surge of token refusals, which points to a wrong environment or topic.
         var isSurge: Bool
-        /// Envelopes under way.
+        /// Envelopes in flight.
         var inFlight: Int
-        /// Of them, those that wait for their turn.
+        /// Envelopes in flight that wait for their turn.
         var waiting: Int
-        /// How often each answer came since the start, most frequent first.
+        /// The number of each answer since the start, most frequent first.
         var answers: [(reason: String, count: Int)]
-        /// Seconds for an answer, the last hour; nil: there was none.
+        /// Latency of answers in the last hour, in seconds; `nil` if there were none.
         var p50: Double?
         var p99: Double?
 
@@ -47,14 +46,14 @@ package struct NodeSnapshot: Sendable {
         }
     }
 
-    /// What shows Apple or Google who the node is.
+    /// A credential for APNs or FCM.
     package struct Credential: Sendable {
         var app: String
         /// `APNs key`, `APNs certificate` or `FCM service account`.
         var kind: String
         /// The file's name, without its directory.
         var file: String
-        /// Its last moment, Unix time in seconds; nil: it does not end.
+        /// Expiry, Unix time in seconds; `nil` if the credential does not expire.
         var expires: Int64?
 
         /// - Parameters: as the properties of the same names.
@@ -66,11 +65,11 @@ package struct NodeSnapshot: Sendable {
         }
     }
 
-    /// A stage that an envelope goes through.
+    /// The latency of one stage of an envelope's way through the node.
     package struct Latency: Sendable {
-        /// `ingress`, `admission`, `queue`, `provider`
+        /// The stage: `ingress`, `admission`, `queue` or `provider`.
         var stage: String
-        /// Seconds, the last hour; nil: nothing went through.
+        /// Latency in the last hour, in seconds; `nil` if no envelope passed the stage.
         var p50: Double?
         var p90: Double?
         var p99: Double?
@@ -84,16 +83,16 @@ package struct NodeSnapshot: Sendable {
         }
     }
 
-    /// A tor that the node runs.
+    /// The state of the node's own tor.
     package struct Tor: Sendable {
-        /// Its onion address, once there is one.
+        /// The onion address; `nil` until tor has created it.
         var address: String?
-        /// 0 to 100.
+        /// Progress of the connection to the Tor network, in percent.
         var bootstrap: Int
-        /// Whether it can be found under its address.
+        /// Whether the descriptor of the onion service is published.
         var isPublished: Bool
         var restarts: Int
-        /// tor's own last warning.
+        /// The last warning that tor logged.
         var warning: String?
 
         /// - Parameters: as the properties of the same names.
@@ -106,15 +105,15 @@ package struct NodeSnapshot: Sendable {
         }
     }
 
-    /// What the operator should know.
+    /// A message of level `warning` or higher.
     package struct Alarm: Sendable, Equatable {
-        /// Unix time in seconds of the last time.
+        /// The last occurrence, Unix time in seconds.
         var time: Int64
-        /// `warning`, `error` or `critical`.
+        /// The level: `warning`, `error` or `critical`.
         var level: String
-        /// What it is and what to do.
+        /// The message with its metadata.
         var text: String
-        /// How often it came.
+        /// The number of occurrences.
         var count: Int
     }
 
@@ -123,27 +122,30 @@ package struct NodeSnapshot: Sendable {
     var version: String
     /// Seconds since the start.
     var uptime: Int64
-    /// Why the node is not ready; empty: it is.
+    /// The reasons why the node is not ready; empty if it is.
     var notReady: [String]
-    /// Connections of senders at the moment: by TNP, and by HTTP.
+    /// Open connections of senders, over TNP and over HTTP.
     var connections: (tnp: Int, http: Int)
+    /// Known circuits.
     var circuits: Int
+    /// Envelopes without a final outcome.
     var inFlight: Int
-    /// Envelopes on disk, and their bytes; nil: nothing is stored.
+    /// Stored envelopes and their size; `nil` if the spool is disabled.
     var spool: (envelopes: Int, bytes: Int)?
-    /// Expected hashes that are asked for: of everybody, and for device tokens not accepted yet; 0: nothing.
+    /// Required effort in expected hashes, for all submissions and for those to unproven device tokens; 0 if none.
     var effort: (all: UInt32, unproven: UInt32)
-    /// Minutes of the last hour, and stretches of 10 minutes of the last day; oldest first, the last one unfinished.
+    /// The minutes of the last hour, oldest first; the last one is incomplete.
     var hour: [Bucket]
+    /// The ten-minute intervals of the last day, oldest first; the last one is incomplete.
     var day: [Bucket]
-    /// What was refused at the endpoint in the last hour and since the start, by reason in words, most frequent first.
+    /// Submissions rejected at admission, by the text of the reason, most frequent first.
     var refusals: [(reason: String, lastHour: Int, total: Int)]
     var latencies: [Latency]
     var routes: [RouteState]
     var credentials: [Credential]
-    /// Nil: the node runs none.
+    /// `nil` if the node does not run tor.
     var tor: Tor?
-    /// Latest first.
+    /// The alarms, latest first.
     var alarms: [Alarm]
 
     /// - Parameters: as the properties of the same names.

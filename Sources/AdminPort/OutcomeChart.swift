@@ -2,19 +2,19 @@
 
 import NodeConfiguration
 
-/// Stacked bars of final outcomes over time, as SVG. Each outcome has a colour and a pattern of its own.
+/// A stacked bar chart of final outcomes over time, in SVG. Each outcome has its own colour and pattern.
 struct OutcomeChart {
-    /// The outcomes from the bottom of a bar upwards.
+    /// The parts of a bar, from bottom to top.
     enum Part: String, CaseIterable {
         case delivered, retry, rejected, gone
 
-        /// As a person calls it.
+        /// The label in legend and tooltips.
         var words: String {
             switch self {
             case .delivered: "delivered"
-            case .retry: "told to come again"
+            case .retry: "told to retry"
             case .rejected: "rejected"
-            case .gone: "phone gone"
+            case .gone: "device token gone"
             }
         }
 
@@ -28,15 +28,15 @@ struct OutcomeChart {
         }
     }
 
-    /// Units of the picture: small, so that its letters can be read on a phone.
+    /// The size in SVG units; small, so that the text stays readable on a phone.
     private static let (width, height) = (420.0, 170.0)
     private static let (left, right, top, bottom) = (38.0, 12.0, 10.0, 22.0)
 
-    /// A word without spaces, different for each chart of a page.
+    /// An identifier without spaces, unique among the charts of a page.
     let name: String
     let title: String
     let buckets: [NodeSnapshot.Bucket]
-    /// Seconds of a bucket.
+    /// The width of a bucket in seconds.
     let width: Int64
 
     private var totals: [(part: Part, count: Int)] {
@@ -47,7 +47,7 @@ struct OutcomeChart {
         Part.allCases.reduce(0) { $0 + $1.count(in: bucket) }
     }
 
-    /// The picture with its legend.
+    /// The chart with its legend.
     var html: HTML {
         """
         <figure><svg viewBox="0 0 420 170" role="img" aria-labelledby="\(name)-title \(name)-desc">\
@@ -59,15 +59,16 @@ struct OutcomeChart {
 
     private var description: String {
         guard let busiest = buckets.max(by: { Self.total($0) < Self.total($1) }), Self.total(busiest) > 0 else {
-            return "Nothing in this time."
+            return "No outcomes in this period."
         }
         let sums = totals.map { "\(Format.count($0.count)) \($0.part.words)" }.joined(separator: ", ")
-        return "\(sums). Busiest: \(Format.count(Self.total(busiest))) from \(Format.clock(busiest.start)) UTC on."
+        return "\(sums). Peak: \(Format.count(Self.total(busiest))) in the interval from "
+            + "\(Format.clock(busiest.start)) UTC."
     }
 
     // MARK: Scale
 
-    /// The first of 2, 4, 10, 20, 40, 100, … that is not less than the highest bar: half of it is a whole number, too.
+    /// The smallest of 2, 4, 10, 20, 40, 100, … that is not less than the highest bar. Its half is also a whole number.
     private var ceiling: Int {
         let highest = buckets.map(Self.total).max() ?? 0
         var ceiling = 2
@@ -101,7 +102,7 @@ struct OutcomeChart {
                 text-anchor="end">\(Self.short(count))</text>
                 """
         }
-        // Four labels; the last stretch is not over.
+        // Four labels; "now" marks the end of the last interval.
         for quarter in 0..<4 {
             let index = quarter * buckets.count / 4
             guard index < buckets.count else { continue }
@@ -117,7 +118,7 @@ struct OutcomeChart {
         return axes
     }
 
-    /// All of one outcome's bars in one path: a page with hundreds of them stays small.
+    /// All bars of one outcome in a single path, which keeps the page small.
     private func bars(_ part: Part) -> HTML {
         let gap = buckets.count > 100 ? 0.4 : 1
         var path = ""
@@ -133,7 +134,7 @@ struct OutcomeChart {
         return path.isEmpty ? "" : "<path fill=\"url(#\(name)-\(part.rawValue))\" d=\"\(path)\"/>"
     }
 
-    /// What the pointer is told over a bar.
+    /// The tooltip of a bar.
     private func hint(_ index: Int, _ bucket: NodeSnapshot.Bucket) -> HTML {
         guard Self.total(bucket) > 0 else { return "" }
         let counts = Part.allCases.filter { $0.count(in: bucket) > 0 }
@@ -166,10 +167,10 @@ struct OutcomeChart {
         """
     }
 
-    /// A coordinate: with one digit behind the point.
+    /// A coordinate with one decimal place.
     private static func point(_ value: Double) -> String { Format.decimal(value, 1) }
 
-    /// For an axis: `1,500`, `20k`, `4M`
+    /// A label of the axis: `1,500`, `20k`, `14M`
     private static func short(_ count: Int) -> String {
         if count >= 10_000_000 { return "\(Format.count(count / 1_000_000))M" }
         return count >= 10_000 ? "\(Format.count(count / 1000))k" : Format.count(count)

@@ -2,11 +2,11 @@
 
 import Logging
 
-/// The latest of what the operator should know. What comes again is counted, and stands with its latest details.
+/// The most recent alarms. A repeated alarm is counted and keeps its latest details.
 struct RecentAlarms: Sendable {
-    /// Kept at most; then the one that came longest ago goes.
+    /// Maximum alarms; a further one replaces the alarm with the oldest last occurrence.
     static let most = 50
-    /// Characters of one text; the rest is cut off.
+    /// Maximum characters of a text; the rest is cut off.
     static let longestText = 600
 
     private struct Entry {
@@ -17,12 +17,12 @@ struct RecentAlarms: Sendable {
     /// Latest first.
     private var entries: [Entry] = []
 
-    /// Latest first.
+    /// The alarms, latest first.
     var alarms: [NodeSnapshot.Alarm] { entries.map(\.alarm) }
 
-    /// Something came that the operator should know.
+    /// Records an alarm.
     /// - Parameters:
-    ///   - details: named figures and words. Those that are numbers do not make it another alarm.
+    ///   - details: the metadata. Alarms that differ only in numeric values count as the same alarm.
     ///   - now: Unix time in seconds.
     mutating func note(_ level: String, _ text: String, details: [(name: String, value: String)] = [], at now: Int64) {
         let constant = details.filter { Double($0.value) == nil }

@@ -3,13 +3,17 @@
 import DequeModule
 import Prometheus
 
-/// What came to pass in about the last hour, by what the figures were then: marks in, differences out.
+/// Periodic copies of metrics, from which the dashboard computes the values of about the last hour.
 package struct RecentMetrics {
+    /// The metrics at one moment.
     package struct Mark {
         /// Unix time in seconds.
         var time: Int64
+        /// Latencies by stage.
         package var stages: [String: HistogramSnapshot] = [:]
+        /// Latencies of push services by route.
         package var providers: [String: HistogramSnapshot] = [:]
+        /// Rejections at admission by reason.
         package var refusals: [String: Double] = [:]
 
         /// - Parameters: as the properties of the same names.
@@ -24,24 +28,26 @@ package struct RecentMetrics {
         }
     }
 
-    /// From one mark to the next, in seconds; and how many make the hour.
+    /// Seconds between two marks.
     package static let interval: Int64 = 300
+    /// Marks in an hour.
     private static let most = 12
-    /// A history without marks.
+    /// Creates a history without marks.
     package init() {}
 
     private var marks: Deque<Mark> = []
 
-    /// Whether it is time for the next mark.
+    /// Whether the next mark is due.
     package func isDue(at now: Int64) -> Bool {
         marks.last.map { now - $0.time >= Self.interval || now < $0.time } ?? true
     }
 
+    /// Adds a mark and removes the oldest if there are too many.
     package mutating func note(_ mark: Mark) {
         marks.append(mark)
         if marks.count > Self.most { marks.removeFirst() }
     }
 
-    /// How it was an hour ago, or at the start.
+    /// The oldest mark: from about an hour ago, or from the start of the node.
     package var before: Mark? { marks.first }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// An event as `EventSource` reads it.
+/// Encodes server-sent events, the format that `EventSource` reads.
 enum ServerSentEvent {
+    /// Encodes an event.
     /// - Parameters:
-    ///   - name: letters.
-    ///   - data: any text; its lines stay lines.
+    ///   - name: letters only.
+    ///   - data: any text; its line breaks are preserved.
     static func encoded(_ name: String, _ data: String) -> [UInt8] {
         var output = Array("event: \(name)\n".utf8)
-        // CR, LF and CR LF all end a line there.
+        // In this format CR, LF and CR LF all end a line.
         for line in data.split(omittingEmptySubsequences: false, whereSeparator: \.isEventLineEnd) {
             output += "data: ".utf8
             output += line.utf8

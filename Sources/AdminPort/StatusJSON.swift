@@ -2,16 +2,16 @@
 
 import Providers
 
-/// The node's state for programs. The names stay; new ones may come.
+/// The state of the node in JSON. Names are stable; new ones may be added.
 enum StatusJSON {
-    /// The answer of `/readyz`: its status and its body.
+    /// The status and body of the response to `/readyz`.
     static func readiness(_ snapshot: NodeSnapshot) -> (status: Int, body: String) {
         let reasons = snapshot.notReady
         guard !reasons.isEmpty else { return (200, #"{"ready":true}"#) }
         return (503, Value.object([("ready", .flag(false)), ("reasons", .list(reasons.map(Value.text)))]).encoded)
     }
 
-    /// The body of `/status.json`.
+    /// The body of the response to `/status.json`.
     static func status(_ snapshot: NodeSnapshot) -> String {
         Value.object([
             ("now", .integer(snapshot.now)), ("version", .text(snapshot.version)),
@@ -96,7 +96,7 @@ enum StatusJSON {
         ])
     }
 
-    /// JSON that is to be written.
+    /// A JSON value to encode.
     private indirect enum Value {
         case object([(String, Value)])
         case list([Value])
@@ -119,7 +119,7 @@ enum StatusJSON {
             case .list(let values): "[" + values.map(\.encoded).joined(separator: ",") + "]"
             case .text(let text): Self.quoted(text)
             case .integer(let number): "\(number)"
-            // JSON knows no infinity.
+            // JSON has no infinity and no NaN.
             case .number(let number): number.isFinite ? "\(number)" : "null"
             case .flag(let flag): "\(flag)"
             case .null: "null"

@@ -4,37 +4,41 @@ import Cryptography
 import TNP
 import Time
 
-/// Says yes, no or later to what senders submit: so that the push services see what honest senders send, at a pace they
-/// can stand, whoever else is there. Pure: events and time in, decisions out; nothing in it names a phone or a sender.
+/// Decides whether the node admits a submission, rejects it, or asks its sender to retry. The push services thus see
+/// what honest senders send, at a rate that they accept, whatever attackers send. Pure: events and time in, decisions
+/// out; it never names a phone or a sender.
 ///
-/// A submission passes three gates: ``enters(on:at:)``, and, where it is no resend of what the node knows already,
-/// ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``concluded(_:_:_:at:)`` reports its outcome.
+/// A submission passes three gates: ``enters(on:at:)`` and, unless it is a resend of an envelope that the node knows,
+/// ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``concluded(_:_:_:at:)`` records its outcome.
 package struct Admission {
-    /// Where a submission comes in.
+    /// The endpoint that received a submission.
     package enum SenderProtocol: String, Sendable {
+        /// The TNP endpoint.
         case tnp
-        /// Whose senders are the desktops of today: they sign nothing and solve no puzzle.
+        /// The HTTP API for today's desktops, which neither sign nor solve puzzles.
         case http
     }
 
-    /// Of a submission that was admitted: what ``Admission/concluded(_:_:_:at:)`` needs to know of it.
+    /// What ``Admission/concluded(_:_:_:at:)`` needs to know of an admitted submission.
     package struct Ticket: Sendable, Redacted {
         let token: UInt64
-        /// The place of its app's allowance.
+        /// The index of its app in `apps`.
         let app: Int
-        /// The keyed hash of the key that has signed it; 0: none.
+        /// The keyed hash of the key that signed it; 0 if none.
         let signer: UInt64
-        /// Whether it is known to have come without a signature.
+        /// Whether it is known to be unsigned.
         let isUnsigned: Bool
         /// Whether no push service has accepted its device token yet.
         package let isUnproven: Bool
+        /// The circuit that it came from.
         package let circuit: CircuitID
+        /// The endpoint that received it.
         package let senderProtocol: SenderProtocol
-        /// What its proof of work is worth, in expected hashes.
+        /// The effort of its proof of work, in expected hashes.
         package let paid: UInt32
     }
 
-    /// Takes effect at once.
+    /// The current settings. A new value takes effect at once.
     package var settings: AdmissionSettings {
         didSet {
             effort.settings = settings.puzzle
@@ -44,27 +48,28 @@ package struct Admission {
     private let hash: KeyedHash
     let tokens: TokenTable
     private(set) var circuits = Circuits()
-    /// A handful: looked through faster than hashed.
+    /// A linear search through a handful of apps is faster than hashing.
     private var apps: [(name: String, allowance: Allowance)] = []
     private var node = Allowance()
-    /// What is left for device tokens that no push service has accepted yet.
+    /// The budget for device tokens that no push service has accepted yet.
     private var unproven = Allowance()
-    /// What is left for the HTTP endpoint, and there for device tokens that no push service has accepted yet.
+    /// The rate of the HTTP endpoint, and its budget for device tokens that no push service has accepted yet.
     private var http = Allowance()
     private var httpUnproven = Allowance()
     private var seeds: PuzzleSeeds
-    /// What everybody is asked for.
+    /// The effort required for every TNP submission.
     private var effort: EffortControl
-    /// What is asked for an unproven device token.
+    /// The effort required for an unproven device token.
     private var unprovenEffort: EffortControl
-    /// Device tokens whose record the store does not have as it is.
+    /// Device tokens whose record differs from the stored one.
     private var unsaved: [UInt64] = []
-    /// Device tokens whose record went.
+    /// Device tokens whose record was removed, to be deleted from the store.
     private var forgotten: [UInt64] = []
 
+    /// Starts with no known device tokens.
     /// - Parameters:
-    ///   - hash: under a key of the node; what is restored was made under the same.
-    ///   - seed: of the first puzzle, 16 random bytes.
+    ///   - hash: uses the node's key. Restored rows must have been hashed with the same key.
+    ///   - seed: the seed of the first puzzle, 16 random bytes.
     package init(_ settings: AdmissionSettings, hash: KeyedHash, seed: [UInt8], now: MonotonicTime) {
         self.settings = settings
         self.hash = hash
@@ -76,12 +81,13 @@ package struct Admission {
 
     // MARK: Connections
 
-    /// A connection has come, as soon as it is known of which circuit.
-    /// - Returns: what it is sent away with; then ``disconnected(_:at:)`` does not follow.
+    /// Registers a connection as soon as its circuit is known.
+    /// - Returns: the GOAWAY to reject the connection with, or `nil` if it is accepted. Do not call
+    ///   ``disconnected(_:at:)`` for a rejected connection.
     package mutating func connected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         if let goAway = blocked(circuit, now) { return goAway }
         guard (circuits[circuit]?.connections ?? 0) < settings.connectionsPerCircuit else {
-            return GoAway(code: .busy, retryAfter: 10_000, text: "too many connections of one circuit")
+            return GoAway(code: .busy, retryAfter: 10_000, text: "too many connections from this circuit")
         }
         guard circuits.connected(circuit, capacity: settings.circuits, now: now) else {
             return GoAway(code: .busy, retryAfter: 10_000, text: "too many circuits")
@@ -89,49 +95,48 @@ package struct Admission {
         return nil
     }
 
-    /// A connection has gone.
+    /// Removes a closed connection.
     package mutating func disconnected(_ circuit: CircuitID, at now: MonotonicTime) {
         circuits.disconnected(circuit, now: now)
     }
 
-    /// Notes that a circuit has sent what breaks the rules.
-    /// - Returns: what it is sent away with, if that was too much.
+    /// Charges a circuit's abuse account for one violation.
+    /// - Returns: a GOAWAY if this blocks the circuit.
     package mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         let (rate, block) = (settings.abuse, Duration.seconds(settings.abuseBlock))
-        let isTooMuch = circuits.update(circuit) { known in
+        let isExhausted = circuits.update(circuit) { known in
             known.account.forgive(beyond: rate, now: now)
             known.account.take(rate, now: now)
             guard known.account.left(rate, now: now) == 0 else { return false }
             known.blockedUntil = max(known.blockedUntil, now + block)
             return true
         }
-        return isTooMuch == true ? blocked(circuit, now) : nil
+        return isExhausted == true ? blocked(circuit, now) : nil
     }
 
     private func blocked(_ circuit: CircuitID, _ now: MonotonicTime) -> GoAway? {
         guard let until = circuits[circuit]?.blockedUntil, until > now else { return nil }
         return GoAway(
             code: .abuse, retryAfter: (until - now).wireMilliseconds,
-            text: "too many bad device tokens, wrong proofs or malformed submissions")
+            text: "too many bad device tokens, invalid proofs or malformed submissions")
     }
 
     // MARK: Puzzles
 
-    /// What everybody is asked for.
+    /// The puzzle that every TNP submission must solve.
     package func puzzle(at now: MonotonicTime) -> Puzzle { seeds.puzzle(effort: effort.effort, at: now) }
 
-    /// Effort asked of everybody, and for unproven device tokens; 0: nothing.
+    /// The efforts required for all submissions and for unproven device tokens; 0 if none is required.
     package var efforts: (all: UInt32, unproven: UInt32) {
         (effort.effort, max(effort.effort, unprovenEffort.effort))
     }
 
     // MARK: Gates
 
-    /// The first gate: whether the circuit is listened to, and what it may submit. Who asks for the outcome of what he has
-    /// sent before needs no more than this.
+    /// The first gate: checks that the circuit is not blocked and is within its rate. A resend passes only this gate.
     package mutating func enters(on circuit: CircuitID, at now: MonotonicTime) throws(Refusal) {
         let rate = settings.circuit
-        // One look at the table for both.
+        // One table lookup for both checks.
         let wait: Duration? =
             circuits.update(circuit) { known in
                 if known.blockedUntil > now { return nil }
@@ -143,9 +148,9 @@ package struct Admission {
         if wait > .zero { throw .retry(.connectionOverRate, after: wait) }
     }
 
-    /// The second gate, for what is new to the node: proof of work and signature. Nothing that is known of the device token
-    /// is looked at.
-    /// - Returns: what the proof is worth, in expected hashes.
+    /// The second gate, for submissions that are not resends: checks proof of work and signature. It does not depend on
+    /// the device token.
+    /// - Returns: the effort of the proof, in expected hashes.
     package mutating func verify(
         _ submission: Submission, on circuit: CircuitID, through senderProtocol: SenderProtocol, at now: MonotonicTime
     ) throws(Refusal) -> UInt32 {
@@ -162,20 +167,22 @@ package struct Admission {
         return paid
     }
 
-    /// There is no room in the node for a submission that passed ``verify(_:on:through:at:)``: more proof of work is asked.
+    /// Records that the node had no room for a submission that passed ``verify(_:on:through:at:)``. Such refusals raise
+    /// the required effort.
     package mutating func lacksRoom(paid: UInt32, through senderProtocol: SenderProtocol) {
         if senderProtocol == .tnp { effort.count(isRefused: true, paid: paid) }
     }
 
-    /// The third gate: limits, and what is known of the device token. A refusal for one rule uses up nothing of another.
+    /// The third gate: checks limits and the record of the device token. A refusal by one rule uses up no allowance of
+    /// another.
     ///
-    /// A refusal that depends on the device token (it is dead, bound, over its rate) is given only where a device token
-    /// unknown to the node would have been admitted. Otherwise whoever has used up what is left for unknown ones could
-    /// learn, without ringing it, whether the node serves a phone.
+    /// A refusal that depends on the device token (dead, bound, over its rate) is reported only where an unknown device
+    /// token would have been admitted. Otherwise an attacker who has used up the budget for unknown ones could learn,
+    /// without ringing the phone, whether the node serves it.
     /// - Parameters:
-    ///   - paid: as ``verify(_:on:through:at:)`` returned it.
-    ///   - app: the name of the profile that it is for.
-    ///   - endpoint: where it has come in.
+    ///   - paid: the result of ``verify(_:on:through:at:)``.
+    ///   - app: the name of the app profile.
+    ///   - senderProtocol: the endpoint that received the submission.
     package mutating func admit(
         _ submission: Submission, paid: UInt32, app: String, on circuit: CircuitID,
         through senderProtocol: SenderProtocol,
@@ -186,27 +193,28 @@ package struct Admission {
         var record = tokens[token] ?? TokenRecord(token: token)
         let standing = settings.standing(of: record, on: moment.day)
         let signer = signer(of: submission, to: token)
-        let objection = objection(to: submission, signer, standing, &record, moment)
+        let tokenRefusal = tokenRefusal(to: submission, signer, standing, &record, moment)
         let isUnproven = standing != .proven
-        let own = place(of: app)
-        let appWait = apps[own].allowance.wait(settings.app, now: now)
+        let appIndex = index(of: app)
+        let appWait = apps[appIndex].allowance.wait(settings.app, now: now)
         let nodeWait = node.wait(settings.node, now: now)
         let httpWait = senderProtocol == .http ? http.wait(settings.http, now: now) : .zero
         let longestWait = max(appWait, nodeWait, httpWait)
         guard longestWait == .zero else {
-            // An app over its own limit is nothing that all others should pay for; and those who cannot pay set no price.
+            // An app over its own rate must not raise the effort for all others, and HTTP senders, which cannot pay,
+            // set no price.
             if senderProtocol == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: paid) }
             throw .retry(.nodeBusy, after: longestWait)
         }
-        if isUnproven || objection != nil { try checkUnproven(submission, paid: paid, circuit, senderProtocol, now) }
+        if isUnproven || tokenRefusal != nil { try checkUnproven(submission, paid: paid, circuit, senderProtocol, now) }
         if senderProtocol == .tnp { effort.count(isRefused: false, paid: paid) }
-        if let objection {
-            // Today's desktops ignore GONE and also ring live phones: the circuit is not charged.
-            let isCharged = objection.kind == .gone && senderProtocol != .http
-            throw Refusal(objection, goAway: isCharged ? charge(circuit, at: now) : nil)
+        if let tokenRefusal {
+            // Today's HTTP desktops ignore GONE and also ring live phones, so their circuit is not charged.
+            let isCharged = tokenRefusal.kind == .gone && senderProtocol != .http
+            throw Refusal(tokenRefusal, goAway: isCharged ? charge(circuit, at: now) : nil)
         }
 
-        apps[own].allowance.take(settings.app, now: now)
+        apps[appIndex].allowance.take(settings.app, now: now)
         node.take(settings.node, now: now)
         if senderProtocol == .http { http.take(settings.http, now: now) }
         if isUnproven {
@@ -218,19 +226,19 @@ package struct Admission {
         }
         use(record, moment)
         return Ticket(
-            token: token, app: own, signer: signer, isUnsigned: submission.signature == nil, isUnproven: isUnproven,
-            circuit: circuit, senderProtocol: senderProtocol, paid: paid)
+            token: token, app: appIndex, signer: signer, isUnsigned: submission.signature == nil,
+            isUnproven: isUnproven, circuit: circuit, senderProtocol: senderProtocol, paid: paid)
     }
 
-    /// What speaks against a submission to this device token, of all that is known of it.
-    private func objection(
+    /// The refusal that follows from the record of the device token, if any.
+    private func tokenRefusal(
         to submission: Submission, _ signer: UInt64, _ standing: TokenRecord.Standing, _ record: inout TokenRecord,
         _ moment: ClockReading
     ) -> Outcome? {
         if standing == .dead { return .gone(since: record.since) }
         let bound = settings.sender(of: record, on: moment.day)
         if settings.senders != .off, signer == 0, bound != 0 { return .rejected(.senderKeyNeeded) }
-        // Not charged: it may be the owner, whose phone somebody else has bound first.
+        // Not charged: the sender may be the owner of a phone that an attacker bound first.
         if signer != 0, bound != 0, bound != signer { return .rejected(.notThisSenderKey) }
         let wait = record.allowance.wait(settings.device, now: moment.monotonic)
         guard wait > .zero else { return nil }
@@ -240,31 +248,33 @@ package struct Admission {
             on: .retry(.deviceTokenOverRate, after: wait.wireMilliseconds), settings.device, now: moment.monotonic)
     }
 
-    /// What a proof is worth, in expected hashes.
+    /// Validates a proof and returns its effort, in expected hashes.
     private mutating func worth(
         of proof: Proof?, for digest: Digest256, _ circuit: CircuitID, _ now: MonotonicTime
     ) throws(Refusal) -> UInt32 {
         guard settings.puzzle.mode != .off else { return 0 }
         switch seeds.validate(proof, for: digest, effort: effort.effort, now: now) {
         case .notAsked: return 0
-        // Anybody has a proof of next to no effort: it is worth nothing, or it would be the way past all others.
+        // A proof below the minimum effort costs nothing to make. It counts as 0, or it would move its sender ahead of
+        // all others in the fair queue.
         case .valid(let effort): return effort < settings.puzzle.least ? 0 : effort
         case .missing: throw Refusal(.retry(.proofNeeded, after: 0), puzzle: puzzle(at: now))
         case .tooSmall, .stale: throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now))
-        // Who shows a proof that is none has the node compute for nothing.
+        // The node has computed a hash for an invalid proof.
         case .wrong:
             throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now), goAway: charge(circuit, at: now))
         }
     }
 
-    private mutating func place(of app: String) -> Int {
-        if let place = apps.firstIndex(where: { $0.name == app }) { return place }
+    private mutating func index(of app: String) -> Int {
+        if let index = apps.firstIndex(where: { $0.name == app }) { return index }
         apps.append((app, Allowance()))
         return apps.count - 1
     }
 
-    /// A device token is one of an app's on one of the two systems: Apple's environments share it. Apple takes its
-    /// hexadecimal digits large and small, so that one token can be written in very many ways.
+    /// Hashes a device token together with its app and system; Apple's environments share the hash. Apple accepts
+    /// hexadecimal digits of either case, so the hash ignores case: otherwise one token could be written in very many
+    /// ways.
     private func hash(of envelope: Envelope, app: String) -> UInt64 {
         Self.name(of: envelope.deviceToken, magic: envelope.magic, app: app, under: hash)
     }
@@ -278,13 +288,15 @@ package struct Admission {
         }
     }
 
-    /// The keyed hash of the key that has signed it, where that counts; 0: none.
+    /// The keyed hash of the key that signed the submission; 0 if it is unsigned or signatures are ignored.
     private func signer(of submission: Submission, to token: UInt64) -> UInt64 {
         guard settings.senders != .off, let signature = submission.signature else { return 0 }
-        // With the device token in it, it does not tell whether two phones have the same sender.
+        // The hash includes the device token, so that it does not reveal whether two phones have the same sender.
         return TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, signature.key, label: 2) })
     }
 
+    /// Checks what an unproven device token requires: effort, room in the circuit's abuse account, and the shared
+    /// budget.
     private mutating func checkUnproven(
         _ submission: Submission, paid: UInt32, _ circuit: CircuitID, _ senderProtocol: SenderProtocol,
         _ now: MonotonicTime
@@ -294,14 +306,14 @@ package struct Admission {
             let reason: Reason = submission.proof == nil ? .proofNeeded : .proofWrong
             throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
         }
-        // Each may turn out to be a bad one: a circuit has no more of them under way than it may do wrong.
+        // Each may turn out to be bad: a circuit may have only as many in flight as its abuse account has left.
         let rate = settings.abuse
         let isFull = circuits.update(circuit) { known in
             known.account.forgive(beyond: rate, now: now)
             return known.unproven >= known.account.left(rate, now: now)
         }
         if isFull == true {
-            throw .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens of one circuit")
+            throw .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens in flight")
         }
         let wait: Duration
         switch senderProtocol {
@@ -313,20 +325,20 @@ package struct Admission {
         if wait > .zero { throw .retry(.tooManyUnproven, after: wait) }
     }
 
-    // MARK: What came of it
+    // MARK: Outcomes
 
-    /// A submission that was admitted has its final outcome.
-    /// - Returns: what its circuit is sent away with, if it was one bad device token too many.
+    /// Records the final outcome of an admitted submission.
+    /// - Returns: a GOAWAY if this blocks the circuit.
     package mutating func concluded(
-        _ ticket: Ticket, _ outcome: Outcome, _ reach: ProviderContact, at moment: ClockReading
+        _ ticket: Ticket, _ outcome: Outcome, _ contact: ProviderContact, at moment: ClockReading
     ) -> GoAway? {
         let now = moment.monotonic
         if ticket.isUnproven {
             circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) }
         }
-        // What no push service has seen costs nobody anything but its circuit; but what is remembered for a while
-        // (PROTOCOL §3) is paid for, or it would fill the memory for nothing.
-        let isFree = reach != .asked && outcome.reason != .ttlRanOut
+        // A submission that no push service was asked about is refunded, except to its circuit. One whose ttl ran out
+        // is not: it takes a place in the replay window (PROTOCOL §3), which could otherwise be filled for free.
+        let isFree = contact != .asked && outcome.reason != .ttlRanOut
         if isFree {
             switch ticket.senderProtocol {
             case .tnp: if ticket.isUnproven { unproven.giveBack(settings.unproven, now: now) }
@@ -337,9 +349,9 @@ package struct Admission {
             node.giveBack(settings.node, now: now)
             apps[ticket.app].allowance.giveBack(settings.app, now: now)
         }
-        if reach == .noRoom, ticket.senderProtocol == .tnp { effort.count(isRefused: true, paid: ticket.paid) }
+        if contact == .noRoom, ticket.senderProtocol == .tnp { effort.count(isRefused: true, paid: ticket.paid) }
         if isFree || outcome.kind == .retry {
-            // It has not rung the phone, either.
+            // The phone did not ring, so its allowance is refunded too.
             let rate = settings.device
             tokens.update(ticket.token) { $0.allowance.giveBack(rate, now: now) }
         }
@@ -351,31 +363,32 @@ package struct Admission {
         case .rejected where outcome.reason == .badDeviceToken:
             change(ticket.token) { $0.standing = .unknown }
             return charge(ticket.circuit, at: moment.monotonic)
-        // The node has made a request in vain that its sender could have known to be too large.
+        // The node made a futile request: the sender could have known that the notification is too large.
         case .rejected where outcome.reason == .tooLarge: return charge(ticket.circuit, at: now)
         case .rejected, .queued, .retry: break
         }
         return nil
     }
 
-    /// A push service has refused an unproven device token, at a time when so many are refused that the node itself may be
-    /// at fault and its sender is not told so. Who comes back when he is told to, with a few of them, is far from being sent
-    /// away for it; who floods is not.
-    /// - Returns: what the circuit is sent away with.
+    /// Charges a circuit for an unproven device token that a push service refused during a surge of token refusals. The
+    /// node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a few such
+    /// tokens as told stays far below the limit; a flood does not.
+    /// - Returns: a GOAWAY if this blocks the circuit.
     package mutating func suspected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         charge(circuit, at: now)
     }
 
-    /// What came of an envelope of which nobody knows any more who sent it.
+    /// Records the outcome of an envelope whose sender is no longer known, such as one that an earlier process stored.
     package mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: ClockReading) {
         let ticket = Ticket(
-            token: hash(of: envelope, app: app), app: place(of: app), signer: 0, isUnsigned: false, isUnproven: false,
+            token: hash(of: envelope, app: app), app: index(of: app), signer: 0, isUnsigned: false, isUnproven: false,
             circuit: .phone(0), senderProtocol: .tnp, paid: 0)
         _ = concluded(ticket, outcome, .asked, at: moment)
     }
 
-    /// The outcome with what is left to its device token, and until when that is full again, where it has rung the phone:
-    /// else anybody who knows the device token could watch, without a sound, when others ring it.
+    /// The outcome with the device token's remaining allowance and the time until it is full again, if it is DELIVERED.
+    /// Other outcomes do not show them: otherwise anyone who knows the device token could watch, without ringing the
+    /// phone, when others ring it.
     package func showingAllowance(_ outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
         guard outcome.kind == .delivered else { return outcome }
         return (tokens[ticket.token]?.allowance ?? Allowance()).shown(on: outcome, settings.device, now: now)
@@ -386,11 +399,11 @@ package struct Admission {
         let isBound = settings.sender(of: record, on: moment.day) != 0
         let binds =
             ticket.signer != 0 && settings.senders != .off && !isBound
-            && !settings.isQuietTime(of: record, on: moment.day)
-        let isNewsOfUnsigned =
+            && !settings.hasRecentUnsigned(of: record, on: moment.day)
+        let recordsUnsigned =
             ticket.isUnsigned && !isBound && settings.senderQuietDays > 0 && record.unsignedDay != moment.day
-        if record.standing == .proven, !binds, !isNewsOfUnsigned {
-            // The moment is of use in memory only, and not worth a write to the disk for each notification.
+        if record.standing == .proven, !binds, !recordsUnsigned {
+            // The time of acceptance is kept in memory only: it is not worth a disk write per notification.
             tokens.update(ticket.token) { $0.since = moment.milliseconds }
             return
         }
@@ -400,39 +413,41 @@ package struct Admission {
             record.use(on: moment.day)
             if binds {
                 record.sender = ticket.signer
-            } else if isNewsOfUnsigned {
+            } else if recordsUnsigned {
                 record.unsignedDay = moment.day
             }
         }
     }
 
-    /// - Returns: whether that is news, and to be believed: a device token that was accepted later has come back to life.
+    /// Records that a device token is gone.
+    /// - Returns: whether that is new: `false` if the token was dead already, or if a push service accepted it after
+    ///   `since`.
     private mutating func died(_ ticket: Ticket, since: UInt64, _ moment: ClockReading) -> Bool {
-        // An acceptance that is still to come was noted by a clock that has been put right since, and says nothing.
+        // An acceptance in the future was recorded before the wall clock was corrected, and is ignored.
         if let record = tokens[ticket.token], record.standing == .proven, record.since > since,
             record.since <= moment.milliseconds
         {
             return false
         }
-        let isNews = tokens[ticket.token]?.standing != .dead
+        let isNew = tokens[ticket.token]?.standing != .dead
         change(ticket.token) { record in
             record.standing = .dead
             record.since = since
             record.use(on: moment.day)
             record.unbind()
         }
-        return isNews
+        return isNew
     }
 
     // MARK: Records
 
-    /// A submission to a device token is admitted.
+    /// Records an admitted submission to a device token.
     private mutating func use(_ record: TokenRecord, _ moment: ClockReading) {
         let (rate, now, day) = (settings.device, moment.monotonic, moment.day)
         if record.day >= day, tokens.update(record.token, { $0.allowance.take(rate, now: now) }) { return }
         var used = record
         used.allowance.take(rate, now: now)
-        // Whatever was too old to count must not come back by being used.
+        // Use must not revive an expired standing or binding.
         used.standing = settings.standing(of: record, on: day)
         settings.forgetOldBinding(of: &used, on: day)
         used.use(on: day)
@@ -455,7 +470,8 @@ package struct Admission {
     }
 
     private mutating func forget(_ record: TokenRecord) {
-        // A store that does not work is not waited for: what it keeps too much of is too old at the next start.
+        // Bounded even while the store fails: it then keeps rows too long, and ``restore(_:on:)`` drops those that have
+        // expired.
         if record.isWorthKeeping || record.isUnsaved, forgotten.count < settings.deviceTokens {
             forgotten.append(record.token)
         }
@@ -463,11 +479,11 @@ package struct Admission {
 
     // MARK: Time
 
-    /// To be called each second.
+    /// Expires records and circuits and adjusts the efforts. Call this once per second.
     /// - Parameters:
-    ///   - queue: the share of the node's room for envelopes that is taken, from 0 to 1.
-    ///   - seed: 16 random bytes, drawn when a new puzzle is due.
-    /// - Returns: whether ``puzzle(at:)`` has changed and is to be announced.
+    ///   - queue: the share of the node's room for envelopes that is in use, from 0 to 1.
+    ///   - seed: makes 16 random bytes; called when a new puzzle is due.
+    /// - Returns: whether ``puzzle(at:)`` has changed and must be announced.
     package mutating func tick(queue: Double, at moment: ClockReading, seed: () -> [UInt8]) -> Bool {
         let now = moment.monotonic
         circuits.purge(now: now)
@@ -505,7 +521,7 @@ package struct Admission {
 }
 
 extension AdmissionSettings {
-    /// What a device token that was accepted, or gone, long ago is worth now.
+    /// The standing of a record on a day: an old acceptance or death no longer counts.
     fileprivate func standing(of record: TokenRecord, on day: UInt16) -> TokenRecord.Standing {
         switch record.standing {
         case .proven where record.age(on: day) >= provenDays: .unknown
@@ -514,25 +530,26 @@ extension AdmissionSettings {
         }
     }
 
-    /// The key that a device token is bound to, unless that was long ago; 0: none.
+    /// The sender key that a device token is bound to; 0 if there is none or the binding has expired.
     fileprivate func sender(of record: TokenRecord, on day: UInt16) -> UInt64 {
         record.age(on: day) >= senderForgetDays ? 0 : record.sender
     }
 
-    /// Whether unsigned submissions have rung the phone within the quiet time: then a signed one does not bind it
-    /// (PROTOCOL §3, Binding).
-    fileprivate func isQuietTime(of record: TokenRecord, on day: UInt16) -> Bool {
+    /// Whether an unsigned submission has reached the phone within `senderQuietDays`. A signed one then does not bind
+    /// the device token (PROTOCOL §3, Binding).
+    fileprivate func hasRecentUnsigned(of record: TokenRecord, on day: UInt16) -> Bool {
         record.unsignedDay.map { Int(day) - Int($0) < senderQuietDays } ?? false
     }
 
+    /// Removes an expired binding.
     fileprivate func forgetOldBinding(of record: inout TokenRecord, on day: UInt16) {
         if record.sender != 0, sender(of: record, on: day) == 0 { record.unbind() }
-        if record.unsignedDay != nil, !isQuietTime(of: record, on: day) { record.unbind() }
+        if record.unsignedDay != nil, !hasRecentUnsigned(of: record, on: day) { record.unbind() }
     }
 }
 
 extension Allowance {
-    /// RESULT's fields 0x04 and 0x05.
+    /// The outcome with the remaining allowance: RESULT's fields 0x04 and 0x05.
     func shown(on outcome: Outcome, _ rate: Rate, now: MonotonicTime) -> Outcome {
         var outcome = outcome
         outcome.left = UInt32(clamping: left(rate, now: now))
@@ -542,7 +559,7 @@ extension Allowance {
 }
 
 extension EffortControl.Settings {
-    /// Who proves a new device token is asked for work only when too many want to, in each mode but `off`.
+    /// The settings for unproven device tokens: in every mode but `off`, work is required only under pressure.
     var forUnproven: EffortControl.Settings {
         EffortControl.Settings(mode: mode == .off ? .off : .adaptive, least: least, most: most)
     }
@@ -551,14 +568,14 @@ extension EffortControl.Settings {
 // MARK: Unbinding
 
 extension Admission {
-    /// What names a device token in a request of the operator's: its hash as one of Apple's, and as one of Google's.
+    /// The hashes that identify a device token in an operator's request: one as Apple's, one as Google's.
     package static func names(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
         [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
     }
 
     /// Removes the sender keys of these device tokens. The next signed submission that is delivered binds each again.
-    /// - Parameter names: as ``names(of:app:under:)`` makes them.
-    /// - Returns: how many were bound.
+    /// - Parameter names: the results of ``names(of:app:under:)``.
+    /// - Returns: how many device tokens were bound.
     package mutating func unbind(_ names: [UInt64]) -> Int {
         names.count { name in
             guard name != 0, let record = tokens[name], record.binding != 0 else { return false }
@@ -571,34 +588,36 @@ extension Admission {
 // MARK: Store
 
 extension Admission {
-    /// What the store is to be told.
+    /// The changes to write to the store.
     package struct Changes: Sendable, Redacted {
+        /// The rows to insert or replace.
         package var rows: [StandingRow]
+        /// The hashes of the device tokens whose rows to delete.
         package var forgotten: [UInt64]
     }
 
-    /// What is known of device tokens that the store does not know yet; nil: nothing.
-    /// - Parameter most: of each kind; the others come with the next call.
-    package mutating func takeChanges(atMost most: Int) -> Changes? {
+    /// Takes the changes that the store does not have yet; `nil` if there are none.
+    /// - Parameter limit: the maximum of each kind. The rest follows with the next call.
+    package mutating func takeChanges(atMost limit: Int) -> Changes? {
         guard !unsaved.isEmpty || !forgotten.isEmpty else { return nil }
         var rows: [StandingRow] = []
-        let now = unsaved.suffix(most)
+        let now = unsaved.suffix(limit)
         unsaved.removeLast(now.count)
         for token in now {
             tokens.update(token) { record in
-                // One that went and came back stands here twice.
+                // A record that was removed and inserted again is listed twice.
                 guard record.isUnsaved else { return }
                 record.isUnsaved = false
                 if record.isWorthKeeping { rows.append(StandingRow(record)) } else { forgotten.append(token) }
             }
         }
-        let gone = forgotten.suffix(most)
+        let gone = forgotten.suffix(limit)
         forgotten.removeLast(gone.count)
-        // What went and came back is not gone.
+        // A token that was removed and inserted again must not be deleted.
         return Changes(rows: rows, forgotten: gone.filter { tokens[$0]?.isWorthKeeping != true })
     }
 
-    /// The store has not taken them: they are told again.
+    /// Queues changes again that the store failed to write.
     package mutating func putBack(_ changes: Changes) {
         for row in changes.rows {
             tokens.update(row.token) { record in
@@ -610,14 +629,14 @@ extension Admission {
         for token in changes.forgotten where forgotten.count < settings.deviceTokens { forgotten.append(token) }
     }
 
-    /// Takes a row of the store in, at the start.
+    /// Restores a row of the store at the start.
     package mutating func restore(_ row: StandingRow, on moment: ClockReading) {
         var record = TokenRecord(row)
-        // Written by a clock that was ahead: it ages from now on.
+        // A row written by a clock that was ahead ages from now on.
         record.clamp(to: moment.day, moment.milliseconds)
         record.standing = settings.standing(of: record, on: moment.day)
         settings.forgetOldBinding(of: &record, on: moment.day)
-        // No token has the hash 0: it stands for an empty place.
+        // No token has the hash 0, which marks an empty slot.
         guard record.isWorthKeeping, record.token != 0 else {
             forgotten.append(row.token)
             return
@@ -625,26 +644,28 @@ extension Admission {
         if let gone = tokens.insert(record) { forget(gone) }
     }
 
-    /// Bytes that the table of so many device tokens takes at most.
+    /// The maximum size of the table of device tokens, in bytes.
     package static func mostBytes(deviceTokens: Int) -> Int { TokenTable.mostBytes(capacity: deviceTokens) }
 
-    /// Bytes that the table of so many circuits takes at most.
+    /// The maximum size of the table of circuits, in bytes.
     package static func mostBytes(circuits: Int) -> Int { Circuits.mostBytes(capacity: circuits) }
 
-    /// How many are known of what.
+    /// Numbers of known device tokens and circuits.
     package struct Known: Sendable, Equatable {
         /// Device tokens that a push service has accepted.
         package var proven: Int
-        /// Device tokens of which nothing is known.
+        /// Device tokens that are neither proven nor gone.
         package var unknown: Int
         /// Device tokens that are gone.
         package var dead: Int
+        /// Circuits with a connection, or with state that has not expired.
         package var circuits: Int
 
+        /// Device tokens of any standing.
         package var deviceTokens: Int { proven + unknown + dead }
     }
 
-    /// How many device tokens, and how many circuits, are known.
+    /// The numbers of known device tokens and circuits.
     package var known: Known {
         Known(
             proven: tokens.count(of: .proven), unknown: tokens.count(of: .unknown), dead: tokens.count(of: .dead),

@@ -1,53 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Whether sender keys are asked for (PROTOCOL §3, fields 0x11 and 0x12).
+/// Whether submissions must be signed with a sender key (PROTOCOL §3, fields 0x11 and 0x12).
 package enum SenderKeyMode: String, CaseIterable, Sendable {
-    /// Signatures are not looked at.
+    /// Signatures are ignored.
     case off
-    /// A device token is bound to the key of the first signed notification that reaches its phone.
+    /// Trust on first use: the first signed notification that reaches a phone binds its device token to the key.
     case optional
-    /// The same, and nothing is taken unsigned.
+    /// As `optional`, and unsigned submissions are rejected.
     case required
 }
 
-/// What ``Admission`` goes by; all of it may change while the node runs.
+/// The settings of ``Admission``. All of them may change while the node runs.
 package struct AdmissionSettings: Sendable, Equatable {
-    /// Submissions to one device token.
+    /// The rate of submissions to one device token.
     package var device = Rate(burst: 20, perMinute: 10)
-    /// Submissions of one circuit.
+    /// The rate of submissions from one circuit.
     package var circuit = Rate(burst: 100, perMinute: 60)
-    /// Submissions for one app.
+    /// The rate of submissions for one app.
     package var app = Rate(burst: 3000, perMinute: 12_000)
-    /// Submissions in all.
+    /// The rate of all submissions.
     package var node = Rate(burst: 3000, perMinute: 12_000)
-    /// Submissions to device tokens that no push service has accepted yet, in all.
+    /// The rate of all TNP submissions to device tokens that no push service has accepted yet.
     package var unproven = Rate(burst: 300, perMinute: 120)
-    /// Submissions through the HTTP endpoint, whose senders cannot be asked for proof of work; those of them to unproven device
-    /// tokens have a rate of their own, too. So neither who floods the one endpoint nor who floods the other keeps out those
-    /// who come through the other.
+    /// The rate of submissions through the HTTP endpoint, whose senders cannot provide proof of work. Separate rates
+    /// keep a flood at one endpoint from crowding out the senders at the other.
     package var http = Rate(burst: 1000, perMinute: 3000)
+    /// The rate of submissions to unproven device tokens through the HTTP endpoint.
     package var httpUnproven = Rate(burst: 300, perMinute: 120)
-    /// What one circuit may do wrong: bad and dead device tokens, submissions and proofs that are wrong.
+    /// The rate of violations that one circuit may commit: bad and dead device tokens, malformed submissions and
+    /// invalid proofs.
     package var abuse = Rate(burst: 20, perMinute: 2)
-    /// Seconds for which a circuit that has done more is not listened to.
+    /// How long a circuit that exceeds ``abuse`` is blocked, in seconds.
     package var abuseBlock = 600
-    /// Circuits that are known at a time.
+    /// Maximum number of known circuits.
     package var circuits = 100_000
-    /// Connections of one circuit.
+    /// Maximum number of connections from one circuit.
     package var connectionsPerCircuit = 16
-    /// Device tokens that are known at a time. A new number counts from the node's next start.
+    /// Maximum number of known device tokens. A change takes effect after a restart.
     package var deviceTokens = 1_000_000
-    /// Days without use after which a good device token is forgotten.
+    /// Days without use after which a proven device token is forgotten.
     package var provenDays = 180
-    /// Days after which a dead device token is asked about anew.
+    /// Days after which the node tries a dead device token again.
     package var deadDays = 30
+    /// When and how much proof of work is required.
     package var puzzle = EffortControl.Settings()
+    /// Whether submissions must be signed.
     package var senders = SenderKeyMode.optional
     /// Days without use after which a device token is no longer bound to its sender key.
     package var senderForgetDays = 180
     /// Days without an unsigned submission delivered after which a signed one binds the device token.
     package var senderQuietDays = 30
 
-    /// The defaults.
+    /// The default settings.
     package init() {}
 }

@@ -4,34 +4,35 @@ import DequeModule
 import TNP
 import Time
 
-/// What is known of those who send, by circuit: how much each may submit, and its account of what it should not have
-/// sent. Bounded; who has no connection and nothing against him is forgotten.
+/// The known circuits, each with its rate of submissions and its abuse account. Bounded: a circuit without a connection
+/// is forgotten once it has nothing against it, or to make room for another.
 struct Circuits {
+    /// The state of one circuit.
     struct Circuit {
         var submissions = Allowance()
-        /// What is left of it is what it may still do wrong.
+        /// The abuse account: the number of violations that the circuit may still commit.
         var account = Allowance()
-        /// Not listened to before then.
+        /// The circuit's submissions are refused until then.
         var blockedUntil = MonotonicTime(nanoseconds: 0)
         var connections = 0
-        /// Unproven device tokens under way: each may turn out to be a bad one.
+        /// Unproven device tokens in flight. Each may turn out to be bad.
         var unproven = 0
-        /// Whether it is among those who are looked at once a minute.
+        /// Whether it has an entry in ``Circuits/idle``.
         var isListed = false
 
-        /// Whether it would be treated no better if it were new.
+        /// Whether a new circuit would be treated no better.
         func isAsNew(at now: MonotonicTime) -> Bool {
             unproven == 0 && blockedUntil <= now && account.isFull(now: now) && submissions.isFull(now: now)
         }
     }
 
     private var circuits: [CircuitID: Circuit] = [:]
-    /// Those without a connection, each once, since when; some of them may have come back.
+    /// Circuits without a connection, each listed once, with the time of the entry. Some may have reconnected.
     private var idle: Deque<(circuit: CircuitID, since: MonotonicTime)> = []
-    private static let kept = Duration.seconds(60)
+    private static let retention = Duration.seconds(60)
 
-    /// Bytes for so many: a dictionary's places are a power of two, at most 3/4 of them taken, and while it grows there
-    /// are two; and two words for who is idle.
+    /// The maximum size in bytes for `capacity` circuits. A dictionary has a power of two slots, at most 3/4 of them in
+    /// use, and exists twice while it grows. An entry of ``idle`` takes two words; 32 bytes leave room for its growth.
     static func mostBytes(capacity: Int) -> Int {
         var places = 1
         while places * 3 / 4 < capacity { places *= 2 }
@@ -42,14 +43,14 @@ struct Circuits {
 
     subscript(circuit: CircuitID) -> Circuit? { circuits[circuit] }
 
-    /// Changes what is known of a circuit, where it is known.
+    /// Changes the state of a circuit; does nothing and returns `nil` if the circuit is unknown.
     mutating func update<Result>(_ circuit: CircuitID, _ change: (inout Circuit) -> Result) -> Result? {
         guard let index = circuits.index(forKey: circuit) else { return nil }
         return change(&circuits.values[index])
     }
 
-    /// A connection of the circuit has come.
-    /// - Returns: false where there is no room for another circuit.
+    /// Adds a connection of the circuit.
+    /// - Returns: `false` if there is no room for another circuit.
     mutating func connected(_ circuit: CircuitID, capacity: Int, now: MonotonicTime) -> Bool {
         if circuits[circuit] == nil {
             while circuits.count >= capacity, let oldest = idle.popFirst() { forget(oldest.circuit) }
@@ -59,21 +60,21 @@ struct Circuits {
         return true
     }
 
-    /// A connection of the circuit has gone.
+    /// Removes a connection of the circuit.
     mutating func disconnected(_ circuit: CircuitID, now: MonotonicTime) {
-        let isNews = update(circuit) { known in
+        let isNewlyIdle = update(circuit) { known in
             known.connections = max(0, known.connections - 1)
             guard known.connections == 0, !known.isListed else { return false }
             known.isListed = true
             return true
         }
-        if isNews == true { idle.append((circuit, now)) }
+        if isNewlyIdle == true { idle.append((circuit, now)) }
     }
 
-    /// Forgets those who have been away for a while and would be treated no better if they were new. Each is looked at
-    /// once a minute at most.
+    /// Forgets circuits that have had no connection for 60 s and would be treated no better if they were new. Checks
+    /// each one at most once per 60 s.
     mutating func purge(now: MonotonicTime) {
-        while let oldest = idle.first, now - oldest.since >= Self.kept {
+        while let oldest = idle.first, now - oldest.since >= Self.retention {
             idle.removeFirst()
             if let known = circuits[oldest.circuit], known.connections == 0, !known.isAsNew(at: now) {
                 idle.append((oldest.circuit, now))
@@ -83,7 +84,7 @@ struct Circuits {
         }
     }
 
-    /// One that is listed no longer goes, unless it has come back.
+    /// Forgets a circuit whose entry was removed from ``idle``, unless it has reconnected.
     private mutating func forget(_ circuit: CircuitID) {
         if circuits[circuit]?.connections == 0 {
             circuits[circuit] = nil

@@ -2,29 +2,31 @@
 
 import TNP
 
-/// What a sender is told whose submission is not admitted.
+/// The answer to a submission that is not admitted.
 package struct Refusal: Error, Equatable, Sendable {
-    /// The submission's outcome; nil where the connection ends without one.
+    /// The submission's outcome; `nil` if the connection closes without one.
     package var outcome: Outcome?
-    /// What this sender's connection is asked for from now on, where that is more than it was told.
+    /// The puzzle to announce before the outcome, if the submission lacks a sufficient proof.
     package var puzzle: Puzzle?
-    /// Said after the outcome, where it was one too many.
+    /// Sent after the outcome, if the circuit is blocked.
     package var goAway: GoAway?
 
+    /// - Parameters: as the properties of the same names.
     package init(_ outcome: Outcome?, puzzle: Puzzle? = nil, goAway: GoAway? = nil) {
         self.outcome = outcome
         self.puzzle = puzzle
         self.goAway = goAway
     }
 
-    /// Not now, but after so long.
+    /// RETRY after `wait`.
     static func retry(_ reason: Reason, after wait: Duration, _ text: String? = nil) -> Refusal {
         Refusal(.retry(reason, after: wait.wireMilliseconds, text: text))
     }
 }
 
 extension Duration {
-    /// Whole milliseconds as RESULT and GOAWAY carry them, rounded up: who waits for so long does not come too early.
+    /// Whole milliseconds for RESULT and GOAWAY, rounded up so that a sender that waits this long does not retry too
+    /// early.
     var wireMilliseconds: UInt32 {
         let (seconds, attoseconds) = components
         guard seconds < 4_000_000 else { return 4_000_000_000 }

@@ -3,18 +3,25 @@
 import ArgumentParser
 import Glibc
 
-/// What the process says to whoever called it (sysexits.h, and 76 for a token that is gone).
+/// The exit statuses of the commands: those of sysexits.h, and 76 for a device token that is gone.
 package enum ExitStatus {
+    /// The command failed for a reason without a status of its own, e.g. a check that did not pass.
     package static let failure = ExitCode(1)
+    /// The command line is wrong (`EX_USAGE`).
     package static let usage = ExitCode(64)
+    /// The input was rejected: sending it again does not help (`EX_DATAERR`).
     package static let rejected = ExitCode(65)
+    /// The node could not be reached (`EX_UNAVAILABLE`).
     package static let unreachable = ExitCode(69)
+    /// A temporary failure: try again later (`EX_TEMPFAIL`).
     package static let tryLater = ExitCode(75)
+    /// The phone no longer has this device token.
     package static let gone = ExitCode(76)
+    /// The configuration, or a file that the command needs, cannot be used (`EX_CONFIG`).
     package static let configuration = ExitCode(78)
 }
 
-/// Says what went wrong, on standard error, and ends with this status.
+/// Prints an error message to standard error and returns the status, for the caller to throw.
 package func fail(_ message: String, _ status: ExitCode) -> ExitCode {
     Terminal.error("tocsin: \(message)")
     return status

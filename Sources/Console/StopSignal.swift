@@ -3,18 +3,20 @@
 import EventLoop
 import Glibc
 
-/// Waits for SIGTERM or SIGINT, and tells of SIGHUP. A second signal to stop ends the process at once.
+/// Waits for SIGTERM or SIGINT, and reports SIGHUP. A second SIGTERM or SIGINT exits at once, with status 130.
 package actor StopSignal {
     private nonisolated let loop: EventLoop
+    /// The executor of the loop.
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     private var watches: [SignalHandler] = []
     private var waiting: CheckedContinuation<Void, Never>?
     private var count = 0
 
+    /// Creates a waiter that runs on this loop.
     package init(on loop: EventLoop) { self.loop = loop }
 
-    /// Starts to listen for the signals.
-    /// - Parameter hangUp: is called at SIGHUP, which else ends the process.
+    /// Installs the signal handlers.
+    /// - Parameter hangUp: called on SIGHUP, which otherwise terminates the process.
     package func arm(hangUp: (@Sendable () -> Void)? = nil) {
         watches = [SIGTERM, SIGINT].map { signal in
             SignalHandler(signal, on: loop) { [unowned self] in assumeIsolated { $0.received() } }
@@ -22,7 +24,7 @@ package actor StopSignal {
         if let hangUp { watches.append(SignalHandler(SIGHUP, on: loop, received: hangUp)) }
     }
 
-    /// Returns when a signal has come.
+    /// Returns after the first SIGTERM or SIGINT.
     package func wait() async {
         if count == 0 { await withCheckedContinuation { waiting = $0 } }
     }

@@ -17,8 +17,7 @@ package enum BLAKE2b {
         bytes.withUnsafeBytes { message in key.withUnsafeBytes { hash256(message, key: $0) } }
     }
 
-    /// Hashes what `fill` writes into a scratch buffer of at most `capacity` bytes, without allocating: `fill` returns
-    /// how many it wrote.
+    /// Hashes what `fill` writes into a scratch buffer of `capacity` bytes, without allocating.
     package static func hash256(
         scratch capacity: Int,
         _ fill: (inout OutputRawSpan) -> Void
@@ -31,13 +30,13 @@ package enum BLAKE2b {
         }
     }
 
-    /// Tries one number after another, each as eight bytes in network order behind what `fill` writes, until the hash is
-    /// wanted. Allocates nothing, and `fill` is called once.
+    /// Searches for a number whose hash is wanted. Hashes each number as eight bytes in network order after what `fill`
+    /// writes. Allocates nothing, and calls `fill` once.
     /// - Parameters:
-    ///   - start: the first number; after the largest comes 0.
-    ///   - tries: how many numbers at most.
-    ///   - capacity: how many bytes `fill` writes at most.
-    /// - Returns: the first number with a wanted hash, or nil where none of them has one.
+    ///   - start: the first number; 0 follows the largest.
+    ///   - tries: the maximum of numbers to try.
+    ///   - capacity: the maximum of bytes that `fill` writes.
+    /// - Returns: the first number with a wanted hash, or `nil` if none has one.
     package static func firstNumber(
         from start: UInt64, tries: UInt64, after capacity: Int, _ fill: (inout OutputRawSpan) -> Void,
         where isWanted: (Digest256) -> Bool

@@ -2,13 +2,13 @@
 
 import COpenSSL
 
-/// A certificate authority of one's own: the stand-ins for Apple and Google get their certificates here.
+/// A private certificate authority, which issues the certificates of the simulated Apple and Google servers.
 package final class CertificateAuthority: @unchecked Sendable {
-    // Unchecked: certificate and key are made in init and only read afterwards.
+    // Unchecked: init sets certificate and key, which are only read afterwards.
     private let certificate: OpaquePointer
     private let key: OpaquePointer
 
-    /// Makes an authority that trusts itself, with a key that never leaves the process.
+    /// Makes an authority with a self-signed certificate and a key that never leaves the process.
     package init(name: String) {
         key = Self.newKey()
         certificate = Self.makeCertificate(
@@ -21,7 +21,7 @@ package final class CertificateAuthority: @unchecked Sendable {
         EVP_PKEY_free(key)
     }
 
-    /// The authority's certificate in PEM form: what those who shall trust it are given.
+    /// The authority's certificate in PEM form, for clients that must trust it.
     package var pem: [UInt8] { certificate.pem }
 
     /// What a certificate is for.
@@ -32,8 +32,8 @@ package final class CertificateAuthority: @unchecked Sendable {
         case client
     }
 
-    /// Issues a certificate with a key of its own. `validFor` counts in seconds from now; one of the past gives a
-    /// certificate that has expired.
+    /// Issues a certificate with a new key. `validFor` counts in seconds from now; a negative value gives an expired
+    /// certificate.
     package func issue(subject: String, purpose: Purpose, validFor: Int = 86_400 * 7) -> CertifiedKey {
         let leafKey = Self.newKey()
         defer { EVP_PKEY_free(leafKey) }
@@ -57,7 +57,7 @@ package final class CertificateAuthority: @unchecked Sendable {
     }
 
     private static func newKey() -> OpaquePointer {
-        guard let key = cssl_ec_p256_key() else { fatalError("OpenSSL made no key: \(openSSLReason())") }
+        guard let key = cssl_ec_p256_key() else { fatalError("OpenSSL cannot make a key: \(openSSLReason())") }
         return key
     }
 
@@ -67,7 +67,7 @@ package final class CertificateAuthority: @unchecked Sendable {
     ) -> OpaquePointer {
         guard let certificate = X509_new() else { fatalError("out of memory") }
         X509_set_version(certificate, 2)
-        // RFC 5280 §4.1.2.2: unique for the authority and positive.
+        // RFC 5280 §4.1.2.2: the serial number is positive and unique within the authority.
         let serial = SecureRandom.bytes(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) } >> 1 | 1
         ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial)
         X509_gmtime_adj(X509_getm_notBefore(certificate), notBefore)
@@ -81,7 +81,7 @@ package final class CertificateAuthority: @unchecked Sendable {
         cssl_set_extension_context(&context, issuer?.certificate ?? certificate, certificate)
         for (identifier, value) in extensions {
             guard let entry = cssl_extension(&context, identifier, value) else {
-                fatalError("no such certificate extension: \(value): \(openSSLReason())")
+                fatalError("OpenSSL cannot make the certificate extension \(value): \(openSSLReason())")
             }
             X509_add_ext(certificate, entry, -1)
             X509_EXTENSION_free(entry)
@@ -94,7 +94,7 @@ package final class CertificateAuthority: @unchecked Sendable {
 }
 
 extension String {
-    /// Whether this is an IPv4 or IPv6 address rather than a name.
+    /// Whether this is an IPv4 or IPv6 address rather than a DNS name.
     fileprivate var isIPAddress: Bool {
         guard let address = a2i_IPADDRESS(self) else { return false }
         ASN1_STRING_free(address)

@@ -2,21 +2,22 @@
 
 import COpenSSL
 
-/// What a certificate says of itself, as far as a push provider's is of interest.
+/// The fields of a certificate that matter for a push provider.
 package struct CertificateFacts: Sendable, Equatable {
-    /// Where Apple lets a push certificate be used.
+    /// The APNs environments in which a push certificate is valid.
     package enum Environment: Sendable, Equatable {
         case development, production, both
     }
 
     /// The subject's common name.
     package var commonName: String?
-    /// The subject's user id: where Apple writes the app's bundle id.
+    /// The subject's user id, in which Apple writes the app's bundle id.
     package var userID: String?
-    /// Nil: it does not say, as certificates of others than Apple.
+    /// The APNs environment; `nil` if the certificate names none, as those of other authorities than Apple.
     package var environment: Environment?
-    /// The first and the last moment of its validity, Unix time in seconds.
+    /// The start of its validity, in Unix time in seconds.
     package var notBefore: Int64
+    /// The end of its validity, in Unix time in seconds.
     package var notAfter: Int64
 
     /// - Parameters: as the properties of the same names.
@@ -30,12 +31,12 @@ package struct CertificateFacts: Sendable, Equatable {
         self.notAfter = notAfter
     }
 
-    // Apple's extensions: "APNs development" and "APNs production".
+    // Apple's extensions "APNs development" and "APNs production".
     private static let developmentExtension = "1.2.840.113635.100.6.3.1"
     private static let productionExtension = "1.2.840.113635.100.6.3.2"
     private static let longestName = 256
 
-    /// Reads the first certificate of a PEM text; nil where there is none.
+    /// Reads the first certificate of a PEM text; `nil` if there is none.
     package init?(pem: [UInt8]) {
         defer { ERR_clear_error() }
         let certificate = withBIO(reading: pem) { PEM_read_bio_X509($0, nil, nil, nil) } ?? nil
@@ -56,7 +57,7 @@ package struct CertificateFacts: Sendable, Equatable {
             environment: environment, notBefore: certificate.notBefore, notAfter: certificate.notAfter)
     }
 
-    /// The app's bundle id, from the user id or from the end of a common name like `Apple Push Services: com.example.app`.
+    /// The app's bundle id, from the user id or the end of a common name like `Apple Push Services: com.example.app`.
     package var topic: String? {
         if let userID, !userID.isEmpty { return userID }
         guard let commonName, let colon = commonName.lastIndex(of: ":") else { return nil }
@@ -79,7 +80,7 @@ package struct CertificateFacts: Sendable, Equatable {
 }
 
 extension OpaquePointer {
-    /// Of an X509: the beginning of its validity in seconds of Unix time.
+    /// Of an X509: the start of its validity, in Unix time in seconds.
     fileprivate var notBefore: Int64 {
         var days: Int32 = 0
         var seconds: Int32 = 0

@@ -2,13 +2,13 @@
 
 import COpenSSL
 
-/// A certificate with its chain and private key, as TLS uses it. Prints as `<redacted>`.
+/// A certificate with its chain and private key, for TLS. Prints as `<redacted>`.
 package struct CertifiedKey: Sendable, Redacted {
-    /// The leaf and then its issuers, in PEM form.
+    /// The leaf certificate followed by its issuers, in PEM form.
     package let certificates: [UInt8]
     /// The private key in PEM form.
     package let privateKey: SecretBytes
-    /// When the leaf ends, in seconds of Unix time.
+    /// When the leaf certificate expires, in Unix time in seconds.
     package let notAfter: Int64
 
     init(certificates: [UInt8], privateKey: SecretBytes, notAfter: Int64) {
@@ -24,28 +24,28 @@ package enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
     case notPKCS12
     /// The password does not open it.
     case wrongPassword
-    /// It opens but holds no certificate with its private key.
+    /// The file contains no certificate with its private key.
     case incomplete
 
     package var description: String {
         switch self {
         case .notPKCS12: "not a PKCS #12 (.p12) file"
         case .wrongPassword: "the password does not open it"
-        case .incomplete: "it holds no certificate with its private key"
+        case .incomplete: "it contains no certificate with its private key"
         }
     }
 }
 
-/// PKCS #12 files (RFC 7292): how Apple's push certificates are exported.
+/// PKCS #12 files (RFC 7292), the format in which Apple's push certificates are exported.
 package enum PKCS12 {
-    // Keychain Access still exports with RC2, which OpenSSL 3 keeps in its legacy provider; loading that one by name
-    // would unload the default one, so both are named.
+    // Keychain Access still exports with RC2, which OpenSSL 3 has in its legacy provider. Loading a provider by name
+    // unloads the default one, so load both.
     private static let legacyCiphers: Void = {
         _ = OSSL_PROVIDER_load(nil, "default")
         _ = OSSL_PROVIDER_load(nil, "legacy")
     }()
 
-    /// Opens a `.p12`.
+    /// Reads a `.p12` file.
     /// - Throws: ``PKCS12Error``.
     package static func open(_ bytes: [UInt8], password: SecretBytes) throws(PKCS12Error) -> CertifiedKey {
         legacyCiphers
@@ -79,7 +79,7 @@ package enum PKCS12 {
             certificates: certificates, privateKey: SecretBytes(moving: &privateKey), notAfter: leaf.notAfter)
     }
 
-    /// Packs a certificate and its key into a `.p12`: for simulators and tests.
+    /// Packs a certificate and its key into a `.p12` file, for simulators and tests.
     package static func pack(_ certified: CertifiedKey, password: String) -> [UInt8] {
         let key = certified.privateKey.withUnsafeBytes { pem in
             withBIO(reading: Array(pem)) { PEM_read_bio_PrivateKey($0, nil, nil, nil) } ?? nil
@@ -99,7 +99,7 @@ extension OpaquePointer {
     /// Of an X509: the certificate in PEM form.
     var pem: [UInt8] { bytes { PEM_write_bio_X509($0, self) } }
 
-    /// Of an X509: the end of its validity in seconds of Unix time.
+    /// Of an X509: the end of its validity, in Unix time in seconds.
     var notAfter: Int64 {
         var days: Int32 = 0
         var seconds: Int32 = 0

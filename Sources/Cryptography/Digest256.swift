@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A 256-bit digest held inline: comparing, hashing and copying it allocates nothing.
+/// A 256-bit digest, stored inline: comparing, hashing and copying it allocates nothing.
 public struct Digest256: Hashable, Sendable {
     var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
-    /// Number of bytes in a digest.
+    /// The length of a digest in bytes.
     package static let byteCount = 32
 
     init(filling fill: (UnsafeMutableRawBufferPointer) -> Void) {
         withUnsafeMutableBytes(of: &words) { fill($0) }
     }
 
-    /// The digest with these 32 bytes, or nil where there are more or fewer.
+    /// The digest with these bytes; `nil` unless there are exactly 32.
     package init?(_ bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         withUnsafeMutableBytes(of: &words) { $0.copyBytes(from: bytes) }
@@ -20,7 +20,7 @@ public struct Digest256: Hashable, Sendable {
     /// The digest's 32 bytes.
     package var bytes: [UInt8] { withUnsafeBytes(of: words) { Array($0) } }
 
-    /// The first eight bytes, read as a big-endian number.
+    /// The first eight bytes as a big-endian number.
     package var leading: UInt64 { UInt64(bigEndian: words.0) }
 
     /// The first `count` bytes (0–32).
@@ -30,11 +30,13 @@ public struct Digest256: Hashable, Sendable {
         try withUnsafeBytes(of: words) { try body($0) }
     }
 
+    /// Whether all 32 bytes are equal.
     public static func == (one: Self, other: Self) -> Bool {
         one.words.0 == other.words.0 && one.words.1 == other.words.1
             && one.words.2 == other.words.2 && one.words.3 == other.words.3
     }
 
+    /// Hashes the first eight bytes, which are uniformly distributed already.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
     }

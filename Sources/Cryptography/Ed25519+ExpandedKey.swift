@@ -3,12 +3,13 @@
 import CSodium
 
 extension Ed25519 {
-    /// Length of an expanded private key in bytes: the scalar, then the prefix that makes nonces (RFC 8032 §5.1.5).
+    /// Length of an expanded private key in bytes: the scalar, followed by the prefix that derives nonces (RFC 8032
+    /// §5.1.5).
     package static let expandedKeyLength = 64
 
-    /// The public key that belongs to an expanded private key: its scalar times the base point.
-    /// - Parameter expandedKey: lent for the length of the call.
-    /// - Returns: 32 bytes; nil where the key is not 64 bytes or its scalar is zero.
+    /// The public key of an expanded private key: its scalar times the base point.
+    /// - Parameter expandedKey: borrowed for the duration of the call.
+    /// - Returns: 32 bytes; `nil` if the key is not 64 bytes long or its scalar is zero.
     package static func publicKey(ofExpandedKey expandedKey: RawSpan) -> [UInt8]? {
         Sodium.ready
         guard expandedKey.byteCount == expandedKeyLength else { return nil }

@@ -12,10 +12,10 @@ public enum Ed25519 {
     /// A private key, made from a 32-byte seed.
     public struct PrivateKey: Sendable {
         private let secret: SecretBytes
-        /// The public half, 32 bytes.
+        /// The public key, 32 bytes.
         package let publicKey: [UInt8]
 
-        /// The key of this seed, or nil where the seed is not 32 bytes.
+        /// The key derived from this seed; `nil` if the seed is not 32 bytes long.
         package init?(seed: [UInt8]) {
             Sodium.ready
             guard seed.count == Int(crypto_sign_SEEDBYTES) else { return nil }
@@ -38,7 +38,7 @@ public enum Ed25519 {
         }
     }
 
-    /// Whether `signature` over `message` was made by the owner of `publicKey`. Wrong lengths are simply not valid.
+    /// Whether `signature` is a valid signature of `message` by the owner of `publicKey`; `false` if a length is wrong.
     package static func isValid(signature: [UInt8], of message: [UInt8], publicKey: [UInt8]) -> Bool {
         Sodium.ready
         guard signature.count == signatureLength, publicKey.count == publicKeyLength else { return false }

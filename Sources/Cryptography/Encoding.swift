@@ -5,14 +5,14 @@ import CSodium
 
 /// Base64 (RFC 4648 §4) and its URL-safe form (§5).
 package enum Base64 {
-    /// How many characters `count` bytes become, padding included.
+    /// The length of `count` bytes in Base64, with padding.
     package static func encodedCount(_ count: Int) -> Int { (count + 2) / 3 * 4 }
 
     /// Appends the padded standard Base64 of `bytes` to `output`.
     package static func encode(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
         let length = encodedCount(bytes.count)
         let start = output.count
-        // One byte more for the NUL that EVP_EncodeBlock writes.
+        // One more byte for the NUL that EVP_EncodeBlock writes.
         output.append(contentsOf: repeatElement(0, count: length + 1))
         let wrote: Void? = bytes.withContiguousStorageIfAvailable { input in
             output.withUnsafeMutableBufferPointer { buffer in
@@ -49,12 +49,12 @@ package enum Base64 {
         return output
     }
 
-    /// The bytes that padded standard Base64 stands for, or nil where it is not that.
+    /// The bytes that padded standard Base64 encodes; `nil` if `text` is not that.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         decode(text, variant: sodium_base64_VARIANT_ORIGINAL)
     }
 
-    /// The bytes that unpadded URL-safe Base64 stands for, or nil where it is not that.
+    /// The bytes that unpadded URL-safe Base64 encodes; `nil` if `text` is not that.
     package static func decodeURLSafe(_ text: some Collection<UInt8>) -> [UInt8]? {
         decode(text, variant: sodium_base64_VARIANT_URLSAFE_NO_PADDING)
     }
@@ -82,7 +82,7 @@ package enum Base64 {
 package enum Hex {
     private static let digits = Array("0123456789abcdef".utf8)
 
-    /// The lower-case hexadecimal of `bytes`.
+    /// `bytes` in lower-case hexadecimal.
     package static func encode(_ bytes: some Collection<UInt8>) -> String {
         var text: [UInt8] = []
         text.reserveCapacity(bytes.count * 2)
@@ -93,9 +93,9 @@ package enum Hex {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes that hexadecimal of either case stands for, or nil where it is not that.
+    /// The bytes that hexadecimal of either case encodes; `nil` if `text` is not that.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
-        // Byte by byte, whatever the collection is, costs many times as much.
+        // Reading a generic collection byte by byte is many times slower.
         text.withContiguousStorageIfAvailable(decodeBuffer) ?? Array(text).withUnsafeBufferPointer(decodeBuffer)
     }
 
@@ -115,7 +115,7 @@ package enum Hex {
         return isHexadecimal ? output : nil
     }
 
-    /// The bytes that a string of hexadecimal stands for, or nil where it is not that.
+    /// The bytes that a hexadecimal string encodes; `nil` if `text` is not that.
     package static func decode(_ text: String) -> [UInt8]? { decode(text.utf8) }
 
     /// Whether this character is a hexadecimal digit.
@@ -135,10 +135,10 @@ package enum Hex {
 package enum Base32 {
     private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".utf8)
 
-    /// How many characters `count` bytes become.
+    /// The length of `count` bytes in Base32.
     package static func encodedCount(_ count: Int) -> Int { (count * 8 + 4) / 5 }
 
-    /// The upper-case Base32 of `bytes`.
+    /// `bytes` in upper-case Base32.
     package static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
         var text: [UInt8] = []
         text.reserveCapacity(encodedCount(bytes.count))
@@ -157,8 +157,8 @@ package enum Base32 {
         return text
     }
 
-    /// The bytes that Base32 of either case stands for, or nil where it is not that: a stranger's character, a length that
-    /// no bytes have, or bits left over that are not zero.
+    /// The bytes that Base32 of either case encodes; `nil` if `text` contains an invalid character, has an impossible
+    /// length, or ends in bits that are not zero.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 5 / 8)

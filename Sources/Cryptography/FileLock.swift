@@ -2,13 +2,14 @@
 
 import Glibc
 
-/// A lock that one process at a time holds, until it is released or the process ends however it ends.
+/// A lock that one process holds at a time, until it releases the lock or ends in any way.
 package final class FileLock: Sendable {
     private let descriptor: Int32
 
-    /// Takes the lock by means of the file `path`, which is made where there is none and is never removed: a lock on a
-    /// file that was removed excludes nobody.
-    /// - Throws: ``PrivateFileError/inUse(file:pid:)``, naming `file` and its holder, where another holds it.
+    /// Locks the file `path`, creating it if it does not exist. It is never removed: a lock on a removed file excludes
+    /// no other process.
+    /// - Throws: ``PrivateFileError/inUse(file:pid:)`` with `file` and the holder's process id, if another process
+    ///   holds the lock.
     package init(at path: String, for file: String) throws(PrivateFileError) {
         _ = try PrivateFile.ensure(path)
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
@@ -20,7 +21,7 @@ package final class FileLock: Sendable {
             close(descriptor)
             throw error
         }
-        // For the words of who comes second; the lock holds without them.
+        // Only for the error message of the next process. The lock does not depend on it.
         let own = Array("\(getpid())\n".utf8)
         if ftruncate(descriptor, 0) == 0 { _ = own.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, 0) } }
         self.descriptor = descriptor

@@ -2,9 +2,9 @@
 
 import CSodium
 
-/// Keyed hashes for messages (RFC 2104), by libsodium.
+/// HMAC message authentication codes (RFC 2104), by libsodium.
 package enum HMAC {
-    /// HMAC-SHA-256 of `message` under a key of any length: 32 bytes.
+    /// The HMAC-SHA-256 of `message` under a key of any length, 32 bytes.
     package static func sha256(_ message: [UInt8], key: [UInt8]) -> [UInt8] {
         Sodium.ready
         var state = crypto_auth_hmacsha256_state()
@@ -15,7 +15,7 @@ package enum HMAC {
         return code
     }
 
-    /// Whether two codes are the same, in a time that does not tell where they differ.
+    /// Whether two codes are equal, compared in constant time.
     package static func areEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
         one.count == other.count && sodium_memcmp(one, other, one.count) == 0
     }

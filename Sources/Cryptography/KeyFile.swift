@@ -2,12 +2,12 @@
 
 import Glibc
 
-/// A file that holds a key: as many random bytes as a key has, and nothing else. Only its owner may read it.
+/// A file that contains one key: 32 random bytes and nothing else. Only its owner may read it.
 package enum KeyFile {
     /// Length of a key in bytes.
     package static let length = 32
 
-    /// Reads the key, or makes one where there is none.
+    /// Reads the key, or makes one if the file does not exist.
     package static func readOrMake(_ path: String) throws(PrivateFileError) -> SecretBytes {
         do {
             return try read(path)
@@ -21,7 +21,7 @@ package enum KeyFile {
 
     /// Reads the key.
     package static func read(_ path: String) throws(PrivateFileError) -> SecretBytes {
-        // Of a pipe, opening would otherwise wait for somebody to write.
+        // Non-blocking, because opening a pipe would wait for a writer.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw errno == ENOENT ? PrivateFileError.missing(file: path) : .system(path)
@@ -29,7 +29,7 @@ package enum KeyFile {
         defer { close(descriptor) }
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .system(path) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "it is not a file") }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "it is not a regular file") }
         guard status.st_mode & 0o077 == 0 else { throw .readableByOthers(file: path) }
         guard status.st_size == length else { throw .length(file: path, bytes: Int(status.st_size)) }
         var bytes = [UInt8](repeating: 0, count: length)

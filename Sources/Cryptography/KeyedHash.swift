@@ -2,20 +2,21 @@
 
 import CSodium
 
-/// 64 bits of BLAKE2b under a secret key: what stands for a device token or a sender key in tables and files. Who does
-/// not have the key can neither find out what a hash stands for nor make two things that meet.
+/// 64 bits of BLAKE2b under a secret key. Tables and files contain this hash in place of a device token or sender key.
+/// Without the key it cannot be inverted, and collisions cannot be constructed.
 package struct KeyedHash: Sendable {
     private let key: SecretBytes
 
+    /// Hashes with this key.
     /// - Parameter key: 16–64 bytes.
     package init(key: SecretBytes) {
         precondition((16...64).contains(key.count))
         self.key = key
     }
 
-    /// The hash of two parts, each with its length, so that no two pairs meet; never 0. Allocates nothing for parts that
-    /// are together shorter than a kilobyte.
-    /// - Parameter label: says what they are: equal parts of different kinds have different hashes.
+    /// The hash of two parts; never 0. It includes the length of each part, so that different pairs never form the same
+    /// input. Allocates nothing if the parts together are shorter than 1 KiB.
+    /// - Parameter label: the kind of the parts. Equal parts of different kinds have different hashes.
     package func callAsFunction(
         _ first: some Collection<UInt8>, _ second: some Collection<UInt8>, label: UInt8
     ) -> UInt64 {
@@ -39,7 +40,7 @@ package struct KeyedHash: Sendable {
 
     private func hash(_ message: UnsafeRawBufferPointer) -> UInt64 {
         Sodium.ready
-        // The shortest output that libsodium gives is 16 bytes.
+        // libsodium's shortest output has 16 bytes.
         var output: (UInt64, UInt64) = (0, 0)
         key.withUnsafeBytes { key in
             withUnsafeMutableBytes(of: &output) {

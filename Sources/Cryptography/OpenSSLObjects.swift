@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// What OpenSSL last complained about on this thread, and an end to the complaint.
+/// The reason of the oldest error in this thread's OpenSSL error queue, which is then cleared.
 func openSSLReason() -> String {
     let code = ERR_get_error()
     ERR_clear_error()
@@ -10,7 +10,7 @@ func openSSLReason() -> String {
     return String(cString: reason)
 }
 
-/// What was written to a memory BIO.
+/// The bytes that `write` writes to a memory BIO; empty if it fails.
 func bytes(writtenBy write: (OpaquePointer) -> Int32) -> [UInt8] {
     guard let bio = cssl_memory_bio() else { return [] }
     defer { BIO_free(bio) }
@@ -21,6 +21,7 @@ func bytes(writtenBy write: (OpaquePointer) -> Int32) -> [UInt8] {
     return UnsafeRawBufferPointer(start: data, count: length).map { $0 }
 }
 
+/// Calls `body` with a memory BIO that reads `bytes`.
 func withBIO<Result>(reading bytes: [UInt8], _ body: (OpaquePointer) throws -> Result) rethrows -> Result? {
     try bytes.withUnsafeBytes { buffer in
         guard let bio = BIO_new_mem_buf(buffer.baseAddress, Int32(buffer.count)) else { return nil }

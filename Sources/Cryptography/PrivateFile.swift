@@ -6,8 +6,8 @@ import Glibc
 package enum PrivateFile {
     private static let mode: mode_t = 0o600
 
-    /// Makes an empty file where there is none.
-    /// - Returns: how many bytes it has.
+    /// Creates an empty file if there is none.
+    /// - Returns: the size of the file in bytes.
     package static func ensure(_ path: String) throws(PrivateFileError) -> Int {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         if descriptor >= 0 {
@@ -17,11 +17,11 @@ package enum PrivateFile {
         }
         var status = stat()
         guard errno == EEXIST, stat(path, &status) == 0 else { throw .system(path) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "it is not a file") }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "it is not a regular file") }
         return Int(status.st_size)
     }
 
-    /// Makes a file that holds these bytes and is on disk with them; there must be none yet.
+    /// Creates a file with these bytes and syncs it to disk. There must be no file yet.
     package static func create(_ path: String, holding bytes: [UInt8]) throws(PrivateFileError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw .system(path) }
@@ -35,12 +35,12 @@ package enum PrivateFile {
         }
     }
 
-    /// Takes a file, where there is one, from all but its owner.
+    /// Removes all permissions but the owner's from a file, if it exists.
     package static func restrict(_ path: String) throws(PrivateFileError) {
         guard chmod(path, mode) == 0 || errno == ENOENT else { throw .system(path) }
     }
 
-    /// A new name is on disk only when its directory is.
+    /// Syncs the directory: without that, a new file may be lost in a crash.
     private static func syncDirectory(of path: String) -> Bool {
         let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
         let descriptor = open(directory, O_RDONLY | O_CLOEXEC)

@@ -2,35 +2,36 @@
 
 import Glibc
 
-/// Why a private file cannot be used: what, where, and what to do.
+/// Why a private file cannot be used. The description says what is wrong, with which file, and what to do.
 package enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Another process holds the lock of the file; its number, where it is known.
+    /// Another process has locked the file; its process id, if known.
     case inUse(file: String, pid: Int32?)
-    /// There is no such key file.
+    /// The key file does not exist.
     case missing(file: String)
-    /// Not only its owner may read the key file.
+    /// Other users than its owner may read the key file.
     case readableByOthers(file: String)
-    /// The key file does not hold a key, but so many bytes.
+    /// The key file has this many bytes, which is not the length of a key.
     case length(file: String, bytes: Int)
-    /// The operating system cannot work with the file.
+    /// The operating system cannot use the file.
     case unusable(file: String, reason: String)
 
+    /// The error message for the operator.
     package var description: String {
         switch self {
         case .inUse(let file, let pid):
-            "\(file) is in use by \(pid.map { "process \($0)" } ?? "another process"); end that one first"
+            "\(file) is in use by \(pid.map { "process \($0)" } ?? "another process"); stop that process first"
         case .missing(let file):
-            "there is no key \(file); restore it"
+            "the key file \(file) is missing; restore it from a backup"
         case .readableByOthers(let file):
-            "the key \(file) can be read by others than its owner; run: chmod 600 \(file)"
+            "the key file \(file) can be read by users other than its owner; run: chmod 600 \(file)"
         case .length(let file, let bytes):
-            "the key \(file) has \(bytes) bytes instead of \(KeyFile.length); restore it"
+            "the key file \(file) has \(bytes) bytes instead of \(KeyFile.length); restore it from a backup"
         case .unusable(let file, let reason):
             "cannot use \(file): \(reason); check its directory, its permissions and the free space"
         }
     }
 
-    /// The last system call's failure.
+    /// The error of the last system call, from `errno`.
     package static func system(_ file: String) -> PrivateFileError {
         .unusable(file: file, reason: String(cString: strerror(errno)))
     }

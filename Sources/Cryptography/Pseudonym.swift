@@ -2,17 +2,17 @@
 
 import CSodium
 
-/// Names for device tokens in logs: equal tokens have equal names for one day, and nobody without the key of that day
-/// can tell which token a name stands for (SipHash-2-4 under a key derived by BLAKE2b from a key of the process).
+/// Pseudonyms for device tokens in logs. Equal tokens have equal pseudonyms for one day, and without that day's key a
+/// pseudonym does not reveal its token (SipHash-2-4 under a key derived by BLAKE2b from a key of the process).
 package struct Pseudonyms: Sendable {
     private let master: [UInt8]
     private var day: Int64 = .min
     private var key: [UInt8] = []
 
-    /// Pseudonyms under a key of their own, known to nobody else and kept nowhere.
+    /// Makes pseudonyms under a new random key, which is never stored.
     package init() { master = SecureRandom.bytes(32) }
 
-    /// The name of `bytes` on the day of `unixSeconds`: 16 hexadecimal characters.
+    /// The pseudonym of `bytes` on the day of `unixSeconds`: 16 hexadecimal characters.
     package mutating func name(of bytes: some Collection<UInt8>, at unixSeconds: Int64) -> String {
         let today = unixSeconds / 86_400
         if today != day {

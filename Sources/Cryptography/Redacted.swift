@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What holds a secret or a token: prints as `<redacted>`, also in a dump and where a test fails.
+/// A type that contains a secret or a token. It prints as `<redacted>`, also in dumps and test failures.
 package protocol Redacted: CustomStringConvertible, CustomReflectable {}
 
 extension Redacted {
+    /// `<redacted>`.
     public var description: String { "<redacted>" }
+    /// A mirror without children.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

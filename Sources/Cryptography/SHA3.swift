@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// SHA3-256 (FIPS 202), by OpenSSL: what an onion address ends with.
+/// SHA3-256 (FIPS 202), by OpenSSL, for the checksum of onion addresses.
 package enum SHA3 {
     /// The 32-byte hash of `bytes`.
     package static func hash256(_ bytes: [UInt8]) -> [UInt8] {

@@ -2,13 +2,13 @@
 
 import CSodium
 
-/// Authenticated encryption of what is stored: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03), by libsodium. A sealed
-/// text is `nonce (24) ‖ ciphertext ‖ tag (16)`; the nonce is long enough to be random for any number of texts.
-/// Prints as `<redacted>`.
+/// Authenticated encryption of stored data: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03), by libsodium. A sealed
+/// text is `nonce (24) ‖ ciphertext ‖ tag (16)`. The nonce is long enough to be random for any number of texts. Prints
+/// as `<redacted>`.
 package struct SealedBox: Sendable, Redacted {
     /// Length of a key in bytes.
     package static let keyLength = 32
-    /// By how many bytes a sealed text is longer than the plain one.
+    /// The number of bytes by which a sealed text is longer than the plain text.
     package static let overhead = nonceLength + tagLength
 
     static let nonceLength = 24
@@ -16,24 +16,24 @@ package struct SealedBox: Sendable, Redacted {
 
     private let key: SecretBytes
 
-    /// A box of this key, or nil where the key is not 32 bytes.
+    /// A box with this key; `nil` if the key is not 32 bytes long.
     package init?(key: SecretBytes) {
         Sodium.ready
         guard key.count == Self.keyLength else { return nil }
         self.key = key
     }
 
-    /// Seals `plain`; `data` is not part of the sealed text, but must be the same when it is opened.
+    /// Seals `plain`. `data` is authenticated but not part of the sealed text; opening requires the same `data`.
     package func seal(_ plain: [UInt8], authenticating data: [UInt8]) -> [UInt8] {
         seal(plain, authenticating: data, nonce: SecureRandom.bytes(Self.nonceLength))
     }
 
-    /// Seals under a given nonce, which must never serve twice: for test vectors.
+    /// Seals with a given nonce, which must never be used twice, for test vectors.
     func seal(_ plain: [UInt8], authenticating data: [UInt8], nonce: [UInt8]) -> [UInt8] {
         key.withUnsafeBytes { Self.seal(plain, authenticating: data, nonce: nonce, key: $0) }
     }
 
-    /// Seals under a key that is used for this text only, 32 bytes: without the locked memory that a box is made of.
+    /// Seals with a one-time key of 32 bytes, without the locked memory of a box.
     package static func seal(_ plain: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8] {
         precondition(key.count == keyLength)
         return key.withUnsafeBytes {
@@ -57,12 +57,12 @@ package struct SealedBox: Sendable, Redacted {
         return output
     }
 
-    /// The plain text, or nil where it was sealed under another key or with other data, was altered or is cut short.
+    /// The plain text; `nil` if `sealed` was sealed with another key or other data, was altered, or is cut short.
     package func open(_ sealed: [UInt8], authenticating data: [UInt8]) -> [UInt8]? {
         key.withUnsafeBytes { Self.open(sealed, authenticating: data, key: $0) }
     }
 
-    /// The same for ``seal(_:authenticating:underOneTimeKey:)``.
+    /// Opens what ``seal(_:authenticating:underOneTimeKey:)`` sealed.
     package static func open(_ sealed: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8]?
     {
         precondition(key.count == keyLength)
@@ -85,20 +85,20 @@ package struct SealedBox: Sendable, Redacted {
 }
 
 extension SecretBytes {
-    /// A key of 32 bytes for one purpose: the keyed BLAKE2b of `label` under this one, which has 16 to 64 bytes.
+    /// A key of 32 bytes for one purpose: the keyed BLAKE2b of `label` under this key of 16 to 64 bytes.
     package func derivedKey(for label: StaticString) -> SecretBytes {
         let message = UnsafeRawBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount)
         var key = keyedHash(of: message, count: SealedBox.keyLength)
         return SecretBytes(moving: &key)
     }
 
-    /// The keyed BLAKE2b of a digest, `count` (16 to 64) bytes, under this key, which has 16 to 64 bytes: a name for
-    /// what the digest names that means nothing without the key.
+    /// The keyed BLAKE2b of a digest, `count` (16 to 64) bytes, under this key of 16 to 64 bytes. Without the key it
+    /// does not reveal what it identifies.
     package func keyedHash(of digest: Digest256, count: Int) -> [UInt8] {
         digest.withBytes { keyedHash(of: $0, count: count) }
     }
 
-    /// The same of any bytes.
+    /// The keyed BLAKE2b of any bytes, `count` (16 to 64) bytes.
     package func keyedHash(of bytes: [UInt8], count: Int) -> [UInt8] {
         bytes.withUnsafeBytes { keyedHash(of: $0, count: count) }
     }
@@ -111,7 +111,7 @@ extension SecretBytes {
                 &output, count, message.assumingMemoryBound(to: UInt8.self).baseAddress, UInt64(message.count),
                 key.assumingMemoryBound(to: UInt8.self).baseAddress, key.count)
         }
-        precondition(result == 0, "a key or a hash of a length that BLAKE2b does not have")
+        precondition(result == 0, "BLAKE2b does not support this length of key or hash")
         return output
     }
 }

@@ -2,15 +2,15 @@
 
 import CSodium
 
-/// Bytes that must not leak: in locked memory between guard pages, wiped when released, and printed as `<redacted>`.
+/// Secret bytes in locked memory between guard pages, wiped on release and printed as `<redacted>`.
 public final class SecretBytes: @unchecked Sendable, Redacted {
-    // Unchecked: the memory is written once, in init, and only read until deinit.
+    // Unchecked: init writes the memory once; it is only read until deinit.
     private let memory: UnsafeMutableRawBufferPointer
 
-    /// How many bytes there are.
+    /// The number of bytes.
     package var count: Int { memory.count }
 
-    /// Copies `bytes` into memory of its own. The caller's copy is the caller's to wipe: see ``init(moving:)``.
+    /// Copies `bytes` into locked memory. The caller must wipe its own copy; see ``init(moving:)``.
     package init(_ bytes: some Collection<UInt8>) {
         Sodium.ready
         guard let base = sodium_malloc(max(bytes.count, 1)) else { fatalError("out of locked memory") }
@@ -19,7 +19,7 @@ public final class SecretBytes: @unchecked Sendable, Redacted {
         sodium_mprotect_readonly(base)
     }
 
-    /// Takes the bytes over and overwrites the caller's copy with zeros.
+    /// Moves the bytes into locked memory and overwrites the caller's copy with zeros.
     package convenience init(moving bytes: inout [UInt8]) {
         self.init(bytes)
         bytes.withUnsafeMutableBytes { sodium_memzero($0.baseAddress, $0.count) }
@@ -28,7 +28,7 @@ public final class SecretBytes: @unchecked Sendable, Redacted {
 
     deinit { sodium_free(memory.baseAddress) }
 
-    /// Lends the bytes for the length of the call; they must not be copied to where they could be logged.
+    /// Lends the bytes for the duration of the call. Do not copy them to where they could be logged.
     package func withBytes<Result>(_ body: (RawSpan) throws -> Result) rethrows -> Result {
         try body(UnsafeRawBufferPointer(memory).bytes)
     }

@@ -2,35 +2,36 @@
 
 import COpenSSL
 
-/// The signatures of JSON Web Tokens that Apple and Google ask for (RFC 7518 §3.1).
+/// The signature algorithms of JSON Web Tokens that Apple and Google require (RFC 7518 §3.1).
 package enum SignatureAlgorithm: String, Sendable {
-    /// ECDSA on P-256 with SHA-256: Apple's `.p8` keys.
+    /// ECDSA on P-256 with SHA-256, for Apple's `.p8` keys.
     case es256 = "ES256"
-    /// RSASSA-PKCS1-v1_5 with SHA-256: Google's service accounts.
+    /// RSASSA-PKCS1-v1_5 with SHA-256, for Google's service accounts.
     case rs256 = "RS256"
 }
 
-/// Why a key could not be used.
+/// Why a key cannot be used.
 package enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Not a PEM-encoded key at all.
+    /// The text is not a PEM-encoded private key.
     case notPEM(reason: String)
-    /// A key, but not of the kind that the algorithm needs.
+    /// The key is not of the kind that the algorithm requires.
     case wrongKind(expected: SignatureAlgorithm)
 
+    /// The error message for the operator.
     package var description: String {
         switch self {
         case .notPEM(let reason): "not a private key in PEM form (\(reason))"
-        case .wrongKind(.es256): "not a P-256 elliptic-curve key, which ES256 needs"
-        case .wrongKind(.rs256): "not an RSA key of at least 2048 bits, which RS256 needs"
+        case .wrongKind(.es256): "not a P-256 elliptic-curve key, which ES256 requires"
+        case .wrongKind(.rs256): "not an RSA key of at least 2048 bits, which RS256 requires"
         }
     }
 }
 
 /// A private key that signs JSON Web Tokens. Prints as `<redacted>`.
 package final class SigningKey: @unchecked Sendable, Redacted {
-    // Unchecked: an EVP_PKEY is not changed after init, and OpenSSL counts its references atomically.
+    // Unchecked: the EVP_PKEY does not change after init, and OpenSSL counts its references atomically.
     private let key: OpaquePointer
-    /// What its signatures are.
+    /// The algorithm of its signatures.
     package let algorithm: SignatureAlgorithm
 
     private init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {
@@ -39,9 +40,9 @@ package final class SigningKey: @unchecked Sendable, Redacted {
     }
 
     /// Reads a PKCS #8 or traditional key in PEM form.
-    /// - Throws: ``KeyError`` where the text holds no key or one of another kind.
+    /// - Throws: ``KeyError`` if the text contains no key, or one of another kind.
     package convenience init(pem: [UInt8], algorithm: SignatureAlgorithm) throws(KeyError) {
-        // A pass phrase callback that answers "none": OpenSSL must never ask on the terminal.
+        // The callback supplies no pass phrase: OpenSSL must never prompt on the terminal.
         let key = withBIO(reading: pem) { PEM_read_bio_PrivateKey($0, nil, { _, _, _, _ in -1 }, nil) } ?? nil
         guard let key else { throw .notPEM(reason: openSSLReason()) }
         guard SigningKey.isKey(key, for: algorithm) else {
@@ -51,27 +52,27 @@ package final class SigningKey: @unchecked Sendable, Redacted {
         self.init(owning: key, algorithm: algorithm)
     }
 
-    /// A new random key: for simulators and tests.
+    /// A new random key, for simulators and tests.
     package static func generate(_ algorithm: SignatureAlgorithm) -> SigningKey {
         let key = algorithm == .es256 ? cssl_ec_p256_key() : cssl_rsa_2048_key()
-        guard let key else { fatalError("OpenSSL made no key: \(openSSLReason())") }
+        guard let key else { fatalError("OpenSSL cannot make a key: \(openSSLReason())") }
         return SigningKey(owning: key, algorithm: algorithm)
     }
 
     deinit { EVP_PKEY_free(key) }
 
-    /// The public half, to check signatures with.
+    /// The public key, which verifies signatures.
     package var verifyingKey: VerifyingKey {
         EVP_PKEY_up_ref(key)
         return VerifyingKey(owning: key, algorithm: algorithm)
     }
 
-    /// The private key as unencrypted PKCS #8 in PEM form: for simulators and tests that write credentials to disk.
+    /// The private key as unencrypted PKCS #8 in PEM form, for simulators and tests that write credentials to disk.
     package var pem: [UInt8] {
         bytes { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }
     }
 
-    /// The signature of `message` in the form of RFC 7518 (for ES256 the 64 bytes R ‖ S).
+    /// The signature of `message` in the form of RFC 7518; for ES256 the 64 bytes R ‖ S.
     package func sign(_ message: [UInt8]) -> [UInt8] {
         guard let context = EVP_MD_CTX_new() else { return [] }
         defer { EVP_MD_CTX_free(context) }
@@ -101,11 +102,11 @@ package final class SigningKey: @unchecked Sendable, Redacted {
     }
 }
 
-/// A public key that checks signatures.
+/// A public key that verifies signatures.
 package final class VerifyingKey: @unchecked Sendable {
     // Unchecked: as for SigningKey.
     private let key: OpaquePointer
-    /// What signatures it checks.
+    /// The algorithm of the signatures that it verifies.
     package let algorithm: SignatureAlgorithm
 
     fileprivate init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {
@@ -115,7 +116,7 @@ package final class VerifyingKey: @unchecked Sendable {
 
     deinit { EVP_PKEY_free(key) }
 
-    /// Whether `signature`, in the form of RFC 7518, is the key owner's over `message`.
+    /// Whether `signature`, in the form of RFC 7518, is a valid signature of `message` by the key's owner.
     package func isValid(signature: [UInt8], of message: [UInt8]) -> Bool {
         defer { ERR_clear_error() }
         guard let context = EVP_MD_CTX_new() else { return false }
@@ -130,7 +131,7 @@ package final class VerifyingKey: @unchecked Sendable {
     }
 }
 
-/// ECDSA's two numbers: OpenSSL speaks DER, JSON Web Signatures want them side by side (RFC 7518 §3.4).
+/// Converts ECDSA signatures between OpenSSL's DER and the concatenated form of JSON Web Signatures (RFC 7518 §3.4).
 private enum ECDSASignature {
     static func joseForm(ofDER der: [UInt8]) -> [UInt8] {
         var output = [UInt8](repeating: 0, count: 64)

@@ -2,9 +2,9 @@
 
 import CSodium
 
-/// Key pairs of X25519 (RFC 7748), by libsodium.
+/// X25519 key pairs (RFC 7748), by libsodium.
 package enum X25519 {
-    /// Length of either half in bytes.
+    /// Length of a private or public key in bytes.
     package static let keyLength = 32
 
     /// A new private key.
@@ -13,7 +13,7 @@ package enum X25519 {
         return SecretBytes(moving: &bytes)
     }
 
-    /// The public half of `privateKey`; nil where that is not 32 bytes.
+    /// The public key of `privateKey`; `nil` if that is not 32 bytes long.
     package static func publicKey(of privateKey: SecretBytes) -> [UInt8]? {
         Sodium.ready
         guard privateKey.count == keyLength else { return nil }

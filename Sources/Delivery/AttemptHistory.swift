@@ -4,11 +4,12 @@ import EventLoop
 import Providers
 import Time
 
-/// How often and how long the node itself tries.
+/// How often and for how long the node itself retries.
 package struct RetryPolicy: Sendable, Equatable {
-    /// AttemptHistory that a provider has had a part in, for an envelope that is not in the spool.
+    /// The most attempts, not counting immediate repeats, for an envelope that is not in the spool; for one that is,
+    /// the most attempts with an unknown fate.
     package var attempts: Int
-    /// How long an envelope that is not in the spool is tried before its sender is told RETRY.
+    /// How long an envelope that is not in the spool is retried before its sender gets RETRY.
     package var patience: Duration
 
     /// - Parameters: as the properties of the same names.
@@ -18,34 +19,35 @@ package struct RetryPolicy: Sendable, Equatable {
     }
 }
 
-/// What has been tried for one envelope, and what follows from the next attemptResult. Pure: time and randomness come in.
+/// The attempts for one envelope, and the next step after each result. Pure: time and randomness are parameters.
 struct AttemptHistory {
-    /// What is to be done.
+    /// The next step.
     enum Step: Equatable {
-        /// The attemptResult's outcome is the envelope's.
+        /// The result's outcome is the envelope's final outcome.
         case finish
-        /// Its ttl will have run out before another attempt could begin.
+        /// The ttl ends before another attempt could begin.
         case expire
+        /// Another attempt follows after this pause.
         case again(after: Duration)
     }
 
-    /// What bounds the attempts for an envelope.
+    /// Bounds for the attempts of an envelope.
     struct Bounds {
         let policy: RetryPolicy
-        /// Whether it lies in the spool: then only its ttl bounds it, unless its fate is unknown time and again.
+        /// Whether the envelope is in the spool: then only its ttl bounds it, unless its fate is unknown repeatedly.
         let isStored: Bool
-        /// Since it was taken.
+        /// Time since it was accepted.
         let age: Duration
-        /// Until its ttl is over; nil: now or never.
+        /// Time until its ttl ends; `nil` for ttl 0.
         let left: Duration?
     }
 
     private static let backoff = Backoff(base: .seconds(1), cap: .seconds(900))
-    /// AttemptHistory that a provider did nothing with: so many go out again at once.
+    /// Attempts that the provider did not process and that are repeated at once.
     private static let freeReplays = 16
     private static let replayBackoff = Backoff(base: .milliseconds(5), cap: .seconds(1))
     private static let longestReplayPause = Duration.seconds(1)
-    /// Between attempts of an envelope in the spool whose fate was unknown more than once.
+    /// Seconds between attempts for a stored envelope whose fate was unknown more than once.
     private static let pauseAfterUnknown: UInt32 = 30
 
     private(set) var counted = 0
@@ -53,19 +55,19 @@ struct AttemptHistory {
     private var replays = 0
     private var replayBackoff = Self.replayBackoff
     private var unknownFates = 0
-    /// Whether it was lost on its way before: an answer never came.
+    /// Whether an earlier attempt went out and got no answer.
     var hasUnknownFate: Bool { unknownFates > 0 }
-    /// Whether it has been sent again at once as often as it may be: who still does nothing with it is out of order.
+    /// Whether the immediate repeats are used up; further ones count as failures of the lane.
     var isOutOfReplays: Bool { replays >= Self.freeReplays }
 
-    /// - Parameter random: from 0 up to 1; drawn only where there is another attempt.
+    /// - Parameter random: from 0 up to 1; drawn only if another attempt follows.
     mutating func next(after attemptResult: AttemptResult, _ bounds: Bounds, random: @autoclosure () -> Double) -> Step
     {
         switch attemptResult.disposition.retry {
         case .never: return .finish
         case .atOnce where replays < Self.freeReplays:
             replays += 1
-            // The first ones without delay, whatever the patience: a connection that goes away refuses each stream once.
+            // The first two have no delay, whatever the patience: a connection that goes away refuses each stream once.
             if replays <= 2 { return bounds.left == .zero ? .expire : .again(after: .zero) }
             return bounded(replayBackoff.next(random: random()), bounds)
         case .onceMore:
@@ -93,7 +95,7 @@ struct AttemptHistory {
         return bounded(max(Self.spread(minimum, random: random), backoff.next(random: random)), bounds)
     }
 
-    /// Those who were told to come back at the same time come back within a tenth of it.
+    /// Adds up to a tenth, so that envelopes with the same retry-after do not return at the same moment.
     private static func spread(_ seconds: UInt32, random: Double) -> Duration {
         Duration.seconds(Int64(seconds)) * (1 + random / 10)
     }

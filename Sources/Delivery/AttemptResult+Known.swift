@@ -4,9 +4,9 @@ import EventLoop
 import Providers
 import TNP
 
-/// Verdicts that come of what the node knows, and not of an attempt.
+/// Results that follow from what the node knows rather than from an attempt.
 extension AttemptResult {
-    /// Nothing is sent to this lane, or to this device, for so long.
+    /// Holds an envelope back: the node suspends attempts on this lane, or for this device, for this time.
     static func held(back reason: Reason, for time: Duration, _ answer: String) -> AttemptResult {
         let milliseconds = UInt32(clamping: Int64(time.milliseconds.rounded(.up)))
         return AttemptResult(
@@ -14,14 +14,15 @@ extension AttemptResult {
             retryAfter: milliseconds / 1000 + 1)
     }
 
-    /// So many device tokens are refused that none is believed to be: the sender keeps its pairing.
+    /// Replaces the refusal of a device token during a surge of refusals: the node does not believe it, and the sender
+    /// keeps its pairing.
     static func duringSurge(_ attemptResult: AttemptResult) -> AttemptResult {
         AttemptResult(
-            .retry(.credentialsRefused, after: 300_000, text: "the push service refuses many devices at present"),
+            .retry(.credentialsRefused, after: 300_000, text: "the push service rejects most device tokens at present"),
             disposition: .heldBack(.credentialsRefused), answer: attemptResult.answer, retryAfter: 300)
     }
 
-    /// Gone since a time after which the device token was good: the word is older than what the node has seen.
+    /// Replaces GONE if a push service accepted the device token after the reported time.
     static func contradicted(_ attemptResult: AttemptResult) -> AttemptResult {
         AttemptResult(
             .retry(.providerUnreachable, after: 60_000), disposition: .heldBack(.providerUnreachable),

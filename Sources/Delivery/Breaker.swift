@@ -5,62 +5,64 @@ import Providers
 import TNP
 import Time
 
-/// Keeps envelopes from a lane that does not work, and finds out when it does again (closed → open → half-open): events
-/// and time in, decisions out.
+/// Circuit breaker of a lane (closed → open → half-open): holds envelopes back while the lane fails, and probes until
+/// it works again. Pure: events and time in, decisions out.
 package struct Breaker: Sendable {
-    /// What it lets through.
+    /// What the breaker lets through.
     package enum State: String, Sendable, CaseIterable {
-        /// Everything.
+        /// Every envelope.
         case closed
-        /// Nothing.
+        /// No envelope.
         case open
-        /// One envelope at a time, to see.
+        /// One envelope at a time, as a probe.
         case halfOpen = "half-open"
     }
 
     /// Whether an envelope may go to the provider.
     enum Admission: Equatable {
         case go
-        /// It may, and what comes of it decides.
+        /// It may, as a probe: its result closes or opens the breaker.
         case probe
-        /// Not before so long; the reason is that of the attemptResult that opened the breaker.
+        /// Not before this time; the reason is that of the result that opened the breaker.
         case refused(Reason, retryAfter: Duration)
     }
 
-    /// One failure weighs an eighth, so that it takes eight in a row, or nearly, to open.
+    /// Weight of one failure in the moving average: about eight failures in a row open the breaker.
     private static let weight = 0.125
     private static let threshold = 0.65
-    /// How long it is first open after failures, and at most.
+    /// How long failures open the breaker: at first, and at most.
     private static let strained = (first: Duration.seconds(2), longest: Duration.seconds(60))
-    /// The longest that it is open after an answer that only the operator or time can change, and where the provider
-    /// itself wishes for more.
+    /// Longest time open after an answer that only the operator or time can change, and longest retry-after that is
+    /// honoured.
     private static let longestBlocked = Duration.seconds(600)
     private static let longestRetryAfter = Duration.seconds(3600)
-    /// What is told to those who come while a probe is out.
+    /// Retry-after for envelopes that arrive while a probe is in flight.
     private static let probeTime = Duration.seconds(2)
 
+    /// The present state.
     package private(set) var state = State.closed
-    /// The part of recent attempts that failed, from 0 to 1.
+    /// Moving average of failed attempts, from 0 to 1.
     private var failures = 0.0
     private var openings = 0
-    /// When it lets a probe through, where it is open.
+    /// When an open breaker lets a probe through.
     private(set) var opensUntil = MonotonicTime(nanoseconds: 0)
     private var reason = Reason.providerUnreachable
-    /// Whether it waits to hear what came of a probe.
+    /// Whether a probe is in flight.
     private(set) var isProbing = false
 
-    /// What those are told who wait while it is open; nil: it lets somebody through.
+    /// Why and for how long an open breaker holds envelopes back; `nil` if it is closed, half-open or ready for a probe.
     func refusal(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
         state == .open && now < opensUntil ? (reason, opensUntil - now) : nil
     }
 
-    /// The refusal for an envelope that arrives now and may not wait: as ``refusal(_:)``, and while a probe is under way.
+    /// The refusal for an envelope that arrives now and cannot wait: as ``refusal(_:)``, and also while a probe is in
+    /// flight.
     func turnsBack(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
         refusal(now) ?? (state == .halfOpen && isProbing ? (reason, Self.probeTime) : nil)
     }
 
-    /// An envelope wants to go out. After ``Admission/go`` and ``Admission/probe`` ``record(_:retryAfter:wasProbe:now:random:)``
-    /// follows.
+    /// Decides about an envelope that is ready to go out. After ``Admission/go`` and ``Admission/probe``,
+    /// ``record(_:retryAfter:wasProbe:now:random:)`` must follow.
     mutating func admit(_ now: MonotonicTime) -> Admission {
         if let refusal = refusal(now) { return .refused(refusal.reason, retryAfter: refusal.retryAfter) }
         switch state {
@@ -76,10 +78,10 @@ package struct Breaker: Sendable {
         }
     }
 
-    /// An attempt has come to something.
+    /// Records the result of an attempt.
     /// - Parameters:
-    ///   - retryAfter: seconds that the provider asked to be left alone for.
-    ///   - random: from 0 up to 1; drawn only where it opens.
+    ///   - retryAfter: the provider's retry-after, in seconds.
+    ///   - random: from 0 up to 1; drawn only if the breaker opens.
     mutating func record(
         _ disposition: Disposition, retryAfter: UInt32?, wasProbe: Bool, now: MonotonicTime,
         random: @autoclosure () -> Double
@@ -118,7 +120,7 @@ package struct Breaker: Sendable {
     ) {
         state = .open
         reason = disposition.reason
-        // Longer each time that a probe fails; a fifth of it at random, so that lanes do not come back in step.
+        // Doubles with each failed probe; up to a fifth is random, so that lanes do not recover in step.
         let length = max(min(first, Self.longestRetryAfter), min(first * (1 << min(openings, 10)), longest))
         openings += 1
         opensUntil = now + length * (1 + random / 5)

@@ -2,17 +2,17 @@
 
 import TNP
 
-/// Which notification of a collapse id is the newest that a provider has accepted, so that an older one that waits for
-/// another attempt never comes after it and takes its place on the phone. Bounded.
+/// Remembers, for each device and collapse id, the newest notification that a provider has accepted, so that an older
+/// one that waits for another attempt cannot replace it on the phone. Bounded.
 struct CollapseOrder {
     private let half: Int
     private var young: [Int: UInt64] = [:]
     private var old: [Int: UInt64] = [:]
 
-    /// - Parameter capacity: the most collapse ids that are known at a time.
+    /// - Parameter capacity: the most collapse ids remembered at a time.
     init(capacity: Int) { half = max(1, capacity / 2) }
 
-    /// The envelope that was taken as number `sequence` has been accepted.
+    /// Records that a provider accepted the envelope with this sequence number.
     mutating func accepted(_ envelope: Envelope, _ sequence: UInt64) {
         guard let key = Self.key(envelope) else { return }
         let newest = max(sequence, young[key] ?? old[key] ?? 0)

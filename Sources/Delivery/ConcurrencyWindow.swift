@@ -3,62 +3,62 @@
 import EventLoop
 import Time
 
-/// How many attempts may be under way at one provider at a time: one more for each window's worth of good answers, less
-/// by three tenths when the provider is overloaded or answers three times slower than it would in peace (AIMD). Events
-/// and time in, a number out.
+/// Limits the attempts in flight at one provider by AIMD: one more for each window's worth of good answers, 30 % fewer
+/// when the provider signals overload or its latency exceeds 3 × the base latency + 50 ms. Pure: events and time in, a
+/// limit out.
 ///
-/// The queue that a full window makes at the provider must never pass for the provider's own latency, else the window
-/// would grow by what it has done itself. So the base latency falls at any time but rises only by what was measured in
-/// peace: with at most a quarter of the window under way, or the least that there can be. Under lasting pressure there
-/// is no peace, and the window is held down to a quarter for a moment once a minute. This cannot creep: where a window is
-/// borne only because of its own queue, a quarter of it has a quarter of its latency, and three times that is less. Each
-/// measurement brings what is borne down towards 3 × the true base + 50 ms, or 200 ms where that is more.
+/// The queue that a full window causes at the provider must not count as the provider's own latency, or the window
+/// would grow because of its own effect. So the base latency may fall at any time, but rises only by measurements under
+/// light load: with at most a quarter of the window in flight, or the smallest window. Under sustained load the window
+/// shrinks to a quarter once a minute until the base is measured again. The base cannot creep up: if a window
+/// exceeds the provider's capacity, a quarter of it has a quarter of the latency, and three times that is less. Each
+/// measurement lowers the latency limit towards 3 × the true base + 50 ms, or towards 200 ms if that is more.
 struct ConcurrencyWindow: Sendable {
     private static let decrease = 0.7
-    /// In milliseconds; less is no time to see what a decrease has brought.
+    /// Minimum time between two decreases, in milliseconds; in less time the effect of a decrease does not show.
     private static let shortestRound = 100.0
-    /// So many answers make a measurement.
-    private static let fewestSamples = 8
-    /// The longest that one answer is remembered for, in answers.
-    private static let longestMemory = 64
-    /// How long the base stands under pressure before it is measured again.
-    private static let renewal = Duration.seconds(60)
+    /// Answers required for a measurement.
+    private static let minimumSamples = 8
+    /// Most answers over which latency is smoothed.
+    private static let longestSmoothing = 64
+    /// Age at which the base latency is measured again under sustained load.
+    private static let baseLifetime = Duration.seconds(60)
 
-    /// What the limit may be, from 1 up.
+    /// Bounds of the limit; at least 1.
     var range: ClosedRange<Int> {
         didSet { window = min(max(window, Double(range.lowerBound)), Double(range.upperBound)) }
     }
     private var window: Double
-    /// AttemptHistory that have begun and not ended.
+    /// Attempts that have begun and not ended.
     private(set) var underWay = 0
-    /// Whether it doubles in each round: until the first decrease, and again where there is trouble at the least window,
-    /// too. Then the window does not make the trouble, and what it became smaller for was no measure of it.
+    /// Whether the window doubles each round: until the first decrease, and again after trouble at the smallest window.
+    /// Such trouble is not caused by the window, so the decreases before it measured nothing.
     private var isSlowStart = true
     private var lastDecrease: MonotonicTime?
-    /// AttemptHistory that began until then have met another window or another crowd: they count for nothing.
+    /// Attempts that began by then saw another window or another load; their answers are ignored.
     private var since = MonotonicTime(nanoseconds: 0)
-    /// Whether no more than a quarter of the window has been under way since then.
-    private var isPeaceful = false
-    /// Good answers to attempts that began after it.
+    /// Whether at most a quarter of the window has been in flight since then.
+    private var isLightlyLoaded = false
+    /// Good answers to attempts that began after ``since``.
     private var samples = 0
-    /// What they took, smoothed, in milliseconds.
+    /// Smoothed latency of these answers, in milliseconds.
     private var smoothed = 0.0
-    /// What an answer takes in peace, in milliseconds; nil: not yet known.
+    /// Latency under light load, in milliseconds; `nil` until it is measured.
     private var base: Double?
     private var baseMeasured = MonotonicTime(nanoseconds: 0)
-    /// Whether the window is held down until there is peace to measure the base in.
+    /// Whether the window is reduced to a quarter in order to measure the base latency.
     private var isProbing = false
 
     /// - Parameters:
-    ///   - range: what the limit may be, from 1 up.
-    ///   - start: the limit at first; brought into the range.
+    ///   - range: bounds of the limit; at least 1.
+    ///   - start: the initial limit, clamped to the range.
     init(range: ClosedRange<Int>, start: Int) {
-        precondition(range.lowerBound >= 1, "a window of none would stay so for ever")
+        precondition(range.lowerBound >= 1, "the limit must be at least 1")
         self.range = range
         window = Double(min(max(start, range.lowerBound), range.upperBound))
     }
 
-    /// How many may be under way now, within the range. More are for a while, after it has become less.
+    /// Attempts that may be in flight now, within ``range``. After a decrease, more may be in flight until they end.
     var limit: Int { isProbing ? quarter : Int(window) }
 
     /// Whether another attempt may begin.
@@ -66,78 +66,79 @@ struct ConcurrencyWindow: Sendable {
 
     private var quarter: Int { max(range.lowerBound, Int(window) / 4) }
 
-    /// The smoothed latency above which the window becomes smaller, in milliseconds.
-    private var tolerated: Double { base.map { 3 * $0 + 50 } ?? .infinity }
+    /// Smoothed latency above which the window shrinks, in milliseconds.
+    private var latencyLimit: Double { base.map { 3 * $0 + 50 } ?? .infinity }
 
-    /// An attempt begins; ``ended(latency:isOverload:now:)`` follows, once.
+    /// Records that an attempt begins; ``ended(latency:isOverload:now:)`` or ``gaveUp()`` must follow once.
     mutating func began() { underWay += 1 }
 
-    /// An attempt has ended.
+    /// Records that an attempt has ended.
     /// - Parameters:
-    ///   - latency: from handing it to the provider to its answer.
-    ///   - isOverload: whether the provider has said 429 for all or 503, or nothing came; then the latency says nothing.
+    ///   - latency: from handing the envelope to the provider until its answer.
+    ///   - isOverload: whether the provider answered 429 for the whole lane or 503, or did not answer; the latency is
+    ///     then ignored.
     mutating func ended(latency: Duration, isOverload: Bool, now: MonotonicTime) {
-        precondition(underWay > 0, "an attempt ends once")
+        precondition(underWay > 0, "an attempt must end exactly once")
         let wasUsed = underWay * 2 >= limit
-        let wasPeaceful = isPeaceful
-        isPeaceful = underWay <= quarter
-        if isPeaceful, !wasPeaceful { startOver(now) }
+        let wasLightlyLoaded = isLightlyLoaded
+        isLightlyLoaded = underWay <= quarter
+        if isLightlyLoaded, !wasLightlyLoaded { startOver(now) }
         underWay -= 1
         if isOverload { return shrink(now) }
         guard now - since > latency else { return }
         measure(latency)
-        if samples >= Self.fewestSamples { validate(now) }
-        if wasUsed, smoothed <= tolerated { grow() }
+        if samples >= Self.minimumSamples { validate(now) }
+        if wasUsed, smoothed <= latencyLimit { grow() }
     }
 
-    /// An attempt that began has ended without the provider having had a part in it: it tells nothing.
+    /// Records the end of an attempt in which the provider had no part; it measures nothing.
     mutating func gaveUp() {
-        precondition(underWay > 0, "an attempt ends once")
+        precondition(underWay > 0, "an attempt must end exactly once")
         underWay -= 1
     }
 
     private mutating func measure(_ latency: Duration) {
         samples += 1
-        // Over a window's worth of answers, within reason. None counts for more than twice what is tolerated: a single
-        // one that was lost on its way is no congestion.
-        let memory = min(max(Int(window), Self.fewestSamples), Self.longestMemory, samples)
-        smoothed += (min(latency.milliseconds, 2 * tolerated) - smoothed) / Double(memory)
+        // Smoothed over a window's worth of answers, within bounds. Latency is capped at twice the limit: a single lost
+        // request is not congestion.
+        let memory = min(max(Int(window), Self.minimumSamples), Self.longestSmoothing, samples)
+        smoothed += (min(latency.milliseconds, 2 * latencyLimit) - smoothed) / Double(memory)
     }
 
-    /// There are enough answers to say something about the window as it is.
+    /// Compares the smoothed latency with the limit, once there are enough answers for the present window.
     private mutating func validate(_ now: MonotonicTime) {
-        if isPeaceful || base == nil {
-            if smoothed > tolerated, isLeast { isSlowStart = true }
+        if isLightlyLoaded || base == nil {
+            if smoothed > latencyLimit, isSmallest { isSlowStart = true }
             base = smoothed
             baseMeasured = now
             isProbing = false
         } else {
             base = min(base ?? smoothed, smoothed)
-            if smoothed > tolerated {
+            if smoothed > latencyLimit {
                 shrink(now)
-            } else if now - baseMeasured >= Self.renewal {
+            } else if now - baseMeasured >= Self.baseLifetime {
                 isProbing = true
             }
         }
     }
 
     private mutating func grow() {
-        // What is under way grows for a round before that shows, so doubling ends halfway to what is tolerated.
-        let doubles = isSlowStart && smoothed <= tolerated / 2
+        // Growth shows in the latency one round later, so doubling stops at half the limit.
+        let doubles = isSlowStart && smoothed <= latencyLimit / 2
         window = min(window + (doubles ? 1 : 1 / window), Double(range.upperBound))
     }
 
-    /// Less, unless it has become less within a round.
+    /// Shrinks the window, at most once per round.
     private mutating func shrink(_ now: MonotonicTime) {
         if let lastDecrease, (now - lastDecrease).milliseconds < max(smoothed, Self.shortestRound) { return }
         lastDecrease = now
-        isSlowStart = isLeast
-        if isLeast { return }
+        isSlowStart = isSmallest
+        if isSmallest { return }
         window = max(window * Self.decrease, Double(range.lowerBound))
         startOver(now)
     }
 
-    private var isLeast: Bool { Int(window) == range.lowerBound }
+    private var isSmallest: Bool { Int(window) == range.lowerBound }
 
     private mutating func startOver(_ now: MonotonicTime) {
         since = now

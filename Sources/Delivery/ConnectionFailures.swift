@@ -3,16 +3,16 @@
 import EventLoop
 import Time
 
-/// Tells the failures of one connection from those of several: what is lost within a second was lost with one connection.
+/// Counts the loss of a connection as one failure: requests lost within a second of the first belong to the same event.
 struct ConnectionFailures {
-    private static let event = Duration.seconds(1)
+    private static let eventLength = Duration.seconds(1)
 
     private var last: MonotonicTime?
 
-    /// A request was lost with its connection.
-    /// - Returns: whether it is the first one of this event.
+    /// Records that a request was lost with its connection.
+    /// - Returns: whether it is the first of its event.
     mutating func isNew(_ now: MonotonicTime) -> Bool {
-        if let last, now - last < Self.event { return false }
+        if let last, now - last < Self.eventLength { return false }
         last = now
         return true
     }

@@ -4,8 +4,8 @@ import EventLoop
 import TNP
 import Time
 
-/// Device tokens that a provider wants left alone for a while; all others go on. Bounded: when it is full, those whose
-/// time is over go, then anybody.
+/// Device tokens that a provider asked not to be sent to for some time; others are not affected. Bounded: when it is
+/// full, it removes expired pauses, then an arbitrary one.
 struct DevicePauses {
     private struct Pause {
         var until: MonotonicTime
@@ -18,41 +18,41 @@ struct DevicePauses {
 
     init(capacity: Int) { self.capacity = capacity }
 
-    /// How much longer this one is left alone; nil: it is not.
+    /// The rest of the token's pause; `nil` if it is not paused.
     func left(_ token: Bytes, now: MonotonicTime) -> Duration? {
         guard !pauses.isEmpty, let pause = pauses[token.tableKey], pause.until > now else { return nil }
         return pause.until - now
     }
 
-    /// The provider wants this one left alone for at least so many seconds, and longer each time.
+    /// Pauses the token for at least `seconds`, and longer each time.
     mutating func pause(_ token: Bytes, seconds: UInt32, now: MonotonicTime, random: Double) {
         let key = token.tableKey
         if pauses.count >= capacity, pauses[key] == nil { makeRoom(now) }
         var pause = pauses[key] ?? Pause(until: now)
-        // What was already under way when the pause began makes it no longer than its own retryAfter.
+        // An answer to an attempt that was in flight when the pause began extends it only by its own retry-after.
         let own = pause.until > now ? .zero : pause.backoff.next(random: random)
         pause.until = max(pause.until, now + max(.seconds(Int64(seconds)), own))
         pauses[key] = pause
     }
 
-    /// The provider has accepted something for this one.
+    /// Ends the pause: the provider accepted a notification for this token.
     mutating func end(_ token: Bytes) {
         if !pauses.isEmpty { pauses[token.tableKey] = nil }
     }
 
     private mutating func makeRoom(_ now: MonotonicTime) {
-        // Looking through all of them once a second is often enough.
+        // One scan a second is enough.
         if now >= nextSweep {
             pauses = pauses.filter { $0.value.until > now }
             nextSweep = now + .seconds(1)
         }
-        if pauses.count >= capacity, let anybody = pauses.keys.first { pauses[anybody] = nil }
+        if pauses.count >= capacity, let victim = pauses.keys.first { pauses[victim] = nil }
     }
 }
 
 extension Bytes {
-    /// Their key in a table of this process: SipHash under a key that the process has drawn, so that nobody outside can
-    /// make two that meet, and no table holds a device token.
+    /// Key for a table of this process: SipHash under a random key of the process. An attacker cannot construct
+    /// collisions, and no table holds a device token.
     var tableKey: Int {
         var hasher = Hasher()
         withUnsafeBytes { hasher.combine(bytes: $0) }

@@ -7,53 +7,55 @@ import Providers
 import TNP
 import Time
 
-/// Owns what has been taken until it has an outcome: the attempts and the pauses between them, the breakers, the
-/// duplicates, and what lies in the spool. Each envelope gets exactly one final outcome.
+/// Owns each accepted envelope until it has an outcome: its attempts and the pauses between them, the breakers, the
+/// detection of resends, and delivery from the spool. Each envelope gets exactly one final outcome.
 ///
-/// The decisions are value types (``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``, ``TokenRefusalSurge``,
-/// ``ReplayWindow``, ``CollapseOrder``, ``EnvironmentSearch``); this performs them.
+/// The decisions are value types (``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``,
+/// ``TokenRefusalSurge``, ``ReplayWindow``, ``CollapseOrder``, ``EnvironmentSearch``); this actor performs them.
 package actor Dispatch {
-    /// Providers that go from one actor of the loop to another.
+    /// Providers by route, passed between actors of one loop.
     package struct Providers: @unchecked Sendable {
-        // Unchecked: made, passed and used on one loop's thread.
+        // Unchecked: created, passed and used on one loop's thread.
         let byRoute: [Route: any Provider]
 
-        /// - Parameter byRoute: who serves which route.
+        /// - Parameter byRoute: the provider that serves each route.
         package init(_ byRoute: [Route: any Provider]) { self.byRoute = byRoute }
     }
 
     nonisolated let loop: EventLoop
+    /// The loop's executor.
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private(set) var lanes: [Route: Lane] = [:]
-    /// Providers that were replaced while they may still have had something under way.
+    /// Replaced providers that may still have requests in flight.
     private var retired: [any Provider] = []
     private(set) var limits: DispatchLimits
     let observer: @Sendable (DispatchEvent) -> Void
     let now: @Sendable () -> Int64
 
-    /// Everything without a final outcome, in memory or in the spool, as far as this process knows it.
+    /// Every envelope without a final outcome, in memory or in the spool, as far as this process has read the spool.
     var pendingEnvelopes: [Digest256: PendingEnvelope] = [:]
-    /// Of them, those whose envelope is in memory.
+    /// Of those, envelopes in memory.
     package internal(set) var inFlight = 0
-    /// Of those, the ones that wait for the disk.
+    /// Of those in memory, envelopes that wait for the disk.
     var storing = 0
-    /// Of those, the ones that were sent away from a lane's queue and are about to be answered.
+    /// Of those in memory, envelopes rejected from a lane's queue whose tasks have not resumed yet.
     private var leaving = 0
     var window: ReplayWindow
     private var pauses: DevicePauses
-    /// By app: a device token of one is none of another. All together know as many as `limits.replay_entries`.
+    /// By app, because a device token of one app is invalid for another. All together hold up to
+    /// `limits.replay_entries`.
     private var tokens: [String: TokenHistory] = [:]
-    private var tokensOfAnApp = 0
+    private var tokensPerApp = 0
     private var collapses: CollapseOrder
-    /// Above every row of a spool, so that what an earlier process took comes before what this one takes.
+    /// Starts above every row id of a spool, so that envelopes of an earlier process order before those of this one.
     private var sequence: UInt64 = 1 << 63
     private var sleepers: [ObjectIdentifier: Sleeper] = [:]
     private(set) var isDraining = false
-    /// The dispatch itself while it runs: what hangs on the loop must not be let go of on another thread.
-    private var whileRunning: Dispatch?
+    /// Keeps self alive while running: resources of the loop must be released on its thread.
+    private var retainedSelf: Dispatch?
 
-    // What lies in the spool: see Dispatch+Spool.swift.
+    // State of delivery from the spool: see Dispatch+Spool.swift.
     var spool: Spool?
     var due: Heap<DueRow> = []
     var parked: [Int64: PendingEnvelope] = [:]
@@ -63,24 +65,26 @@ package actor Dispatch {
     var unreadRows = 0
     var unreadable = 0
     var recoversUntil = MonotonicTime(nanoseconds: 0)
-    /// Why the spool takes no more; nil: it does.
+    /// Why the spool is full; `nil` if it has room.
     var shortage: SpoolShortage?
 
-    /// A pause longer than this is spent in the spool rather than in memory, by who can.
+    /// Stored envelopes spend longer pauses in the spool rather than in memory.
     private static let longestInMemory = Duration.seconds(2)
-    /// How often a stored envelope whose app is no longer configured is looked at: it may come back.
+    /// How often to check whether the app of a stored envelope is configured again.
     private static let unservedPause = Duration.seconds(300)
-    /// What senders are told to wait where there is no room.
+    /// Retry-after while the node is busy or shutting down, in milliseconds.
     package static let busyRetry: UInt32 = 1000
-    private static let mostRetired = 64
-    /// Bytes of a request beside the ciphertext, about: what a turn costs.
-    private static let costOfARequest = 512
-    private static let turnsToClose = 5000
+    private static let maxRetired = 64
+    /// Approximate bytes of a request besides the ciphertext: part of an envelope's cost in the fair queue.
+    private static let requestOverhead = 512
+    /// The most waits of 1 ms for envelopes in flight when the dispatch closes.
+    private static let closingTurns = 5000
 
+    /// Makes a dispatch without providers; ``start(_:)`` begins delivery.
     /// - Parameters:
-    ///   - loop: all of it runs there.
+    ///   - loop: the loop that everything runs on.
     ///   - now: Unix time in seconds.
-    ///   - observer: is told what happens, on the loop.
+    ///   - observer: receives each event, on the loop.
     package init(
         limits: DispatchLimits, on loop: EventLoop, now: @escaping @Sendable () -> Int64 = { UnixTime.now },
         observer: @escaping @Sendable (DispatchEvent) -> Void
@@ -96,14 +100,14 @@ package actor Dispatch {
 
     // MARK: Life cycle
 
-    /// Starts to deliver by these providers.
+    /// Starts delivery with these providers.
     package func start(_ providers: Providers) {
-        whileRunning = self
+        retainedSelf = self
         serve(providers.byRoute)
     }
 
-    /// Takes other providers in the place of the present ones, by route; a route without one is no longer served. What
-    /// is under way at the old ones is still answered.
+    /// Replaces the providers, by route; a route without a provider is no longer served. Requests in flight at replaced
+    /// providers are still answered.
     package nonisolated func replace(_ providers: Providers, limits: DispatchLimits) {
         assumeIsolated { dispatch in
             dispatch.limits = limits
@@ -114,7 +118,7 @@ package actor Dispatch {
     private func serve(_ providers: [Route: any Provider]) {
         for (route, lane) in lanes where providers[route] !== lane.provider {
             lane.provider.retire()
-            retired = retired.suffix(Self.mostRetired - 1) + [lane.provider]
+            retired = retired.suffix(Self.maxRetired - 1) + [lane.provider]
             lanes[route] = nil
             if let row = lane.probe { lane.held.append(row) }
             releaseHeld(lane)
@@ -125,14 +129,14 @@ package actor Dispatch {
             observer(.serving(route))
         }
         for lane in lanes.values { lane.window.range = Lane.range(limits.concurrency) }
-        tokensOfAnApp = limits.replayEntries / max(1, Set(lanes.keys.map(\.app)).count)
+        tokensPerApp = limits.replayEntries / max(1, Set(lanes.keys.map(\.app)).count)
     }
 
     /// Whether envelopes can be stored durably.
     package nonisolated var canQueue: Bool { assumeIsolated { $0.spool != nil } }
 
-    /// Takes nothing more, and lets nothing wait for another attempt: what is not in the spool is answered RETRY 400,
-    /// what is there stays there. What is under way at a provider goes on.
+    /// Accepts no more envelopes and ends all pauses: envelopes that are not in the spool get RETRY 400, stored ones
+    /// stay there. Attempts in flight continue.
     package func drain() {
         isDraining = true
         pump = nil
@@ -140,22 +144,22 @@ package actor Dispatch {
         for lane in lanes.values { rejectWaiting(at: lane) }
     }
 
-    /// Ends the connections to all providers and closes the spool; what is under way gets an outcome at once.
+    /// Closes the connections to all providers, which ends all attempts, and then the spool.
     package func close() async {
         drain()
         for provider in retired + lanes.values.map(\.provider) { provider.close() }
-        // AttemptHistory that have just failed are answered in this loop's next turns, stores by the next commit; a disk that
-        // hangs is not waited for.
-        for _ in 0..<Self.turnsToClose where inFlight > 0 { await loop.sleep(for: .milliseconds(1)) }
+        // Failed attempts are answered in the next turns of this loop, stores by the next commit. The wait is bounded,
+        // because a disk may hang.
+        for _ in 0..<Self.closingTurns where inFlight > 0 { await loop.sleep(for: .milliseconds(1)) }
         await spool?.close()
         spool = nil
-        whileRunning = nil
+        retainedSelf = nil
     }
 
-    // MARK: Taking
+    // MARK: Accepting
 
-    /// Whether the envelope is under way already, or has had its outcome a while ago: then nothing new comes of it.
-    /// - Parameter app: the name of its profile.
+    /// Whether the envelope is a resend: one with the same digest is pending, or its outcome is remembered.
+    /// - Parameter app: the name of its app profile.
     package nonisolated func knows(_ envelope: Envelope, app: String) -> Bool {
         assumeIsolated { dispatch in
             guard dispatch.lanes[Route(app: app, magic: envelope.magic)] != nil, !dispatch.isDraining else {
@@ -166,19 +170,19 @@ package actor Dispatch {
         }
     }
 
-    /// Tells the outcome of an envelope that it ``knows(_:app:)``, now or when it is there.
+    /// Reports the outcome of a resend (``knows(_:app:)``), now or when there is one.
     package nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
         assumeIsolated { dispatch in
             if let pendingEnvelope = dispatch.pendingEnvelopes[envelope.digest] { return pendingEnvelope.attach(reply) }
-            // Its time may have run out in this very moment: then it is new.
+            // The remembered outcome may just have expired: the next resend is then a new envelope.
             reply.tell(
                 dispatch.window.outcome(of: envelope, now: .now) ?? .retry(.nodeBusy, after: Self.busyRetry))
         }
     }
 
-    /// What is answered to an envelope whatever its device token is: nothing here depends on what the node knows of that.
-    /// Nil: nothing.
-    /// - Parameter acceptsQueued: whether it may be stored, and so wait for a push service that does not work.
+    /// The refusal of an envelope whatever its device token, so that the answer reveals nothing about the tokens that
+    /// the node knows; `nil` if there is none.
+    /// - Parameter acceptsQueued: whether it may be stored, and so wait for the breaker to close.
     package nonisolated func refusal(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Outcome? {
         assumeIsolated { dispatch in
             guard let lane = dispatch.lanes[Route(app: app, magic: envelope.magic)] else {
@@ -198,14 +202,14 @@ package actor Dispatch {
         }
     }
 
-    /// What is answered where there is no room for an envelope of this origin, not even by another that has to go for it.
-    /// Nil: there is room.
+    /// The refusal if there is no room for an envelope of this origin, not even by evicting another from the queue;
+    /// `nil` if there is room.
     package nonisolated func lackOfRoom(
         for envelope: Envelope, app: String, acceptsQueued: Bool, from origin: Origin
     ) -> Outcome? {
         assumeIsolated { dispatch in
             let clock = MonotonicTime.now
-            if let wait = dispatch.waitForPlace(clock) { return .retry(.nodeBusy, after: wait) }
+            if let wait = dispatch.waitForReplayWindow(clock) { return .retry(.nodeBusy, after: wait) }
             if dispatch.willStore(envelope, acceptsQueued) {
                 if dispatch.holdsAllItMay { dispatch.noteShortage(.envelopes) }
                 if dispatch.shortage != nil { return Self.spoolIsFull }
@@ -220,9 +224,9 @@ package actor Dispatch {
         }
     }
 
-    /// The time until an outcome has a place, where there may be none: no outcome is forgotten before its time. Nil: at
-    /// once.
-    private func waitForPlace(_ clock: MonotonicTime) -> UInt32? {
+    /// Milliseconds until the replay window has room for one more outcome; `nil` if it has room now. No outcome is
+    /// evicted early.
+    private func waitForReplayWindow(_ clock: MonotonicTime) -> UInt32? {
         window.count + pendingEnvelopes.count + unreadRows < window.capacity ? nil : window.nextFree(now: clock)
     }
 
@@ -230,12 +234,12 @@ package actor Dispatch {
         acceptsQueued && spool != nil && envelope.ttl > 0
     }
 
-    /// Takes an envelope for an app that is no resend (``knows(_:app:)``), or says why not. The reply is told one
+    /// Accepts an envelope that is not a resend (``knows(_:app:)``), or refuses it. The reply receives exactly one
     /// final outcome.
     /// - Parameters:
-    ///   - app: the name of its profile; the envelope's own may be empty.
+    ///   - app: the name of its app profile; ``Envelope/app`` may be empty.
     ///   - format: of that profile.
-    ///   - origin: who shares what with whom where there is not enough for all.
+    ///   - origin: decides the envelope's share of a lane under load.
     package nonisolated func submit(
         _ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply
     ) {
@@ -249,7 +253,7 @@ package actor Dispatch {
         guard let lane = lanes[route] else { return reply.tell(.rejected(.platformNotConfigured)) }
         guard !isDraining else { return reply.tell(.retry(.shuttingDown, after: Self.busyRetry)) }
         let clock = MonotonicTime.now
-        if let wait = waitForPlace(clock) { return reply.tell(.retry(.nodeBusy, after: wait), .noRoom) }
+        if let wait = waitForReplayWindow(clock) { return reply.tell(.retry(.nodeBusy, after: wait), .noRoom) }
         guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
         let isToBeStored = willStore(envelope, reply.acceptsQueued)
         guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(at: lane, for: origin) else {
@@ -273,20 +277,22 @@ package actor Dispatch {
         }
     }
 
-    /// No lane takes more than what it leaves to the others, so that one that hangs never takes all there is.
+    /// Whether memory has room for one more. A lane may hold only as many envelopes as it leaves free for others, so
+    /// that a hanging lane cannot take all the room.
     func hasRoom(for route: Route) -> Bool {
         let left = limits.totalInFlight - (inFlight - storing - leaving)
         return left > 0 && (lanes[route]?.inFlight ?? 0) - (lanes[route]?.leaving ?? 0) <= left
     }
 
-    /// The share of the room for envelopes in memory that is taken, from 0 to 1.
+    /// Share of the room for envelopes in memory that is in use, from 0 to 1.
     package nonisolated var load: Double {
-        // Not what comes from the spool as room allows: that waits for nobody.
+        // Excludes rows loaded from the spool: they only use spare room, and no sender waits for them.
         assumeIsolated { Double($0.inFlight - $0.loadedRows) / Double(max(1, $0.limits.totalInFlight)) }
     }
 
     // MARK: Delivering
 
+    /// Delivers an envelope: makes attempts until it has an outcome or is parked in the spool.
     func carry(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
         guard let own = lanes[pendingEnvelope.route] else {
             guard pendingEnvelope.row != nil else { return finish(pendingEnvelope, .rejected(.platformNotConfigured)) }
@@ -296,7 +302,7 @@ package actor Dispatch {
         defer { own.inFlight -= 1 }
         pendingEnvelope.search.begin(at: tokens[pendingEnvelope.route.app]?[envelope.deviceToken].home)
         while true {
-            if let outcome = ended(pendingEnvelope, envelope) { return finish(pendingEnvelope, outcome) }
+            if let outcome = earlyOutcome(of: pendingEnvelope, envelope) { return finish(pendingEnvelope, outcome) }
             if isDraining { return stop(pendingEnvelope) }
             if pendingEnvelope.row != nil, lanes[pendingEnvelope.route] == nil { return parkUnserved(pendingEnvelope) }
             let attemptResult = await attempt(pendingEnvelope, envelope)
@@ -312,12 +318,12 @@ package actor Dispatch {
         }
     }
 
-    /// The app is no longer configured: it may come back.
+    /// Parks an envelope whose app is no longer configured: a reload may bring it back.
     private func parkUnserved(_ pendingEnvelope: PendingEnvelope) {
         park(pendingEnvelope, for: Self.unservedPause, .retry(.credentialsRefused, after: 300_000))
     }
 
-    /// The node shuts down, and this has no outcome yet.
+    /// Ends the delivery of an envelope at shutdown.
     private func stop(_ pendingEnvelope: PendingEnvelope) {
         let refusal = Outcome.retry(.shuttingDown, after: Self.busyRetry)
         if pendingEnvelope.row != nil {
@@ -327,11 +333,11 @@ package actor Dispatch {
         }
     }
 
-    /// What ends an envelope before it is tried, or tried again.
-    private func ended(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) -> Outcome? {
+    /// The outcome of an envelope that expired or was replaced before its next attempt.
+    private func earlyOutcome(of pendingEnvelope: PendingEnvelope, _ envelope: Envelope) -> Outcome? {
         if pendingEnvelope.expiry.hasPassed(at: now()) { return .rejected(.ttlRanOut) }
         if collapses.isReplaced(envelope, pendingEnvelope.sequence) {
-            return .rejected(.ttlRanOut, text: "a newer notification with the same collapse id has taken its place")
+            return .rejected(.ttlRanOut, text: "replaced by a newer notification with the same collapse id")
         }
         return nil
     }
@@ -347,7 +353,7 @@ package actor Dispatch {
         return pendingEnvelope.attempts.next(after: attemptResult, bounds, random: Double.random(in: 0..<1))
     }
 
-    /// One attempt, in the other environment too where the first does not know the device token.
+    /// Makes one attempt, and one more in the other environment if the first does not know the device token.
     private func attempt(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async -> AttemptResult {
         let app = pendingEnvelope.route.app
         while true {
@@ -370,20 +376,20 @@ package actor Dispatch {
         if let left = pauses.left(envelope.deviceToken, now: clock) {
             return .held(back: .providerThrottles, for: left, "device-paused")
         }
-        // Who would be held back is not made to wait for that.
+        // Checked before the queue, so that an envelope that would be held back does not wait for its turn.
         if let refusal = lane.breaker.refusal(clock) {
             pendingEnvelope.heldBy = lane
             return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
         }
-        guard await turn(of: pendingEnvelope, envelope, at: lane) else {
-            // The lane was replaced, and another stands ready.
+        guard await waitForTurn(of: pendingEnvelope, envelope, at: lane) else {
+            // The lane was replaced: continue at the new one.
             if let other = lanes[lane.route], other !== lane, !isDraining {
                 return await attempt(pendingEnvelope, envelope, at: other)
             }
             if pendingEnvelope.expiry.hasPassed(at: now()) {
                 return AttemptResult(.rejected(.ttlRanOut), disposition: .notSent, answer: "expired")
             }
-            // Where it is the breaker that has opened, that is no want of room.
+            // If the breaker opened meanwhile, that is the reason, not a lack of room.
             if let refusal = lane.breaker.refusal(.now) {
                 pendingEnvelope.heldBy = lane
                 return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
@@ -415,21 +421,22 @@ package actor Dispatch {
         return attemptResult
     }
 
-    /// - Returns: what the attemptResult says of the lane, in view of what is known.
+    /// Records the result in the lane.
+    /// - Returns: its effect on the lane, given what else is known.
     private func note(
         _ attemptResult: AttemptResult, of pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane,
         wasProbe: Bool
     ) -> Disposition.LaneEffect {
         var disposition = attemptResult.disposition
         if disposition.retry == .atOnce, pendingEnvelope.attempts.isOutOfReplays { disposition.lane = .strained }
-        // Everything on a connection fails with it, which is one event. A probe decides by itself, and a resend on another
-        // connection that fails, too, is evidence against the push service.
+        // All requests on a connection fail with it, which counts as one failure. A failed probe counts by itself, and
+        // so does an envelope that is lost a second time, on another connection.
         if disposition.retry == .onceMore, disposition.lane == .none,
             wasProbe || pendingEnvelope.attempts.hasUnknownFate || lane.connectionFailures.isNew(.now)
         {
             disposition.lane = .strained
         }
-        // What was under way to a device when its first refusal came says nothing new, and must not stop all others.
+        // Attempts that were in flight when the device was paused say nothing new, and must not stop other devices.
         if disposition.token == .paused, disposition.lane == .strained,
             pauses.left(envelope.deviceToken, now: .now) != nil
         {
@@ -444,14 +451,15 @@ package actor Dispatch {
         }
         if lane.breaker.state == .open { rejectWaiting(at: lane) }
         if pendingEnvelope.probes === lane {
-            comeBack(pendingEnvelope)
+            endProbe(pendingEnvelope)
         } else if !lane.held.isEmpty {
             sendProbe(of: lane)
         }
         return disposition.lane
     }
 
-    /// Remembers what the attemptResult says of the device token, and what the sender is told in view of what was known.
+    /// Records what the result says about the device token.
+    /// - Returns: the result for the sender, given what was known.
     private func learn(
         _ attemptResult: AttemptResult, _ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, from magic: Magic
     ) -> AttemptResult {
@@ -465,36 +473,36 @@ package actor Dispatch {
         case .none: break
         case .accepted:
             let home = magic == pendingEnvelope.route.magic ? nil : magic
-            tokens[app, default: TokenHistory(capacity: tokensOfAnApp)].accepted(
+            tokens[app, default: TokenHistory(capacity: tokensPerApp)].accepted(
                 token, by: home, at: UInt64(max(0, now())) * 1000)
             collapses.accepted(envelope, pendingEnvelope.sequence)
             pauses.end(token)
             lane.wave.accepted(.now)
             if home != nil {
-                var told = attemptResult
-                told.outcome.text = "the device token is of Apple's other environment: pair anew to have this put right"
-                return told
+                var hinted = attemptResult
+                hinted.outcome.text = "the device token belongs to Apple's other environment; pair again to fix this"
+                return hinted
             }
         case .paused:
             pauses.pause(
                 token, seconds: attemptResult.outcome.retryAfter / 1000, now: .now, random: Double.random(in: 0..<1))
         case .unknownHere, .foreign:
-            let isNews = tokens[app, default: TokenHistory(capacity: tokensOfAnApp)].refused(token)
-            // While it lasts those who come back count as well: else it would end for want of news.
-            if isNews || lane.wave.isActive { lane.wave.refused(.now, isProven: pendingEnvelope.origin.isProven) }
+            let isFirst = tokens[app, default: TokenHistory(capacity: tokensPerApp)].refused(token)
+            // During a surge, repeated refusals count too: otherwise it would end for lack of first ones.
+            if isFirst || lane.wave.isActive { lane.wave.refused(.now, isProven: pendingEnvelope.origin.isProven) }
             if lane.wave.isActive, !pendingEnvelope.origin.isProven {
                 observer(.suspected(pendingEnvelope.origin.circuit))
             }
             if lane.wave.isActive {
-                // What is said during a wave counts for nothing.
+                // Answers during a surge are not believed.
                 pendingEnvelope.search.reset()
                 return .duringSurge(attemptResult)
             }
         case .gone:
-            // Apple's time is when it last found the token dead: one that was good later has come back to life. It is
-            // asked once more.
+            // Apple's timestamp says when it last found the token invalid. A later acceptance contradicts it: ask once
+            // more.
             if let since = attemptResult.outcome.goneSince,
-                tokens[app, default: TokenHistory(capacity: tokensOfAnApp)].contradicts(token, goneSince: since)
+                tokens[app, default: TokenHistory(capacity: tokensPerApp)].contradicts(token, goneSince: since)
             {
                 return .contradicted(attemptResult)
             }
@@ -520,16 +528,16 @@ package actor Dispatch {
         if !due.isEmpty { loadDue() }
     }
 
-    /// The pendingEnvelope is done with.
+    /// Reports the final outcome and forgets the pending envelope.
     func end(_ pendingEnvelope: PendingEnvelope, _ outcome: Outcome) {
         window.finished(pendingEnvelope.digest, pendingEnvelope.route.magic, pendingEnvelope.pair, outcome, now: .now)
         pendingEnvelopes[pendingEnvelope.digest] = nil
         observer(.finished(pendingEnvelope.route, outcome))
         pendingEnvelope.tell(outcome)
-        comeBack(pendingEnvelope)
+        endProbe(pendingEnvelope)
     }
 
-    /// Its envelope is let go of.
+    /// Releases the envelope's memory.
     func leaveMemory(_ pendingEnvelope: PendingEnvelope) {
         pendingEnvelope.envelope = nil
         inFlight -= 1
@@ -537,27 +545,27 @@ package actor Dispatch {
             pendingEnvelope.isLoaded = false
             loadedRows -= 1
         }
-        comeBack(pendingEnvelope)
+        endProbe(pendingEnvelope)
     }
 
-    /// Whether it went ahead for a lane or not, it does no longer: another may.
-    private func comeBack(_ pendingEnvelope: PendingEnvelope) {
+    /// Ends the envelope's role as its lane's probe, if it has that role, so that another can take it.
+    private func endProbe(_ pendingEnvelope: PendingEnvelope) {
         guard let lane = pendingEnvelope.probes else { return }
         pendingEnvelope.probes = nil
         lane.probe = nil
         sendProbe(of: lane)
     }
 
-    // MARK: Turns
+    // MARK: Fair queue
 
-    /// Waits until it is the pendingEnvelope's turn at the lane.
-    /// - Returns: false where it has been sent away.
-    private func turn(of pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane) async -> Bool {
+    /// Waits for room in the lane's window.
+    /// - Returns: `false` if the envelope was rejected from the queue.
+    private func waitForTurn(of pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane) async -> Bool {
         if lane.queue.isEmpty, lane.window.hasRoom {
             lane.window.began()
             return true
         }
-        // By the monotonic clock: the other one may be put right while somebody waits.
+        // On the monotonic clock, because the wall clock may be corrected during the wait.
         let patience = max(1, limits.retry.patience.components.seconds)
         let expiresAt: Int64 =
             switch pendingEnvelope.expiry {
@@ -567,7 +575,7 @@ package actor Dispatch {
         let isItsTurn = await withUnsafeContinuation { continuation in
             lane.queue.append(
                 continuation, flow: pendingEnvelope.origin.circuit.rawValue, band: pendingEnvelope.origin.band,
-                cost: envelope.ciphertext.count + Self.costOfARequest, expiresAt: expiresAt)
+                cost: envelope.ciphertext.count + Self.requestOverhead, expiresAt: expiresAt)
         }
         if !isItsTurn {
             leaving -= 1
@@ -583,7 +591,7 @@ package actor Dispatch {
         }
     }
 
-    /// Sends away who has waited for as long as it may. To be called each second.
+    /// Rejects envelopes that have waited in a queue for too long, and checks the spool's shortage. Call once a second.
     package nonisolated func endWaits() {
         assumeIsolated { dispatch in
             dispatch.endShortage()
@@ -596,15 +604,15 @@ package actor Dispatch {
 
     private static var second: Int64 { Int64(MonotonicTime.now.nanoseconds / 1_000_000_000) }
 
-    /// By when the first of those who wait has to go: an envelope that may be kept for less than the node's patience
-    /// counts as having come earlier than it did.
+    /// How long the oldest envelope in the queue has waited, derived from the next expiry: an envelope with a ttl
+    /// shorter than the node's patience seems older than it is.
     func longestWait(at lane: Lane) -> Duration {
         guard let expiry = lane.queue.nextExpiry() else { return .zero }
         let patience = max(1, limits.retry.patience.components.seconds)
         return .seconds(max(0, patience - (expiry - Self.second)))
     }
 
-    /// Sends one away for a newcomer, where that is just.
+    /// Evicts an envelope for a new one, if the queue's fairness allows that.
     private func makeRoom(at lane: Lane, for origin: Origin) -> Bool {
         let flow = origin.circuit.rawValue
         guard let victim = lane.queue.makeRoom(for: flow, band: origin.band, now: Self.second) else { return false }
@@ -633,7 +641,7 @@ package actor Dispatch {
     }
 }
 
-/// A wait that can be ended early, on one loop.
+/// A wait on one loop that can be ended early.
 private final class Sleeper {
     private var timer: Timer?
     private var continuation: UnsafeContinuation<Void, Never>?

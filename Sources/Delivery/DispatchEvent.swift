@@ -3,28 +3,29 @@
 import Providers
 import TNP
 
-/// What a ``Dispatch`` has to say to logs, metrics and admission. Nothing in it names a phone but an attempt's device token,
-/// which goes no further than to be made a pseudonym of, and a recovered envelope's, of which a keyed hash is made.
+/// What a ``Dispatch`` reports to logs, metrics and admission. Two events identify a phone: the device token of
+/// ``attempt(_:deviceToken:_:waited:took:)`` is only made into a pseudonym, and that of a recovered envelope only into
+/// a keyed hash.
 package enum DispatchEvent {
-    /// A route is served by a new provider, its breaker closed.
+    /// A new provider serves this route; its breaker is closed.
     case serving(Route)
-    /// A provider has answered for this device token, or could not be asked; after so long a wait for its turn, and so long
-    /// a time for the answer.
+    /// An attempt for this device token has ended: `waited` is its time in the lane's queue, `took` the time until the
+    /// result.
     case attempt(Route, deviceToken: Bytes, AttemptResult, waited: Duration, took: Duration)
     /// An envelope has its final outcome.
     case finished(Route, Outcome)
-    /// An envelope that an earlier process had taken has its final outcome; no reply tells of it.
+    /// An envelope that an earlier process accepted has its final outcome; no reply reports it.
     case recovered(Envelope, app: String, Outcome)
-    /// A push service refuses a device token that none has accepted before, and its sender is not told so as a wave is on.
+    /// During a surge, a push service refused a device token that none has accepted before; its sender gets RETRY.
     case suspected(CircuitID)
-    /// A lane's breaker has changed; the answer that did it.
+    /// A lane's breaker changed state, or a probe of it ended, with this answer.
     case breaker(Route, Breaker.State, answer: String)
-    /// So many device tokens are refused that the environment or the topic must be wrong; or no longer.
+    /// A surge of token refusals began, which means that the environment or the topic is wrong; or it ended.
     case wave(Route, isActive: Bool)
-    /// The spool does not take an envelope, for this reason.
+    /// The spool did not store an envelope, or could not be read, for this reason.
     case spoolRefused(String)
-    /// The spool takes no more envelopes, for this reason; nil: it does again.
+    /// The spool is full, for this reason; `nil` when it has room again.
     case spoolShort(SpoolShortage?)
-    /// So many rows of the spool could not be read and were dropped, since it was opened.
+    /// Number of rows that could not be read and were dropped since the spool was opened.
     case spoolUnreadable(Int)
 }

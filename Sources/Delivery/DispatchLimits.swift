@@ -6,19 +6,20 @@ import Providers
 package struct DispatchLimits: Sendable, Equatable {
     /// Envelopes in memory without an outcome.
     package var totalInFlight: Int
+    /// How often and for how long the node retries.
     package var retry: RetryPolicy
     /// Seconds for which a final outcome is repeated to a resend (PROTOCOL §3).
     package var replaySeconds: Int
-    /// Outcomes that are remembered for that; the same bounds what is known of device tokens and collapse ids.
+    /// Outcomes remembered for that; also bounds what is known of device tokens and of collapse ids.
     package var replayEntries: Int
 
-    /// Envelopes that may wait in the spool: each is known by some hundred bytes of memory.
+    /// Envelopes that may wait in the spool; each takes some hundred bytes of memory.
     package var stored: Int
-    /// The most attempts that are under way at one provider at a time.
+    /// Attempts in flight at one provider.
     package var concurrency: Int
 
-    /// Outcomes that can be remembered: of all that may be under way or lie in the spool, one each, and of those that have
-    /// come.
+    /// Capacity of the replay window: one outcome for each envelope that may be in flight or in the spool, and
+    /// ``replayEntries`` past ones.
     var outcomes: Int { replayEntries + stored + totalInFlight }
 
     /// - Parameters: as the properties of the same names.

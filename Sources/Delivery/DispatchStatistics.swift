@@ -3,34 +3,36 @@
 import Providers
 import TNP
 
-/// How a ``Dispatch`` stands at one moment.
+/// The state of a ``Dispatch`` at one moment.
 package struct DispatchStatistics: Sendable {
     /// One provider in one environment under one credential.
     package struct Lane: Sendable {
+        /// The route that the lane serves.
         package let route: Route
+        /// The state of its breaker.
         package let breaker: Breaker.State
-        /// Whether so many device tokens are refused that the environment or the topic must be wrong.
+        /// Whether a surge of token refusals is active.
         package let isSurge: Bool
-        /// Envelopes in memory that are for it.
+        /// Envelopes of this lane in memory.
         package let inFlight: Int
-        /// Of them, those that wait for their turn.
+        /// Of those, envelopes in the lane's queue.
         package let waiting: Int
-        /// How long the one that waits longest has waited, about.
+        /// Approximate wait of the oldest envelope in the queue.
         package let oldest: Duration
     }
 
     /// Envelopes in memory.
     package let inFlight: Int
-    /// Envelopes on disk, and what they take there in bytes; nil: there is no spool.
+    /// Envelopes on disk, and the bytes that the spool takes; `nil` without a spool.
     package let stored: (envelopes: Int, bytes: Int)?
-    /// Why the spool takes no more envelopes; nil: it does, or there is none.
+    /// Why the spool is full; `nil` if it has room, or without a spool.
     package let shortage: SpoolShortage?
-    /// By the names of their routes.
+    /// Sorted by route.
     package let lanes: [Lane]
 }
 
 extension Dispatch {
-    /// How it stands now.
+    /// The present state.
     package nonisolated var figures: DispatchStatistics {
         assumeIsolated { dispatch in
             let lanes = dispatch.lanes.values.sorted { $0.route.description < $1.route.description }

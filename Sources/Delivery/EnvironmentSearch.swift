@@ -3,15 +3,15 @@
 import Providers
 import TNP
 
-/// In which of Apple's two environments a device token is at home: where one does not know it, the other is asked once
-/// (Apple, "Handling notification responses from APNs": BadDeviceToken is also the word for the wrong environment).
+/// Finds out which of Apple's two environments knows a device token: if one does not, it asks the other once (Apple,
+/// "Handling notification responses from APNs": BadDeviceToken also means the wrong environment).
 struct EnvironmentSearch {
-    /// The environment that is asked, where it is not that of the sender's magic.
+    /// The environment to ask, if not that of the sender's magic.
     private var home: Magic?
-    private var hasTurned = false
+    private var hasSwitched = false
 
-    /// Begins where the device token was accepted before, unless the search is under way.
-    /// - Parameter known: nil: at home, or never accepted.
+    /// Starts with the environment that accepted the device token before, unless the search has begun.
+    /// - Parameter known: `nil` if that is the environment of the sender's magic, or if none has accepted the token.
     mutating func begin(at known: Magic?) {
         if home == nil { home = known }
     }
@@ -19,29 +19,29 @@ struct EnvironmentSearch {
     /// The environment to ask for an envelope of this magic.
     func environment(for magic: Magic) -> Magic { home ?? magic }
 
-    /// An environment has answered.
+    /// Records the answer of an environment.
     /// - Parameters:
-    ///   - effect: what it says of the device token.
-    ///   - mayTurn: whether the other one is served, and worth asking.
-    /// - Returns: whether the other one is now to be asked.
+    ///   - effect: what the answer means for the device token.
+    ///   - mayTurn: whether the other environment is served and worth asking.
+    /// - Returns: whether to ask the other environment now.
     mutating func turns(
         after effect: Disposition.TokenEffect, from asked: Magic, mayTurn: (_ other: Magic) -> Bool
     ) -> Bool {
         switch effect {
         case .none:
-            // The second one has not spoken: the next attempt asks both again.
-            if hasTurned { reset() }
+            // The other environment gave no answer about the token: the next attempt asks both again.
+            if hasSwitched { reset() }
             return false
         case .unknownHere:
-            guard !hasTurned, let other = asked.otherEnvironment, mayTurn(other) else { return false }
-            hasTurned = true
+            guard !hasSwitched, let other = asked.otherEnvironment, mayTurn(other) else { return false }
+            hasSwitched = true
             home = other
             return true
         case .accepted, .paused, .foreign, .gone: return false
         }
     }
 
-    /// What was said counts for nothing: the next attempt begins with the sender's magic.
+    /// Discards the answers: the next attempt starts with the sender's magic.
     mutating func reset() { self = EnvironmentSearch() }
 }
 

@@ -2,35 +2,33 @@
 
 import HeapModule
 
-/// What waits for its turn, in many flows: deficit round robin (Shreedhar and Varghese, 1995), so that a flow in which
-/// 10 000 elements wait stands behind itself and not in front of others. Flows lie in bands, and a higher band always
-/// goes first.
+/// A fair queue of many flows by deficit round robin (Shreedhar and Varghese, 1995): a flow with 10 000 elements delays
+/// itself, not the others. Each flow belongs to a band, and a higher band always goes first.
 ///
-/// How much may wait is bounded by the owner, who asks ``makeRoom(for:band:now:)`` when there is enough. Memory follows
-/// the most that has waited at a time; a flow in which nothing waits costs nothing and keeps no claim.
+/// The owner bounds the number of elements and calls ``makeRoom(for:band:now:)`` at that bound. Memory is proportional
+/// to the most elements that have waited at a time; an empty flow takes no memory and keeps no deficit.
 package struct FairQueue<Element> {
     private var order: FairOrder
-    /// By the slots that `order` gives out.
+    /// Indexed by the slots of `order`.
     private var elements: [Element?] = []
 
-    /// - Parameter quantum: the cost that a flow may have served in one round, more than 0. At least the usual cost of
-    ///   an element: one that costs more waits for cost / quantum rounds, which the queue goes through when it is asked
-    ///   for the next.
+    /// - Parameter quantum: the cost that a flow may consume in one round, more than 0. It should be at least the usual
+    ///   cost of an element: one that costs more waits for cost / quantum rounds, all of which ``popFirst()`` has to go
+    ///   through.
     package init(quantum: Int) { order = FairOrder(quantum: quantum) }
 
-    /// How many elements wait.
+    /// Number of waiting elements.
     package var count: Int { order.count }
 
-    /// Whether nothing waits.
+    /// Whether no element waits.
     package var isEmpty: Bool { order.count == 0 }
 
-    /// Puts an element at the end of its flow.
+    /// Appends an element to its flow.
     /// - Parameters:
-    ///   - flow: who sends it, as far as the band goes: in each band a flow has a turn of its own.
+    ///   - flow: the sender; a sender has a separate flow in each band.
     ///   - band: from 0 to 63; higher goes first.
     ///   - cost: at least 1, in the units of the quantum.
-    ///   - expiresAt: the second, on whatever clock the owner counts, from which it is of no use; `Int64.max`
-    ///     is never.
+    ///   - expiresAt: the second, on the owner's clock, at which it expires; `Int64.max` for never.
     package mutating func append(_ element: Element, flow: UInt64, band: UInt8, cost: Int, expiresAt: Int64) {
         let slot = order.append(flow: flow, band: band, cost: cost, expiresAt: expiresAt)
         if slot == elements.count {
@@ -40,40 +38,40 @@ package struct FairQueue<Element> {
         }
     }
 
-    /// The next one, which leaves the queue, expired or not; nil where nothing waits.
+    /// Removes and returns the next element, expired or not; `nil` if the queue is empty.
     package mutating func popFirst() -> Element? {
         guard let slot = order.popFirst() else { return nil }
         return take(slot)
     }
 
-    /// Everything whose time is over leaves the queue, what expired first at the front.
-    /// - Parameter now: the second on that clock.
+    /// Removes and returns all expired elements, in the order of expiry.
+    /// - Parameter now: the second on the owner's clock.
     package mutating func removeExpired(at now: Int64) -> [Element] {
         var expired: [Element] = []
         while let slot = order.popExpired(at: now), let element = take(slot) { expired.append(element) }
         return expired
     }
 
-    /// Somebody has to go for a newcomer of this flow and band, and leaves the queue: one that has expired; else one of
-    /// the lowest band, if that is lower than the newcomer's; else, in the same band, one of the flow with most waiting,
-    /// if that has at least two more than the newcomer's flow has there. Of the lowest band it is always the newest of
-    /// the flow with most waiting that goes.
-    /// - Parameter now: the second on that clock.
-    /// - Returns: nil: the newcomer itself is the one to be refused.
+    /// Evicts an element to make room for a new one of this flow and band: an expired one if there is any; else the
+    /// newest element of the longest flow in the lowest occupied band. The latter requires that the band is lower than
+    /// the new element's, or that it is the same band and the flow has at least two more elements than the new
+    /// element's flow.
+    /// - Parameter now: the second on the owner's clock.
+    /// - Returns: the evicted element; `nil` if the new element has to be refused instead.
     package mutating func makeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Element? {
         guard let slot = order.makeRoom(for: flow, band: band, now: now) else { return nil }
         return take(slot)
     }
 
-    /// Whether ``makeRoom(for:band:now:)`` would find somebody.
+    /// Whether ``makeRoom(for:band:now:)`` would evict an element.
     package mutating func canMakeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Bool {
         order.canMakeRoom(for: flow, band: band, now: now)
     }
 
-    /// When the first of those that wait expires; nil: none does.
+    /// When the first of the waiting elements expires; `nil` if none does.
     package mutating func nextExpiry() -> Int64? { order.nextExpiry() }
 
-    /// Everything leaves the queue, in the order in which it came.
+    /// Removes and returns all elements, in the order of arrival.
     package mutating func removeAll() -> [Element] {
         let all = order.slotsByArrival.compactMap { elements[$0] }
         order = FairOrder(quantum: order.quantum)
@@ -89,8 +87,8 @@ package struct FairQueue<Element> {
 
 extension FairQueue: Sendable where Element: Sendable {}
 
-/// The queue without its elements: they are known by slot, a small number that is used again once it is free. Kept apart
-/// so that it is compiled here, whatever the elements are.
+/// The queue without its elements, which it knows by slot, a small number that is reused. Not generic, so that it is
+/// compiled here once.
 private struct FairOrder: Sendable {
     private struct Key: Hashable {
         let flow: UInt64
@@ -100,23 +98,23 @@ private struct FairOrder: Sendable {
     private struct Entry {
         let flow: Int
         let cost: Int
-        /// From 1, in the order in which they came; 0 where the slot is free.
+        /// From 1, in the order of arrival; 0 in a free slot.
         var number: UInt64
     }
 
     private struct Flow {
         let key: Key
-        /// The oldest of what waits in it.
+        /// The oldest element of the flow.
         var first: Int?
         var count = 0
-        /// What it may have served before it passes the turn on.
+        /// Cost that the flow may still consume in its turn.
         var deficit = 0
     }
 
     private struct Band {
-        /// The flow whose turn it is, which has had its quantum; nil where nothing waits.
+        /// The flow whose turn it is, its quantum added; `nil` if the band is empty.
         var turn: Int?
-        /// At n - 1 one of the flows in which n wait, nil where there is none; there is one at the end, always.
+        /// At index n - 1, one of the flows with n elements, or `nil` if there is none. The last entry is never `nil`.
         var byLength: [Int?] = []
     }
 
@@ -132,22 +130,22 @@ private struct FairOrder: Sendable {
     private(set) var count = 0
     private var lastNumber: UInt64 = 0
     private var entries = Slots<Entry>()
-    /// The entries of a flow, from the oldest to the newest.
+    /// The entries of each flow, from the oldest to the newest.
     private var arrivals = Rings()
     private var flows = Slots<Flow>()
     private var slotOfFlow: [Key: Int] = [:]
-    /// The flows of a band, in the order of their turns.
+    /// The flows of each band, in the order of their turns.
     private var turns = Rings()
-    /// The flows of a band in which equally many wait.
+    /// The flows of each band with the same number of elements.
     private var peers = Rings()
     private var bands = [Band](repeating: Band(), count: 64)
-    /// A bit for each band in which something waits.
+    /// One bit for each band that has elements.
     private var occupied: UInt64 = 0
-    /// All that expires, and some that has left otherwise: looked for only when it comes to the top.
+    /// All entries that expire, and some that have left the queue otherwise; the latter are skipped at the top.
     private var expiries = Heap<Expiry>()
 
     init(quantum: Int) {
-        precondition(quantum > 0, "a round in which nobody may send has no end")
+        precondition(quantum > 0, "the quantum must be positive")
         self.quantum = quantum
     }
 
@@ -156,7 +154,7 @@ private struct FairOrder: Sendable {
     }
 
     mutating func append(flow: UInt64, band: UInt8, cost: Int, expiresAt: Int64) -> Int {
-        precondition(band < 64 && cost >= 1, "bands go from 0 to 63, and nothing is free")
+        precondition(band < 64 && cost >= 1, "the band must be at most 63, and the cost at least 1")
         let flow = openFlow(Key(flow: flow, band: band))
         lastNumber += 1
         let entry = entries.insert(Entry(flow: flow, cost: cost, number: lastNumber))
@@ -221,7 +219,8 @@ private struct FairOrder: Sendable {
             let first = flows[longest].first
         else { return nil }
         if lowest == newcomer.band {
-            // With two more the longest still has no less than the newcomer's afterwards: nothing goes back and forth.
+            // With two more, the longest flow is still not shorter than the new element's flow afterwards: flows do not
+            // evict each other in turn.
             let own = slotOfFlow[newcomer].map { flows[$0].count } ?? 0
             guard flows[longest].count >= own + 2 else { return nil }
         }
@@ -230,8 +229,8 @@ private struct FairOrder: Sendable {
 
     private mutating func remove(_ entry: Int) {
         let flow = entries[entry].flow
-        let follower = arrivals.remove(entry)
-        if flows[flow].first == entry { flows[flow].first = follower }
+        let next = arrivals.remove(entry)
+        if flows[flow].first == entry { flows[flow].first = next }
         setLength(of: flow, to: flows[flow].count - 1)
         if flows[flow].count == 0 { closeFlow(flow) }
         entries[entry].number = 0
@@ -278,7 +277,7 @@ private struct FairOrder: Sendable {
         flows[flow].deficit += quantum
     }
 
-    /// A flow has become longer or shorter by one.
+    /// Updates the length of a flow, which changes by one.
     private mutating func setLength(of flow: Int, to length: Int) {
         let band = Int(flows[flow].key.band)
         let old = flows[flow].count
@@ -293,16 +292,16 @@ private struct FairOrder: Sendable {
             peers.insert(flow, before: peer)
             if peer == nil { bands[band].byLength[length - 1] = flow }
         }
-        // Whoever leaves the greatest length is one below it now, so that at most one place at the end is empty.
+        // A flow that leaves the greatest length is now one shorter, so at most one entry at the end is empty.
         if let longest = bands[band].byLength.last, longest == nil { bands[band].byLength.removeLast() }
-        // What a long flow of the past took is given back, else each band could keep as much as the whole queue.
+        // Frees memory after a long flow; otherwise each band could keep as much as the whole queue.
         if bands[band].byLength.capacity > 4 * bands[band].byLength.count + 64 {
             bands[band].byLength = bands[band].byLength.map { $0 }
         }
     }
 }
 
-/// Values by number, where a number that is free again is given out again.
+/// Values by number; a free number is reused.
 private struct Slots<Value: Sendable> {
     private(set) var values: [Value] = []
     private var unused: [Int] = []
@@ -324,7 +323,7 @@ private struct Slots<Value: Sendable> {
     mutating func free(_ slot: Int) { unused.append(slot) }
 }
 
-/// Rings of numbers: each number is in one of them at most, and whoever owns a ring knows one number of it, its head.
+/// Rings of numbers. Each number is in at most one ring, and the owner of a ring knows one of its numbers, the head.
 private struct Rings {
     private var links: [(before: Int, after: Int)] = []
 
@@ -332,7 +331,8 @@ private struct Rings {
 
     func after(_ number: Int) -> Int { links[number].after }
 
-    /// Puts a number at the end of the ring of `head`, which is right before it; without a head it is a ring alone.
+    /// Inserts a number directly before `head`, which is the end of its ring; without a head it becomes a ring of its
+    /// own.
     mutating func insert(_ number: Int, before head: Int?) {
         while links.count <= number { links.append((links.count, links.count)) }
         let after = head ?? number
@@ -342,7 +342,7 @@ private struct Rings {
         links[after].before = number
     }
 
-    /// - Returns: the number that came after it; nil where it was alone.
+    /// - Returns: the number after it; `nil` if it was alone.
     mutating func remove(_ number: Int) -> Int? {
         let (before, after) = links[number]
         links[before].after = after

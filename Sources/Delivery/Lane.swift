@@ -6,39 +6,41 @@ import Providers
 import TNP
 import Time
 
-/// One provider in one environment under one credential, and what keeps its trouble from the others.
+/// One provider in one environment under one credential, with its own breaker, window and queue, so that trouble stays
+/// in one lane.
 final class Lane {
     let route: Route
     let provider: any Provider
     var breaker = Breaker()
     var wave: TokenRefusalSurge
     var connectionFailures = ConnectionFailures()
-    /// Envelopes in memory that are for it.
+    /// Envelopes of this lane in memory.
     var inFlight = 0
-    /// Of those, the ones that were sent away from the queue and are about to be answered.
+    /// Of those, envelopes rejected from the queue whose tasks have not resumed yet.
     var leaving = 0
-    /// Resumed with whether it is its turn, or with false where it is sent away.
+    /// A queued attempt, resumed with `true` when its turn comes or `false` when it is rejected.
     typealias Waiting = UnsafeContinuation<Bool, Never>
-    /// How many attempts may be under way, and who waits for a turn.
+    /// Limits the attempts in flight.
     var window: ConcurrencyWindow
+    /// Attempts that wait for room in the window.
     var queue = FairQueue<Waiting>(quantum: Lane.quantum)
-    /// Rows of the spool that wait for the breaker to close: reading them before would be in vain.
+    /// Spool rows that wait for the breaker to close; they are not read before.
     var held: Deque<Int64> = []
-    /// The one of them that goes ahead when the breaker lets a probe through.
+    /// The held row that goes out as the breaker's next probe.
     var probe: Int64?
 
-    /// The cost of the largest envelope, about, so that everybody has at least one turn in each round.
+    /// About the cost of the largest envelope, so that each flow has at least one turn per round.
     private static let quantum = 4096
-    /// However slow a provider is, so many go on; and with so many it begins.
-    private static let (fewest, first) = (4, 128)
+    /// Smallest window, however slow the provider is, and initial window.
+    private static let (smallestWindow, initialWindow) = (4, 128)
 
     init(_ route: Route, _ provider: any Provider, concurrency: Int, now: MonotonicTime) {
         self.route = route
         self.provider = provider
-        window = ConcurrencyWindow(range: Self.range(concurrency), start: Self.first)
+        window = ConcurrencyWindow(range: Self.range(concurrency), start: Self.initialWindow)
         wave = TokenRefusalSurge(now: now)
     }
 
-    /// How many attempts may be under way, where there may be this many at most.
-    static func range(_ concurrency: Int) -> ClosedRange<Int> { min(fewest, concurrency)...concurrency }
+    /// The range of the concurrency window if at most `concurrency` attempts may be in flight.
+    static func range(_ concurrency: Int) -> ClosedRange<Int> { min(smallestWindow, concurrency)...concurrency }
 }

@@ -6,37 +6,38 @@ import Providers
 import TNP
 import Time
 
-/// Told of an envelope's outcomes: at most one QUEUED, then one that is final. Called on the loop of the dispatch.
+/// Receives an envelope's outcomes: at most one QUEUED, then one final outcome. Called on the dispatch's loop.
 package struct Reply: @unchecked Sendable {
-    // Unchecked: made and called on one loop's thread; it only passes from one of its actors to another.
+    // Unchecked: created and called on one loop's thread; it only passes between actors of that loop.
 
     /// Whether QUEUED may come first, once the envelope is stored durably.
     let acceptsQueued: Bool
     let isWanted: () -> Bool
-    private let told: (Outcome, ProviderContact) -> Void
+    private let handler: (Outcome, ProviderContact) -> Void
 
     /// - Parameters:
     ///   - acceptsQueued: whether QUEUED may come first, once the envelope is stored durably.
-    ///   - isWanted: whether anybody is still there to be told.
-    ///   - tell: is told each outcome, and how far the envelope has come.
+    ///   - isWanted: whether a client still waits for the outcome.
+    ///   - tell: receives each outcome, and how far the envelope has come.
     package init(
         acceptsQueued: Bool, isWanted: @escaping () -> Bool = { true },
         tell: @escaping (Outcome, ProviderContact) -> Void
     ) {
         self.acceptsQueued = acceptsQueued
         self.isWanted = isWanted
-        told = tell
+        handler = tell
     }
 
-    func tell(_ outcome: Outcome, _ reach: ProviderContact = .notAsked) { told(outcome, reach) }
+    func tell(_ outcome: Outcome, _ contact: ProviderContact = .notAsked) { handler(outcome, contact) }
 }
 
-/// Where an envelope comes from, and what its sender has paid for it in work.
+/// The circuit that an envelope came from, its proof of work, and the standing of its device token.
 package struct Origin: Sendable {
+    /// The circuit or connection of the sender, which is its flow in the fair queue.
     package let circuit: CircuitID
-    /// Expected hashes of its proof; 0: none.
+    /// Expected hashes of the proof of work; 0 without one.
     package let effort: UInt32
-    /// Whether a push service has accepted its device token before.
+    /// Whether a push service has accepted the device token before.
     package let isProven: Bool
 
     /// - Parameters: as the properties of the same names.
@@ -46,48 +47,49 @@ package struct Origin: Sendable {
         self.isProven = isProven
     }
 
-    /// More effort goes first: twice as much is a band higher.
+    /// The band in the fair queue: more effort goes first, twice the effort is one band higher.
     var band: UInt8 { effort == 0 ? 0 : UInt8(32 - effort.leadingZeroBitCount) }
 }
 
-/// An envelope from when it is taken until it has its outcome.
+/// An accepted envelope that has no final outcome yet.
 final class PendingEnvelope: @unchecked Sendable {
-    // Unchecked: touched by its dispatch only; it goes into the task that carries it, which runs there.
+    // Unchecked: used by its dispatch only; the task that carries it runs there.
 
     let digest: Digest256
-    /// Where its sender wants it to go.
+    /// The destination that its sender chose.
     let route: Route
     let format: EnvelopeFormat
     let origin: Origin
     let taken: MonotonicTime
-    /// Its place among all that were taken: those of an earlier process come before those of this one.
+    /// Order of acceptance; envelopes of an earlier process order before those of this one.
     let sequence: UInt64
-    /// The claim on its iv in the replay window, where it has one.
+    /// The reservation of its iv in the replay window, if it has one.
     let pair: ReplayWindow.PairKey?
     var expiry: Expiry
-    /// Nil while it waits in the spool and takes no memory here.
+    /// `nil` while it waits in the spool and takes no memory here.
     var envelope: Envelope?
     /// Its row in the spool.
     var row: Int64?
-    /// Whether it is in memory because the spool was asked for it.
+    /// Whether it was loaded from the spool.
     var isLoaded = false
-    /// How far it has come.
+    /// Whether it has reached a provider, or had to leave a queue for lack of room.
     var reach = ProviderContact.notAsked
-    /// Whether an earlier process took it.
+    /// Whether an earlier process accepted it.
     var isRecovered = false
-    /// Those who wait for the outcome.
+    /// The submissions that wait for the outcome.
     private(set) var replies: [Reply] = []
-    /// When those are let go of who are there no more: who has reconnected and sent again leaves a reply behind.
+    /// Number of replies at which unwanted ones are removed: a client that reconnects and resends leaves a reply
+    /// behind.
     private var nextPurge = 16
-    /// The most who may wait for one envelope.
-    private static let mostReplies = 256
+    /// The most submissions that may wait for one envelope.
+    private static let maxReplies = 256
     var attempts = AttemptHistory()
     var search = EnvironmentSearch()
-    /// The lane whose breaker keeps it back.
+    /// The lane whose open breaker holds it back.
     var heldBy: Lane?
-    /// The lane that it goes ahead for, to see whether it works again.
+    /// The lane whose breaker it goes out to probe.
     var probes: Lane?
-    /// What who cannot wait for it is told.
+    /// The outcome reported to senders that do not accept QUEUED.
     var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)
 
     init(
@@ -105,34 +107,34 @@ final class PendingEnvelope: @unchecked Sendable {
         self.pair = pair
     }
 
-    /// One more waits for the outcome.
+    /// Adds a submission that waits for the outcome.
     func attach(_ reply: Reply) {
         if replies.count >= nextPurge {
             replies.removeAll { !$0.isWanted() }
             nextPurge = max(16, replies.count * 2)
         }
-        guard replies.count < Self.mostReplies else {
-            return reply.tell(.retry(.nodeBusy, after: 10_000, text: "too many wait for this envelope already"))
+        guard replies.count < Self.maxReplies else {
+            return reply.tell(.retry(.nodeBusy, after: 10_000, text: "too many submissions wait for this outcome"))
         }
         if row != nil, reply.acceptsQueued { reply.tell(Outcome(.queued)) }
         if envelope != nil || reply.acceptsQueued { replies.append(reply) } else { reply.tell(lastRefusal) }
     }
 
-    /// It is stored durably.
+    /// Records the row of a stored envelope, and reports QUEUED to senders that accept it.
     func becameStored(_ row: Int64) {
         guard self.row != row else { return }
         self.row = row
         for reply in replies where reply.acceptsQueued { reply.tell(Outcome(.queued)) }
     }
 
-    /// It has to wait in the spool: who does not accept that is told so.
+    /// Reports `refusal` to senders that do not accept QUEUED, because the envelope has to wait in the spool.
     func rejectImpatient(with refusal: Outcome) {
         lastRefusal = refusal
         for reply in replies where !reply.acceptsQueued { reply.tell(refusal, reach) }
         replies.removeAll { !$0.acceptsQueued }
     }
 
-    /// It has its outcome.
+    /// Reports the final outcome.
     func tell(_ outcome: Outcome) {
         for reply in replies { reply.tell(outcome, reach) }
         replies = []

@@ -6,11 +6,11 @@ import EventLoop
 import TNP
 import Time
 
-/// Makes a resend harmless (PROTOCOL §3): the outcomes that are repeated for a while instead of asking the provider
-/// again, and the ivs that must not come back with another ciphertext. Bounded: whoever fills it sees to it that there is
-/// room (``count``), so that nobody's outcome is forgotten before its time for another's.
+/// Makes a resend harmless (PROTOCOL §3): repeats recent outcomes without asking the provider again, and rejects an iv
+/// that returns with another ciphertext. Bounded: the caller makes sure that there is room (``count``), so that no
+/// outcome is evicted before it expires.
 struct ReplayWindow {
-    /// Stands for a device token and an iv.
+    /// Hash of a device token and an iv.
     struct PairKey: Hashable {
         fileprivate let hash: Int
 
@@ -25,12 +25,12 @@ struct ReplayWindow {
 
     private struct Pair {
         let ciphertext: Int
-        /// Envelopes that have it and are in flight.
+        /// Envelopes in flight with this pair.
         var claims: Int
         var until: MonotonicTime
     }
 
-    /// An outcome in as little room as most of them need.
+    /// An outcome in compact form; most consist of kind and reason alone.
     private struct Kept {
         private let kind: Outcome.Kind
         private let reason: Reason
@@ -56,7 +56,7 @@ struct ReplayWindow {
         let until: MonotonicTime
     }
 
-    /// How long after the outcome.
+    /// How long an outcome is remembered.
     let length: Duration
     let capacity: Int
     private var outcomes: [Digest256: Kept] = [:]
@@ -68,7 +68,7 @@ struct ReplayWindow {
         self.capacity = capacity
     }
 
-    /// The outcome that an envelope of this digest has had inside the window.
+    /// The remembered outcome of an envelope with this digest.
     mutating func outcome(of envelope: Envelope, now: MonotonicTime) -> Outcome? {
         purge(now)
         guard var outcome = outcomes[envelope.digest]?.outcome else { return nil }
@@ -78,8 +78,8 @@ struct ReplayWindow {
         return outcome
     }
 
-    /// Takes the envelope's iv for its ciphertext, until ``finished(_:_:_:_:now:)``.
-    /// - Returns: nil where the iv has been used with another one for this device.
+    /// Reserves the envelope's iv for its ciphertext, until ``finished(_:_:_:_:now:)``.
+    /// - Returns: `nil` if the iv has been used with another ciphertext for this device.
     mutating func claim(_ envelope: Envelope, now: MonotonicTime) -> PairKey? {
         let (key, ciphertext) = (PairKey(envelope), envelope.ciphertext.tableKey)
         guard var pair = pairs[key], pair.claims > 0 || pair.until > now else {
@@ -92,7 +92,7 @@ struct ReplayWindow {
         return key
     }
 
-    /// An envelope has its final outcome: it is remembered where a second try could not change it.
+    /// Releases the reserved iv, and remembers the final outcome if a resend would not change it.
     mutating func finished(
         _ digest: Digest256, _ magic: Magic, _ pair: PairKey?, _ outcome: Outcome, now: MonotonicTime
     ) {
@@ -105,7 +105,7 @@ struct ReplayWindow {
         purge(now)
         guard isRepeated else { return }
         var kept = outcome
-        // Apple's id is made of the digest: it need not be kept.
+        // Apple's id is derived from the digest and need not be stored.
         if magic != .android { kept.providerID = nil }
         if outcomes.updateValue(Kept(kept), forKey: digest) == nil {
             if order.count >= capacity { forgetOldest() }
@@ -113,20 +113,20 @@ struct ReplayWindow {
         }
     }
 
-    /// Whether a resend gets the same outcome: the provider's final words, not what may be tried again.
+    /// Whether a resend gets the same outcome: the provider's final answers, but not those that may change on a retry.
     static func isRepeated(_ outcome: Outcome) -> Bool {
         switch outcome.kind {
         case .delivered, .gone: true
-        // Not that a platform is not configured: an operator may change that at any moment.
+        // Excludes 300 (platform not configured): the operator may change that at any time.
         case .rejected: (301..<400).contains(outcome.reason.rawValue)
         case .queued, .retry: false
         }
     }
 
-    /// How many outcomes are remembered.
+    /// Number of remembered outcomes.
     var count: Int { order.count }
 
-    /// Milliseconds until the oldest is forgotten.
+    /// Milliseconds until the oldest outcome expires.
     func nextFree(now: MonotonicTime) -> UInt32 {
         guard let first = order.first else { return 1000 }
         return UInt32(clamping: Int((first.until - now).milliseconds) + 1)
@@ -139,7 +139,7 @@ struct ReplayWindow {
     private mutating func forgetOldest() {
         guard let first = order.popFirst() else { return }
         outcomes[first.digest] = nil
-        // Another envelope with this iv, app named here and not there, may still need it.
+        // Another envelope may still need this iv: one that names its app has another digest than one that does not.
         if let key = first.pair, let pair = pairs[key], pair.claims <= 0, pair.until <= first.until { pairs[key] = nil }
     }
 }

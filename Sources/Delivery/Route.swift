@@ -2,10 +2,11 @@
 
 import TNP
 
-/// Where envelopes for one app on one platform go.
+/// One app on one platform: the destination of an envelope.
 package struct Route: Hashable, Sendable, CustomStringConvertible {
     /// The app profile's name.
     package let app: String
+    /// The platform, with Apple's two environments apart.
     package let magic: Magic
 
     /// - Parameters: as the properties of the same names.
@@ -14,10 +15,10 @@ package struct Route: Hashable, Sendable, CustomStringConvertible {
         self.magic = magic
     }
 
-    /// As WELCOME names it, e.g. "bisq/iOS".
+    /// The form in WELCOME, e.g. "bisq/iOS".
     package var description: String { "\(app)/\(magic.rawValue)" }
 
-    // Not by the magic's text: this is looked up several times for each envelope.
+    /// Hashes app and magic. Faster than hashing the magic's text: the lanes are looked up several times per envelope.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(app)
         switch magic {

@@ -2,35 +2,35 @@
 
 import TNP
 
-/// What the providers have said of device tokens: where each is at home, when it was last good, whether it was refused.
-/// Bounded, and under keyed hashes: the tokens themselves are not kept.
+/// What the providers have answered about device tokens: the environment that knows each, its last acceptance, and
+/// whether it was refused. Bounded; keyed by hash, so that the tokens themselves are not kept.
 struct TokenHistory {
-    /// What is known of one.
+    /// What is known of one token.
     struct Record: Equatable {
-        /// Apple's environment that knows it, where it is not that of the sender's magic.
+        /// The Apple environment that knows it, if not that of the sender's magic.
         var home: Magic?
-        /// Unix time in milliseconds of the last acceptance; 0: never.
+        /// Unix time in milliseconds of the last acceptance; 0 if there was none.
         var accepted: UInt64 = 0
         var isRefused = false
     }
 
-    /// When the younger half is full it becomes the older one, and the older one goes: what was used lately stays.
+    /// When the younger half is full it becomes the older one, and the older one is dropped: recent entries stay.
     private let half: Int
     private var young: [Int: Record] = [:]
     private var old: [Int: Record] = [:]
 
-    /// - Parameter capacity: the most that are known at a time.
+    /// - Parameter capacity: the most tokens remembered at a time.
     init(capacity: Int) { half = max(1, capacity / 2) }
 
     subscript(token: Bytes) -> Record { young[token.tableKey] ?? old[token.tableKey] ?? Record() }
 
-    /// The provider has accepted something for it.
+    /// Records that a provider accepted a notification for the token.
     mutating func accepted(_ token: Bytes, by home: Magic?, at milliseconds: UInt64) {
         set(Record(home: home, accepted: milliseconds, isRefused: false), token)
     }
 
-    /// The provider does not take it.
-    /// - Returns: whether that is news.
+    /// Records that the provider refused the token.
+    /// - Returns: whether it was not refused before.
     mutating func refused(_ token: Bytes) -> Bool {
         var record = self[token]
         guard !record.isRefused else { return false }
@@ -40,8 +40,8 @@ struct TokenHistory {
         return true
     }
 
-    /// Whether a provider has accepted something for it after the time since when it is said to be gone, in milliseconds.
-    /// That is forgotten with the question: the same word a second time is believed.
+    /// Whether a provider accepted the token after `since`, when it is reported to be gone (Unix time in milliseconds).
+    /// Discards that acceptance, so that a second report is believed.
     mutating func contradicts(_ token: Bytes, goneSince since: UInt64) -> Bool {
         var record = self[token]
         guard record.accepted > since else { return false }

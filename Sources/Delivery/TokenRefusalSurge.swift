@@ -3,23 +3,23 @@
 import EventLoop
 import Time
 
-/// Tells a wave of refused device tokens, which says that the environment or the topic is wrong, from single ones, which
-/// say that pairings have ended. While it lasts no sender is told to forget a pairing; only acceptances end it, as those
-/// who were told to come back later may all do so long after.
+/// Detects a surge of token refusals, which means that the environment or the topic is wrong; single refusals mean that
+/// a pairing has ended. During a surge senders get RETRY and keep their pairings. Only acceptances end a surge, because
+/// these senders may all retry long afterwards.
 ///
-/// Anybody can invent device tokens. Where others are accepted, it is not the environment or the topic that is wrong, and
-/// only the refusals of those count that were accepted before.
+/// Anyone can invent device tokens. While the provider accepts any token, environment and topic are right, and only
+/// refusals of tokens that were accepted before count.
 struct TokenRefusalSurge: Sendable {
-    /// The part of answers that are refusals at which a wave begins, and below which it ends.
+    /// Share of refusals among all answers above which a surge begins, and at or below which it ends.
     private static let (begins, ends) = (0.5, 0.25)
-    /// Fewer refusals than this are none.
+    /// Refusals required for a surge.
     static let smallest = 20
     private static let interval = Duration.seconds(60)
 
     private struct Count {
-        /// Of device tokens that were accepted before.
+        /// Refusals of device tokens that were accepted before.
         var refused = 0
-        /// Of those that were not.
+        /// Refusals of other device tokens.
         var refusedUnproven = 0
         var accepted = 0
     }
@@ -31,14 +31,15 @@ struct TokenRefusalSurge: Sendable {
 
     init(now: MonotonicTime) { since = now }
 
-    /// The provider has accepted an envelope.
+    /// Records that the provider accepted an envelope.
     mutating func accepted(_ now: MonotonicTime) {
         advance(now)
         present.accepted += 1
         validate()
     }
 
-    /// The provider has refused a device token: one that it had not refused before, or any while the wave lasts.
+    /// Records a refused device token. The caller reports only the first refusal of each token, but all of them during
+    /// a surge.
     mutating func refused(_ now: MonotonicTime, isProven: Bool) {
         advance(now)
         if isProven { present.refused += 1 } else { present.refusedUnproven += 1 }
@@ -48,7 +49,7 @@ struct TokenRefusalSurge: Sendable {
     private mutating func advance(_ now: MonotonicTime) {
         let passed = now - since
         guard passed >= Self.interval else { return }
-        // A wave is judged by as many answers as it takes to begin one, however long they take to come.
+        // An active surge is judged by at least as many answers as it takes to begin one, however long they take.
         if isActive, present.refused + present.refusedUnproven + present.accepted < Self.smallest { return }
         last = isActive || passed < Self.interval * 2 ? present : Count()
         present = Count()

@@ -3,6 +3,7 @@
 import Admission
 import Delivery
 import Glibc
+import Store
 
 /// What is to be said of the state directory.
 package struct StateCheck {
@@ -154,8 +155,8 @@ extension StateCheck {
                 findings.append(Finding(.state, file, .failed, "\(error)"))
             }
         }
-        look(at: "\(path)/standing.sqlite") { try StandingStore.inspect(at: $0) }
-        if let spool { look(at: spool) { try Spool.inspect(at: $0) } }
+        look(at: "\(path)/standing.sqlite") { try StoreFile.inspect(.standing, at: $0) }
+        if let spool { look(at: spool) { try StoreFile.inspect(.spool, at: $0) } }
         return findings
     }
 }

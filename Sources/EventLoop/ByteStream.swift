@@ -5,41 +5,41 @@ import COpenSSL
 import Glibc
 import Time
 
-/// Who hears of a stream. All calls come on the stream's loop.
+/// Receives the events of a ``ByteStream``, on the stream's event loop.
 package protocol ByteStreamHandler: AnyObject {
-    /// Bytes came; they are only lent for the length of the call, and all of them are taken.
+    /// Bytes arrived. The handler consumes all of them; the span is valid only during the call.
     func stream(_ stream: ByteStream, received bytes: RawSpan)
-    /// What was written has gone out, down to a quarter of ``ByteStream/highWater``; also comes when the stream is
-    /// connected.
+    /// Unsent output has fallen to a quarter of ``ByteStream/highWater``. Also called when the stream is connected.
     func streamDrained(_ stream: ByteStream)
-    /// The stream is over. Comes once, and not after the handler's own side closed it.
+    /// The stream has ended. Called at most once, and not after the handler closed the stream itself.
     func stream(_ stream: ByteStream, ended reason: StreamError)
 }
 
 extension ByteStreamHandler {
+    /// Does nothing by default.
     package func streamDrained(_ stream: ByteStream) {}
 }
 
-/// A stream of bytes in both directions over TCP, a unix socket or TLS, on one event loop.
+/// A bidirectional byte stream over TCP, a unix socket or TLS, on one event loop.
 ///
-/// Back-pressure works both ways: bytes are read only while the handler takes them, and a peer that does not read what
-/// we write is not read from either, from ``highWater`` bytes of unsent output down to a quarter of that.
+/// Back-pressure works in both directions. The stream reads only while the handler accepts bytes. It also stops reading
+/// while the peer leaves more than ``highWater`` bytes of output unread, until a quarter of that remains.
 package final class ByteStream {
-    /// Unsent bytes from which nothing is read from the peer any more, where nothing else is said.
+    /// The default high-water mark of unsent output, in bytes.
     package static let highWater = 256 * 1024
-    /// Bytes that one turn of the loop reads at most, where nothing else is said.
+    /// The default limit on the bytes read per turn of the loop.
     package static let largestRead = 64 * 1024
-    /// How long ``finish()`` waits for the peer to take what was written and to close.
+    /// How long ``finish(then:)`` waits for the peer to read the output and close.
     package static let lingerTime = Duration.seconds(2)
 
-    /// The loop that the stream lives on.
+    /// The event loop that serves the stream.
     package let loop: EventLoop
-    /// Who hears of this stream; not retained.
+    /// Receives the stream's events; not retained.
     package weak var handler: (any ByteStreamHandler)?
-    /// Unsent bytes from which nothing is read from the peer any more; at a quarter of them reading goes on.
+    /// The stream stops reading above this many bytes of unsent output, and resumes at a quarter of it.
     package var highWater = ByteStream.highWater { didSet { bufferevent.map(setWaterMarks) } }
     private var lowWater: Int { highWater / 4 }
-    /// Bytes that one turn of the loop reads at most: the bound on the work of one connection per turn.
+    /// Maximum bytes read per turn of the loop, which bounds the work of one connection per turn.
     package var largestRead = ByteStream.largestRead {
         didSet { _ = bufferevent.map { bufferevent_set_max_single_read($0, largestRead) } }
     }
@@ -48,16 +48,16 @@ package final class ByteStream {
     private var state: State
     private var bufferevent: OpaquePointer?
     private var context: TLSContext?
-    private var heldBack = false
+    private var isBackedUp = false
     private var pausedByHandler = false
     private var isDelivering = false
     private var lingerTimer: Timer?
-    private var lingerer: ByteStream?
+    private var selfWhileLingering: ByteStream?
     private var whenFinished: (() -> Void)?
-    /// Why the stream ended, for those who come too late to have been told.
+    /// Why the stream ended, for code that was not its handler at the time; `nil` before the end.
     package private(set) var endReason: StreamError?
 
-    /// Takes over a connected socket, as a plain stream or as the server's side of TLS.
+    /// Takes ownership of a connected socket, as a plain stream or, if `context` is given, as the server side of TLS.
     init?(loop: EventLoop, descriptor: Int32, accepting context: TLSContext?) {
         self.loop = loop
         self.context = context
@@ -77,7 +77,7 @@ package final class ByteStream {
         guard bufferevent != nil else { return nil }
     }
 
-    /// Starts to connect to `address`.
+    /// Starts connecting to `address`.
     init(loop: EventLoop, connectingTo address: SocketAddress) {
         self.loop = loop
         state = .connecting
@@ -95,7 +95,7 @@ package final class ByteStream {
             new,
             { _, context in ByteStream.of(context).readable() },
             { _, context in ByteStream.of(context).writable() },
-            { _, events, context in ByteStream.of(context).happened(Int32(events)) },
+            { _, events, context in ByteStream.of(context).handleEvents(Int32(events)) },
             Unmanaged.passUnretained(self).toOpaque())
         bufferevent_set_max_single_read(new, Self.largestRead)
         bufferevent_set_max_single_write(new, Self.highWater)
@@ -121,62 +121,62 @@ package final class ByteStream {
 
     // MARK: Writing
 
-    /// Bytes written and not yet taken by the network.
+    /// Bytes written but not yet accepted by the kernel.
     package var unsent: Int {
         guard let bufferevent else { return 0 }
         let encrypted = bufferevent_get_underlying(bufferevent).map { evbuffer_get_length(bufferevent_get_output($0)) }
         return evbuffer_get_length(bufferevent_get_output(bufferevent)) + (encrypted ?? 0)
     }
 
-    /// Whether the stream can still be written to.
+    /// Whether the stream is connected and not closing.
     package var isOpen: Bool { state == .open }
 
-    /// Sends `bytes` after all that was written before, as soon as the stream is open; does nothing once it has ended.
+    /// Sends `bytes` after earlier output, once the stream is open. Does nothing if the stream is closing or has ended.
     package func write(_ bytes: RawSpan) {
         guard state == .open || state == .connecting, let bufferevent else { return }
         bytes.withUnsafeBytes { _ = bufferevent_write(bufferevent, $0.baseAddress, $0.count) }
-        if !heldBack, unsent > highWater {
-            heldBack = true
+        if !isBackedUp, unsent > highWater {
+            isBackedUp = true
             updateReading()
         }
     }
 
-    /// The same.
+    /// Sends an array of bytes in the same way.
     package func write(_ bytes: [UInt8]) { write(bytes.span.bytes) }
 
     // MARK: Reading
 
-    /// Stops taking bytes from the peer until ``resumeReading()``.
+    /// Stops reading from the peer until ``resumeReading()``.
     package func pauseReading() {
         pausedByHandler = true
         updateReading()
     }
 
-    /// Takes bytes from the peer again.
+    /// Resumes reading, and delivers the bytes that are already buffered.
     package func resumeReading() {
         pausedByHandler = false
         updateReading()
-        // What came before the pause waits in the buffer, and no event will tell of it again.
+        // libevent raises no new event for bytes buffered before the pause.
         readable()
     }
 
     private func updateReading() {
         guard let bufferevent, state != .ended else { return }
-        if heldBack || pausedByHandler {
+        if isBackedUp || pausedByHandler {
             bufferevent_disable(bufferevent, Int16(EV_READ))
         } else {
             bufferevent_enable(bufferevent, Int16(EV_READ))
         }
     }
 
-    /// Puts bytes in front of those that wait to be read.
+    /// Inserts bytes before those that wait to be read.
     func prepend(_ bytes: [UInt8]) {
         guard let bufferevent, !bytes.isEmpty else { return }
         evbuffer_prepend(bufferevent_get_input(bufferevent), bytes, bytes.count)
     }
 
     private func readable() {
-        // A handler may resume the stream while it is being told: what is left is told when it returns.
+        // The handler may call resumeReading() during delivery: the outer call then delivers the rest.
         guard !isDelivering, state != .connecting else { return }
         isDelivering = true
         defer { isDelivering = false }
@@ -187,41 +187,41 @@ package final class ByteStream {
             if state == .open {
                 handler?.stream(self, received: UnsafeRawBufferPointer(start: start, count: length).bytes)
             }
-            // The handler may have closed the stream, and its buffers with it.
+            // The handler may have closed the stream, which frees its buffers.
             guard self.bufferevent == bufferevent else { return }
             evbuffer_drain(input, length)
         }
     }
 
     private func writable() {
-        if heldBack, unsent <= lowWater {
-            heldBack = false
+        if isBackedUp, unsent <= lowWater {
+            isBackedUp = false
             updateReading()
             readable()
         }
         if state == .open { handler?.streamDrained(self) }
     }
 
-    // MARK: Beginning and end
+    // MARK: Opening and closing
 
-    private func happened(_ events: Int32) {
+    private func handleEvents(_ events: Int32) {
         if events & Int32(BEV_EVENT_CONNECTED) != 0 {
             if let context, let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }),
                 !context.isAgreed(on: ssl)
             {
-                return end(.tls("the other side does not speak the application protocol that is needed"))
+                return end(.tls("the peer does not support the required application protocol (ALPN)"))
             }
             state = .open
             noDelay()
             handler?.streamDrained(self)
-            // What came with the end of the handshake.
+            // Deliver bytes that arrived with the end of the handshake.
             readable()
             return
         }
         guard let bufferevent else { return }
         if events & Int32(BEV_EVENT_EOF) != 0 {
             readable()
-            // Half closed: what we still have to say is said first.
+            // The peer closed its side: send the remaining output first.
             if state == .lingering, unsent > 0 { return }
             end(.closed)
         } else if events & Int32(BEV_EVENT_ERROR) != 0 {
@@ -236,11 +236,12 @@ package final class ByteStream {
 
     private var descriptor: Int32 { bufferevent.map { bufferevent_getfd($0) } ?? -1 }
 
-    /// Ends the stream at once; what was not sent is lost. The handler hears nothing.
-    package func close() { end(.closed, tellingHandler: false) }
+    /// Closes the stream at once and discards unsent output. Does not call the handler.
+    package func close() { end(.closed, notifyingHandler: false) }
 
-    /// Ends the stream at once, after as much of what was written as the system takes without waiting. For a plain stream
-    /// whose peer is not worth the wait of ``finish(then:)``. The handler hears nothing.
+    /// Closes the stream at once, after writing as much output as the kernel accepts without blocking. For a plain
+    /// stream whose peer does not merit the wait of ``finish(then:)``; on a TLS stream, unsent output is discarded.
+    /// Does not call the handler.
     package func closeAfterWriting() {
         if state == .open, let bufferevent, bufferevent_get_underlying(bufferevent) == nil {
             evbuffer_unfreeze(bufferevent_get_output(bufferevent), 1)
@@ -249,12 +250,12 @@ package final class ByteStream {
         close()
     }
 
-    /// Ends the stream at once and tells the handler why.
+    /// Closes the stream at once and reports `reason` to the handler.
     package func fail(_ reason: StreamError) { end(reason) }
 
-    /// Ends the stream after what was written has been sent: our side is closed, and the peer then has a little time
-    /// to read it (``lingerTime``) while what it still sends is dropped. Without that wait a TCP reset could overtake
-    /// our last words. The handler hears nothing; `done` is called when the stream is over.
+    /// Closes the stream after sending its output: shuts down this side, then discards input until the peer closes, for
+    /// at most ``lingerTime`` in all. Without that wait, a TCP reset could overtake the last bytes of output. Does not
+    /// call the handler; calls `done` when the stream has ended.
     package func finish(then done: (() -> Void)? = nil) {
         guard state == .open else {
             close()
@@ -264,9 +265,9 @@ package final class ByteStream {
         whenFinished = done
         state = .lingering
         handler = nil
-        lingerer = self
+        selfWhileLingering = self
         pausedByHandler = false
-        heldBack = false
+        isBackedUp = false
         updateReading()
         let deadline = MonotonicTime.now + Self.lingerTime
         let timer = Timer(on: loop) { [unowned self] in linger(until: deadline) }
@@ -274,8 +275,8 @@ package final class ByteStream {
         linger(until: deadline)
     }
 
-    /// Looks every few milliseconds whether everything has been sent (TLS does not tell), then closes our side and goes
-    /// on dropping what comes until the peer has closed its own.
+    /// Polls every 5 ms until all output is sent, since TLS gives no event for it. Then shuts down this side and
+    /// discards input until the peer closes.
     private func linger(until deadline: MonotonicTime) {
         guard MonotonicTime.now < deadline else { return end(.timedOut) }
         guard unsent == 0 else {
@@ -286,21 +287,21 @@ package final class ByteStream {
         lingerTimer?.start(after: deadline - .now)
     }
 
-    private func end(_ reason: StreamError, tellingHandler: Bool = true) {
+    private func end(_ reason: StreamError, notifyingHandler: Bool = true) {
         guard state != .ended else { return }
         state = .ended
         endReason = reason
         lingerTimer = nil
         release()
-        if tellingHandler { handler?.stream(self, ended: reason) }
+        if notifyingHandler { handler?.stream(self, ended: reason) }
         whenFinished?()
         whenFinished = nil
-        lingerer = nil
+        selfWhileLingering = nil
     }
 
     // MARK: TLS
 
-    /// The common name of the certificate that the peer showed and that was verified; nil where there is none.
+    /// The common name of the verified certificate that the peer presented; `nil` if there is none.
     package var peerCommonName: String? {
         guard let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }),
             let certificate = SSL_get1_peer_certificate(ssl)
@@ -312,8 +313,8 @@ package final class ByteStream {
         return String(decoding: name.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Puts TLS on top of a plain bufferevent. As a filter, so that one read of the socket brings many records and one
-    /// write sends many; what it may hold back is bounded, or nothing would ever press back.
+    /// Layers TLS on a plain bufferevent. It uses a filter, so that one read of the socket brings many records and one
+    /// write sends many. The filter's output is bounded; otherwise there would be no back-pressure.
     private func secure(_ plain: OpaquePointer, _ ssl: OpaquePointer, _ role: bufferevent_ssl_state) {
         bufferevent_setcb(plain, nil, nil, nil, nil)
         bufferevent_setwatermark(plain, Int16(EV_WRITE), 0, Self.highWater)
@@ -328,8 +329,8 @@ package final class ByteStream {
         adopt(secured)
     }
 
-    /// Makes an open plain stream the client's side of a TLS connection to `host`. The handler hears
-    /// `streamDrained` when the handshake is done, or that the stream has ended.
+    /// Turns an open plain stream into the client side of a TLS connection to `host`. The handler receives
+    /// `streamDrained` after the handshake, or the end of the stream.
     func startTLS(_ context: TLSContext, host: String) {
         guard state == .open, let plain = bufferevent, let ssl = context.newConnection(verifying: host) else {
             return end(.tls("out of memory"))

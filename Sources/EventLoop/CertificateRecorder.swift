@@ -2,26 +2,26 @@
 
 import COpenSSL
 
-/// Remembers when the certificate ends that the last server showed to a context, once it was verified. The context is
-/// the witness's own: nobody else may watch it.
+/// Records when the certificate expires that the last server presented, once `context` has verified it. It occupies the
+/// context's info callback: use one recorder per context.
 package final class CertificateRecorder {
     /// The context to dial with.
     package let context: TLSContext
-    /// The certificate's last moment, Unix time in seconds; nil before the first handshake.
+    /// When the certificate expires, in Unix time in seconds; `nil` before the first handshake.
     package private(set) var notAfter: Int64?
 
-    // SSL_CB_HANDSHAKE_DONE, a macro.
+    // SSL_CB_HANDSHAKE_DONE, a macro that Swift does not import.
     private static let handshakeDone: Int32 = 0x20
 
-    /// Watches a context from now on, for as long as the witness lives.
+    /// Observes the handshakes of `context` until the recorder is released.
     package init(of context: TLSContext) {
         self.context = context
         SSL_CTX_set_ex_data(context.handle, 0, Unmanaged.passUnretained(self).toOpaque())
         SSL_CTX_set_info_callback(context.handle) { ssl, event, _ in
             guard event & CertificateRecorder.handshakeDone != 0, let ssl,
-                let witness = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0)
+                let recorder = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0)
             else { return }
-            Unmanaged<CertificateRecorder>.fromOpaque(witness).takeUnretainedValue().see(ssl)
+            Unmanaged<CertificateRecorder>.fromOpaque(recorder).takeUnretainedValue().record(ssl)
         }
     }
 
@@ -30,7 +30,7 @@ package final class CertificateRecorder {
         SSL_CTX_set_ex_data(context.handle, 0, nil)
     }
 
-    private func see(_ ssl: OpaquePointer) {
+    private func record(_ ssl: OpaquePointer) {
         guard let certificate = SSL_get1_peer_certificate(ssl), let epoch = ASN1_TIME_set(nil, 0) else { return }
         defer {
             X509_free(certificate)

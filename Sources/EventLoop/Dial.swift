@@ -2,24 +2,24 @@
 
 import Time
 
-/// A proxy to reach others through. The host's name is resolved by the proxy, never here.
+/// A proxy for outgoing connections. The proxy, not this process, resolves the host name.
 public enum Proxy: Hashable, Sendable {
     /// SOCKS version 5, for instance tor's `SocksPort`.
     case socks5(Endpoint, SOCKS5.Credentials?)
-    /// HTTP's CONNECT over a plain connection, for instance a company's proxy that asks for no login.
+    /// HTTP CONNECT over an unencrypted connection, for instance a company's proxy that requires no login.
     case http(Endpoint)
 
-    /// Where the proxy listens.
+    /// The proxy's own address.
     package var endpoint: Endpoint {
         switch self {
         case .socks5(let endpoint, _), .http(let endpoint): endpoint
         }
     }
 
-    /// Reads `socks5://host:port` (or `socks5h://`, as others call it where the proxy resolves the name) or
-    /// `http://host:port`. Nil for all else, for a path and a query as for `user:password@`: an address is no place for
-    /// secrets, so whoever reports the refusal does not repeat the text.
-    /// - Parameter credentials: what a SOCKS proxy is told; an HTTP proxy is told nothing.
+    /// Parses `socks5://host:port` (or `socks5h://`, the common form for resolution by the proxy) or
+    /// `http://host:port`. `nil` for anything else, including a path, a query or `user:password@`. A rejected text may
+    /// contain a password: error messages must not repeat it.
+    /// - Parameter credentials: the SOCKS credentials; ignored for an HTTP proxy.
     package init?(url: String, credentials: SOCKS5.Credentials? = nil) {
         guard let colon = url.firstIndex(of: ":"), url[colon...].hasPrefix("://") else { return nil }
         let authority = url[colon...].dropFirst(3)
@@ -45,13 +45,14 @@ public enum Proxy: Hashable, Sendable {
 }
 
 extension EventLoop {
-    /// Connects to `endpoint`: resolves its name (or leaves that to the proxy), tries its addresses in order, and agrees
-    /// on TLS where asked. The name is resolved anew each time. The stream comes paused, so that nothing the peer says
-    /// first is lost: set its handler and call ``ByteStream/resumeReading()``.
+    /// Connects to `endpoint`: resolves its name unless a proxy does so, tries its addresses in order and, if `tls` is
+    /// given, performs the TLS handshake. Each call resolves the name again. The stream is returned paused, so that no
+    /// early bytes from the peer are lost: set its handler, then call ``ByteStream/resumeReading()``.
     /// - Parameters:
-    ///   - proxy: through which; unix sockets are always reached directly.
-    ///   - tls: the context, and the host name to verify where it is not that of `endpoint`.
-    ///   - timeout: for all of it.
+    ///   - proxy: the proxy to use; unix sockets are always dialled directly.
+    ///   - tls: the TLS context. The certificate must be valid for the host of `endpoint`, or `localhost` for a unix
+    ///     socket.
+    ///   - timeout: for the whole dial.
     /// - Throws: ``StreamError``.
     package func dial(
         _ endpoint: Endpoint, through proxy: Proxy? = nil, tls: TLSContext? = nil, timeout: Duration,
@@ -100,7 +101,7 @@ extension EventLoop {
         let addresses: [SocketAddress]
         switch endpoint {
         case .unix(let path):
-            guard let address = SocketAddress(unixPath: path) else { throw .system("the socket's path is too long") }
+            guard let address = SocketAddress(unixPath: path) else { throw .system("the unix socket path is too long") }
             addresses = [address]
         case .tcp(let host, let port): addresses = try await resolve(host, port: port)
         }
@@ -109,7 +110,7 @@ extension EventLoop {
             if deadline.hasPassed { throw .timedOut }
             let stream = ByteStream(loop: self, connectingTo: address)
             deadline.guarded = stream
-            // One address that swallows everything leaves time for the others.
+            // Each address gets a share of the remaining time, so that an unresponsive one does not use all of it.
             let share = Deadline(on: self, after: deadline.left / (addresses.count - index))
             share.guarded = stream
             defer { share.cancel() }
@@ -123,7 +124,7 @@ extension EventLoop {
     }
 }
 
-/// Ends the stream that a dial has got to when the time for all of it is over.
+/// Fails the current stream of a dial when the dial's timeout expires.
 private final class Deadline {
     private(set) var hasPassed = false
     weak var guarded: ByteStream?

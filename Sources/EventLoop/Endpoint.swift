@@ -2,17 +2,17 @@
 
 import Glibc
 
-/// Where to listen or to connect: a TCP port of a host, or a unix socket.
+/// An address to listen on or connect to: a TCP host and port, or a unix socket.
 public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     /// A host name or address (IPv6 without brackets) and a port.
     case tcp(host: String, port: UInt16)
     /// The path of a unix socket, at most 107 bytes.
     case unix(path: String)
 
-    /// The longest path that a unix socket's address holds.
+    /// Maximum length of a unix socket path, in bytes.
     package static let longestUnixPath = 107
 
-    /// Reads `host:port`, `[v6]:port` or `unix:path`; nil where it is none of them.
+    /// Parses `host:port`, `[v6]:port` or `unix:path`; `nil` for anything else.
     package init?(_ text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst(5))
@@ -35,6 +35,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
         self = .tcp(host: String(host), port: port)
     }
 
+    /// The endpoint as text, in the form that the initializer parses.
     public var description: String {
         switch self {
         case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
@@ -42,7 +43,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether only this machine can reach it: a unix socket, 127.0.0.0/8, ::1 or `localhost`.
+    /// Whether the endpoint is reachable only from this machine: a unix socket, 127.0.0.0/8, ::1 or `localhost`.
     package var isLocal: Bool {
         switch self {
         case .unix: true
@@ -57,13 +58,13 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// An address in the form that the kernel takes.
+/// A socket address in the kernel's representation.
 enum SocketAddress {
     case ipv4(sockaddr_in)
     case ipv6(sockaddr_in6)
     case unix(sockaddr_un)
 
-    /// The address of a numeric host; nil where it is a name.
+    /// The address of a numeric host; `nil` if `host` is a name.
     init?(numericHost host: String, port: UInt16) {
         var v4 = sockaddr_in()
         if inet_pton(AF_INET, host, &v4.sin_addr) == 1 {

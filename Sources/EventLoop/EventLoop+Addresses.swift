@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension EventLoop {
-    /// How many addresses a host has now, by the system's hosts file and name servers.
+    /// The number of addresses that the system's hosts file and name servers currently give for a host.
     /// - Throws: ``StreamError/unknownHost(_:)``.
     package func addressCount(of host: String, isolation: isolated (any Actor)? = #isolation) async throws(StreamError)
         -> Int

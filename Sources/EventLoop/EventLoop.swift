@@ -4,18 +4,18 @@ import CLibevent
 import Glibc
 import Synchronization
 
-/// A thread that runs libevent and, between its events, the jobs of the actors that name it as their executor.
+/// A thread that runs libevent and, between its events, the jobs of the actors that use it as their executor.
 ///
-/// It is a task executor, too: a task that awaits a continuation is resumed on a thread of the system's, and comes back
-/// here only then, unless it was started with `Task(executorPreference: loop)`.
+/// The loop is also a task executor. A task that awaits a continuation is resumed on one of the system's threads and
+/// only then returns to the loop, unless it was started with `Task(executorPreference: loop)`.
 ///
-/// One turn: wait for events and run their callbacks, run jobs, tell those who asked (``atEndOfTurn(_:)``) that the
-/// turn ends. Everything that is not marked as callable from anywhere belongs to the loop's own thread.
+/// Each turn waits for events and runs their callbacks, runs jobs, then calls the handlers registered with
+/// ``atEndOfTurn(_:)``. Members belong to the loop's own thread unless they are marked as callable from any thread.
 public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
     // Unchecked: `inbox` and `stopping` are synchronised; `base` has libevent's locks (evthread) for event_active;
-    // everything else is touched by the loop's thread only, which `preconditionOnLoop` checks at the endpoints.
+    // everything else is used on the loop's thread only, which `preconditionOnLoop` checks at the entry points.
 
-    /// Jobs taken in one turn before sockets are looked at again.
+    /// Number of jobs in one turn after which the loop polls its sockets again.
     private static let jobsPerTurn = 4096
 
     let base: OpaquePointer
@@ -28,14 +28,14 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     private var batch: [UnownedJob] = []
     private var endOfTurn: [any TurnEndHandler] = []
     private var endingTurn: [any TurnEndHandler] = []
-    /// Counts turns: work that is bounded per turn is counted against it. Loop only.
+    /// The number of the current turn, for limits on work per turn. Loop only.
     package private(set) var turn: UInt64 = 0
-    /// One DNS client a loop, made at the first name.
+    /// The loop's DNS client, created by the first name lookup.
     var resolver: Resolver?
 
     private static let processSetUp: Void = {
         evthread_use_pthreads()
-        // A write to a closed socket is an error to handle where it happens, not the end of the process.
+        // A write to a closed socket must return an error, not terminate the process.
         signal(SIGPIPE, SIG_IGN)
     }()
 
@@ -51,7 +51,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
             { argument in
                 let box = Unmanaged<StartBox>.fromOpaque(argument!).takeRetainedValue()
                 clibevent_name_thread(box.name)
-                // A thread begins with its maker's mask, and Swift's own threads block everything.
+                // A thread inherits the signal mask of its creator, and Swift's own threads block all signals.
                 var none = sigset_t()
                 sigemptyset(&none)
                 pthread_sigmask(SIG_SETMASK, &none, nil)
@@ -59,7 +59,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
                 box.loop.run()
                 return nil
             }, box.toOpaque())
-        guard result == 0 else { fatalError("no thread for an event loop: \(String(cString: strerror(result)))") }
+        guard result == 0 else { fatalError("cannot start event loop thread: \(String(cString: strerror(result)))") }
     }
 
     private final class StartBox {
@@ -71,30 +71,30 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         }
     }
 
-    /// Ends the loop after its present turn and waits for its thread; jobs that are queued then never run. Callable from
+    /// Stops the loop after its current turn and waits for its thread; jobs still queued then never run. Callable from
     /// any thread but its own. A loop that is never stopped runs as long as the process.
     package func stop() {
-        precondition(!isOnLoop, "a loop cannot wait for its own end")
+        precondition(!isOnLoop, "an event loop cannot be stopped from its own thread")
         guard !stopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
         event_active(wakeUp, 0, 0)
         pthread_join(thread, nil)
     }
 
     deinit {
-        // Whatever is still tied to the base holds the loop, so that nothing is left when it goes.
+        // Every object that uses the base retains the loop, so none is left here.
         resolver = nil
         event_free(wakeUp)
         event_base_free(base)
     }
 
-    /// Whether the caller is the loop's thread. Callable from anywhere.
+    /// Whether the calling thread is the loop's. Callable from any thread.
     package var isOnLoop: Bool { threadIdentity.load(ordering: .acquiring) == UInt(pthread_self()) }
 
-    func preconditionOnLoop() { precondition(isOnLoop, "called from outside the event loop it belongs to") }
+    func preconditionOnLoop() { precondition(isOnLoop, "called outside the event loop's thread") }
 
     // MARK: SerialExecutor
 
-    /// Takes a job of an actor that runs here. Callable from anywhere.
+    /// Queues a job of an actor that runs on this loop. Callable from any thread.
     public func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         if isOnLoop {
@@ -108,16 +108,18 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         if wasEmpty { event_active(wakeUp, 0, 0) }
     }
 
+    /// Traps unless the caller is on the loop's thread.
     public func checkIsolated() { preconditionOnLoop() }
 
+    /// The loop as a serial executor.
     public func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
 
+    /// The loop as a task executor.
     public func asUnownedTaskExecutor() -> UnownedTaskExecutor { UnownedTaskExecutor(ordinary: self) }
 
     // MARK: Turns
 
-    /// Has `handler` called once, at the end of the present turn: whoever writes to a socket many times a turn flushes
-    /// once there.
+    /// Calls `handler` once at the end of the current turn, for example to flush many writes to a socket at once.
     package func atEndOfTurn(_ handler: any TurnEndHandler) {
         preconditionOnLoop()
         endOfTurn.append(handler)
@@ -159,8 +161,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     }
 }
 
-/// Someone who has something to finish when the loop's turn ends.
+/// An object with work to finish at the end of a turn of the loop.
 package protocol TurnEndHandler: AnyObject {
-    /// The turn ends: write what has been gathered.
+    /// The turn is ending: write the gathered output.
     func turnEnded()
 }

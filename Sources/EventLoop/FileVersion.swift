@@ -2,16 +2,16 @@
 
 import Glibc
 
-/// What tells a file from its next version without reading it.
+/// Identifies the version of a file by its device, inode, size and times, without reading it.
 package struct FileVersion: Equatable, Sendable {
     private let device: dev_t
     private let inode: ino_t
     private let size: off_t
     private let written: (time_t, Int)
-    /// Also when its owner or mode changes.
+    /// The ctime: also changes with the owner or mode.
     private let changed: (time_t, Int)
 
-    /// The version that is at `path` now, at the end of symbolic links; nil where there is none.
+    /// The current version of the file at `path`, following symbolic links; `nil` if there is none.
     package init?(of path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
@@ -22,6 +22,7 @@ package struct FileVersion: Equatable, Sendable {
         changed = (status.st_ctim.tv_sec, status.st_ctim.tv_nsec)
     }
 
+    /// Whether all attributes are equal.
     package static func == (one: Self, other: Self) -> Bool {
         one.device == other.device && one.inode == other.inode && one.size == other.size
             && one.written == other.written && one.changed == other.changed

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The client's side of HTTP's CONNECT (RFC 9110 §9.3.6) in HTTP/1.1 (RFC 9112), as bytes: no I/O.
+/// The client side of HTTP CONNECT (RFC 9110 §9.3.6) in HTTP/1.1 (RFC 9112), as bytes: no I/O.
 enum HTTPConnect {
-    /// The longest answer, header fields and all.
+    /// Maximum size of a response head, in bytes.
     static let largestAnswer = 16 * 1024
-    /// The most lines of an answer, from the status line to the empty one.
+    /// Maximum number of lines in a response head, including the status line and the empty line.
     static let mostLines = 100
-    /// How much of a refusal's status line is passed on.
+    /// Maximum number of characters of an error status line that are reported.
     static let longestRefusal = 100
 
     private static let version = Array("HTTP/1.".utf8)
     private static let notHTTP = StreamError.proxy("not an HTTP proxy")
 
-    /// The request to be connected to a host, whose name the proxy resolves; nil where `host` is not 1 to 255 printable
-    /// ASCII characters: anything else could end the line and begin another.
+    /// The request for a tunnel to a host, whose name the proxy resolves. `nil` unless `host` is 1 to 255 printable
+    /// ASCII characters: any other byte could end the line and start another.
     static func request(host: String, port: UInt16) -> [UInt8]? {
         guard (1...255).contains(host.utf8.count), host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
             return nil
@@ -22,8 +22,8 @@ enum HTTPConnect {
         return Array("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n\r\n".utf8)
     }
 
-    /// Looks at the first line of an answer, without its end.
-    /// - Throws: ``StreamError/proxy(_:)`` unless it says success (2xx): the status and its reason, in printable ASCII.
+    /// Checks the status line of a response, without its line end.
+    /// - Throws: ``StreamError/proxy(_:)`` with the status and reason in printable ASCII, unless the status is 2xx.
     static func check(statusLine line: [UInt8]) throws(StreamError) {
         // HTTP/1.1 200 Connection established
         // 0      7 9   12
@@ -38,17 +38,17 @@ enum HTTPConnect {
 
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 
-    /// A proxy's answer as it comes. A byte at a time, since what follows the empty line belongs to the tunnel. Header
-    /// fields are only counted: after a success even those that speak of a body mean nothing (RFC 9110 §9.3.6).
+    /// A proxy's response, parsed byte by byte since the bytes after the empty line belong to the tunnel. Header fields
+    /// are only counted: after a 2xx response, even those that describe a body have no meaning (RFC 9110 §9.3.6).
     struct Answer {
         private var line: [UInt8] = []
         private var length = 0
         private var lines = 0
 
         /// Takes the next byte.
-        /// - Returns: whether that was the answer's last: the tunnel stands.
-        /// - Throws: ``StreamError/proxy(_:)`` where the proxy refuses or does not speak HTTP/1, which shows before
-        ///   the line is complete; ``StreamError/tooLong``.
+        /// - Returns: whether it completed the response: the tunnel is open.
+        /// - Throws: ``StreamError/proxy(_:)`` if the proxy refuses or does not speak HTTP/1, if possible before the
+        ///   line is complete; ``StreamError/tooLong``.
         mutating func isComplete(after byte: UInt8) throws(StreamError) -> Bool {
             length += 1
             guard length <= HTTPConnect.largestAnswer else { throw .tooLong }
@@ -72,8 +72,8 @@ enum HTTPConnect {
 }
 
 extension StreamReader {
-    /// Asks the HTTP proxy at the other end to connect on to `host`.
-    /// - Throws: ``StreamError``: the proxy's answer, or the stream's own end.
+    /// Asks the HTTP proxy at the other end for a tunnel to `host`.
+    /// - Throws: ``StreamError``: the proxy's error status, or why the stream ended.
     func negotiateHTTPConnect(
         host: String, port: UInt16, isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) {

@@ -5,37 +5,38 @@ import Glibc
 
 /// Why a listener could not be opened.
 package struct ListenError: Error, Sendable, CustomStringConvertible {
-    /// Where it should have listened.
+    /// The endpoint that could not be opened.
     package let endpoint: Endpoint
-    /// The operating system's word, for instance "Address already in use".
+    /// The reason, usually the operating system's text, for instance "Address already in use".
     package let reason: String
+    /// The message for the operator.
     package var description: String { "cannot listen on \(endpoint): \(reason)" }
 }
 
-/// Accepts connections on a TCP port or a unix socket for as long as it is kept.
+/// Accepts connections on a TCP port or a unix socket until it is closed or released.
 package final class Listener {
-    /// How long no connection is accepted after the process ran out of descriptors.
+    /// How long accepting is suspended after the process ran out of file descriptors.
     private static let pauseWhenExhausted = Duration.seconds(1)
-    /// Connections accepted in one turn of the loop: in between, the ones that are there are served.
+    /// Maximum connections accepted per turn of the loop, so that existing connections are served in between.
     static let acceptsPerTurn = 32
 
-    /// Where it listens; for TCP port 0 the port that the system chose.
+    /// The endpoint that it listens on; for TCP port 0, with the port that the system chose.
     package private(set) var endpoint: Endpoint
     private let loop: EventLoop
     private let context: TLSContext?
     private let accepted: (ByteStream) -> Void
     private var listener: OpaquePointer?
     private var recovery: Timer?
-    /// Connections accepted in the turn of this number.
+    /// The turn of the last accept, and the connections accepted in it.
     private var acceptedInTurn: (turn: UInt64, count: Int) = (0, 0)
     private var isPaused = false
     private var socketPath: String?
 
-    /// Listens on `endpoint`, whose host must be a numeric address or `localhost`, and gives each connection to
-    /// `accepted`, on the loop. A unix socket that is left over by a dead process is replaced.
+    /// Listens on `endpoint`, whose host must be a numeric address or `localhost`, and passes each connection to
+    /// `accepted` on the loop. Replaces a unix socket that a dead process left behind.
     /// - Parameters:
-    ///   - context: TLS with this identity, where given.
-    ///   - mode: of a unix socket.
+    ///   - context: if given, connections use TLS with this identity.
+    ///   - mode: the file mode of a unix socket.
     /// - Throws: ``ListenError``.
     package init(
         _ endpoint: Endpoint, on loop: EventLoop, tls context: TLSContext? = nil, backlog: Int32 = 1024,
@@ -54,7 +55,9 @@ package final class Listener {
             address = SocketAddress(unixPath: path)
             try Listener.removeDeadSocket(at: path, for: endpoint)
         }
-        guard let address else { throw ListenError(endpoint: endpoint, reason: "not an address of this machine") }
+        guard let address else {
+            throw ListenError(endpoint: endpoint, reason: "not a numeric address, localhost or a valid socket path")
+        }
         let flags = UInt32(LEV_OPT_CLOSE_ON_FREE) | UInt32(LEV_OPT_CLOSE_ON_EXEC) | UInt32(LEV_OPT_REUSEABLE)
         listener = address.withPointer { pointer, length in
             evconnlistener_new_bind(
@@ -78,19 +81,19 @@ package final class Listener {
 
     deinit { close() }
 
-    /// Accepts nobody until ``resume()``: who comes meanwhile waits in the backlog.
+    /// Stops accepting until ``resume()``; new connections wait in the backlog.
     package func pause() {
         isPaused = true
         if let listener { evconnlistener_disable(listener) }
     }
 
-    /// Accepts again.
+    /// Resumes accepting.
     package func resume() {
         isPaused = false
         if let listener { evconnlistener_enable(listener) }
     }
 
-    /// Stops listening; accepted streams live on.
+    /// Stops listening and removes the unix socket. Accepted streams stay open.
     package func close() {
         recovery = nil
         if let listener { evconnlistener_free(listener) }
@@ -106,7 +109,7 @@ package final class Listener {
     private func accept(_ descriptor: Int32) {
         if acceptedInTurn.turn != loop.turn { acceptedInTurn = (loop.turn, 0) }
         acceptedInTurn.count += 1
-        if acceptedInTurn.count == Self.acceptsPerTurn { rest(for: .zero) }
+        if acceptedInTurn.count == Self.acceptsPerTurn { suspend(for: .zero) }
         guard let stream = ByteStream(loop: loop, descriptor: descriptor, accepting: context) else {
             evutil_closesocket(descriptor)
             return
@@ -114,11 +117,11 @@ package final class Listener {
         accepted(stream)
     }
 
-    /// Out of descriptors: trying again at once would only spin.
-    private func exhausted() { rest(for: Self.pauseWhenExhausted) }
+    /// Out of file descriptors: retrying at once would only spin.
+    private func exhausted() { suspend(for: Self.pauseWhenExhausted) }
 
-    /// Accepts nobody for this time, or until the next turn.
-    private func rest(for time: Duration) {
+    /// Suspends accepting for this time; `.zero` means until the next turn.
+    private func suspend(for time: Duration) {
         guard let listener else { return }
         evconnlistener_disable(listener)
         let timer =
@@ -134,12 +137,12 @@ package final class Listener {
         var status = stat()
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK, let address = SocketAddress(unixPath: path) else {
-            throw ListenError(endpoint: endpoint, reason: "a file that is not a socket is in its place")
+            throw ListenError(endpoint: endpoint, reason: "the path exists and is not a socket")
         }
         let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { Glibc.close(probe) }
         let isAlive = address.withPointer { connect(probe, $0, $1) } == 0
-        if isAlive { throw ListenError(endpoint: endpoint, reason: "another process listens on it") }
+        if isAlive { throw ListenError(endpoint: endpoint, reason: "another process is listening on it") }
         unlink(path)
     }
 
@@ -149,7 +152,7 @@ package final class Listener {
         withUnsafeMutableBytes(of: &address) {
             _ = getsockname(descriptor, $0.assumingMemoryBound(to: sockaddr.self).baseAddress!, &length)
         }
-        // The port stands at the same place for both families.
+        // The port is at the same offset in both address families.
         return UInt16(bigEndian: address.sin6_port)
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A place on an event loop for code that belongs to no other actor of it.
+/// An actor on an event loop, for code that belongs to no other actor.
 package actor LoopDomain {
-    /// The loop that this domain's code runs on.
+    /// The loop that runs this actor's code.
     package nonisolated let loop: EventLoop
 
-    /// A domain on `loop`.
+    /// An actor on `loop`.
     package init(_ loop: EventLoop) { self.loop = loop }
 
+    /// The loop, as this actor's executor.
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     /// Runs `body` on the loop.

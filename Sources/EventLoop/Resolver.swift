@@ -4,35 +4,37 @@ import CLibevent
 import Glibc
 
 extension EventLoop {
-    /// The addresses of a host: of a number at once, of a name by the system's hosts file and name servers as they are
-    /// now, anew at each call and without blocking the loop. Those of one family come in a new order each time.
+    /// Resolves a host without blocking the loop. A numeric address is returned as it is; a name is looked up in the
+    /// system's hosts file and name servers, with their current settings on every call. Addresses of the same family
+    /// are returned in random order.
     /// - Throws: ``StreamError/unknownHost(_:)``.
     func resolve(
         _ host: String, port: UInt16, isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) -> [SocketAddress] {
         if let address = SocketAddress(numericHost: host, port: port) { return [address] }
-        guard let resolver = currentResolver() else { throw .unknownHost("\(host): no memory for a DNS client") }
+        guard let resolver = currentResolver() else { throw .unknownHost("\(host): out of memory for a DNS client") }
         let lookup = Lookup()
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         await withCheckedContinuation { continuation in
             lookup.continuation = continuation
-            // The callback may come before the call returns, so the lookup is retained for it.
+            // The callback may run before evdns_getaddrinfo returns, so it holds a reference of its own.
             evdns_getaddrinfo(
                 resolver.client, host, String(port), &hints,
                 { code, list, context in
                     Unmanaged<Lookup>.fromOpaque(context!).takeRetainedValue().finished(code, list)
                 }, Unmanaged.passRetained(lookup).toOpaque())
         }
-        // It may have been replaced meanwhile, and is freed here at the earliest: not in a callback of its own.
+        // Keeps the resolver alive until here: if it was replaced meanwhile, it must not be freed inside its own
+        // callback.
         withExtendedLifetime(resolver) {}
         if lookup.addresses.isEmpty { throw .unknownHost("\(host): \(lookup.failure)") }
         var generator = SystemRandomNumberGenerator()
         return lookup.addresses.spread(using: &generator)
     }
 
-    /// The resolver for the present settings: a new one at the first name and whenever they have changed.
+    /// The resolver for the current settings, created on the first lookup and whenever they change.
     private func currentResolver() -> Resolver? {
         let settings = NameSettings()
         if resolver?.settings != settings { resolver = Resolver(on: base, settings: settings) }
@@ -40,21 +42,22 @@ extension EventLoop {
     }
 }
 
-/// A DNS client with the name servers and the hosts file of the moment it was made, as libevent reads them only then.
-/// It lives until it has been replaced and its last lookup is over.
+/// A DNS client with the name servers and hosts file as of its creation, since libevent reads them only then. It lives
+/// until it has been replaced and its last lookup has finished.
 final class Resolver {
-    /// What it was made from.
+    /// The settings it was created with.
     let settings: NameSettings
-    /// libevent's own.
+    /// libevent's DNS client.
     let client: OpaquePointer
 
-    /// - Parameter settings: taken before, so that a change while the files are read is noticed the next time.
+    /// - Parameter settings: taken before the files are read, so that a change during the read is noticed by the next
+    ///   lookup.
     init?(on base: OpaquePointer, settings: NameSettings) {
         let flags = Int32(EVDNS_BASE_DISABLE_WHEN_INACTIVE)
         if let complete = evdns_base_new(base, flags | EVDNS_BASE_INITIALIZE_NAMESERVERS) {
             client = complete
         } else if let bare = evdns_base_new(base, flags) {
-            // No name servers configured: the hosts file still counts.
+            // No name servers configured: the hosts file still applies.
             evdns_base_load_hosts(bare, "/etc/hosts")
             client = bare
         } else {
@@ -66,12 +69,12 @@ final class Resolver {
     deinit { evdns_base_free(client, 0) }
 }
 
-/// The state of the files that say how names are resolved. Where it differs from an earlier one, a file has changed.
+/// The versions of the files that configure name resolution. If they differ, a file has changed.
 struct NameSettings: Equatable {
     private let resolvConf: FileVersion?
     private let hosts: FileVersion?
 
-    /// The present state.
+    /// The current versions.
     init(resolvConf: String = "/etc/resolv.conf", hosts: String = "/etc/hosts") {
         self.resolvConf = FileVersion(of: resolvConf)
         self.hosts = FileVersion(of: hosts)
@@ -79,8 +82,8 @@ struct NameSettings: Equatable {
 }
 
 extension [SocketAddress] {
-    /// The same addresses, each family's shuffled among its own places: whoever offers many wants his callers spread
-    /// over them, and which family comes first stays as it was.
+    /// The same addresses, with each family shuffled among its own positions. Clients spread over the addresses of a
+    /// host, and the order of families is preserved.
     func spread(using generator: inout some RandomNumberGenerator) -> [SocketAddress] {
         var families = Dictionary(grouping: shuffled(using: &generator), by: \.family)
         return compactMap { families[$0.family]?.popLast() }
@@ -97,7 +100,7 @@ extension SocketAddress {
     }
 }
 
-/// One name on its way to its addresses.
+/// One name lookup in progress.
 private final class Lookup {
     var continuation: CheckedContinuation<Void, Never>?
     var addresses: [SocketAddress] = []

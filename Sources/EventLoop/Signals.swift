@@ -2,14 +2,14 @@
 
 import CLibevent
 
-/// Tells of a signal to the process, on the loop, for as long as it is kept. libevent serves signals on one loop of a
-/// process only: use the same loop for all of them.
+/// Handles a signal to the process on the loop, until it is released. libevent handles signals on only one loop per
+/// process: use the same loop for all of them.
 package final class SignalHandler {
     private let loop: EventLoop
     private let received: () -> Void
     private var event: OpaquePointer?
 
-    /// Calls `received` on the loop whenever the process gets `signal`.
+    /// Calls `received` on the loop whenever the process receives `signal`.
     package init(_ signal: Int32, on loop: EventLoop, received: @escaping () -> Void) {
         loop.preconditionOnLoop()
         self.loop = loop

@@ -4,41 +4,42 @@ import CLibevent
 import COpenSSL
 import Glibc
 
-/// Why a stream could not be had or came to its end.
+/// Why a stream could not be opened, or why it ended.
 package enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The other side closed, or nothing more can come.
+    /// The stream was closed.
     case closed
-    /// The operating system's word, for instance "Connection refused".
+    /// The operating system's error text, for instance "Connection refused".
     case system(String)
     /// TLS failed: certificate, host name, version, or no common application protocol.
     case tls(String)
-    /// The name could not be resolved.
+    /// The host name could not be resolved.
     case unknownHost(String)
-    /// The proxy's word.
+    /// The proxy refused, or does not speak its protocol.
     case proxy(String)
-    /// The proxy itself cannot be reached: where it should be, and the operating system's word.
+    /// The proxy itself cannot be reached: its endpoint, and the reason.
     case proxyUnreachable(Endpoint, String)
-    /// It took longer than allowed.
+    /// A deadline expired.
     case timedOut
-    /// More came than is allowed here.
+    /// The peer sent more than the limit.
     case tooLong
 
+    /// The message for logs and operators.
     package var description: String {
         switch self {
         case .closed: "the connection was closed"
         case .system(let reason): reason
         case .tls(let reason): "TLS: \(reason)"
-        case .unknownHost(let reason): "the name could not be resolved: \(reason)"
-        case .proxy(let reason): "the proxy says: \(reason)"
+        case .unknownHost(let reason): "host name lookup failed: \(reason)"
+        case .proxy(let reason): "proxy error: \(reason)"
         case .proxyUnreachable(let endpoint, let reason): "the proxy at \(endpoint) cannot be reached: \(reason)"
-        case .timedOut: "it took too long"
-        case .tooLong: "the other side sent more than is allowed"
+        case .timedOut: "timed out"
+        case .tooLong: "the peer sent more data than allowed"
         }
     }
 
     static func lastSystemError() -> StreamError { .system(String(cString: strerror(errno))) }
 
-    /// What went wrong on this bufferevent, after an event that says something did.
+    /// The error of a bufferevent that has reported BEV_EVENT_ERROR.
     static func ofFailed(_ bufferevent: OpaquePointer) -> StreamError {
         let systemError = errno
         if let ssl = bufferevent_openssl_get_ssl(bufferevent) {
@@ -49,7 +50,7 @@ package enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
                 return .tls(String(cString: X509_verify_cert_error_string(verification)))
             }
             if code != 0, let reason = ERR_reason_error_string(code) { return .tls(String(cString: reason)) }
-            if SSL_is_init_finished(ssl) == 0 { return .tls("the other side ended the handshake") }
+            if SSL_is_init_finished(ssl) == 0 { return .tls("the peer aborted the handshake") }
         }
         return systemError == 0 ? .closed : .system(String(cString: strerror(systemError)))
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Reads a stream by `await`, for conversations that go step by step: a proxy's handshake, tor's control port.
-/// Only one read may be waiting at a time.
+/// Reads a stream with `await`, for step-by-step protocols such as a proxy handshake or tor's control port. Only one
+/// read may be pending at a time.
 package final class StreamReader: ByteStreamHandler {
-    /// The stream that is read.
+    /// The underlying stream.
     package let stream: ByteStream
     private let limit: Int
     private var buffer: [UInt8] = []
@@ -12,14 +12,14 @@ package final class StreamReader: ByteStreamHandler {
     private let pausesWhenConnected: Bool
     private var waiting: CheckedContinuation<Void, Never>?
 
-    /// Becomes the handler of `stream`. More than `limit` bytes at a time that nobody asked for end it.
+    /// Becomes the handler of `stream`, and closes it if more than `limit` bytes are buffered.
     package convenience init(_ stream: ByteStream, limit: Int = 65_536) {
         self.init(stream, limit: limit, pausesWhenConnected: false)
         stream.resumeReading()
     }
 
-    /// - Parameter pausesWhenConnected: reads nothing, and pauses the stream as soon as it is connected: what the peer
-    ///   says first is for the handler that comes next.
+    /// - Parameter pausesWhenConnected: whether to read nothing, and pause the stream as soon as it is connected. The
+    ///   first bytes from the peer are then left to the next handler.
     init(_ stream: ByteStream, limit: Int = 65_536, pausesWhenConnected: Bool) {
         self.stream = stream
         self.limit = limit
@@ -29,7 +29,7 @@ package final class StreamReader: ByteStreamHandler {
         stream.handler = self
     }
 
-    /// Waits until the stream is connected (and TLS, where it has begun, is agreed).
+    /// Waits until the stream is connected and, if TLS has started, until its handshake is complete.
     package func connected(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
         while !isConnected {
             if let ended { throw ended }
@@ -38,8 +38,8 @@ package final class StreamReader: ByteStreamHandler {
         if let ended { throw ended }
     }
 
-    /// The next `count` bytes.
-    /// - Throws: ``StreamError`` where the stream ends before.
+    /// Reads the next `count` bytes.
+    /// - Throws: ``StreamError`` if the stream ends first, or ``StreamError/tooLong``.
     package func read(exactly count: Int, isolation: isolated (any Actor)? = #isolation) async throws(StreamError)
         -> [UInt8]
     {
@@ -48,8 +48,8 @@ package final class StreamReader: ByteStreamHandler {
         return Array(buffer.prefix(count))
     }
 
-    /// The bytes up to the next LF, without it and without a CR before it.
-    /// - Throws: ``StreamError`` where the stream ends before, or ``StreamError/tooLong``.
+    /// Reads the bytes up to the next LF, without it and without a CR before it.
+    /// - Throws: ``StreamError`` if the stream ends first, or ``StreamError/tooLong``.
     package func readLine(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) -> String {
         while true {
             if let end = buffer.firstIndex(of: UInt8(ascii: "\n")) {
@@ -62,7 +62,7 @@ package final class StreamReader: ByteStreamHandler {
         }
     }
 
-    /// Everything until the stream ends.
+    /// Reads everything until the stream ends.
     package func readToEnd(isolation: isolated (any Actor)? = #isolation) async -> [UInt8] {
         while ended == nil { await change() }
         defer { buffer = [] }
@@ -76,7 +76,7 @@ package final class StreamReader: ByteStreamHandler {
     }
 
     private func change(isolation: isolated (any Actor)? = #isolation) async {
-        precondition(waiting == nil, "two reads of one stream at a time")
+        precondition(waiting == nil, "two concurrent reads of one stream")
         await withCheckedContinuation { waiting = $0 }
     }
 
@@ -106,12 +106,12 @@ package final class StreamReader: ByteStreamHandler {
         wake()
     }
 
-    /// Gives back what was read and not asked for: the next handler gets it first.
+    /// Returns unread bytes to the stream, for its next handler.
     func giveBack() {
         stream.prepend(buffer)
         buffer = []
     }
 
-    /// Forgets that the stream was connected: TLS begins on it.
+    /// Marks the stream as not connected, because TLS starts on it.
     func expectConnection() { isConnected = false }
 }

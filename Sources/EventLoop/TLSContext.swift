@@ -3,14 +3,14 @@
 import COpenSSL
 import Glibc
 
-/// What a TLS connection needs that outlives it: trusted authorities, one's own certificate, application protocols.
-/// TLS 1.2 is the oldest version spoken.
+/// The TLS settings that connections share: trusted authorities, own certificate and application protocol. TLS 1.2 is
+/// the minimum version.
 package final class TLSContext: @unchecked Sendable {
     // Unchecked: the SSL_CTX is set up in init and only used afterwards, which OpenSSL allows from several threads.
 
-    /// Why a context could not be made.
+    /// Why a context could not be created.
     package struct SetUpError: Error, Sendable, CustomStringConvertible {
-        /// What is wrong, in a sentence's words.
+        /// The message for the operator.
         package let description: String
     }
 
@@ -20,11 +20,14 @@ package final class TLSContext: @unchecked Sendable {
 
     /// A certificate chain with its private key, both in PEM form.
     package struct Identity: CustomStringConvertible, CustomReflectable {
+        /// Always `<redacted>`.
         package var description: String { "<redacted>" }
+        /// An empty mirror, so that a dump does not reveal the key.
         package var customMirror: Mirror { Mirror(self, children: []) }
         let certificates: [UInt8]
         let privateKey: [UInt8]
 
+        /// An identity from PEM text.
         /// - Parameters:
         ///   - certificates: the leaf first, then its issuers.
         ///   - privateKey: unencrypted.
@@ -34,11 +37,11 @@ package final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// For connections that we open. The server's chain, host name and dates are always verified.
+    /// A context for outgoing connections. It always verifies the server's chain, host name and validity dates.
     /// - Parameters:
-    ///   - extraAuthorities: certificates in PEM form, trusted beside the system's.
-    ///   - identity: what we show where the server asks for a certificate.
-    ///   - applicationProtocol: the one ALPN protocol offered, and then insisted upon.
+    ///   - extraAuthorities: PEM certificates to trust in addition to the system's.
+    ///   - identity: presented if the server requests a certificate.
+    ///   - applicationProtocol: the only ALPN protocol offered, and required.
     /// - Throws: ``SetUpError``.
     package static func client(
         extraAuthorities: [UInt8]? = nil, identity: Identity? = nil, applicationProtocol: String
@@ -52,10 +55,10 @@ package final class TLSContext: @unchecked Sendable {
         return context
     }
 
-    /// For connections that come to us.
+    /// A context for incoming connections.
     /// - Parameters:
-    ///   - clientAuthorities: where given, clients are asked for a certificate, and one that these authorities (PEM)
-    ///     did not issue fails the handshake; having none does not.
+    ///   - clientAuthorities: if given, the server requests a client certificate. The handshake fails if these
+    ///     authorities (PEM) did not issue it; a client without a certificate is accepted.
     /// - Throws: ``SetUpError``.
     package static func server(
         identity: Identity, clientAuthorities: [UInt8]? = nil, applicationProtocol: String
@@ -86,13 +89,13 @@ package final class TLSContext: @unchecked Sendable {
         _ = cssl_ctx_set_min_tls12(handle)
         _ = cssl_ctx_session_cache_off(handle)
         cssl_ctx_set_safe_options(handle)
-        // Idle connections give their buffers back.
+        // Release the buffers of idle connections.
         _ = cssl_ctx_set_mode(handle, Int(SSL_MODE_RELEASE_BUFFERS))
     }
 
     deinit { SSL_CTX_free(handle) }
 
-    /// A connection's own state. `host` is verified (and named by SNI where it is a name); nil for servers.
+    /// Creates the state of one connection. `host` is verified, and sent by SNI if it is a name; `nil` for servers.
     func newConnection(verifying host: String?) -> OpaquePointer? {
         guard let ssl = SSL_new(handle) else { return nil }
         if let host {
@@ -102,7 +105,7 @@ package final class TLSContext: @unchecked Sendable {
             } else {
                 isSet = !host.isEmpty && cssl_set_sni(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1
             }
-            // Without a name to verify, anyone's certificate would do.
+            // Without a host to verify, any trusted certificate would be accepted.
             guard isSet else {
                 SSL_free(ssl)
                 return nil
@@ -111,7 +114,7 @@ package final class TLSContext: @unchecked Sendable {
         return ssl
     }
 
-    /// Whether both sides agreed on this context's application protocol.
+    /// Whether ALPN selected this context's application protocol.
     func isAgreed(on ssl: OpaquePointer) -> Bool {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
@@ -139,7 +142,7 @@ package final class TLSContext: @unchecked Sendable {
     private func trust(_ authorities: [UInt8]) throws {
         let store = SSL_CTX_get_cert_store(handle)
         let found = try Self.certificates(in: authorities) { X509_STORE_add_cert(store, $0) }
-        guard found > 0 else { throw SetUpError(description: "no certificate in PEM form") }
+        guard found > 0 else { throw SetUpError(description: "no PEM certificate found") }
     }
 
     private func use(_ identity: Identity) throws {
@@ -153,17 +156,17 @@ package final class TLSContext: @unchecked Sendable {
             }
             isLeaf = false
         }
-        guard found > 0 else { throw SetUpError(description: "no certificate in PEM form") }
-        guard isUsed else { throw SetUpError(description: "OpenSSL does not take the certificate: \(Self.reason())") }
+        guard found > 0 else { throw SetUpError(description: "no PEM certificate found") }
+        guard isUsed else { throw SetUpError(description: "OpenSSL rejected the certificate: \(Self.reason())") }
         let key = identity.privateKey.withUnsafeBytes { buffer -> OpaquePointer? in
             let bio = BIO_new_mem_buf(buffer.baseAddress, Int32(buffer.count))
             defer { BIO_free(bio) }
             return PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in -1 }, nil)
         }
-        guard let key else { throw SetUpError(description: "no private key in PEM form: \(Self.reason())") }
+        guard let key else { throw SetUpError(description: "no usable PEM private key: \(Self.reason())") }
         defer { EVP_PKEY_free(key) }
         guard SSL_CTX_use_PrivateKey(handle, key) == 1 else {
-            throw SetUpError(description: "the private key does not belong to the certificate: \(Self.reason())")
+            throw SetUpError(description: "the private key does not match the certificate: \(Self.reason())")
         }
     }
 

@@ -3,13 +3,14 @@
 import CLibevent
 import Glibc
 
-/// A timer of an event loop: fires once after each ``start(after:)`` unless stopped before. Ends when released.
+/// A one-shot timer on an event loop: fires once after each ``start(after:)`` unless stopped first. Releasing it stops
+/// it.
 package final class Timer {
     private let loop: EventLoop
     private let fire: () -> Void
     private var event: OpaquePointer?
 
-    /// A timer that is not running yet and calls `fire` on the loop.
+    /// A stopped timer that calls `fire` on the loop.
     package init(on loop: EventLoop, fire: @escaping () -> Void) {
         self.loop = loop
         self.fire = fire
@@ -21,7 +22,7 @@ package final class Timer {
 
     deinit { event_free(event) }
 
-    /// (Re)starts the timer: it fires after `delay`.
+    /// Starts or restarts the timer, to fire after `delay`.
     package func start(after delay: Duration) {
         loop.preconditionOnLoop()
         var interval = delay.timeval
@@ -33,11 +34,11 @@ package final class Timer {
 }
 
 extension EventLoop {
-    /// Waits on the loop without blocking it. Ends early, without an error, when the task is cancelled.
+    /// Suspends the task without blocking the loop. Returns early, without an error, if the task is cancelled.
     package func sleep(for delay: Duration, isolation: isolated (any Actor)? = #isolation) async {
         let sleeper = Sleeper(on: self)
         await withTaskCancellationHandler {
-            // Named, so that the closure runs where the caller does (SE-0420).
+            // Captured, so that the closure runs on the caller's actor (SE-0420).
             _ = isolation
             await withCheckedContinuation { continuation in sleeper.start(continuation, delay: delay) }
         } onCancel: {
@@ -47,9 +48,9 @@ extension EventLoop {
     }
 }
 
-/// One call of `sleep`, which a cancellation may end early.
+/// One call of `sleep`, which cancellation may end early.
 private final class Sleeper: @unchecked Sendable {
-    // Unchecked: touched on the loop only; it is passed through a cancellation handler, which then goes to the loop.
+    // Unchecked: used on the loop only. The cancellation handler passes it on to the loop without using it.
     private let loop: EventLoop
     private var timer: Timer?
     private var continuation: CheckedContinuation<Void, Never>?
@@ -75,7 +76,7 @@ private final class Sleeper: @unchecked Sendable {
 }
 
 extension Duration {
-    /// The same as C has it.
+    /// The duration as a C `timeval`, rounded up to a whole microsecond.
     var timeval: timeval {
         let nanoseconds = wholeNanoseconds
         return Glibc.timeval(

@@ -3,21 +3,22 @@
 import Admission
 import DequeModule
 
-/// Decides which connection is closed for a new one where there is no room: connections by number, in the order in which
-/// they came. No I/O and no clock.
+/// Decides which connection is closed when a new one finds no room. Keeps the connections by number, in order of arrival.
+/// Performs no I/O and reads no clock.
 ///
-/// A connection is unidentified until its sender has said HELLO, or sent a whole HTTP request. It costs an attacker nothing,
-/// so the oldest one is closed whenever a new connection needs its place, and all of them have at most half of the room.
+/// A connection is unidentified until its sender has sent HELLO or a whole HTTP request. Unidentified connections cost an
+/// attacker nothing, so the oldest is evicted when a new connection needs room, and together they take at most half of it.
 package struct ConnectionRegistry {
-    /// How many connections there may be.
+    /// The limits on the number of connections.
     package struct Limits: Equatable {
-        /// At all endpoints together.
+        /// The most connections at all endpoints together.
         package var connections: Int
-        /// Of those, unidentified ones.
+        /// The most unidentified connections at one endpoint.
         var halfOpen: Int
-        /// Whether the HTTP endpoint is served, too.
+        /// Whether the HTTP endpoint is enabled.
         var servesHTTP: Bool
 
+        /// Creates limits.
         /// - Parameters: as the properties of the same names.
         package init(connections: Int, halfOpen: Int, servesHTTP: Bool) {
             self.connections = connections
@@ -25,7 +26,7 @@ package struct ConnectionRegistry {
             self.servesHTTP = servesHTTP
         }
 
-        /// What one endpoint keeps for itself: the other can never take it.
+        /// The connections reserved for each endpoint; the other one cannot use them.
         var reserve: Int { servesHTTP ? connections / 4 : 0 }
         /// The most connections of one endpoint.
         var perEndpoint: Int { connections - reserve }
@@ -33,25 +34,26 @@ package struct ConnectionRegistry {
         var halfOpenPerEndpoint: Int { max(1, min(halfOpen, connections / (servesHTTP ? 4 : 2))) }
     }
 
+    /// The protocol of an endpoint.
     package typealias SenderProtocol = Admission.SenderProtocol
 
     /// What happens to a new connection.
     package enum Placement: Equatable {
         /// There is room.
         case accept
-        /// There is room once this unidentified connection has been closed.
+        /// There is room once this unidentified connection is evicted.
         case acceptInPlaceOf(UInt64)
-        /// There is no room. This quiet connection is asked to leave, so that there is room for the next one.
+        /// There is no room. This idle connection, if any, is closed to make room for the next one.
         case reject(leaving: UInt64?)
     }
 
-    /// What a connection is used for at this moment.
+    /// How a connection is used at present.
     package enum Use {
-        /// A submission is under way, or it is new.
+        /// A submission is in flight, or the connection is new.
         case busy
-        /// Quiet, but it has had a phone rung.
+        /// Idle, after at least one delivered submission.
         case served
-        /// Quiet, and it never had one rung.
+        /// Idle, without a delivered submission.
         case unused
     }
 
@@ -59,30 +61,33 @@ package struct ConnectionRegistry {
     fileprivate struct Book {
         var present: Set<UInt64> = []
         var unidentified: Set<UInt64> = []
-        /// Oldest first; some of them have been identified or are gone.
+        /// Oldest first; may contain connections that are identified or closed by now.
         var unidentifiedInOrder: Deque<UInt64> = []
-        /// All, oldest first but for those that were spared; some are gone.
+        /// All, oldest first, except that examined ones move to the end; may contain closed connections.
         var inOrder: Deque<UInt64> = []
     }
 
-    /// How many of the oldest connections are examined for a quiet one.
+    /// How many of the oldest connections are examined to find an idle one.
     package static let examined = 32
 
+    /// The limits; a reload may change them.
     package var limits: Limits
     private var tnp = Book()
     private var http = Book()
 
-    /// A registry without connections.
+    /// Creates an empty registry.
     package init(_ limits: Limits) { self.limits = limits }
 
-    /// Connections at all endpoints that are not being closed.
+    /// The number of connections at all endpoints, without evicted and closed ones.
     package var count: Int { tnp.present.count + http.present.count }
 
-    /// Of those, the ones whose senders have said HELLO, or sent a whole request.
+    /// The number of identified connections.
     package var identifiedCount: Int { count - tnp.unidentified.count - http.unidentified.count }
 
-    /// Decides on a new connection; unless it is rejected, ``opened(_:at:)`` follows.
-    /// - Parameter use: what a connection is used for.
+    /// Decides what happens to a new connection; the caller calls ``opened(_:at:)`` unless it is rejected.
+    /// - Parameters:
+    ///   - senderProtocol: the protocol of its endpoint.
+    ///   - use: how an existing connection is used at present.
     package mutating func place(at senderProtocol: SenderProtocol, use: (UInt64) -> Use) -> Placement {
         let isFull = count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint
         if isFull || self[senderProtocol].unidentified.count >= limits.halfOpenPerEndpoint,
@@ -91,26 +96,26 @@ package struct ConnectionRegistry {
             return .acceptInPlaceOf(oldest)
         }
         if !isFull { return .accept }
-        // Where the endpoint has less than its reserve, the other one has taken more than its share.
+        // This endpoint has less than its reserve, so the other one exceeds its share.
         let other: SenderProtocol = senderProtocol == .tnp ? .http : .tnp
         if self[senderProtocol].present.count < limits.reserve, let oldest = self[other].removeOldestUnidentified() {
             return .acceptInPlaceOf(oldest)
         }
-        return .reject(leaving: self[senderProtocol].quietOne(use) ?? self[other].quietOne(use))
+        return .reject(leaving: self[senderProtocol].idleConnection(use) ?? self[other].idleConnection(use))
     }
 
-    /// A connection has come, of which nothing is known yet.
+    /// Adds a new connection, as an unidentified one.
     package mutating func opened(_ number: UInt64, at senderProtocol: SenderProtocol) {
         self[senderProtocol].append(number)
     }
 
-    /// Its sender has said HELLO, or sent a whole request.
+    /// Marks a connection as identified: its sender sent HELLO or a whole HTTP request.
     package mutating func identified(_ number: UInt64) {
         tnp.unidentified.remove(number)
         http.unidentified.remove(number)
     }
 
-    /// It is closed.
+    /// Removes a closed connection.
     package mutating func closed(_ number: UInt64) {
         tnp.remove(number)
         http.remove(number)
@@ -151,9 +156,9 @@ extension ConnectionRegistry.Book {
         return nil
     }
 
-    /// Of a few of the oldest, a quiet one, preferably one that has never had a phone rung. The others go to the end of
-    /// the queue.
-    fileprivate mutating func quietOne(_ use: (UInt64) -> ConnectionRegistry.Use) -> UInt64? {
+    /// Finds an idle connection among the oldest ones, preferably one without a delivered submission. The others that it
+    /// examines go to the end of the queue.
+    fileprivate mutating func idleConnection(_ use: (UInt64) -> ConnectionRegistry.Use) -> UInt64? {
         var spare: UInt64?
         for _ in 0..<min(ConnectionRegistry.examined, inOrder.count) {
             guard let oldest = inOrder.popFirst(), present.contains(oldest) else { continue }

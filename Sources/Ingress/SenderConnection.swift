@@ -5,55 +5,59 @@ import EventLoop
 import TNP
 import Time
 
-/// One sender's connection, through whichever endpoint it has come.
+/// A connection of a sender, at the TNP or the HTTP endpoint.
 package protocol SenderConnection: AnyObject {
-    /// Its own among all of the node's.
+    /// Unique among the node's connections.
     var number: UInt64 { get }
+    /// The protocol of its endpoint.
     var senderProtocol: Admission.SenderProtocol { get }
-    /// Whom it comes from, once that is known.
+    /// The tor circuit it belongs to, or a stand-in without circuit IDs; `nil` until that is known.
     var circuit: CircuitID? { get set }
-    /// When its last bytes came.
+    /// When the last bytes arrived.
     var lastRead: MonotonicTime { get }
-    /// Whether nothing more can be said here.
+    /// Whether the connection is closed or closing: nothing more can be sent.
     var isOver: Bool { get }
-    /// Whether something that came here has rung a phone.
+    /// Whether a submission on this connection was delivered.
     var hasServed: Bool { get }
-    /// Whether it was told of another puzzle than everybody.
+    /// Whether the sender was sent a puzzle of its own, other than the one announced to all.
     var isAskedForMore: Bool { get }
 
-    /// Whether it may be let go of where there is no room for others: nothing of it is under way, and it is not quite new.
+    /// Whether it may be closed to make room: nothing is in flight, and the connection is at least `time` old.
     func isIdle(for time: Duration) -> Bool
-    /// A submission has an outcome.
+    /// Reports the outcome of a submission.
     func finished(_ request: UInt32, _ outcome: Outcome)
-    /// A submission is not admitted.
+    /// Reports that a submission was not admitted.
     func refused(_ request: UInt32, _ refusal: Refusal)
-    /// Reads nothing for a while: who sends too fast waits in tor's own queues instead of being refused again and again.
+    /// Pauses reading, at most for `duration`: back-pressure through tor slows a sender over its rate, instead of repeated
+    /// refusals.
     func rest(for duration: Duration)
-    /// The puzzle has changed.
+    /// Announces a new puzzle to the sender.
     func announce(_ puzzle: Puzzle)
-    /// Ends it as if it had been quiet for too long: what was taken is answered, and its sender may come again.
+    /// Closes it as after the idle timeout: accepted submissions are answered, and the sender may reconnect at once.
     func closeIdle(_ text: String)
-    /// Ends it with these last words.
+    /// Sends this GOAWAY and closes, without waiting for submissions in flight.
     func reject(_ goAway: GoAway)
-    /// Ends it at once for another connection, without waiting for its peer: its place is free when this returns.
+    /// Closes it at once to make room, without waiting for the peer; its place is free when this returns.
     func evict(_ goAway: GoAway)
-    /// Ends it once what was taken is answered.
+    /// Announces the node's shutdown and closes once the accepted submissions are answered.
     func shutDown(retryAfter: UInt32)
-    /// Ends it at once.
+    /// Closes it at once.
     func close()
 }
 
-/// What a connection needs of the node.
+/// The node, as a sender's connection uses it.
 package protocol SenderHost: AnyObject {
-    /// The connection is one of this circuit of tor's.
-    /// - Returns: what it is sent away with.
+    /// Assigns the connection to this tor circuit.
+    /// - Returns: the GOAWAY to reject it with; `nil` if it is admitted.
     func comes(_ connection: any SenderConnection, from circuit: UInt32) -> GoAway?
-    /// It speaks its endpoint's language.
+    /// The sender has sent HELLO, or a whole HTTP request.
     func identified(_ connection: any SenderConnection)
-    /// Delivers a submission; its outcome comes back by ``SenderConnection/finished(_:_:)``.
+    /// Delivers a submission; the outcome is reported to ``SenderConnection/finished(_:_:)``, a refusal to
+    /// ``SenderConnection/refused(_:_:)``.
     func deliver(
         _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection)
-    /// So many of its submissions break the rules.
+    /// Counts protocol violations against the connection's circuit.
     func charge(_ connection: any SenderConnection, faults: Int)
+    /// The connection has ended.
     func ended(_ connection: any SenderConnection)
 }

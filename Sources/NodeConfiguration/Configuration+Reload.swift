@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension Configuration {
-    /// This configuration with what can change while the node runs taken from another.
+    /// The configuration after a reload: the new one, with the current values of the keys that require a restart.
     package func reloaded(from new: Configuration) -> Configuration {
         var merged = new
         merged.state = state
@@ -15,7 +15,7 @@ extension Configuration {
         return merged
     }
 
-    /// The keys whose new values count from the next start on.
+    /// The changed keys that take effect only after a restart.
     package func keysRequiringRestart(comparedTo old: Configuration) -> [String] {
         var keys: [String] = []
         if state != old.state { keys.append("node.state") }

@@ -10,39 +10,39 @@ import TNP
 import TOMLKit
 import Tor
 
-/// The node's configuration, checked: what `tocsin.toml` says, with every default filled in and every path absolute.
+/// The validated configuration of a node: the contents of `tocsin.toml` with defaults filled in and paths made absolute.
 package struct Configuration: Sendable {
-    /// How log lines look.
+    /// The format of log lines.
     package enum LogFormat: String, CaseIterable, Sendable {
         case text, json
     }
 
     /// `[listen]`
     package struct Listen: Sendable, Equatable {
-        /// Where senders connect; tor's side of the onion service.
+        /// The endpoint for TNP senders, to which tor forwards streams of the onion service.
         package var tnp: Endpoint
-        /// Where the desktops of today connect, who speak HTTP; nil: nowhere.
+        /// The endpoint of the HTTP API for today's desktops; `nil` if it is disabled.
         package var http: Endpoint?
-        /// Whether tor writes a PROXY line with the circuit's id before each stream.
+        /// Whether tor writes a PROXY line with the circuit id before each stream.
         package var circuitIDs: Bool
-        /// Health, metrics and the dashboard, for this machine alone; nil: nowhere.
+        /// The endpoint of health checks, metrics and the dashboard, on a local address only; `nil` if it is disabled.
         package var admin: Endpoint?
     }
 
     /// `[tor]`
     package struct Tor: Sendable, Equatable {
-        /// Whether the node runs a tor of its own; nil: the file does not say, see ``Configuration/decideTor(path:)``.
+        /// Whether the node runs its own tor; `nil` if the file does not set it, see ``Configuration/decideTor(path:)``.
         package var managed: Bool?
-        /// The program.
+        /// The tor program: a path, or a name to look up in `PATH`.
         package var binary: String
-        /// The `HiddenServiceDir` of a tor that is not the node's own.
+        /// The `HiddenServiceDir` of an external tor.
         package var onionDirectory: String?
-        /// Whether tor asks for work under a flood of introductions.
+        /// Whether tor requires proof of work under a flood of introductions.
         package var proofOfWork: Bool
-        /// Streams of one circuit.
+        /// Maximum concurrent streams of one circuit.
         package var maxStreams: Int
 
-        /// As the node's tor takes them.
+        /// The settings of tor that this table describes.
         /// - Parameter state: the node's state directory.
         package func settings(state: String) -> TorSettings {
             var settings = TorSettings(isManaged: managed ?? false, directory: "\(state)/tor")
@@ -56,45 +56,45 @@ package struct Configuration: Sendable {
 
     /// `[limits]`
     package struct Limits: Sendable {
-        /// Connections of senders at a time.
+        /// Maximum concurrent connections of senders.
         package var connections: Int
-        /// Submissions without a result on one connection.
+        /// Maximum submissions without a result on one connection.
         package var inFlight: Int
-        /// Envelopes without an outcome in the whole node.
+        /// Maximum envelopes without an outcome in the node's memory.
         package var totalInFlight: Int
-        /// The largest `length` of a frame in bytes.
+        /// Maximum `length` of a frame, in bytes.
         package var maximumFrame: Int
-        /// Seconds for HELLO.
+        /// Seconds until HELLO must have arrived.
         package var handshakeTimeout: Int
-        /// Seconds without a frame and with nothing in flight.
+        /// Seconds without a frame and with nothing in flight until a connection is closed.
         package var idleTimeout: Int
-        /// Seconds to answer what was taken when the node is told to stop.
+        /// Seconds to answer accepted submissions during a graceful shutdown.
         package var shutdownTimeout: Int
-        /// AttemptHistory for an envelope that is not in the spool.
+        /// Maximum delivery attempts for an envelope that is not in the spool.
         package var attempts: Int
-        /// Seconds that such an envelope is tried before its sender is told RETRY.
+        /// Seconds to try an envelope that is not in the spool before its sender gets RETRY.
         package var patience: Int
-        /// Seconds for which a final outcome is repeated to a resend.
+        /// Seconds during which a resend gets the final outcome of the first submission.
         package var replayWindow: Int
-        /// Outcomes that are remembered for that.
+        /// Maximum outcomes in the replay window.
         package var replayEntries: Int
-        /// Connections that have not said HELLO yet.
+        /// Maximum connections that have not sent HELLO.
         package var halfOpen: Int
-        /// Seconds in which a frame that has begun must be whole.
+        /// Seconds to receive a frame, from its first byte.
         package var frameTimeout: Int
-        /// Seconds for which a sender may leave its results unread.
+        /// Seconds a sender may leave its results unread.
         package var readTimeout: Int
-        /// Frames that ask for nothing: PING, PONG and unknown ones, of one connection.
+        /// Rate limit of frames that carry no submission (PING, PONG and unknown ones) on one connection.
         package var control: Rate
-        /// The most attempts that are under way at one push service at a time.
+        /// Maximum attempts in flight at one push service.
         package var concurrency: Int
-        /// Seconds in which an HTTP request that has begun must be whole.
+        /// Seconds to receive an HTTP request, from its first byte.
         package var httpRequestTimeout: Int
-        /// Seconds in which it is answered.
+        /// Seconds until an HTTP request is answered.
         package var httpAnswerTimeout: Int
     }
 
-    /// The bounds of delivery.
+    /// The limits of delivery.
     package var dispatchLimits: DispatchLimits {
         DispatchLimits(
             totalInFlight: limits.totalInFlight,
@@ -105,16 +105,17 @@ package struct Configuration: Sendable {
 
     /// `[spool]`
     package struct Spool: Sendable, Equatable {
-        /// The database.
+        /// The database file.
         package var file: String
+        /// The file of the key that encrypts the database.
         package var keyFile: String
-        /// The most that all envelopes in it may take, in bytes.
+        /// Maximum size of all stored envelopes, in bytes.
         package var maximumBytes: Int
-        /// The most envelopes in it.
+        /// Maximum number of stored envelopes.
         package var maximumEnvelopes: Int
     }
 
-    /// How the node shows Apple who it is.
+    /// The credential with which the node authenticates to APNs.
     package enum APNsCredential: Sendable {
         case token(keyFile: String, keyID: String, teamID: String)
         case certificate(file: String, passwordFile: String?)
@@ -126,7 +127,7 @@ package struct Configuration: Sendable {
         package var format: EnvelopeFormat
         package var apns: (profile: APNsProfile, credential: APNsCredential)?
         package var fcm: (profile: FCMProfile, serviceAccountFile: String)?
-        /// The table's name in the file, for errors: `app[1]`.
+        /// The name of the table in error messages: `app[1]`.
         package var path: String
     }
 
@@ -135,37 +136,37 @@ package struct Configuration: Sendable {
         package var production: ServiceURL
         package var development: ServiceURL
         package var apnsTrustFile: String?
-        /// Connections for an app and environment, and to how many they may grow.
+        /// Minimum and maximum number of connections per app and environment.
         package var apnsConnections: ClosedRange<Int>
         package var fcm: ServiceURL
         package var fcmTrustFile: String?
-        /// Connections for an app, and to how many they may grow.
+        /// Minimum and maximum number of connections per app.
         package var fcmConnections: ClosedRange<Int>
     }
 
-    /// WELCOME names at most 255 routes, and an app has up to three.
+    /// WELCOME lists at most 255 routes, and an app has up to three.
     private static let maximumApps = 85
 
-    /// The file that it was read from.
+    /// The file from which the configuration was read.
     package var file: String
-    /// Directory for what the node keeps.
+    /// The state directory.
     package var state: String
     package var logLevel: Logger.Level
     package var logFormat: LogFormat
     package var listen: Listen
     package var tor: Tor
     package var limits: Limits
-    /// `[limits]`, `[puzzle]` and `[senders]`, as far as they say who is let in.
+    /// The admission settings of `[limits]`, `[puzzle]` and `[senders]`.
     package var admission: AdmissionSettings
-    /// Nil: nothing is stored.
+    /// `nil` if the spool is disabled.
     package var spool: Spool?
     package var apps: [App]
     package var services: PushServices
-    /// Through which Apple and Google are reached, where not directly.
+    /// The proxy for connections to Apple and Google; `nil` if they are direct.
     package var outboundProxy: Proxy?
 
-    /// Reads and checks a configuration file.
-    /// - Throws: ``ConfigurationError``, naming file, key and what was expected.
+    /// Reads and validates a configuration file.
+    /// - Throws: ``ConfigurationError``, which names the file, the key and the expected value.
     package init(file: String) throws {
         let bytes = try ConfiguredFile.readConfiguration(file)
         guard let text = String(validating: bytes, as: UTF8.self) else {
@@ -174,14 +175,14 @@ package struct Configuration: Sendable {
         try self.init(text: text, file: file)
     }
 
-    /// Checks the text of a configuration; relative paths are relative to the directory of `file`.
+    /// Validates the text of a configuration; relative paths are relative to the directory of `file`.
     /// - Throws: ``ConfigurationError``.
     package init(text: String, file: String) throws { try self.init(text: text, file: file, catalogue: nil) }
 
-    /// Every table and key that there is, in the order in which they are read.
+    /// All tables and keys, in the order in which the decoder reads them.
     package static var reference: [ConfigurationTable] {
         let catalogue = KeyCatalogue()
-        // One app, as only that has the decoder ask for an app's keys.
+        // The decoder reads the keys of an app only if there is one.
         let text = """
             [[app]]
             name = "x"
@@ -194,7 +195,7 @@ package struct Configuration: Sendable {
         do {
             _ = try Configuration(text: text, file: "tocsin.toml", catalogue: catalogue)
         } catch {
-            preconditionFailure("the configuration that describes all keys is wrong: \(error)")
+            preconditionFailure("the configuration for the key reference is invalid: \(error)")
         }
         return catalogue.tables
     }
@@ -202,7 +203,7 @@ package struct Configuration: Sendable {
     private init(text: String, file: String, catalogue: KeyCatalogue?) throws {
         if let line = TableHeaders.nameless(in: text) {
             throw ConfigurationError(
-                file: "\(file):\(line)", problem: "a table's name must follow [, in letters, digits, - and _")
+                file: "\(file):\(line)", problem: "expected a table name of letters, digits, - and _ after [")
         }
         let root: TableReader
         do {
@@ -218,118 +219,132 @@ package struct Configuration: Sendable {
         self.file = file
         let paths = PathResolver(file: file)
 
-        let node = try root.table("node", "The node itself.")
+        let node = try root.table("node", "General settings.")
         state = paths.absolute(
             try node.string(
                 "state", expected: "a directory", default: "state",
-                "Made with mode 0700: Apple's provider tokens, the standing of device tokens, the spool"))
-        logLevel = try node.choice("log", default: Logger.Level.info, "How much is logged")
+                "Directory for Apple's provider tokens, the standing of device tokens, the spool and tor; created with mode 0700"
+            ))
+        logLevel = try node.choice("log", default: Logger.Level.info, "Minimum level of log messages")
         logFormat = try node.choice(
-            "log_format", default: LogFormat.text, "For people or for machines; to standard error")
+            "log_format", default: LogFormat.text, "Format of the log on standard error: for people or for programs")
         try node.finish()
 
-        let listen = try root.table("listen", "Where tor connects.")
+        let listen = try root.table(
+            "listen", "Addresses on which the node listens: `HOST:PORT`, or `unix:` and the path of a socket.")
         let isPublicAllowed = try listen.boolean(
-            "allow_public", default: false, "Addresses that others than this machine reach are not refused")
+            "allow_public", default: false, "Allow `tnp` and `http` on addresses that other machines can reach")
         self.listen = Listen(
             tnp: try Self.endpoint(
                 listen, "tnp", isPublicAllowed: isPublicAllowed, paths: paths, default: "127.0.0.1:7077",
-                "For senders that speak TNP; or `unix:/run/tocsin/tnp.sock`")
+                "Endpoint for TNP, to which tor connects")
                 ?? .tcp(host: "127.0.0.1", port: 7077),
             http: try Self.endpoint(
                 listen, "http", isPublicAllowed: isPublicAllowed, paths: paths,
-                "For the desktops of today, usually `127.0.0.1:7080`: see bisq.md. Absent: no such door"),
+                "HTTP API for today's desktops, usually `127.0.0.1:7080`; see bisq.md. Disabled if not set"),
             circuitIDs: try listen.boolean(
                 "circuit_ids", default: false,
-                "True with tor's `HiddenServiceExportCircuitID haproxy`, and only then: limits by circuit. The node's own "
-                    + "tor does that, and this is not looked at then"),
+                "Apply limits per circuit; set this if and only if the external tor has `HiddenServiceExportCircuitID haproxy`. Ignored with the node's own tor, which always identifies circuits"
+            ),
             admin: try Self.endpoint(
                 listen, "admin", isPublicAllowed: nil, paths: paths,
-                "Dashboard, metrics, health, for this machine alone: usually `127.0.0.1:7079`. Absent: none"))
+                "Dashboard, metrics and health checks, on a local address only, usually `127.0.0.1:7079`. Disabled if not set"
+            ))
         guard self.listen.http != self.listen.tnp || self.listen.tnp.isAnyPort else {
-            throw listen.problem("http", "is the address of listen.tnp; each needs its own")
+            throw listen.problem("http", "is the same address as listen.tnp; each endpoint needs its own")
         }
         try listen.finish()
 
-        let tor = try root.table("tor", "The onion service: see quickstart.md.")
+        let tor = try root.table("tor", "The onion service; see quickstart.md.")
         self.tor = Tor(
             managed: try tor.flag(
                 "managed",
-                "Whether the node runs a tor of its own. Absent: it does where there is one, and no `onion_directory` is named"
+                "Run tor as a child process of the node. If not set: true if `binary` is installed and `onion_directory` is not set"
             ),
             binary: try tor.string(
-                "binary", expected: "a program", default: "tor", "A path, or a name to be found in PATH"),
+                "binary", expected: "a program", default: "tor",
+                "The tor program: a path, or a name to look up in `PATH`"),
             onionDirectory: try tor.string(
                 "onion_directory", expected: "a directory",
-                "The HiddenServiceDir of another tor, e.g. of the `torrc` beside README.md: for `tocsin onion`"
+                "HiddenServiceDir of an external tor (see the example `torrc`), for `tocsin onion` and `tocsin check`"
             ).map(paths.absolute),
             proofOfWork: try tor.boolean(
-                "proof_of_work", default: true, "tor asks its clients for work while more come than it can serve"),
+                "proof_of_work", default: true,
+                "Enable tor's defence: it requires proof of work while more clients connect than it can serve"),
             maxStreams: try tor.integer(
-                "max_streams", in: 1...65_535, default: 64, "Streams of one circuit; one that opens more is closed"))
+                "max_streams", in: 1...65_535, default: 64,
+                "Maximum streams per circuit; tor closes a circuit that opens more"))
         try tor.finish()
 
         let limits = try root.table(
             "limits",
-            "What is bounded, and what happens there: see admission.md. A rate is a burst, then so many a minute.")
+            "Limits; see admission.md. A rate has two keys: the burst and the sustained rate per minute.")
         self.limits = Limits(
             connections: try limits.integer(
                 "connections", in: 1...100_000, default: 10_000,
-                "Senders at a time; where both `listen.tnp` and `listen.http` serve, a quarter is kept for each"),
+                "Maximum connections of senders; with both `listen.tnp` and `listen.http`, a quarter is reserved for each"
+            ),
             inFlight: try limits.integer(
-                "in_flight", in: 1...10_000, default: 64, "Submissions without a result on one connection"),
+                "in_flight", in: 1...10_000, default: 64, "Maximum submissions without a result on one connection"),
             totalInFlight: try limits.integer(
                 "total_in_flight", in: 1...1_000_000, default: 10_000,
-                "Envelopes without an outcome in the node's memory; of one app and platform alone, half"),
+                "Maximum envelopes in memory without an outcome; one app on one platform may use half of them alone"),
             maximumFrame: try limits.integer(
-                "max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength, "Bytes of a frame of TNP"),
-            handshakeTimeout: try limits.integer("handshake_timeout", in: 1...600, default: 30, "Seconds for HELLO"),
+                "max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength,
+                "Maximum length of a TNP frame, in bytes"),
+            handshakeTimeout: try limits.integer(
+                "handshake_timeout", in: 1...600, default: 30, "Seconds until HELLO must have arrived"),
             idleTimeout: try limits.integer(
-                "idle_timeout", in: 1...86_400, default: 600, "Seconds with nothing sent and nothing in flight"),
+                "idle_timeout", in: 1...86_400, default: 600,
+                "Seconds until a connection that sends nothing and has nothing in flight is closed"),
             shutdownTimeout: try limits.integer(
-                "shutdown_timeout", in: 1...600, default: 30, "Seconds to answer what was taken, at the end"),
+                "shutdown_timeout", in: 1...600, default: 30,
+                "Seconds to answer accepted submissions during a graceful shutdown"),
             attempts: try limits.integer(
-                "attempts", in: 1...100, default: 5, "For an envelope that is not in the spool"),
+                "attempts", in: 1...100, default: 5,
+                "Maximum delivery attempts for an envelope that is not in the spool"),
             patience: try limits.integer(
                 "patience", in: 0...600, default: 20,
-                "Seconds that such an envelope is tried before its sender is told RETRY"),
+                "Seconds to try an envelope that is not in the spool before its sender gets RETRY"),
             replayWindow: try limits.integer(
                 "replay_window", in: 1...86_400, default: 600,
-                "Seconds in which an envelope sent again gets its outcome again, and rings nobody"),
+                "Seconds during which a resent envelope gets its first outcome again and is not delivered again"),
             replayEntries: try limits.integer(
                 "replay_entries", in: 1000...10_000_000, default: 200_000,
-                "Outcomes remembered for that; when they are too many, new envelopes wait"),
+                "Maximum outcomes in the replay window; while it is full, new envelopes get RETRY"),
             halfOpen: try limits.integer(
                 "half_open", in: 1...100_000, default: 1000,
-                "Connections that have not said HELLO; never more than half of all"),
+                "Maximum connections that have not sent HELLO; never more than half of all connections"),
             frameTimeout: try limits.integer(
-                "frame_timeout", in: 1...600, default: 30, "Seconds for a frame that has begun"),
+                "frame_timeout", in: 1...600, default: 30, "Seconds to receive a frame, from its first byte"),
             readTimeout: try limits.integer(
-                "read_timeout", in: 1...600, default: 60, "Seconds that a sender may leave its results unread"),
+                "read_timeout", in: 1...600, default: 60, "Seconds a sender may leave its results unread"),
             control: try limits.rate(
                 "control", default: Rate(burst: 60, perMinute: 60),
-                "PINGs and other frames that bring nothing, of one connection"),
+                "PINGs and other frames without a submission, per connection"),
             concurrency: try limits.integer(
-                "concurrency", in: 1...100_000, default: 2000, "AttemptHistory under way at one push service, at most"),
+                "concurrency", in: 1...100_000, default: 2000, "Maximum attempts in flight at one push service"),
             httpRequestTimeout: try limits.integer(
-                "http_request_timeout", in: 1...24, default: 20, "Seconds for an HTTP request that has begun"),
+                "http_request_timeout", in: 1...24, default: 20,
+                "Seconds to receive an HTTP request, from its first byte"),
             httpAnswerTimeout: try limits.integer(
-                "http_answer_timeout", in: 1...24, default: 20, "Seconds in which it is answered"))
+                "http_answer_timeout", in: 1...24, default: 20, "Seconds until an HTTP request is answered"))
         admission = try Self.admission(limits, of: root)
         try limits.finish()
 
         let spool = try root.table(
-            "spool", "What senders allow to be stored waits on disk, sealed: see delivery.md.")
-        let isSpooling = try spool.boolean("enabled", default: false, "Whether anything is stored")
+            "spool", "Encrypted storage on disk for envelopes that senders allow to be stored; see delivery.md.")
+        let isSpooling = try spool.boolean("enabled", default: false, "Store envelopes on disk")
         let keyFile =
             try spool.string(
                 "key_file", expected: "a file",
-                "The key that seals it, made with the spool; default: `spool.key` in `node.state`. May lie on other storage"
+                "Key that encrypts the spool, created together with it. If not set: `spool.key` in `node.state`. May be on other storage"
             ).map(paths.absolute) ?? "\(state)/spool.key"
-        let maximumBytes = try spool.integer("max_bytes", in: 65_536...(1 << 40), default: 256 << 20, "Bytes on disk")
+        let maximumBytes = try spool.integer(
+            "max_bytes", in: 65_536...(1 << 40), default: 256 << 20, "Maximum size of stored envelopes, in bytes")
         let maximumEnvelopes = try spool.integer(
             "max_envelopes", in: 1...10_000_000, default: 200_000,
-            "Envelopes on disk; each takes some hundred bytes of memory as well")
+            "Maximum stored envelopes; each also takes a few hundred bytes of memory")
         if isSpooling {
             self.spool = Spool(
                 file: "\(state)/spool.sqlite", keyFile: keyFile, maximumBytes: maximumBytes,
@@ -340,39 +355,45 @@ package struct Configuration: Sendable {
         apps = []
         let appTables = try root.tables(
             "app",
-            "An app: 1 to \(Self.maximumApps) of them, of which the first is the default; each has `[app.apns]`, `[app.fcm]` or both."
+            "An app. There are 1 to \(Self.maximumApps); the first is the default. Each has `[app.apns]`, `[app.fcm]` or both."
         )
         for table in appTables {
             let app = try Self.app(table, paths: paths)
             guard !apps.contains(where: { $0.name == app.name }) else {
-                throw table.problem("name", "there is another app of the name \(app.name)")
+                throw table.problem("name", "another app is named \(app.name)")
             }
             apps.append(app)
         }
 
-        let apns = try root.table("apns", "Apple, for all apps.")
-        let fcm = try root.table("fcm", "Google, for all apps.")
-        let trust = "Authorities trusted beside the system's, in PEM form; for a stand-in"
+        let apns = try root.table("apns", "Connections to APNs (Apple), for all apps.")
+        let fcm = try root.table("fcm", "Connections to FCM (Google), for all apps.")
+        let trust =
+            "Certificate authorities, in PEM format, trusted in addition to the system's; for tests with a simulated service"
         services = PushServices(
             production: try Self.url(
-                apns, "production", default: "https://api.push.apple.com", "For phones of the magic `iOS`"),
+                apns, "production", default: "https://api.push.apple.com",
+                "APNs for pairing tokens with the magic `iOS`"),
             development: try Self.url(
-                apns, "development", default: "https://api.development.push.apple.com", "For phones of `iOSDev`"),
+                apns, "development", default: "https://api.development.push.apple.com",
+                "APNs for pairing tokens with the magic `iOSDev`"),
             apnsTrustFile: try apns.string("trust_file", expected: "a file", trust).map(paths.absolute),
             apnsConnections: try Self.connections(apns),
-            fcm: try Self.url(fcm, "endpoint", default: "https://fcm.googleapis.com", "For phones of `android`"),
+            fcm: try Self.url(
+                fcm, "endpoint", default: "https://fcm.googleapis.com",
+                "FCM for pairing tokens with the magic `android`"),
             fcmTrustFile: try fcm.string("trust_file", expected: "a file", trust).map(paths.absolute),
             fcmConnections: try Self.connections(fcm))
         try apns.finish()
         try fcm.finish()
 
-        let outbound = try root.table("outbound", "The way to Apple and Google.")
+        let outbound = try root.table("outbound", "Outgoing connections to Apple and Google.")
         let proxy = try outbound.string(
-            "proxy", expected: "an address",
-            "`socks5://127.0.0.1:9050` (tor), or `http://127.0.0.1:3128` (HTTP CONNECT); names are resolved there. Absent: they are reached directly"
+            "proxy", expected: "a URL",
+            "`socks5://127.0.0.1:9050` (tor) or `http://127.0.0.1:3128` (HTTP CONNECT); the proxy resolves names. If not set, connections are direct"
         )
         outboundProxy = try proxy.map { text in
-            // tor gives these credentials circuits of their own (IsolateSOCKSAuth); other proxies may not want any.
+            // tor isolates streams with these credentials on separate circuits (IsolateSOCKSAuth). Other proxies may
+            // refuse credentials, so they are optional.
             let label = SOCKS5.Credentials(user: "tocsin", password: "outbound", isRequired: false)
             guard let proxy = Proxy(url: text, credentials: label) else {
                 throw outbound.problem(
@@ -388,11 +409,12 @@ package struct Configuration: Sendable {
         }
         guard !apps.isEmpty else {
             throw ConfigurationError(
-                file: file, problem: "there is no app: a node needs at least one [[app]] with [app.apns] or [app.fcm]")
+                file: file,
+                problem: "no app is configured: a node needs at least one [[app]] with [app.apns] or [app.fcm]")
         }
     }
 
-    /// Decides whether the node runs a tor of its own, where the file does not say.
+    /// Decides whether the node runs its own tor, if the file does not set `tor.managed`.
     /// - Parameter path: the environment's `PATH`.
     package mutating func decideTor(path: String?) {
         decideTor(
@@ -400,11 +422,11 @@ package struct Configuration: Sendable {
                 binary: tor.binary, foreignServiceDirectory: tor.onionDirectory, path: path))
     }
 
-    /// The same, with this decision.
+    /// Sets `tor.managed` to this default, if the file does not set it.
     package mutating func decideTor(_ standard: Bool) {
         let managed = tor.managed ?? standard
         tor.managed = managed
-        // It passes on which circuit a stream belongs to.
+        // The node's own tor always sends circuit ids.
         if managed { listen.circuitIDs = true }
     }
 
@@ -412,72 +434,78 @@ package struct Configuration: Sendable {
         var settings = AdmissionSettings()
         settings.device = try limits.rate("device", default: settings.device, "Submissions to one device token")
         settings.circuit = try limits.rate(
-            "circuit", default: settings.circuit, "Submissions of one circuit, or connection")
+            "circuit", default: settings.circuit, "Submissions of one circuit; of one connection without circuit ids")
         settings.app = try limits.rate("app", default: settings.app, "Submissions for one app")
-        settings.node = try limits.rate("node", default: settings.node, "Submissions in all")
+        settings.node = try limits.rate("node", default: settings.node, "All submissions")
         settings.unproven = try limits.rate(
             "unproven", default: settings.unproven,
-            "Submissions to device tokens that no push service has accepted yet, in all")
-        settings.http = try limits.rate("http", default: settings.http, "Submissions through the HTTP endpoint")
+            "All TNP submissions to device tokens that no push service has accepted yet")
+        settings.http = try limits.rate("http", default: settings.http, "All submissions through the HTTP API")
         settings.httpUnproven = try limits.rate(
-            "http_unproven", default: settings.httpUnproven, "Those of them to device tokens not accepted yet")
-        settings.abuse = try limits.rate("abuse", default: settings.abuse, "What one circuit may do wrong")
+            "http_unproven", default: settings.httpUnproven,
+            "All submissions through the HTTP API to device tokens that no push service has accepted yet")
+        settings.abuse = try limits.rate("abuse", default: settings.abuse, "Errors charged to one circuit")
         settings.abuseBlock = try limits.integer(
             "abuse_block", in: 1...86_400, default: settings.abuseBlock,
-            "Seconds for which it is then not listened to")
+            "Seconds for which a circuit that exceeds the rate `abuse` is blocked")
         settings.circuits = try limits.integer(
-            "circuits", in: 1000...10_000_000, default: settings.circuits, "Circuits known at a time")
+            "circuits", in: 1000...10_000_000, default: settings.circuits, "Maximum known circuits")
         settings.connectionsPerCircuit = try limits.integer(
             "connections_per_circuit", in: 1...10_000, default: settings.connectionsPerCircuit,
-            "Connections of one circuit")
+            "Maximum connections of one circuit")
         settings.deviceTokens = try limits.integer(
-            "device_tokens", in: 1000...100_000_000, default: settings.deviceTokens, "Device tokens known at a time")
+            "device_tokens", in: 1000...100_000_000, default: settings.deviceTokens, "Maximum known device tokens")
         settings.provenDays = try limits.integer(
             "proven_days", in: 1...3650, default: settings.provenDays,
-            "Days without use, then a device token has to be accepted anew")
+            "Days without use after which an accepted device token counts as not accepted yet")
         settings.deadDays = try limits.integer(
-            "dead_days", in: 1...3650, default: settings.deadDays, "Days, then a dead device token is asked about again"
-        )
+            "dead_days", in: 1...3650, default: settings.deadDays,
+            "Days after which the push service is asked about a dead device token again")
 
-        let puzzle = try root.table("puzzle", "Proof of work, which senders of TNP are asked for.")
+        let puzzle = try root.table("puzzle", "Proof of work required from TNP senders.")
         let efforts = 1...Int(UInt32.max)
-        let mode = try puzzle.choice("mode", default: settings.puzzle.mode, "`adaptive`: when the node is crowded")
+        let mode = try puzzle.choice(
+            "mode", default: settings.puzzle.mode, "`adaptive`: proof of work is required only under load")
         let least = try puzzle.integer(
             "effort", in: efforts, default: Int(settings.puzzle.least),
-            "Hashes: the least that is asked, and that counts; the default is about 7 ms of a desktop")
+            "Minimum effort, in hashes; a smaller proof is ignored. The default takes a desktop about 7 ms")
         let most = try puzzle.integer(
             "max_effort", in: efforts, default: max(least, Int(settings.puzzle.most)),
-            "Hashes: the most; about 7 s. Not less than `effort`")
+            "Maximum effort, in hashes; at least `effort`. The default takes a desktop about 7 s")
         guard least <= most else { throw puzzle.problem("max_effort", "must not be less than puzzle.effort") }
         settings.puzzle = EffortControl.Settings(mode: mode, least: UInt32(least), most: UInt32(most))
         try puzzle.finish()
 
-        let senders = try root.table("senders", "Keys by which senders sign.")
+        let senders = try root.table("senders", "Sender keys, which sign submissions and bind device tokens.")
         settings.senders = try senders.choice(
-            "mode", default: settings.senders, "`optional`: the first that rings a phone is the only one that does")
+            "mode", default: settings.senders,
+            "`off`: signatures are ignored. `optional`: trust on first use, the first key that reaches a phone is bound to it. `required`: the same, and unsigned submissions are rejected"
+        )
         settings.senderForgetDays = try senders.integer(
             "forget_days", in: 1...3650, default: settings.senderForgetDays,
-            "Days without use, then a device token is no longer bound")
+            "Days without use after which a binding expires")
         settings.senderQuietDays = try senders.integer(
             "quiet_days", in: 0...3650, default: settings.senderQuietDays,
-            "A device token that unsigned submissions have rung within so many days is not bound")
+            "A device token that unsigned submissions reached within this number of days is not bound")
         try senders.finish()
         return settings
     }
 
     private static func app(_ table: TableReader, paths: PathResolver) throws -> App {
         let name = try table.needed(
-            "name", expected: "the app's name, e.g. \"bisq\"", "At most 64 ASCII characters without spaces and slashes")
+            "name", expected: "the app's name, e.g. \"bisq\"",
+            "Name that senders use for the app: at most 64 ASCII characters without spaces and slashes")
         guard name.utf8.count <= 64, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }) else {
             throw table.problem("name", "must be at most 64 ASCII characters without spaces and slashes")
         }
         let format = try table.choice(
             "format", default: EnvelopeFormat.pipe,
-            "What its phones open: `magic|iv|Base64` (AES-CBC), or Base64 of iv and ciphertext (AES-GCM)")
+            "Payload format of the app: `pipe` is `magic|iv|Base64` (AES-CBC), `sealed` is Base64 of iv and ciphertext (AES-GCM)"
+        )
         var app = App(name: name, format: format, path: "")
         app.path = String(table.name(of: "").dropLast())
         let apns = try table.table(
-            "apns", "The app's iPhones. A key (`.p8`) or a certificate (`.p12`) shows Apple who the node is.")
+            "apns", "The app on iPhones. The node authenticates to APNs with a key (`.p8`) or a certificate (`.p12`).")
         if apns.exists {
             app.apns = (
                 APNsProfile(
@@ -486,24 +514,27 @@ package struct Configuration: Sendable {
                     alert: try alert(apns), sound: try sound(apns),
                     contentAvailable: try apns.choice(
                         "content_available", default: .request,
-                        "Whether the app is woken; `request`: as the sender wants, and yes where it does not say"),
+                        "Whether the app is woken (`content-available`); `request`: as the sender asks, by default yes"),
                     mutableContent: try apns.choice(
                         "mutable_content", default: .request,
-                        "Whether the app's extension opens it before it is shown; `request` as above")),
+                        "Whether the app's extension decrypts the notification before it is shown (`mutable-content`); `request`: as the sender asks, by default yes"
+                    )),
                 try credential(apns, paths: paths)
             )
             try apns.finish()
         }
-        let fcm = try table.table("fcm", "The app's Android phones.")
+        let fcm = try table.table("fcm", "The app on Android phones.")
         if fcm.exists {
             let file = try fcm.needed(
-                "service_account_file", expected: "the JSON file that Firebase gives", "Mode 600")
+                "service_account_file", expected: "the JSON file from Firebase",
+                "Service account with which the node authenticates to FCM. Mode 600")
             let magic = try messageMagic(fcm, default: "BisqMessageAndroid")
             let isDataOnly = try fcm.boolean(
-                "data_only", default: false, "No notification block: the app shows its own")
+                "data_only", default: false, "Send no notification block: the app shows its own notification")
             let title = try fcm.string(
-                "title", default: "Notification", "What Android shows before the app has opened the envelope")
-            let body = try fcm.string("body", default: "New notification", "The same, below the title")
+                "title", default: "Notification", "Title that Android shows until the app has decrypted the envelope")
+            let body = try fcm.string(
+                "body", default: "New notification", "Text that Android shows until the app has decrypted the envelope")
             app.fcm = (
                 FCMProfile(
                     format: format, messageMagic: magic,
@@ -523,19 +554,21 @@ package struct Configuration: Sendable {
     private static func alert(_ table: TableReader) throws -> APNsProfile.Alert {
         let standard = "New notification"
         let text = try table.string(
-            "alert", "What the phone shows before the app has opened the envelope; default: \(standard)")
-        let key = try table.string("alert_loc_key", "Instead of `alert`: a key of the app's own table of strings")
+            "alert", "Text that the iPhone shows until the app has decrypted the envelope. If not set: \(standard)")
+        let key = try table.string("alert_loc_key", "Instead of `alert`: a key of the app's localized strings")
         guard let key else { return .text(text ?? standard) }
         guard text == nil else { throw table.problem("alert_loc_key", "give alert or alert_loc_key, not both") }
         return .localized(key: key)
     }
 
     private static func sound(_ table: TableReader) throws -> String {
-        try table.string("sound", default: "default", "Of those in the app, where a notification is not silent")
+        try table.string(
+            "sound", default: "default", "Sound of a notification that is not silent: `default`, or a sound of the app")
     }
 
     private static func topic(_ table: TableReader) throws -> String {
-        let topic = try table.needed("topic", expected: "the app's bundle id", "Letters, digits, dots, hyphens")
+        let topic = try table.needed(
+            "topic", expected: "the app's bundle id", "Bundle id of the app: letters, digits, dots and hyphens")
         guard topic.utf8.allSatisfy({ isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") })
         else {
             throw table.problem("topic", "must be the app's bundle id: letters, digits, dots and hyphens")
@@ -545,7 +578,8 @@ package struct Configuration: Sendable {
 
     private static func messageMagic(_ table: TableReader, default standard: String) throws -> String {
         let magic = try table.string(
-            "message_magic", default: standard, "What the phones of a `pipe` app read before the first `|`")
+            "message_magic", default: standard,
+            "Text before the first `|` of the payload of a `pipe` app; letters and digits")
         guard magic.utf8.count <= 64, magic.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
             throw table.problem("message_magic", "must be at most 64 ASCII letters and digits")
         }
@@ -563,23 +597,24 @@ package struct Configuration: Sendable {
 
     private static func credential(_ table: TableReader, paths: PathResolver) throws -> APNsCredential {
         let keyFile = try table.string(
-            "key_file", expected: "a file", "The key from Apple, `.p8`; with `key_id` and `team_id`. Mode 600")
-        let keyID = try table.string("key_id", "Its 10 letters and digits")
-        let teamID = try table.string("team_id", "The team's 10 letters and digits")
+            "key_file", expected: "a file", "Key from Apple (`.p8`); requires `key_id` and `team_id`. Mode 600")
+        let keyID = try table.string("key_id", "Id of the key: 10 letters and digits")
+        let teamID = try table.string("team_id", "Id of the team: 10 letters and digits")
         let certificate = try table.string(
             "certificate_file", expected: "a file",
-            "Instead of the three: the certificate with its key, `.p12`. Mode 600")
+            "Certificate with its private key (`.p12`), instead of `key_file`, `key_id` and `team_id`. Mode 600")
         let password = try table.string(
-            "certificate_password_file", expected: "a file", "Where it has a password. Mode 600")
+            "certificate_password_file", expected: "a file", "Password of the certificate, if it has one. Mode 600")
         switch (keyFile, certificate) {
         case (let keyFile?, nil):
             guard password == nil else {
-                throw table.problem("certificate_password_file", "belongs to certificate_file; a key_file needs none")
+                throw table.problem(
+                    "certificate_password_file", "is for certificate_file only; a key_file has no password")
             }
             func identifier(_ value: String?, _ key: String) throws -> String {
                 guard let value else {
                     throw table.missing(
-                        key, "is missing: a key_file needs key_id and team_id, 10 letters and digits each")
+                        key, "is missing: key_file requires key_id and team_id, 10 letters and digits each")
                 }
                 guard value.utf8.count == 10, value.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
                     throw table.problem(key, "must be Apple's identifier of 10 letters and digits")
@@ -592,7 +627,7 @@ package struct Configuration: Sendable {
         case (nil, let certificate?):
             guard keyID == nil, teamID == nil else {
                 throw table.problem(
-                    "key_id", "belongs to key_file; a certificate_file needs neither key_id nor team_id")
+                    "key_id", "is for key_file only; a certificate_file needs neither key_id nor team_id")
             }
             return .certificate(file: paths.absolute(certificate), passwordFile: password.map(paths.absolute))
         case (_?, _?): throw table.problem("key_file", "give key_file or certificate_file, not both")
@@ -618,50 +653,53 @@ package struct Configuration: Sendable {
         if case .unix(let path) = endpoint {
             endpoint = .unix(path: paths.absolute(path))
             guard paths.absolute(path).utf8.count <= Endpoint.longestUnixPath else {
-                throw table.problem(key, "is longer than the \(Endpoint.longestUnixPath) bytes of a unix socket's path")
+                throw table.problem(
+                    key, "the path of a unix socket has at most \(Endpoint.longestUnixPath) bytes; this one is longer")
             }
         }
         guard endpoint.isLocal || isPublicAllowed == true else {
             let advice =
                 isPublicAllowed == nil
-                ? "it has no password. From elsewhere, open a tunnel: ssh -L 7079:127.0.0.1:7079 SERVER"
-                : "only tor should reach the node. If you mean it: allow_public = true"
-            throw table.problem(key, "\(endpoint) can be reached from outside; \(advice)")
+                ? "this port has no password. To connect from elsewhere, open a tunnel: ssh -L 7079:127.0.0.1:7079 SERVER"
+                : "only tor should connect to the node. To allow it anyway, set allow_public = true"
+            throw table.problem(key, "other machines can reach \(endpoint); \(advice)")
         }
         return endpoint
     }
 
     private static func connections(_ table: TableReader) throws -> ClosedRange<Int> {
         let minimum = try table.integer(
-            "connections", in: 1...100, default: 1, "For each app and environment, opened as soon as there is work")
+            "connections", in: 1...100, default: 1,
+            "Connections per app (for APNs, also per environment), opened when there is work")
         let maximum = try table.integer(
-            "max_connections", in: minimum...100, default: max(minimum, 8), "Grown to when streams run out")
+            "max_connections", in: minimum...100, default: max(minimum, 8),
+            "Maximum of these connections; the node opens more when streams run out")
         return minimum...maximum
     }
 
     private static func url(_ table: TableReader, _ key: String, default standard: String, _ help: String) throws
         -> ServiceURL
     {
-        guard let url = ServiceURL(try table.string(key, expected: "an address", default: standard, help)) else {
-            throw table.problem(key, "must be like \"\(standard)\"")
+        guard let url = ServiceURL(try table.string(key, expected: "a URL", default: standard, help)) else {
+            throw table.problem(key, "must be an https URL like \"\(standard)\"")
         }
         return url
     }
 }
 
 extension Endpoint {
-    /// Whether the system is to choose the port.
+    /// Whether the system chooses the port.
     fileprivate var isAnyPort: Bool { if case .tcp(_, 0) = self { true } else { false } }
 }
 
-/// `https://host[:port][/path]`
+/// The URL of a push service: `https://host[:port][/path]`
 package struct ServiceURL: Hashable, Sendable {
     package let host: String
     package let port: UInt16
-    /// Empty, or with its leading slash.
+    /// The path with its leading slash, or an empty string.
     package let path: String
 
-    /// Reads a URL; nil where it is not of the form above.
+    /// Parses a URL; `nil` if it does not have this form.
     package init?(_ text: String) {
         guard text.hasPrefix("https://") else { return nil }
         let rest = text.dropFirst("https://".count)
@@ -679,14 +717,14 @@ package struct ServiceURL: Hashable, Sendable {
         }
     }
 
-    /// Where to connect.
+    /// The address to connect to.
     package var endpoint: Endpoint { .tcp(host: host, port: port) }
-    /// `:authority` of requests.
+    /// The `:authority` of requests.
     package var authority: String { port == 443 ? host : endpoint.description }
 }
 
 extension ConfiguredFile {
-    /// The configuration itself: named by the person at the command line, so that its absence is explained.
+    /// Reads the configuration file itself. Errors have no key, because the command line names this file.
     static func readConfiguration(_ file: String) throws -> [UInt8] {
         do {
             return try read(file, mustBePrivate: false)
@@ -696,7 +734,7 @@ extension ConfiguredFile {
     }
 }
 
-/// Makes the paths of a configuration absolute: they are relative to its own directory.
+/// Makes the paths of a configuration absolute; they are relative to the directory of the file.
 struct PathResolver {
     private let directory: String
 
@@ -706,7 +744,7 @@ struct PathResolver {
             self.directory = directory
             return
         }
-        // What is started from here may have another working directory.
+        // Child processes may have another working directory.
         let working = getcwd(nil, 0)
         defer { free(working) }
         let start = working.map { String(cString: $0) } ?? "."

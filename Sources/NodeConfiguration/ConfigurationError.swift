@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is wrong with the configuration, where, and what was expected.
+/// An error in the configuration: its location, the problem and the remedy.
 package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The file.
+    /// The configuration file, with line and column for a syntax error.
     package let file: String
-    /// The key with its tables, e.g. `app[1].apns.topic`; nil where it is about the whole file.
+    /// The key with its tables, e.g. `app[1].apns.topic`; `nil` if the error concerns the whole file.
     package let key: String?
-    /// What is wrong and what to do.
+    /// The problem and its remedy.
     package let problem: String
 
     /// - Parameters: as the properties of the same names.

@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// One key of the configuration, as the decoder itself knows it: the reference of all keys is made of these, so that it
-/// cannot say anything else than what is read.
+/// The description of one configuration key. The decoder creates it when it reads the key, so the reference always
+/// matches the decoder.
 package struct ConfigurationKey: Sendable, Equatable {
-    /// The table that it stands in, e.g. `limits` or `app.apns`.
+    /// The table that contains the key, e.g. `limits` or `app.apns`.
     package let table: String
+    /// The name of the key without its table.
     package let name: String
-    /// What its values are, e.g. `whole number` or `"text" or "json"`.
+    /// The type of the value, e.g. `whole number` or `"text", "json"`.
     package let type: String
-    /// As it stands in the file; nil: there is none.
+    /// The default in TOML syntax; `nil` if there is none.
     package let standard: String?
-    /// The least and the largest value.
+    /// The smallest and the largest value of a number.
     package let range: ClosedRange<Int>?
+    /// Whether the file must set the key.
     package let isRequired: Bool
-    /// What it does, with its unit; Markdown.
+    /// The meaning of the key, with its unit, in Markdown.
     package let help: String
 }
 
-/// One table of the configuration.
+/// The description of one configuration table.
 package struct ConfigurationTable: Sendable, Equatable {
-    /// E.g. `limits`, or `[app]` for one that may come several times.
+    /// The name, e.g. `limits`, or `[app]` for an array of tables.
     package let name: String
-    /// What it is about; Markdown.
+    /// The purpose of the table, in Markdown.
     package let help: String
+    /// The keys of the table, in the order in which the decoder reads them.
     package internal(set) var keys: [ConfigurationKey] = []
 }
 
-/// Collects the keys that a decoder asks for.
+/// Collects the tables and keys that the decoder reads.
 final class KeyCatalogue {
     private(set) var tables: [ConfigurationTable] = []
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Every key of the configuration for people: what `Docs/configuration.md` and `tocsin.toml(5)` are made of.
+/// The reference of all configuration keys, from which `Docs/configuration.md` and `tocsin.toml(5)` are generated.
 package enum ConfigurationReference {
-    /// A table of keys for each table of the file.
+    /// The reference in Markdown: a section with a table of keys for each table of the file.
     package static var markdown: String {
         Configuration.reference.map { table in
             var lines = [
@@ -27,7 +27,7 @@ package enum ConfigurationReference {
 
     private static func cell(_ text: String) -> String { text.replacing("|", with: "\\|") }
 
-    /// The same as sections of a manual page (man(7)).
+    /// The reference as sections of a manual page (man(7)).
     package static var manual: String {
         Configuration.reference.map { table in
             var lines = [".SS [\(roff(table.name))]", roff(table.help)]
@@ -41,7 +41,8 @@ package enum ConfigurationReference {
         }.joined(separator: "\n")
     }
 
-    /// Backslashes and hyphens mean themselves, a dot or an apostrophe begins no request; code is bold.
+    /// Escapes text for roff: backslashes and hyphens are literal, a leading dot or an apostrophe starts no request. Code
+    /// is bold.
     private static func roff(_ text: String) -> String {
         var output = ""
         var isCode = false

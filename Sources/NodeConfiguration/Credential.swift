@@ -5,16 +5,20 @@ import EventLoop
 import Glibc
 import Providers
 
-/// A credential that could be read.
+/// A credential for APNs or FCM, read from its files.
 package enum Credential {
+    /// A key for APNs provider tokens.
     case appleKey(SigningKey, keyID: String, teamID: String)
+    /// A client certificate for APNs.
     case appleCertificate(TLSContext.Identity, CertificateFacts)
+    /// A service account for FCM.
     case google(ServiceAccount, tokenURL: ServiceURL)
 
-    /// Why a file is no such credential, in words that hold nothing of it.
+    /// The reason why a credential cannot be used. Contains nothing of the credential.
     package struct Problem: Error, Equatable {
+        /// The file.
         package let file: String
-        /// Does not name the file.
+        /// The reason, without the name of the file.
         package let text: String
 
         /// - Parameters: as the properties of the same names.
@@ -24,10 +28,10 @@ package enum Credential {
         }
     }
 
-    /// Is shown each file that is read, and the bytes in it.
+    /// A callback that receives the name and the contents of each file that is read.
     package typealias Reader = (_ file: String, _ bytes: [UInt8]) -> Void
 
-    /// Reads what a configuration names for Apple.
+    /// Reads a credential for APNs.
     /// - Throws: ``Problem``.
     package init(_ credential: Configuration.APNsCredential, reading: Reader = { _, _ in }) throws(Problem) {
         switch credential {
@@ -36,7 +40,7 @@ package enum Credential {
             do {
                 self = .appleKey(try SigningKey(pem: pem, algorithm: .es256), keyID: keyID, teamID: teamID)
             } catch {
-                throw Problem(file: file, text: "\(error): take the .p8 file that developer.apple.com gives under Keys")
+                throw Problem(file: file, text: "\(error): use the .p8 file from developer.apple.com, under Keys")
             }
         case .certificate(let file, let passwordFile):
             let packed = try Self.read(file, reading)
@@ -49,7 +53,7 @@ package enum Credential {
         }
     }
 
-    /// Reads what a configuration names for Google.
+    /// Reads a credential for FCM.
     /// - Throws: ``Problem``.
     package init(serviceAccountFile file: String, reading: Reader = { _, _ in }) throws(Problem) {
         let json = try Self.read(file, reading)
@@ -60,7 +64,7 @@ package enum Credential {
             throw Problem(file: file, text: error.description)
         }
         guard let url = ServiceURL(account.tokenURI) else {
-            throw Problem(file: file, text: "token_uri is not an https address: take the file as Firebase gives it")
+            throw Problem(file: file, text: "token_uri is not an https URL: use the file from Firebase unchanged")
         }
         self = .google(account, tokenURL: url)
     }
@@ -75,13 +79,13 @@ package enum Credential {
             throw Problem(
                 file: file,
                 text: hasPasswordFile
-                    ? "the password in certificate_password_file does not open it"
-                    : "it has a password: write that into a file of mode 600, and name it in certificate_password_file")
+                    ? "the password in certificate_password_file is wrong"
+                    : "requires a password: write it to a file of mode 600 and name that in certificate_password_file")
         } catch {
             throw Problem(file: file, text: error.description)
         }
         guard let facts = CertificateFacts(pem: certified.certificates) else {
-            throw Problem(file: file, text: "its certificate cannot be read: export it again")
+            throw Problem(file: file, text: "its certificate cannot be parsed: export it again")
         }
         let key = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
         return .appleCertificate(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Finds what TOML's parser (toml++ 3, in TOMLKit 0.6.0) ends the process at instead of refusing it: a `[` that no name
-/// follows. A running node reads files that are half written.
+/// Finds table headers without a name. The TOML parser (toml++ 3, in TOMLKit 0.6.0) aborts the process on them instead of
+/// reporting an error, and a reload may read a half-written file.
 enum TableHeaders {
-    /// The number of the first line that begins with `[` or `[[` and goes on with anything but a key; nil: there is none.
+    /// The number of the first line that begins with `[` or `[[` and does not continue with a key; `nil` if there is none.
     static func nameless(in text: String) -> Int? {
         let lines = text.unicodeScalars.split(omittingEmptySubsequences: false) { isLineEnd($0) }
         for (index, line) in lines.enumerated() {

@@ -3,8 +3,8 @@
 import Admission
 import TOMLKit
 
-/// Reads one table of the configuration key by key and then insists that nothing is left: every key is known, every
-/// value of the right type and in its range. What it is asked for, it also describes: ``KeyCatalogue``.
+/// Reads one table of the configuration key by key. Checks the type and range of each value, and finally that no unknown
+/// key is left. Adds a description of each key it reads to the ``KeyCatalogue``.
 final class TableReader {
     private let table: TOMLTable?
     private let file: String
@@ -19,7 +19,7 @@ final class TableReader {
         self.catalogue = catalogue
     }
 
-    /// Whether the table is there at all.
+    /// Whether the file contains the table.
     var exists: Bool { table != nil }
 
     func name(of key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
@@ -28,13 +28,13 @@ final class TableReader {
         ConfigurationError(file: file, key: name(of: key), problem: text)
     }
 
-    /// What to say of a key that has to be there and is not: it may stand there under a name that was mistyped.
+    /// The error for a missing key. If the table contains an unknown key with a similar name, the error is about that one.
     func missing(_ key: String, _ text: String) -> ConfigurationError {
         let mistyped = (table?.keys ?? []).sorted().first { present in
             !known.contains(present) && Self.distance(present, key) <= max(2, key.utf8.count / 3)
         }
         guard let mistyped else { return problem(key, text) }
-        return problem(mistyped, "is not a key that Tocsin knows; did you mean \(key)?")
+        return problem(mistyped, "unknown key; did you mean \(key)?")
     }
 
     private func value(_ key: String) -> (any TOMLValueConvertible)? {
@@ -43,7 +43,7 @@ final class TableReader {
         return table[key]
     }
 
-    /// The path without the places in arrays: `app.apns` for `app[1].apns`.
+    /// The path without array indices: `app.apns` for `app[1].apns`.
     private var plainPath: String {
         path.split(separator: ".").map { $0.prefix { $0 != "[" } }.joined(separator: ".")
     }
@@ -64,12 +64,14 @@ final class TableReader {
         return text
     }
 
-    func string(_ key: String, expected: String = "a text", _ help: String) throws -> String? {
+    func string(_ key: String, expected: String = "a string", _ help: String) throws -> String? {
         describe(key, expected, help)
         return try text(key, expected: expected)
     }
 
-    func string(_ key: String, expected: String = "a text", default standard: String, _ help: String) throws -> String {
+    func string(
+        _ key: String, expected: String = "a string", default standard: String, _ help: String
+    ) throws -> String {
         describe(key, expected, standard: "\"\(standard)\"", help)
         return try text(key, expected: expected) ?? standard
     }
@@ -89,7 +91,7 @@ final class TableReader {
         return flag
     }
 
-    /// Nil where the file does not say.
+    /// Reads a boolean without a default; `nil` if the file does not set it.
     func flag(_ key: String, _ help: String) throws -> Bool? {
         describe(key, "true or false", help)
         guard let value = value(key) else { return nil }
@@ -106,12 +108,13 @@ final class TableReader {
         return number
     }
 
-    /// `NAME_burst` and `NAME_per_minute`.
+    /// Reads a rate from the keys `NAME_burst` and `NAME_per_minute`.
     func rate(_ name: String, default standard: Rate, _ help: String) throws -> Rate {
         Rate(
-            burst: try integer("\(name)_burst", in: Rate.bursts, default: standard.burst, "\(help): at once"),
+            burst: try integer("\(name)_burst", in: Rate.bursts, default: standard.burst, "\(help): burst"),
             perMinute: try integer(
-                "\(name)_per_minute", in: Rate.ratesPerMinute, default: standard.perMinute, "then so many a minute"))
+                "\(name)_per_minute", in: Rate.ratesPerMinute, default: standard.perMinute,
+                "\(help): sustained rate per minute"))
     }
 
     func choice<Choice: RawRepresentable & CaseIterable>(
@@ -135,28 +138,28 @@ final class TableReader {
     func tables(_ key: String, _ help: String) throws -> [TableReader] {
         catalogue?.add(ConfigurationTable(name: "[\(name(of: key))]", help: help))
         guard let value = value(key) else { return [] }
-        guard let array = value.array else { throw problem(key, "must be given as [[\(name(of: key))]]") }
+        guard let array = value.array else { throw problem(key, "must be written as [[\(name(of: key))]]") }
         return try array.enumerated().map { index, entry in
-            guard let table = entry.table else { throw problem(key, "must be given as [[\(name(of: key))]]") }
+            guard let table = entry.table else { throw problem(key, "must be written as [[\(name(of: key))]]") }
             return TableReader(table, file: file, path: "\(name(of: key))[\(index + 1)]", catalogue: catalogue)
         }
     }
 
-    /// Insists that every key has been asked for.
+    /// Checks that the table contains no unknown key.
     func finish() throws {
         guard let table else { return }
         for key in table.keys.sorted() where !known.contains(key) {
             let nearest = known.sorted().min { Self.distance(key, $0) < Self.distance(key, $1) }
             let near = nearest.flatMap { Self.distance(key, $0) <= max(2, key.utf8.count / 3) ? $0 : nil }
             let hint =
-                near.map { "; did you mean \($0)?" } ?? "; known here: \(known.sorted().joined(separator: ", "))"
-            throw problem(key, "is not a key that Tocsin knows\(hint)")
+                near.map { "; did you mean \($0)?" } ?? "; known keys: \(known.sorted().joined(separator: ", "))"
+            throw problem(key, "unknown key\(hint)")
         }
     }
 
-    /// How many letters are to be put in, left out or changed to make one of the other (Levenshtein).
+    /// The Levenshtein distance of two strings.
     private static func distance(_ one: String, _ other: String) -> Int {
-        // Of a key that is much longer than any of ours the beginning is enough.
+        // Bounds the time for very long keys; no known key is that long.
         let (one, other) = (Array(one.utf8.prefix(64)), Array(other.utf8))
         var row = Array(0...other.count)
         for (index, letter) in one.enumerated() {

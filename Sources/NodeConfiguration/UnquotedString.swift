@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Finds texts without quotes, which TOML's parser speaks of in words that name no cure.
+/// Detects strings without quotes, for which the error of the TOML parser suggests no remedy.
 enum UnquotedString {
-    /// What to say of a line that is not TOML; nil: its fault is another.
+    /// A hint for a line that is not valid TOML; `nil` if the line contains no unquoted string.
     static func hint(on line: some StringProtocol) -> String? {
         guard let equals = line.firstIndex(of: "=") else { return nil }
         let key = line[..<equals].drop(while: \.isWhitespace)
@@ -13,10 +13,10 @@ enum UnquotedString {
             return nil
         }
         guard !["true", "false", "inf", "nan"].contains(where: { value.hasPrefix($0) }) else { return nil }
-        return "a text needs quotes: \(name) = \"…\""
+        return "a string needs quotes: \(name) = \"…\""
     }
 
-    /// Whether it begins as a number and goes on as none, e.g. an address.
+    /// Whether a value begins like a number but is not one, e.g. an address.
     private static func hasLetters(_ value: some StringProtocol) -> Bool {
         guard value.first?.isNumber == true else { return false }
         let word = value.prefix { !$0.isWhitespace && $0 != "#" }

@@ -3,164 +3,175 @@
 import HTTP2
 import TNP
 
-/// What the node makes of one answer: a row of an outcome table without its key. It is data; providers act on
+/// How the node handles one answer of a push service: a row of an outcome table without its key. Providers act on
 /// ``connection`` and ``credential``, Delivery on the rest.
 package struct Disposition: Equatable, Sendable {
-    /// Whether and when the node itself tries again.
+    /// Whether and when the node itself retries.
     package enum Retry: Equatable, Sendable {
-        /// It is final.
+        /// No retry: the outcome is final.
         case never
-        /// The provider has not looked at it: again at once, and the attempt does not count.
+        /// Immediately, without counting the attempt: the provider did not process the request.
         case atOnce
-        /// Nobody knows whether it was processed: once more, under the same apns-id and collapse id.
+        /// Once more, with the same apns-id and collapse id: the provider may have processed the request.
         case onceMore
-        /// By backoff, and never before so many seconds.
+        /// With backoff, and after at least `minimum` seconds.
         case later(minimum: UInt32)
-        /// It was not tried. What can wait in the spool waits; who else waits is told at once.
+        /// The node holds the envelope back. A stored envelope waits in the spool; for any other, the outcome is reported at
+        /// once.
         case notNow
     }
 
-    /// What it says of the device token.
+    /// What the answer says about the device token.
     package enum TokenEffect: String, Sendable {
         /// Nothing.
         case none
-        /// It is good.
+        /// The token is valid.
         case accepted
-        /// It is left alone for a while; others are not.
+        /// Delivery to this token pauses; other tokens are unaffected.
         case paused
-        /// It is none here, but may be one in the other environment.
+        /// The token is unknown in this environment, but may be valid in the other one.
         case unknownHere
-        /// It belongs to another app or project.
+        /// The token belongs to another app or project.
         case foreign
-        /// The app is gone from the device.
+        /// The app is no longer installed on the device.
         case gone
     }
 
-    /// What it says of the lane: the provider in this environment under this credential.
+    /// What the answer says about the lane: the provider in one environment under one credential.
     package enum LaneEffect: String, Sendable {
         /// Nothing.
         case none
-        /// It works.
+        /// The lane works.
         case works
-        /// One failure; many open the breaker.
+        /// One failure; repeated failures open the breaker.
         case strained
-        /// There is no use in going on: the breaker opens.
+        /// Further requests would fail too: the breaker opens at once.
         case blocked
     }
 
-    /// What becomes of the credential.
+    /// What the answer means for the credential.
     package enum CredentialEffect: String, Sendable {
+        /// It stays in use.
         case kept
-        /// Made anew once, and the request is replayed.
+        /// It is renewed once, and the request is replayed.
         case renewed
     }
 
-    /// What the sender is told where the node does not try again.
+    /// The kind of outcome reported to the sender if the node does not retry.
     package let kind: Outcome.Kind
+    /// The reason reported with it.
     package let reason: Reason
-    /// Seconds after which the sender may try again, where the provider says nothing; 0 for what is final.
+    /// The sender's retry-after in seconds if the provider names none; 0 for a final outcome.
     package let defaultRetryAfter: UInt32
+    /// Whether and when the node itself retries.
     package let retry: Retry
-    /// Whom it concerns beside the sender.
+    /// The party at fault.
     package let failureSource: FailureSource
+    /// The effect on the device token.
     package var token = TokenEffect.none
+    /// The effect on the lane.
     package var lane = LaneEffect.works
+    /// The effect on the credential.
     package var credential = CredentialEffect.kept
+    /// The effect on the connection that carried the answer.
     package var connection = ConnectionEffect.kept
 
-    /// The provider has accepted it.
+    /// The provider accepted the notification.
     package static let delivered = Disposition(
         kind: .delivered, reason: .none, defaultRetryAfter: 0, retry: .never, failureSource: .none, token: .accepted)
-    /// The device token is none, or one of the other environment.
+    /// The device token is invalid, or belongs to the other environment.
     package static let badToken = Disposition(
         kind: .rejected, reason: .badDeviceToken, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
         token: .unknownHere)
-    /// The device token is one of another app or project.
+    /// The device token belongs to another app or project.
     static let foreignToken = Disposition(
         kind: .rejected, reason: .badDeviceToken, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
         token: .foreign)
-    /// The app is gone from the device.
+    /// The app is no longer installed on the device.
     package static let gone = Disposition(
         kind: .gone, reason: .unregistered, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
         token: .gone)
-    /// The operator has to put something right; until then senders keep what they have.
+    /// The operator must fix the configuration; until then senders keep their notifications.
     static let misconfigured = Disposition(
         kind: .retry, reason: .credentialsRefused, defaultRetryAfter: 300, retry: .later(minimum: 60),
         failureSource: .nodeOperator,
         lane: .blocked)
-    /// The same, and no connection that was made under the credential is of any use.
+    /// The provider refuses the credential, so every connection made with it is replaced.
     static let credentialRefused = misconfigured.with(\.connection, .allLeft)
-    /// The credential's time is over by the provider's clock.
+    /// The credential has expired by the provider's clock.
     static let credentialExpired = misconfigured.with(\.credential, .renewed)
-    /// The request was wrong, which is the node's own fault.
+    /// The node sent an invalid request, which is a bug in the node.
     static let ourFault = Disposition(
         kind: .rejected, reason: .payloadRefused, defaultRetryAfter: 0, retry: .never, failureSource: .developer)
+    /// The payload exceeds the provider's limit, which the node should have checked.
     static let tooLarge = Disposition(
         kind: .rejected, reason: .tooLarge, defaultRetryAfter: 0, retry: .never, failureSource: .developer)
-    /// The node itself found, before it sent anything, that it never could.
+    /// The node rejected the envelope before sending it; the outcome carries the actual reason.
     package static let notSent = Disposition(
         kind: .rejected, reason: .tooLarge, defaultRetryAfter: 0, retry: .never, failureSource: .none, lane: .none)
 
-    /// The node holds it back, knowing what would come of it.
+    /// The node holds the envelope back because of what it already knows, e.g. that the breaker is open.
     package static func heldBack(_ reason: Reason) -> Disposition {
         Disposition(
             kind: .retry, reason: reason, defaultRetryAfter: 1, retry: .notNow, failureSource: .none, lane: .none)
     }
 
-    /// Too much for this device only.
+    /// The provider throttles this device only.
     static func deviceThrottled(seconds: UInt32) -> Disposition {
         Disposition(
             kind: .retry, reason: .providerThrottles, defaultRetryAfter: seconds, retry: .later(minimum: 0),
             failureSource: .provider, token: .paused)
     }
 
-    /// Too much, and Google does not say whether for this device or for the whole project: the device is left alone, and
-    /// many such answers open the breaker. One alone must not, or whoever floods one device would stop all.
+    /// FCM throttles without saying whether the device or the whole project is over quota. The device is paused, and
+    /// repeated answers open the breaker. A single one must not, or flooding one device would stop delivery to all.
     static let quotaExceeded = deviceThrottled(seconds: 60).with(\.lane, .strained)
 
-    /// Too much of all.
+    /// The provider throttles the whole lane.
     static func throttled(seconds: UInt32) -> Disposition {
         Disposition(
             kind: .retry, reason: .providerThrottles, defaultRetryAfter: seconds, retry: .later(minimum: 0),
             failureSource: .provider, lane: .blocked)
     }
 
-    /// The provider is out of order or out of reach.
+    /// The provider fails or cannot be reached.
     /// - Parameters:
-    ///   - seconds: for the sender.
-    ///   - minimum: for the node's own next attempt.
+    ///   - seconds: the sender's retry-after.
+    ///   - minimum: seconds before the node's own next attempt.
     static func unavailable(seconds: UInt32, minimum: UInt32 = 0) -> Disposition {
         Disposition(
             kind: .retry, reason: .providerUnreachable, defaultRetryAfter: seconds, retry: .later(minimum: minimum),
             failureSource: .provider, lane: .strained)
     }
 
-    /// The provider did nothing with it.
+    /// The provider did not process the request.
     static let notProcessed = Disposition(
         kind: .retry, reason: .providerUnreachable, defaultRetryAfter: 1, retry: .atOnce, failureSource: .provider,
         lane: .none)
-    /// It went out, and no answer came.
+    /// The request was sent, and no answer came.
     static let fateUnknown = Disposition(
         kind: .retry, reason: .providerUnreachable, defaultRetryAfter: 5, retry: .onceMore, failureSource: .provider,
         lane: .strained)
-    /// The same, together with everything else on its connection: that says something of the connection, and not yet of
-    /// the push service.
+    /// The connection failed with all its requests. That is evidence against the connection, not yet against the push
+    /// service.
     static let connectionFailed = fateUnknown.with(\.lane, .none)
 
-    /// Whether the provider has, or may have, seen the request.
+    /// Whether the request reached, or may have reached, the provider.
     package var mayHaveReachedProvider: Bool { lane != .none || retry == .onceMore }
 
-    /// The same but for one column.
+    /// A copy with one column changed.
     func with<Column>(_ column: WritableKeyPath<Disposition, Column>, _ value: Column) -> Disposition {
         var disposition = self
         disposition[keyPath: column] = value
         return disposition
     }
 
-    /// What the sender is told.
+    /// The result of an attempt with this disposition.
     /// - Parameters:
-    ///   - retryAfter: the provider's own word for how long to wait, in seconds.
-    ///   - goneSince: the provider's word since when the token is gone, Unix time in milliseconds.
+    ///   - answer: the provider's name for the answer, from a closed list.
+    ///   - providerID: the provider's message ID.
+    ///   - retryAfter: the provider's retry-after in seconds.
+    ///   - goneSince: when the token became invalid, according to the provider; Unix time in milliseconds.
     func attemptResult(
         answer: String, providerID: String? = nil, retryAfter: UInt32? = nil, goneSince: UInt64? = nil
     ) -> AttemptResult {
@@ -174,20 +185,21 @@ package struct Disposition: Equatable, Sendable {
         case .retry: outcome.retryAfter = min(retryAfter ?? defaultRetryAfter, Self.longestRetryAfter) * 1000
         case .gone: outcome.goneSince = goneSince
         }
-        let heard = kind == .retry ? retryAfter.map { min($0, Self.longestRetryAfter) } : nil
-        return AttemptResult(outcome, disposition: self, answer: answer, retryAfter: heard)
+        let providerRetryAfter = kind == .retry ? retryAfter.map { min($0, Self.longestRetryAfter) } : nil
+        return AttemptResult(outcome, disposition: self, answer: answer, retryAfter: providerRetryAfter)
     }
 
-    /// Seconds before which the node itself does not try again: what the provider wishes, and at least the row's own
-    /// minimum; who asks to slow down without a number is left alone for as long as a sender would be told.
+    /// Seconds before the node's own next attempt: the provider's retry-after, but at least the row's minimum. If a
+    /// provider throttles without a retry-after, ``defaultRetryAfter`` applies.
     package func pause(retryAfter: UInt32?) -> UInt32 {
         guard case .later(let minimum) = retry else { return retryAfter ?? 1 }
         return max(minimum, retryAfter ?? (reason == .providerThrottles ? defaultRetryAfter : 0))
     }
 
-    /// No provider has an envelope wait for more than a day.
+    /// Upper bound on a provider's retry-after: one day, in seconds.
     private static let longestRetryAfter: UInt32 = 86_400
 }
 
-/// `retry-after` in seconds (RFC 9110 §10.2.3); nil where it is absent or a date, which neither Apple nor Google sends.
+/// The `retry-after` header in seconds (RFC 9110 §10.2.3); `nil` if it is absent or a date, which neither Apple nor Google
+/// sends.
 func retryAfter(_ headers: HeaderBlock) -> UInt32? { headers.text("retry-after").flatMap { UInt32($0) } }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Texts as they stand inside the quotes of a JSON string (RFC 8259 §7).
+/// Escaping for the inside of a JSON string (RFC 8259 §7).
 package enum JSONText {
-    /// The text, escaped.
+    /// The UTF-8 bytes of `text`, escaped; without the surrounding quotes.
     package static func escaped(_ text: String) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text.utf8 {

@@ -6,7 +6,7 @@ import FoundationEssentials
 /// JSON Web Tokens (RFC 7519) in their compact form.
 enum JSONWebToken {
     /// Signs `claims`, a JSON object.
-    /// - Parameter keyID: `kid` of the header, where the receiver wants one.
+    /// - Parameter keyID: `kid` of the header, if the receiver requires one.
     static func signed(claims: String, keyID: String?, by key: SigningKey) -> [UInt8] {
         let kid = keyID.map { ",\"kid\":\"\(String(decoding: JSONText.escaped($0), as: UTF8.self))\"" } ?? ""
         let header = "{\"alg\":\"\(key.algorithm.rawValue)\",\"typ\":\"JWT\"\(kid)}"
@@ -16,7 +16,7 @@ enum JSONWebToken {
         return token + Base64.encodeURLSafe(signature)
     }
 
-    /// `iat` of a token; nil where it is not of this issuer, by this key.
+    /// The issue time (`iat`) of a token; `nil` if it is not from this issuer or its signature by this key is invalid.
     static func issueTime(
         of token: [UInt8], keyID: String, issuer: String, signedBy key: VerifyingKey
     ) -> Int64? {

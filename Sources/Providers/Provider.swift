@@ -2,29 +2,32 @@
 
 import TNP
 
-/// A push service in one environment under one credential. Makes one attempt and names what came of it; whether and
-/// when there is another one is not its business.
+/// A push service in one environment under one credential. Makes single attempts and classifies their answers; Delivery
+/// decides on retries.
 package protocol Provider: AnyObject {
-    /// Checks what can be checked without asking the push service: the size of its payload.
+    /// Checks the size of the payload, without contacting the push service.
     /// - Throws: `Rejection` with reason 105.
     func check(_ envelope: Envelope) throws(Rejection)
-    /// Hands the envelope to the push service and waits for its answer, within a bound of the provider's own.
-    /// - Parameter expiry: until when the provider may keep it.
+    /// Sends the envelope to the push service and waits for the answer, up to the provider's own timeout.
+    /// - Parameter expiry: until when the push service may store it.
     nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult
-    /// Ends its connections once what is under way is answered.
+    /// Closes its connections once all requests in flight are answered.
     func retire()
-    /// Ends its connections at once.
+    /// Closes its connections at once.
     func close()
 }
 
-/// Until when a provider may keep an envelope for a phone that is off.
+/// Until when a push service may store an envelope for a phone that is offline.
 package enum Expiry: Hashable, Sendable {
-    /// It is delivered now or never (ttl 0).
+    /// It is not stored: delivered immediately or never (ttl 0).
     case nowOrNever
     /// Until this Unix time in seconds.
     case at(Int64)
 
-    /// That of an envelope that was taken at this Unix time in seconds.
+    /// The expiry of an envelope.
+    /// - Parameters:
+    ///   - ttl: in seconds; 0 for ``nowOrNever``.
+    ///   - now: when the node accepted the envelope; Unix time in seconds.
     package init(ttl: UInt32, takenAt now: Int64) { self = ttl == 0 ? .nowOrNever : .at(now + Int64(ttl)) }
 
     /// `apns-expiration`: Unix time in seconds, or 0.
@@ -35,7 +38,7 @@ package enum Expiry: Hashable, Sendable {
         }
     }
 
-    /// FCM's `ttl` at this Unix time: seconds from now on, at most Google's longest.
+    /// FCM's `ttl`: seconds from this Unix time on, at most the longest that FCM accepts.
     func secondsLeft(at now: Int64) -> Int64 {
         switch self {
         case .nowOrNever: 0
@@ -43,7 +46,7 @@ package enum Expiry: Hashable, Sendable {
         }
     }
 
-    /// Whether its time is over; what is for now or never has none.
+    /// Whether it has expired at this Unix time in seconds; always false for ``nowOrNever``.
     package func hasPassed(at now: Int64) -> Bool {
         switch self {
         case .nowOrNever: false
@@ -52,19 +55,20 @@ package enum Expiry: Hashable, Sendable {
     }
 }
 
-/// What one attempt came to.
+/// The result of one attempt to deliver an envelope.
 package struct AttemptResult: Equatable, Sendable {
-    /// What the sender is told, unless the node tries again.
+    /// The outcome reported to the sender, unless the node retries.
     package var outcome: Outcome
     /// The row of the outcome table.
     package var disposition: Disposition
-    /// The provider's own word for it, from a closed list or `unknown`: for logs and metrics.
+    /// The provider's name for the answer, for logs and metrics: from a closed list, or `unknown`.
     package var answer: String
-    /// Seconds that the provider itself wishes to be left alone for.
+    /// The provider's retry-after in seconds.
     package var retryAfter: UInt32?
-    /// More words for the operator, e.g. why a connection failed; holds nothing of the envelope.
+    /// Details for the operator, e.g. why a connection failed; contains no part of the envelope.
     package var detail: String?
 
+    /// Creates a result.
     /// - Parameters: as the properties of the same names.
     package init(
         _ outcome: Outcome, disposition: Disposition, answer: String, retryAfter: UInt32? = nil, detail: String? = nil
@@ -76,20 +80,20 @@ package struct AttemptResult: Equatable, Sendable {
         self.detail = detail
     }
 
-    /// The node's own refusal before anything was sent.
+    /// The result of an envelope that the node rejected before sending it.
     init(_ rejection: Rejection) { self.init(rejection.outcome, disposition: .notSent, answer: "not-sent") }
 }
 
-/// Whom an answer of a provider concerns.
+/// The party at fault for a failed attempt.
 package enum FailureSource: String, Sendable {
-    /// Nobody: the notification is on its way.
+    /// No party: the notification was accepted, or the node itself rejected it or held it back.
     case none
-    /// The sender's device token, and nothing else.
+    /// The sender: only its device token is affected.
     case deviceToken
-    /// The operator: a credential, a topic or the clock is wrong.
+    /// The operator: a credential, the topic or the clock is wrong.
     case nodeOperator
-    /// Whoever builds Tocsin: it sent what it never should.
+    /// The developers of Tocsin: the node sent an invalid request.
     case developer
-    /// The provider, or the way to it: it passes.
+    /// The provider or the network path to it; the failure is transient.
     case provider
 }

@@ -4,12 +4,12 @@ import HTTP2
 import TNP
 import Time
 
-/// What a push service said to a question that rings nobody.
+/// A push service's answer to a probe, a request that delivers no notification.
 package struct ProbeAnswer: Sendable {
-    /// The row of the outcome table.
+    /// The answer, classified by the outcome table.
     package let attemptResult: AttemptResult
-    /// Seconds that this machine's clock is ahead of the push service's; negative where it is behind, nil where the push
-    /// service has not said.
+    /// Seconds by which this machine's clock is ahead of the push service's; negative if it is behind, `nil` if the
+    /// answer has no `date`.
     package let clockAhead: Int64?
 
     /// - Parameters: as the properties of the same names.
@@ -23,21 +23,23 @@ package struct ProbeAnswer: Sendable {
     }
 }
 
-/// Asks Apple for one notification, as ``APNsProvider`` does, to see what it says of the credential and the topic. The
-/// envelope's device token has to be one that no phone has.
+/// Sends APNs one notification, as ``APNsProvider`` does, to test the credential and the topic. The envelope's device
+/// token must not belong to any phone.
 package struct APNsProbe {
     private let builder: APNsRequestBuilder
     private let token: APNsProviderToken?
     private let upstream: Upstream
 
-    /// - Parameters: as of ``APNsProvider``.
+    /// Creates a probe.
+    /// - Parameters: as in ``APNsProvider/init(_:token:upstream:)``.
     package init(_ builder: APNsRequestBuilder, token: APNsProviderToken?, upstream: Upstream) {
         self.builder = builder
         self.token = token
         self.upstream = upstream
     }
 
-    /// - Parameter timeout: for an answer; there are two questions at most.
+    /// Sends the probe.
+    /// - Parameter timeout: for each request; at most two are sent.
     package nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
         var isReplay = false
         while true {
@@ -46,7 +48,7 @@ package struct APNsProbe {
                 let request = try builder.request(for: envelope, authorization: authorization, expiry: .nowOrNever)
                 let response = try await upstream.send(request, timeout: timeout)
                 let attemptResult = APNsAnswers.attemptResult(on: response)
-                // A token that was kept may be from a time when the clock was wrong.
+                // A stored provider token may have been issued while the clock was wrong.
                 if attemptResult.disposition.credential == .renewed, !isReplay, let token, let authorization,
                     token.renew(refused: authorization, at: UnixTime.now)
                 {
@@ -64,11 +66,11 @@ package struct APNsProbe {
         }
     }
 
-    /// Ends its connection.
+    /// Closes its connection.
     package func close() { upstream.close() }
 }
 
-/// Asks Google whether it would take a message (`validate_only`), to see what it says of the service account.
+/// Asks FCM to validate a message without delivering it (`validate_only`), to test the service account.
 package struct FCMProbe {
     private let builder: FCMRequestBuilder
     private let token: FCMAccessToken
@@ -76,14 +78,16 @@ package struct FCMProbe {
 
     private static let validation = Array("{\"validate_only\":true,".utf8)
 
-    /// - Parameters: as of ``FCMProvider``.
+    /// Creates a probe.
+    /// - Parameters: as in ``FCMProvider/init(_:token:upstream:)``.
     package init(_ builder: FCMRequestBuilder, token: FCMAccessToken, upstream: Upstream) {
         self.builder = builder
         self.token = token
         self.upstream = upstream
     }
 
-    /// - Parameter timeout: for the answer; the access token has a time of its own.
+    /// Sends the probe.
+    /// - Parameter timeout: for the answer; fetching the access token has its own timeout.
     package nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
         let authorization: [UInt8]
         do {
@@ -95,7 +99,7 @@ package struct FCMProbe {
         }
         do {
             var request = try builder.request(for: envelope, authorization: authorization, ttl: 0)
-            // The message's own opening brace goes.
+            // `validation` replaces the message's opening brace.
             request.body = Self.validation + request.body.dropFirst()
             let response = try await upstream.send(request, timeout: timeout)
             return ProbeAnswer(FCMAnswers.attemptResult(on: response), response)
@@ -108,7 +112,7 @@ package struct FCMProbe {
         }
     }
 
-    /// Ends its connections.
+    /// Closes its connections.
     package func close() {
         token.close()
         upstream.close()

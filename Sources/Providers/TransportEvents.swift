@@ -2,28 +2,29 @@
 
 import HTTP2
 
-/// What can happen to a request instead of an answer, and what the node makes of it (RFC 9113 §5.4, §6.8, §8.7).
+/// The ways in which a request can end without an answer, with their rows of the outcome table (RFC 9113 §5.4, §6.8,
+/// §8.7).
 package enum TransportEvent: String, CaseIterable, Sendable {
-    /// There is no connection and none could be made: DNS, TCP, the proxy, TLS.
+    /// There is no connection, and connecting failed: DNS, TCP, the proxy or TLS.
     case unreachable
-    /// All connections were full until the request's time was over.
+    /// All connections stayed full until the request's timeout.
     case noPlace = "no-place"
-    /// REFUSED_STREAM.
+    /// The server reset the stream with REFUSED_STREAM.
     case refusedStream = "refused-stream"
-    /// Above GOAWAY's last stream.
+    /// The stream is above the last stream of a GOAWAY.
     case goAway = "go-away"
-    /// The connection ended before the request was sent.
+    /// The connection closed before the request was sent.
     case lostBeforeSent = "lost-before-sent"
-    /// The connection ended, or was found dead, after the request was sent.
+    /// The connection closed, or was found dead, after the request was sent.
     case connectionLost = "connection-lost"
-    /// Another RST_STREAM than REFUSED_STREAM.
+    /// The server reset the stream with an error other than REFUSED_STREAM.
     case reset
-    /// No answer in time.
+    /// No answer within the timeout.
     case timedOut = "timed-out"
-    /// An answer larger than any that is documented.
+    /// The answer is larger than any documented one.
     case responseTooLarge = "response-too-large"
 
-    /// The table's row.
+    /// The row of the outcome table.
     package var disposition: Disposition {
         switch self {
         case .unreachable: .unavailable(seconds: 30)
@@ -31,12 +32,12 @@ package enum TransportEvent: String, CaseIterable, Sendable {
         case .refusedStream, .goAway, .lostBeforeSent: .notProcessed
         case .reset, .responseTooLarge: .fateUnknown
         case .connectionLost: .connectionFailed
-        // Upstream has left the connection by then.
+        // Upstream sends nothing more on that connection by then.
         case .timedOut: .connectionFailed.with(\.connection, .left)
         }
     }
 
-    /// Which event a failure is.
+    /// Classifies a failed request.
     package init(_ failure: RequestFailure) {
         self =
             switch failure {
@@ -54,7 +55,7 @@ package enum TransportEvent: String, CaseIterable, Sendable {
 }
 
 extension RequestFailure {
-    /// What the node makes of a request without an answer.
+    /// The result of an attempt whose request failed like this.
     var attemptResult: AttemptResult {
         let event = TransportEvent(self)
         var attemptResult = event.disposition.attemptResult(answer: event.rawValue)

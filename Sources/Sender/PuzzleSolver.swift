@@ -5,27 +5,29 @@ import EventLoop
 import TNP
 import Time
 
-/// Looks for one proof of work, on the system's threads and in small pieces, so that it neither holds up an event loop
-/// nor keeps a thread from those who wait for one.
+/// Searches for one proof of work on the global thread pool and in small batches, so that it neither blocks an event loop
+/// nor monopolises a thread.
 package struct PuzzleSolver: Sendable {
     let puzzle: Puzzle
-    /// Of the envelope that the proof is for.
+    /// The digest of the envelope that the proof is for.
     let digest: Digest256
-    /// When to give up.
+    /// The time at which the search ends.
     let deadline: MonotonicTime
 
-    /// Hashes from one look at the time to the next: a millisecond or two.
+    /// Hashes between two checks of the deadline: one or two milliseconds.
     static let triesAtATime: UInt64 = 4096
 
+    /// Creates a solver.
     /// - Parameters: as the properties of the same names.
     package init(puzzle: Puzzle, digest: Digest256, deadline: MonotonicTime) {
         (self.puzzle, self.digest, self.deadline) = (puzzle, digest, deadline)
     }
 
-    /// Looks for a proof until there is one, the deadline has come or the task is cancelled; nil in the latter cases.
+    /// Searches until it finds a proof, the deadline passes or the task is cancelled.
     /// - Parameters:
-    ///   - start: the nonce to begin with; a random one, so that a search that begins anew does not repeat the last.
-    ///   - now: tells the time.
+    ///   - start: the first nonce; a random one, so that a restarted search does not repeat the previous one.
+    ///   - now: the clock.
+    /// - Returns: the proof, or `nil` if the deadline passed or the task was cancelled.
     @concurrent
     package func proof(from start: UInt64, now: @Sendable () -> MonotonicTime = { .now }) async -> Proof? {
         var nonce = start

@@ -5,78 +5,87 @@ import EventLoop
 import TNP
 import Time
 
-/// What a sender has submitted and not yet heard the end of, across connections (PROTOCOL §3–§6): events and time in,
-/// actions out. No I/O and no clock.
+/// The state machine of a sender: tracks the submissions without a final result across connections (PROTOCOL §3–§6).
+/// Takes events and time, returns actions, and has no I/O and no clock.
 package struct SenderSession {
-    /// What follows from an event.
+    /// What the caller does after an event.
     package enum Action: Equatable {
+        /// WELCOME has arrived.
         case welcomed(Welcome)
+        /// A submission has an outcome, which may be QUEUED.
         case result(SubmissionResult)
-        /// The connection is over for sending; it comes back after so many milliseconds, or never where the fault is
-        /// the sender's.
+        /// The node takes no more submissions on this connection. Reconnect after ``GoAway/retryAfter``, or, if `isFatal`,
+        /// not at all: the node would close the next connection for the same reason.
         case goAway(GoAway, isFatal: Bool)
+        /// Send these bytes.
         case send([UInt8])
-        /// A proof of work is to be looked for: it ends in ``solved(_:_:now:)`` or, at that time, ``gaveUp(_:)``.
+        /// Search for a proof of work. Report the end of the search with ``solved(_:_:now:)`` or, at the deadline
+        /// `until`, with ``gaveUp(_:)``.
         case solve(request: UInt32, digest: Digest256, puzzle: Puzzle, until: MonotonicTime)
-        /// The search for this request's proof is in vain.
+        /// Cancel the search for this request's proof, which would not be sent.
         case stopSolving(UInt32)
     }
 
     /// A submission without a final result.
     private struct Pending {
         var submission: Submission
-        /// How long a proof may still be looked for.
+        /// The time left to search for its proof.
         var workLeft: Duration
-        /// Whether the node has asked for work: it then waits for WELCOME, and does not go out early.
+        /// Whether the node has required work for it. If so, it waits for WELCOME and is not sent early.
         var needsWork = false
-        /// What the node said when it asked for work last.
+        /// The node's last RETRY that required work.
         var refusal: Outcome?
-        /// How often it went out again after such a refusal.
+        /// How often it was sent again after such a RETRY.
         var resends = 0
     }
 
-    /// A proof that is looked for.
+    /// A running search for a proof.
     private struct Search {
         let puzzle: Puzzle
         let started: MonotonicTime
     }
 
+    /// The state of the connection; `leaving` after a GOAWAY.
     private enum Connection { case none, open, leaving }
 
     private let workLimit: Duration
     private var connection = Connection.none
-    private var decoder = FrameDecoder(maximumLength: Self.largestWelcome)
+    private var decoder = FrameDecoder(maximumLength: Self.maximumFrame)
     private var pending: [UInt32: Pending] = [:]
-    /// Of the pending ones, those that wait for a place on the connection or for a proof, oldest first.
+    /// The pending requests that wait for a slot on the connection or for a proof, oldest first.
     private var queue: [UInt32] = []
-    /// Of the pending ones, those that the present connection carries.
+    /// The requests in flight on the present connection, including those that ``remove(_:)`` has abandoned.
     private var sent: Set<UInt32> = []
     private var searches: [UInt32: Search] = [:]
     private var nextRequest: UInt32 = 1
+    /// The WELCOME of the present connection; `nil` before it arrives.
     package private(set) var welcome: Welcome?
-    /// What the present connection was told last; nil before WELCOME.
+    /// The puzzle that the node sent last on the present connection; `nil` before WELCOME.
     private var puzzle: Puzzle?
-    /// The seed before that, which the node still accepts.
+    /// The seed before the present one, for which the node still accepts proofs.
     private var previousSeed: [UInt8]?
 
-    /// A WELCOME may name many routes; no frame of a node is larger.
-    private static let largestWelcome = 128 * 1024
-    /// How many submissions go out before the node has said how many it takes.
-    private static let early = 16
-    /// How many proofs are looked for at a time: the machine has other things to do.
-    private static let searchesAtOnce = 2
-    /// How often a submission goes out again because the node asked for (more) work.
-    private static let mostResends = 8
+    /// The largest `length` of a frame that the sender accepts. The largest frame of a node is a WELCOME with many routes.
+    private static let maximumFrame = 128 * 1024
+    /// The largest number of submissions in flight before WELCOME.
+    private static let maximumEarly = 16
+    /// The largest number of searches at a time, so that the machine keeps processors for other work.
+    private static let maximumSearches = 2
+    /// How often the sender sends a submission again because the node requires (more) work.
+    private static let maximumResends = 8
 
-    /// - Parameter workLimit: how long a proof of work may be looked for, for one submission; zero: none ever is.
+    /// Creates a session without a connection.
+    /// - Parameter workLimit: the longest time to search for proofs of work for one submission; zero for no searches.
     package init(workLimit: Duration) { self.workLimit = workLimit }
 
-    /// How many submissions wait for their final result.
+    /// The number of submissions without a final result.
     package var pendingCount: Int { pending.count }
 
     // MARK: Submissions
 
-    /// Takes a submission: ``flush(now:)`` gives its bytes when there is a place for it, and a proof where one is asked.
+    /// Adds a submission and returns its request number. ``flush(now:)`` sends it when the connection has a free slot and
+    /// the submission has the proof that the node requires.
+    /// - Parameter make: creates the submission with this request number.
     package mutating func add(_ make: (UInt32) -> Submission) -> UInt32 {
         while pending[nextRequest] != nil { nextRequest &+= 1 }
         let request = nextRequest
@@ -86,7 +95,7 @@ package struct SenderSession {
         return request
     }
 
-    /// Gives a submission up. One that is out still takes its place on the connection until the node answers.
+    /// Abandons a submission. If it is in flight, it occupies its slot on the connection until the node answers.
     package mutating func remove(_ request: UInt32) {
         pending[request] = nil
         queue.removeAll { $0 == request }
@@ -94,11 +103,12 @@ package struct SenderSession {
 
     // MARK: Connections
 
-    /// A new connection is there: HELLO, and by ``flush(now:)`` at once what has no final result, with the same bytes as
-    /// before; but for that which needs a proof, since only WELCOME says whether the one it has still holds.
+    /// Starts a new connection and returns the bytes of HELLO. ``flush(now:)`` then sends all submissions without a final
+    /// result, with the same bytes as before. Those that need a proof wait for WELCOME, which shows whether their proof is
+    /// still valid.
     package mutating func connected(agent: String) -> [UInt8] {
         connection = .open
-        decoder = FrameDecoder(maximumLength: Self.largestWelcome)
+        decoder = FrameDecoder(maximumLength: Self.maximumFrame)
         welcome = nil
         puzzle = nil
         previousSeed = nil
@@ -109,18 +119,18 @@ package struct SenderSession {
         return output
     }
 
-    /// The connection is gone. Proofs are looked for all the same: they may hold on the next one, too.
+    /// Ends the connection. Searches go on, because their proofs may be valid on the next connection.
     package mutating func disconnected() { connection = .none }
 
-    /// What is to be done now: what may go out on the present connection, no more than the node takes at a time; the
-    /// proofs to be looked for; and what ends because it would need more work than is allowed.
+    /// Returns the actions that are due: submissions to send, up to the node's limit in flight; searches to start and to
+    /// stop; and results of submissions that would need more work than the work limit allows.
     package mutating func flush(now: MonotonicTime) -> [Action] {
         var actions: [Action] = []
         abandonSearches(now: now, &actions)
         guard connection == .open else { return actions }
-        let limit = welcome.map { Int($0.maximumInFlight) } ?? Self.early
-        // What lacks a proof has its place reserved: so it is not overtaken for ever, and no more are looked at here
-        // than may go out.
+        let limit = welcome.map { Int($0.maximumInFlight) } ?? Self.maximumEarly
+        // A submission without its proof reserves a slot, so that later ones do not overtake it indefinitely. This also
+        // limits the submissions examined here to the number of free slots.
         var examined = 0
         var waiting: [UInt32] = []
         var spent: [UInt32] = []
@@ -143,7 +153,7 @@ package struct SenderSession {
         return actions
     }
 
-    /// Whether all places on the connection are taken by what nobody here waits for any more, and something has none.
+    /// Whether abandoned submissions occupy all slots of the connection while other submissions wait for one.
     package var isStuck: Bool {
         guard connection == .open, let welcome, !queue.isEmpty, sent.count >= welcome.maximumInFlight else {
             return false
@@ -153,14 +163,14 @@ package struct SenderSession {
 
     private mutating func send(_ request: UInt32, in output: inout [UInt8]) {
         var submission = pending[request]!.submission
-        // The node would take a proof for a forgotten seed for a wrong one.
+        // The node would count a proof for a seed that it no longer knows as invalid.
         if let proof = submission.proof, !isForKnownSeed(proof) { submission.proof = nil }
         sent.insert(request)
         output.append(submission)
     }
 
-    /// Bytes came; what follows is appended to `actions`, also where an error comes after it.
-    /// - Throws: ``ProtocolError`` where they are no frames of a node.
+    /// Processes received bytes and appends the resulting actions to `actions`, including those before an error.
+    /// - Throws: ``ProtocolError`` if the bytes are not frames that a node may send.
     package mutating func received(_ bytes: RawSpan, _ actions: inout [Action]) throws(ProtocolError) {
         decoder.append(bytes)
         while let frame = try decoder.next() {
@@ -168,7 +178,7 @@ package struct SenderSession {
             case .welcome(let welcome):
                 guard welcome.version == ProtocolVersion.current else {
                     throw ProtocolError(
-                        code: .version, text: "WELCOME names version \(welcome.version), which was not offered")
+                        code: .version, text: "WELCOME selects version \(welcome.version), which HELLO did not offer")
                 }
                 self.welcome = welcome
                 announced(welcome.puzzle)
@@ -184,25 +194,25 @@ package struct SenderSession {
             case .puzzle(let puzzle): announced(puzzle)
             case .pong, .skipped: break
             case .hello, .submit:
-                throw ProtocolError(code: .protocolError, text: "a frame that only a sender sends")
+                throw ProtocolError(code: .protocolError, text: "a frame type that only a sender may send")
             }
         }
     }
 
     private mutating func answered(_ result: SubmissionResult, _ actions: inout [Action]) {
         let (request, outcome) = (result.request, result.outcome)
-        // Whatever a node says of what is not out there does no harm.
+        // A RESULT for a request that is not in flight has no effect.
         guard sent.contains(request) else { return }
         if outcome.isFinal { sent.remove(request) }
         guard pending[request] != nil else { return }
         if outcome.kind == .retry, outcome.reason == .tooManyInFlight, let welcome,
             sent.count >= welcome.maximumInFlight
         {
-            // It has only been too early, before WELCOME: it goes out again when there is a place.
+            // Sent before WELCOME, above the node's limit: send it again when a slot is free.
             return enqueue(request)
         }
         if outcome.kind == .retry, outcome.reason == .proofNeeded || outcome.reason == .proofWrong {
-            return askedForWork(request, outcome, &actions)
+            return requiresWork(request, outcome, &actions)
         }
         if outcome.isFinal { pending[request] = nil }
         actions.append(.result(result))
@@ -212,7 +222,7 @@ package struct SenderSession {
         queue.insert(request, at: queue.firstIndex { $0 > request } ?? queue.endIndex)
     }
 
-    /// Whether coming back would meet with the same again.
+    /// Whether the node would close a new connection for the same reason.
     private static func isFatal(_ code: GoAway.Code) -> Bool {
         switch code {
         case .shuttingDown, .idle, .busy, .handshakeTimeout: false
@@ -224,23 +234,23 @@ package struct SenderSession {
 // MARK: - Proof of work
 
 extension SenderSession {
-    /// A proof was found.
+    /// Stores the proof that a search has found.
     package mutating func solved(_ request: UInt32, _ proof: Proof, now: MonotonicTime) {
         endSearch(for: request, now: now)
         pending[request]?.submission.proof = proof
     }
 
-    /// The time for this submission's proof is over: it ends with RETRY.
+    /// Ends a submission with RETRY, because the time for its proof is over.
     package mutating func gaveUp(_ request: UInt32) -> [Action] {
         searches[request] = nil
         guard let submission = pending[request] else { return [] }
         remove(request)
         var outcome = submission.refusal ?? .retry(.proofNeeded, after: 0)
-        outcome.text = tooMuch
+        outcome.text = workLimitText
         return [.result(SubmissionResult(request: request, outcome: outcome))]
     }
 
-    /// Whether this submission has not gone out because it lacks a proof that the node asks for.
+    /// Whether this submission has not been sent because it lacks the proof that the node requires.
     package func lacksProof(_ request: UInt32) -> Bool {
         connection == .open && puzzle != nil && pending[request] != nil && !sent.contains(request)
             && !isReady(request)
@@ -251,13 +261,13 @@ extension SenderSession {
         self.puzzle = puzzle
     }
 
-    /// The node did not take a submission for want of work. What went with it was not enough, whatever it was.
-    private mutating func askedForWork(_ request: UInt32, _ outcome: Outcome, _ actions: inout [Action]) {
+    /// Handles a RETRY that requires work. The proof that was sent, if any, was not sufficient.
+    private mutating func requiresWork(_ request: UInt32, _ outcome: Outcome, _ actions: inout [Action]) {
         var outcome = outcome
         if let puzzle, puzzle.effort > 0, let submission = pending[request] {
             if submission.workLeft <= .zero {
-                outcome.text = tooMuch
-            } else if submission.resends < Self.mostResends {
+                outcome.text = workLimitText
+            } else if submission.resends < Self.maximumResends {
                 pending[request]!.needsWork = true
                 pending[request]!.refusal = outcome
                 pending[request]!.resends += 1
@@ -269,12 +279,13 @@ extension SenderSession {
         actions.append(.result(SubmissionResult(request: request, outcome: outcome)))
     }
 
-    private var tooMuch: String {
-        "the node asks for more proof of work than is allowed" + (puzzle.map { ": effort \($0.effort)" } ?? "")
+    private var workLimitText: String {
+        "the node requires more proof of work than the sender's limit allows"
+            + (puzzle.map { ": effort \($0.effort)" } ?? "")
     }
 
-    /// Whether a submission may go out: nothing is asked, it has what is asked, or this sender does no work and leaves
-    /// it to the node to refuse that.
+    /// Whether a submission may be sent: the node requires no proof, the submission has one, or this sender does no work
+    /// and leaves the rejection to the node.
     private func isReady(_ request: UInt32) -> Bool {
         guard let puzzle else { return !pending[request]!.needsWork }
         guard puzzle.effort > 0, workLimit > .zero else { return true }
@@ -286,31 +297,31 @@ extension SenderSession {
         [puzzle?.seed, previousSeed].contains { $0?.starts(with: proof.seedPrefix) == true }
     }
 
-    /// Begins to look for a proof that is lacking, unless it has begun or enough others are looked for.
+    /// Starts the search for a missing proof, unless it is running already or the limit of searches is reached.
     private mutating func search(for request: UInt32, now: MonotonicTime) -> Action? {
-        guard let puzzle, searches[request] == nil, searches.count < Self.searchesAtOnce,
-            let submission = pending[request]
+        guard let puzzle, searches[request] == nil, searches.count < Self.maximumSearches,
+            let entry = pending[request]
         else { return nil }
         pending[request]!.needsWork = true
         searches[request] = Search(puzzle: puzzle, started: now)
         return .solve(
-            request: request, digest: submission.submission.envelope.digest, puzzle: puzzle,
-            until: now + submission.workLeft)
+            request: request, digest: entry.submission.envelope.digest, puzzle: puzzle,
+            until: now + entry.workLeft)
     }
 
-    /// Ends the searches whose proof would not go out. A search has no memory: to begin anew under another effort, also
-    /// a smaller one, loses nothing.
+    /// Stops the searches whose proof would not be sent. A search keeps no state, so restarting it with another effort,
+    /// even a lower one, loses no progress.
     private mutating func abandonSearches(now: MonotonicTime, _ actions: inout [Action]) {
         guard !searches.isEmpty else { return }
-        for request in searches.keys.sorted() where isExhausted(searches[request]!, for: request) {
+        for request in searches.keys.sorted() where isObsolete(searches[request]!, for: request) {
             endSearch(for: request, now: now)
             actions.append(.stopSolving(request))
         }
     }
 
-    private func isExhausted(_ search: Search, for request: UInt32) -> Bool {
+    private func isObsolete(_ search: Search, for request: UInt32) -> Bool {
         guard pending[request] != nil else { return true }
-        // Between two connections nobody knows.
+        // Between two connections the required effort is unknown.
         guard let puzzle else { return false }
         return search.puzzle.effort != puzzle.effort
             || (search.puzzle.seed != puzzle.seed && search.puzzle.seed != previousSeed)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A run of bytes; the fields of a message share the buffer that the message came in.
+/// A run of bytes. The fields of a message are slices of the message's own buffer.
 public typealias Bytes = ArraySlice<UInt8>
 
 extension [UInt8] {
-    /// Appends a number in network byte order.
+    /// Appends an integer in network byte order.
     mutating func append<Number: FixedWidthInteger>(bigEndian number: Number) {
         Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
     }
 }
 
-/// Takes a payload apart from its front; every length is checked before it is used.
+/// Reads a payload from its front and checks every length before using it.
 struct ByteReader {
     private(set) var rest: Bytes
-    /// What is read, for the error's text.
+    /// The name of what is read, for error texts.
     private let what: StaticString
 
     init(_ bytes: Bytes, of what: StaticString) {
@@ -24,7 +24,7 @@ struct ByteReader {
     var isAtEnd: Bool { rest.isEmpty }
 
     mutating func take(_ count: Int) throws(ProtocolError) -> Bytes {
-        guard count <= rest.count else { throw .malformed("\(what) is cut short") }
+        guard count <= rest.count else { throw .malformed("\(what) is truncated") }
         defer { rest = rest.dropFirst(count) }
         return rest.prefix(count)
     }
@@ -35,12 +35,12 @@ struct ByteReader {
 
     mutating func text(_ count: Int) throws(ProtocolError) -> String {
         guard let text = String(validating: try take(count), as: UTF8.self) else {
-            throw .malformed("\(what) holds text that is not UTF-8")
+            throw .malformed("\(what) contains text that is not UTF-8")
         }
         return text
     }
 
     func finish() throws(ProtocolError) {
-        guard rest.isEmpty else { throw .malformed("\(what) has bytes after its end") }
+        guard rest.isEmpty else { throw .malformed("\(what) has trailing bytes") }
     }
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Whom a submission comes from, as far as the node can tell: tor's circuit where tor passes it on, else the connection.
-/// It says who shares what with whom; it is no identity, since anybody gets a new one at will.
+/// The origin of a submission as far as the node can tell: tor's circuit if tor passes it on, otherwise the connection.
+/// Limits apply per origin. It is not an identity, because a sender can obtain a new one at any time.
 public struct CircuitID: Hashable, Sendable {
-    /// For tables and queues.
+    /// A number that is distinct for each origin, used as a key in tables and queues.
     public let rawValue: UInt64
 
     private init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    private static let connections: UInt64 = 1 << 62
-    private static let phones: UInt64 = 1 << 63
+    private static let connectionFlag: UInt64 = 1 << 62
+    private static let phoneFlag: UInt64 = 1 << 63
 
-    /// tor's circuit (`HiddenServiceExportCircuitID haproxy`).
+    /// The origin of a stream on this circuit of tor (`HiddenServiceExportCircuitID haproxy`).
     public static func tor(_ id: UInt32) -> CircuitID { CircuitID(rawValue: UInt64(id)) }
 
-    /// A connection of which no more is known; `number` is its own.
+    /// The origin of a connection whose circuit is unknown; `number` identifies the connection.
     public static func connection(_ number: UInt64) -> CircuitID {
-        CircuitID(rawValue: connections | number & (connections - 1))
+        CircuitID(rawValue: connectionFlag | number & (connectionFlag - 1))
     }
 
-    /// Envelopes for one phone of which nobody knows any more who sent them.
+    /// The origin of envelopes for one phone whose sender is no longer known, such as those read back from the spool.
     public static func phone(_ key: Int) -> CircuitID {
-        CircuitID(rawValue: phones | UInt64(bitPattern: Int64(key)) >> 1)
+        CircuitID(rawValue: phoneFlag | UInt64(bitPattern: Int64(key)) >> 1)
     }
 }

@@ -3,8 +3,12 @@
 import Cryptography
 
 extension Envelope {
-    /// Appends the text that the phone gets under the key `encrypted` (PROTOCOL §3), as it stands inside the quotes of a
-    /// JSON string: an iv may hold `"` and `\`, which are escaped there.
+    /// Appends the text that the phone receives under the key `encrypted` (PROTOCOL §3), escaped for use inside a JSON
+    /// string: an iv may contain `"` and `\`.
+    /// - Parameters:
+    ///   - format: the format that the app's phones open.
+    ///   - messageMagic: the first part of a `pipe` text; unused for `sealed`.
+    ///   - output: the buffer to append to.
     public func appendDeliveredJSON(format: EnvelopeFormat, messageMagic: [UInt8], to output: inout [UInt8]) {
         switch format {
         case .pipe:
@@ -23,7 +27,7 @@ extension Envelope {
 }
 
 extension Envelope {
-    /// How many bytes ``appendDeliveredJSON(format:messageMagic:to:)`` appends.
+    /// The number of bytes that ``appendDeliveredJSON(format:messageMagic:to:)`` appends.
     public func deliveredJSONLength(format: EnvelopeFormat, messageMagicLength: Int) -> Int {
         func base64Length(_ count: Int) -> Int { (count + 2) / 3 * 4 }
         switch format {
@@ -34,7 +38,8 @@ extension Envelope {
         }
     }
 
-    /// `apns-id`: the UUID of the digest's first 16 bytes, version 8 and variant 10, in lower-case text (36 bytes).
+    /// The `apns-id` of the envelope: a UUID (version 8, variant 10) of the digest's first 16 bytes, as lower-case text
+    /// (36 bytes).
     public var apnsID: [UInt8] {
         var bytes = digest.prefix(16)
         bytes[6] = bytes[6] & 0x0F | 0x80
@@ -51,8 +56,8 @@ extension Envelope {
 
     private static func hexDigit(_ nibble: UInt8) -> UInt8 { nibble < 10 ? nibble + 48 : nibble + 87 }
 
-    /// What a later copy of this envelope replaces: the sender's collapse id, else the unpadded Base64url of the
-    /// digest's first 24 bytes.
+    /// The collapse id under which a later copy replaces this envelope: the sender's collapse id, or otherwise the
+    /// unpadded Base64url of the digest's first 24 bytes.
     public var effectiveCollapseID: [UInt8] {
         collapseID.map { Array($0) } ?? Base64.encodeURLSafe(digest.prefix(24))
     }

@@ -2,13 +2,13 @@
 
 import Cryptography
 
-/// Which push service, and which environment of it: the first part of a pairing token.
+/// The push service and its environment: the first part of a pairing token.
 public enum Magic: String, Sendable, CaseIterable {
     /// Apple's production environment.
     case iOS
     /// Apple's development environment.
     case iOSDev
-    /// Google.
+    /// Google's push service.
     case android
 
     init?(_ bytes: Bytes) {
@@ -20,53 +20,58 @@ public enum Magic: String, Sendable, CaseIterable {
     }
 }
 
-/// How an app's phones want their envelopes (PROTOCOL §3, "What the phone gets").
+/// The form in which an app's phones expect their envelopes (PROTOCOL §3, "Sealing").
 public enum EnvelopeFormat: String, Sendable, CaseIterable {
-    /// `<message magic>|<iv>|<Base64 of ciphertext>`, AES-256-CBC.
+    /// AES-256-CBC, delivered as `<message magic>|<iv>|<Base64 of ciphertext>`.
     case pipe
-    /// Base64 of `iv ‖ ciphertext`, AES-256-GCM.
+    /// AES-256-GCM, delivered as Base64 of `iv ‖ ciphertext`.
     case sealed
 }
 
-/// When the provider should deliver.
+/// The urgency with which the provider delivers a notification.
 public enum DeliveryPriority: UInt8, Sendable {
-    /// When it suits the phone's battery.
+    /// The provider delivers when it suits the phone's battery.
     case considerate = 5
-    /// At once.
+    /// The provider delivers at once.
     case immediate = 10
 }
 
-/// A sealed notification on its way: the one type that travels inward through the node. Its fields have been checked
-/// against the rules of PROTOCOL §3. Prints as `<redacted>`.
+/// A sealed notification: the type that travels through the node from sender to provider. Its fields conform to the
+/// rules of PROTOCOL §3. Prints as `<redacted>`.
 public struct Envelope: Sendable, Redacted {
-    /// The app profile's name; empty: the node's first.
+    /// The name of the app profile; empty for the node's first.
     public let app: Bytes
+    /// The push service that delivers the notification.
     public let magic: Magic
-    /// As in the pairing token: hexadecimal for Apple, Google's own text for Google.
+    /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google.
     public let deviceToken: Bytes
-    /// `pipe`: 16 printable ASCII characters; `sealed`: 12 bytes.
+    /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`.
     public let iv: Bytes
+    /// The encrypted notification; for `sealed` with the 16-byte tag at its end.
     public let ciphertext: Bytes
-    /// Seconds that the provider may keep it; 0: now or never.
+    /// Seconds for which the provider tries to deliver; 0 for a single try.
     public let ttl: UInt32
+    /// The urgency of the notification.
     public let priority: DeliveryPriority
+    /// Whether the notification plays a sound.
     public let sound: Bool
-    /// 1–64 bytes of UTF-8: a later notification with it replaces an earlier one.
+    /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
     public let collapseID: Bytes?
-    /// Whether the sender wants the app to be woken for it (Apple's `content-available`); nil: it does not say. TNP has no
-    /// field for it, today's Bisq has.
+    /// Whether the sender wants the app to be woken (Apple's `content-available`); `nil` if unspecified. TNP has no field
+    /// for this flag; Bisq's HTTP requests do.
     public var contentAvailable: Bool?
-    /// Whether the sender wants the app's extension to open it before it is shown (Apple's `mutable-content`); nil: it
-    /// does not say.
+    /// Whether the sender wants the app's extension to open the notification before it is shown (Apple's
+    /// `mutable-content`); `nil` if unspecified. TNP has no field for this flag.
     public var mutableContent: Bool?
     /// The identity of the envelope (PROTOCOL §3).
     public let digest: Digest256
 
-    /// Seconds that Apple and Google keep a notification at most: 28 days.
+    /// The longest time for which Apple and Google keep a notification, in seconds: 28 days.
     public static let longestTTL: UInt32 = 2_419_200
 
-    /// Makes an envelope of fields as they came.
-    /// - Throws: ``Rejection``, naming the first rule of PROTOCOL §3 that a field breaks.
+    /// Creates an envelope and checks its fields. ``contentAvailable`` and ``mutableContent`` are `nil`.
+    /// - Parameters: as the properties of the same names; `format` selects the rules for `iv` and `ciphertext`.
+    /// - Throws: ``Rejection`` with the first rule of PROTOCOL §3 that a field breaks.
     public init(
         app: Bytes = [], magic: Magic, deviceToken: Bytes, iv: Bytes, ciphertext: Bytes,
         ttl: UInt32 = Envelope.longestTTL, priority: DeliveryPriority = .immediate, sound: Bool = true,
@@ -125,21 +130,24 @@ extension OutputRawSpan {
     }
 }
 
-/// A submission that is refused for good, and why (PROTOCOL §4).
+/// The permanent rejection of a submission, with its reason (PROTOCOL §4).
 public struct Rejection: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The reason that RESULT carries.
     public let reason: Reason
-    /// One sentence for a person; holds nothing of what was received.
+    /// One sentence for a person; contains nothing of what was received.
     public let text: String
 
+    /// Creates a rejection.
     /// - Parameters:
-    ///   - reason: of the hundreds 1 to 3.
-    ///   - text: for a person; must hold nothing of what was received. Nil: the reason's own words.
+    ///   - reason: a reason from 100 to 399.
+    ///   - text: one sentence for a person, which must contain nothing of what was received; `nil` for the reason's
+    ///     description.
     public init(_ reason: Reason, _ text: String? = nil) {
         self.reason = reason
         self.text = text ?? reason.description
     }
 
-    /// The same as the sender is told it.
+    /// The outcome that the sender receives.
     public var outcome: Outcome { .rejected(reason, text: text) }
     public var description: String { text }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The rules of PROTOCOL §3 for the values of an envelope's fields.
+/// The value rules of PROTOCOL §3 for the fields of an envelope.
 enum FieldRules {
     static let deviceTokenLengths = 1...512
-    /// Apple calls its tokens variable in length, at most 100 bytes; they come as hexadecimal.
+    /// In hexadecimal digits. Apple documents its tokens as variable in length, at most 100 bytes.
     static let appleTokenLengths = 2...200
     static let pipeCiphertextLengths = 16...3072
     static let sealedCiphertextLengths = 17...3072
@@ -11,17 +11,23 @@ enum FieldRules {
 
     static func check(deviceToken: Bytes, of magic: Magic) throws(Rejection) {
         guard deviceTokenLengths.contains(deviceToken.count) else {
-            throw Rejection(.deviceTokenFormat, "the device token is not of 1 to 512 bytes")
+            throw Rejection(.deviceTokenFormat, "the device token must be 1 to 512 bytes")
         }
         switch magic {
         case .iOS, .iOSDev:
             guard deviceToken.count.isMultiple(of: 2), appleTokenLengths.contains(deviceToken.count),
                 deviceToken.allSatisfy(isHexDigit)
-            else { throw Rejection(.deviceTokenFormat, "an Apple device token is 2 to 200 hexadecimal digits") }
+            else {
+                throw Rejection(
+                    .deviceTokenFormat, "an Apple device token must be an even number of 2 to 200 hexadecimal digits")
+            }
         case .android:
             guard deviceToken.allSatisfy({ $0 > 0x20 && $0 != 0x7F }),
                 deviceToken.allSatisfy({ $0 < 0x80 }) || String(validating: deviceToken, as: UTF8.self) != nil
-            else { throw Rejection(.deviceTokenFormat, "the device token is not text without spaces") }
+            else {
+                throw Rejection(
+                    .deviceTokenFormat, "a Google device token must be UTF-8 text without spaces or control characters")
+            }
         }
     }
 
@@ -29,10 +35,10 @@ enum FieldRules {
         switch format {
         case .pipe:
             guard iv.count == 16, iv.allSatisfy({ (0x20...0x7E).contains($0) && $0 != UInt8(ascii: "|") }) else {
-                throw Rejection(.iv, "the iv of this app is 16 printable ASCII characters other than |")
+                throw Rejection(.iv, "this app requires an iv of 16 printable ASCII characters except |")
             }
         case .sealed:
-            guard iv.count == 12 else { throw Rejection(.iv, "the iv of this app is 12 bytes") }
+            guard iv.count == 12 else { throw Rejection(.iv, "this app requires an iv of 12 bytes") }
         }
     }
 
@@ -40,20 +46,26 @@ enum FieldRules {
         switch format {
         case .pipe:
             guard pipeCiphertextLengths.contains(ciphertext.count), ciphertext.count.isMultiple(of: 16) else {
-                throw Rejection(.ciphertextLength, "the ciphertext of this app is 16 to 3072 bytes, a multiple of 16")
+                throw Rejection(
+                    .ciphertextLength, "this app requires a ciphertext of 16 to 3072 bytes, in a multiple of 16")
             }
         case .sealed:
             guard sealedCiphertextLengths.contains(ciphertext.count) else {
-                throw Rejection(.ciphertextLength, "the ciphertext of this app is 17 to 3072 bytes")
+                throw Rejection(.ciphertextLength, "this app requires a ciphertext of 17 to 3072 bytes")
             }
         }
     }
 
     static func check(collapseID: Bytes) throws(Rejection) {
-        // It goes into an HTTP header field, where control characters and spaces at an end have no place (RFC 9113 §8.2.1).
+        // The collapse id becomes the value of an HTTP header field, which must contain no control characters and neither
+        // begin nor end with a space (RFC 9113 §8.2.1).
         guard collapseIDLengths.contains(collapseID.count), String(validating: collapseID, as: UTF8.self) != nil,
             collapseID.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }), collapseID.first != 0x20, collapseID.last != 0x20
-        else { throw Rejection(.optionOutOfRange, "the collapse id is not 1 to 64 bytes of UTF-8 text") }
+        else {
+            throw Rejection(
+                .optionOutOfRange,
+                "the collapse id must be 1 to 64 bytes of UTF-8 without control characters or spaces at its ends")
+        }
     }
 
     private static func isHexDigit(_ byte: UInt8) -> Bool {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// `tag u8 ‖ length u16 ‖ value`, in strictly ascending order of tag (PROTOCOL §1).
+/// Reads fields, `tag u8 ‖ length u16 ‖ value` in strictly ascending order of tag (PROTOCOL §1).
 struct FieldReader {
     private var reader: ByteReader
     private var last: Int = -1
 
-    /// Tags from here on that are not known are skipped everywhere.
+    /// Unknown tags from this one on are skipped in every message.
     static let firstSkippable: UInt8 = 0x80
 
     init(_ reader: ByteReader) { self.reader = reader }
@@ -13,7 +13,7 @@ struct FieldReader {
     mutating func next() throws(ProtocolError) -> (tag: UInt8, value: Bytes)? {
         guard !reader.isAtEnd else { return nil }
         let tag: UInt8 = try reader.number()
-        guard Int(tag) > last else { throw .malformed("fields that do not ascend") }
+        guard Int(tag) > last else { throw .malformed("fields are not in ascending order of tag") }
         last = Int(tag)
         let length: UInt16 = try reader.number()
         return (tag, try reader.take(Int(length)))
@@ -35,7 +35,7 @@ extension [UInt8] {
 }
 
 extension Bytes {
-    /// The number that these bytes are in network order; nil where there are more or fewer than it has.
+    /// Reads these bytes as one integer in network byte order; `nil` if the integer has another width.
     func number<Number: FixedWidthInteger>(_: Number.Type = Number.self) -> Number? {
         guard count == MemoryLayout<Number>.size else { return nil }
         return reduce(0) { $0 << 8 | Number(truncatingIfNeeded: $1) }

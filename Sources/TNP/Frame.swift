@@ -4,36 +4,43 @@ import Cryptography
 
 /// The types of frames (PROTOCOL §1).
 public enum FrameType: UInt8, Sendable, CaseIterable {
+    /// HELLO: the sender's first frame.
     case hello = 0x01
+    /// WELCOME: the node's answer to HELLO.
     case welcome = 0x02
+    /// SUBMIT: an envelope for the node to deliver.
     case submit = 0x03
+    /// RESULT: the outcome of a SUBMIT.
     case result = 0x04
+    /// PING: asks the peer for a PONG.
     case ping = 0x05
+    /// PONG: the answer to a PING.
     case pong = 0x06
+    /// PUZZLE: the proof of work that the node requires from now on.
     case puzzle = 0x07
+    /// GOAWAY: the announcement that the connection ends.
     case goAway = 0x08
 
-    /// Types from here on that are not known are skipped.
+    /// Unknown types from this one on are skipped.
     public static let firstSkippable: UInt8 = 0x80
 }
 
-/// One frame as it came: `length u32 ‖ type u8 ‖ payload` (PROTOCOL §1).
+/// One frame as received: `length u32 ‖ type u8 ‖ payload` (PROTOCOL §1).
 public struct Frame: Equatable, Sendable, Redacted {
     /// The type's number, known or not.
     public let type: UInt8
-    /// What follows the type.
+    /// The bytes after the type.
     public let payload: Bytes
 
-    /// Bytes before the payload.
+    /// The number of bytes before the payload: `length` and `type`.
     public static let headerLength = 5
-    /// The largest `length` before WELCOME.
+    /// The largest `length` that the node accepts before WELCOME.
     public static let maximumLengthBeforeWelcome = 256
-    /// The largest `length` afterwards, where WELCOME says nothing else.
+    /// The default of the largest `length` that the node accepts after WELCOME.
     public static let defaultMaximumLength = 8192
 
-    /// - Parameters:
-    ///   - type: the type's number.
-    ///   - payload: what follows it.
+    /// Creates a frame.
+    /// - Parameters: as the properties of the same names.
     public init(type: UInt8, payload: Bytes) {
         self.type = type
         self.payload = payload
@@ -41,7 +48,7 @@ public struct Frame: Equatable, Sendable, Redacted {
 }
 
 extension [UInt8] {
-    /// Appends a frame whose payload `writePayload` appends.
+    /// Appends a frame; `writePayload` appends its payload.
     mutating func appendFrame(_ type: FrameType, _ writePayload: (inout [UInt8]) -> Void) {
         let start = count
         append(bigEndian: UInt32(0))
@@ -52,39 +59,40 @@ extension [UInt8] {
     }
 }
 
-/// Finds frames in a stream that may come in any pieces. Holds at most one unfinished frame beyond what one `append`
-/// brought, and refuses a frame that is too long as soon as its length is known.
+/// Splits a byte stream, which may arrive in pieces of any size, into frames. Buffers at most one unfinished frame beyond
+/// the bytes of one `append`, and rejects a frame that is too long as soon as its length is known.
 public struct FrameDecoder: Sendable {
-    /// The largest `length` that is taken from now on.
+    /// The largest `length` that the decoder accepts from now on.
     public var maximumLength: Int
     private var buffer: [UInt8] = []
     private var head = 0
-    /// A buffer that grew beyond this is given back when it is empty, so that idle connections cost little.
+    /// An empty buffer that is larger than this is freed, so that idle connections use little memory.
     private static let keptCapacity = 32 * 1024
 
-    /// - Parameter maximumLength: the largest `length` taken, 1 or more.
+    /// Creates a decoder for the beginning of a stream.
+    /// - Parameter maximumLength: the largest `length` that the decoder accepts, at least 1.
     public init(maximumLength: Int) { self.maximumLength = maximumLength }
 
-    /// Whether a frame has begun and not yet ended.
+    /// Whether the decoder holds bytes of a frame that ``next()`` has not returned yet.
     public var isWithinFrame: Bool { head < buffer.count }
 
-    /// Whether what comes next looks like tor's PROXY line rather than a frame.
+    /// Whether the next bytes look like tor's PROXY line rather than a frame.
     public var startsWithProxyLine: Bool { buffer[head...].starts(with: "PROX".utf8) }
 
-    /// Takes the next bytes of the stream.
+    /// Appends the next bytes of the stream.
     public mutating func append(_ bytes: RawSpan) {
         compact()
         bytes.withUnsafeBytes { buffer.append(contentsOf: $0) }
     }
 
-    /// Takes the next bytes of the stream.
+    /// Appends the next bytes of the stream.
     public mutating func append(_ bytes: some Collection<UInt8>) {
         compact()
         buffer.append(contentsOf: bytes)
     }
 
-    /// The next whole frame, or nil where more bytes are needed.
-    /// - Throws: ``ProtocolError`` for a length of 0 or above ``maximumLength``; the stream cannot be read on.
+    /// Returns the next whole frame, or `nil` if it needs more bytes.
+    /// - Throws: ``ProtocolError`` for a length of 0 or above ``maximumLength``; the rest of the stream cannot be read.
     public mutating func next() throws(ProtocolError) -> Frame? {
         guard buffer.count - head >= 4 else { return nil }
         let length =
@@ -92,12 +100,12 @@ public struct FrameDecoder: Sendable {
         guard length > 0 else { throw .malformed("a frame of length 0") }
         guard length <= maximumLength else {
             throw ProtocolError(
-                code: .frameTooLarge, text: "a frame of \(length) bytes where \(maximumLength) are allowed")
+                code: .frameTooLarge, text: "a frame of \(length) bytes exceeds the limit of \(maximumLength)")
         }
         guard buffer.count - head >= 4 + length else { return nil }
         let start = head + Frame.headerLength
         let end = head + 4 + length
-        // A copy of its own: what is made of the frame may outlive the buffer.
+        // A copy, because slices of the payload may outlive the buffer.
         let frame = Frame(type: buffer[head + 4], payload: Array(buffer[start..<end])[...])
         head = end
         if head == buffer.count { compact() }

@@ -6,17 +6,16 @@ public struct Hello: Equatable, Sendable {
     public var lowestVersion: UInt8
     /// The highest version that the sender speaks.
     public var highestVersion: UInt8
-    /// Who the sender says it is, at most 64 bytes; empty for those who mind their privacy.
+    /// The name of the sender's software, at most 64 bytes of UTF-8. An empty one does not distinguish the sender from
+    /// others.
     public var agent: String
 
-    /// The longest agent in bytes.
+    /// The largest length of ``agent``, in bytes.
     public static let longestAgent = 64
     private static let signature = Array("TNP".utf8)
 
-    /// - Parameters:
-    ///   - lowestVersion: the lowest version spoken.
-    ///   - highestVersion: the highest version spoken.
-    ///   - agent: at most 64 bytes of UTF-8.
+    /// Creates a HELLO.
+    /// - Parameters: as the properties of the same names.
     public init(lowestVersion: UInt8 = 1, highestVersion: UInt8 = 1, agent: String = "") {
         self.lowestVersion = lowestVersion
         self.highestVersion = highestVersion
@@ -26,11 +25,13 @@ public struct Hello: Equatable, Sendable {
     init(payload: Bytes) throws(ProtocolError) {
         var reader = ByteReader(payload, of: "HELLO")
         guard try reader.take(3).elementsEqual(Self.signature) else {
-            throw .malformed("HELLO does not start with TNP: this is a notification node")
+            throw .malformed("HELLO does not start with TNP: this port belongs to a push notification node")
         }
         lowestVersion = try reader.number()
         highestVersion = try reader.number()
-        guard lowestVersion <= highestVersion else { throw .malformed("HELLO has its versions the wrong way round") }
+        guard lowestVersion <= highestVersion else {
+            throw .malformed("HELLO has a lowest version above its highest version")
+        }
         let length: UInt8 = try reader.number()
         guard length <= Self.longestAgent else {
             throw .malformed("HELLO has an agent of more than \(Self.longestAgent) bytes")
@@ -48,13 +49,13 @@ public struct Hello: Equatable, Sendable {
     }
 }
 
-/// Versions of the protocol that this implementation speaks.
+/// The versions of the protocol that this implementation speaks.
 public enum ProtocolVersion {
-    /// The one there is.
+    /// The only version so far.
     public static let current: UInt8 = 1
 
-    /// The version that both sides speak.
-    /// - Throws: ``ProtocolError`` with code 2 where there is none.
+    /// Returns the version that this implementation and the sender of `hello` both speak.
+    /// - Throws: ``ProtocolError`` with code 2 if there is none.
     public static func agreed(with hello: Hello) throws(ProtocolError) -> UInt8 {
         guard hello.lowestVersion <= current, current <= hello.highestVersion else {
             throw ProtocolError(code: .version, text: "no common version: this node speaks version \(current)")

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A frame with its meaning.
+/// A decoded frame.
 public enum Message: Sendable {
+    /// HELLO: the sender's first frame.
     case hello(Hello)
+    /// WELCOME: the node's answer to HELLO.
     case welcome(Welcome)
+    /// SUBMIT, whose field values are not checked yet.
     case submit(SubmissionFields)
+    /// RESULT: the outcome of a SUBMIT.
     case result(SubmissionResult)
-    /// 8 opaque bytes, to be sent back in a pong.
+    /// PING with 8 opaque bytes, which the receiver returns in a PONG.
     case ping(Bytes)
+    /// PONG with the 8 bytes of the PING that it answers.
     case pong(Bytes)
+    /// PUZZLE: the proof of work that the node requires from now on.
     case puzzle(Puzzle)
+    /// GOAWAY: the announcement that the connection ends.
     case goAway(GoAway)
-    /// A frame of a type that is to be skipped.
+    /// A frame of an unknown type that the receiver skips.
     case skipped
 
-    /// Bytes in a PING and a PONG.
+    /// The payload length of PING and PONG, in bytes.
     public static let pingLength = 8
 
-    /// Reads a frame.
-    /// - Throws: ``ProtocolError`` for an unknown type below 0x80 and for a payload that does not parse.
+    /// Decodes a frame.
+    /// - Throws: ``ProtocolError`` for an unknown type below 0x80 or a payload that does not parse.
     public init(_ frame: Frame) throws(ProtocolError) {
         switch FrameType(rawValue: frame.type) {
         case .hello: self = .hello(try Hello(payload: frame.payload))
@@ -42,22 +49,27 @@ public enum Message: Sendable {
     }
 
     private static func opaque(_ payload: Bytes) throws(ProtocolError) -> Bytes {
-        guard payload.count == pingLength else { throw .malformed("PING and PONG carry 8 bytes") }
+        guard payload.count == pingLength else { throw .malformed("PING and PONG must carry 8 bytes") }
         return payload
     }
 }
 
-/// Writes frames into a buffer that is sent as one.
+/// Encodes frames into a buffer, so that one write can send several.
 extension [UInt8] {
+    /// Appends a HELLO frame.
     public mutating func append(_ hello: Hello) { hello.encode(into: &self) }
+    /// Appends a WELCOME frame.
     public mutating func append(_ welcome: Welcome) { welcome.encode(into: &self) }
+    /// Appends a SUBMIT frame.
     public mutating func append(_ submission: Submission) { submission.encode(into: &self) }
+    /// Appends a RESULT frame.
     public mutating func append(_ result: SubmissionResult) { result.encode(into: &self) }
+    /// Appends a GOAWAY frame.
     public mutating func append(_ goAway: GoAway) { goAway.encode(into: &self) }
-    /// A PUZZLE frame.
+    /// Appends a PUZZLE frame.
     public mutating func append(_ puzzle: Puzzle) { appendFrame(.puzzle) { puzzle.encodePayload(into: &$0) } }
-    /// A PING frame; `opaque` is 8 bytes.
+    /// Appends a PING frame; `opaque` must be 8 bytes.
     public mutating func append(ping opaque: Bytes) { appendFrame(.ping) { $0 += opaque } }
-    /// A PONG frame; `opaque` is 8 bytes.
+    /// Appends a PONG frame; `opaque` must be the 8 bytes of the PING.
     public mutating func append(pong opaque: Bytes) { appendFrame(.pong) { $0 += opaque } }
 }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What came of an envelope: the one type that travels back through the node, and what RESULT carries (PROTOCOL §4).
+/// The outcome of an envelope: the type that travels back through the node to the sender, and the content of RESULT
+/// (PROTOCOL §4).
 public struct Outcome: Equatable, Sendable {
-    /// What the sender is to do.
+    /// The kind of outcome, which determines what the sender does next.
     public enum Kind: UInt8, Sendable, CaseIterable {
-        /// Apple or Google has accepted it.
+        /// Apple or Google has accepted the notification.
         case delivered = 0
-        /// Stored durably; one more outcome follows.
+        /// The node has stored the envelope durably; one more outcome follows.
         case queued = 1
-        /// Never to be sent again.
+        /// The node or the provider rejects the envelope permanently; the sender must never send it again.
         case rejected = 2
-        /// Not taken: to be sent again later.
+        /// The envelope was not taken; the sender sends it again later.
         case retry = 3
-        /// The phone no longer has this device token.
+        /// The phone no longer has this device token; the sender forgets the pairing.
         case gone = 4
 
-        /// For logs and metrics, e.g. "delivered".
+        /// The name in logs and metrics, e.g. "delivered".
         public var name: String {
             switch self {
             case .delivered: "delivered"
@@ -27,24 +28,27 @@ public struct Outcome: Equatable, Sendable {
         }
     }
 
+    /// The kind of outcome.
     public var kind: Kind
+    /// The reason for the outcome.
     public var reason: Reason
-    /// Milliseconds after which to send again; 0 where it says nothing.
+    /// Milliseconds that the sender waits before it sends again; 0 if unspecified.
     public var retryAfter: UInt32
     /// The provider's id of the message.
     public var providerID: String?
     /// One sentence for a person.
     public var text: String?
-    /// Since when the device token is gone, Unix time in milliseconds.
+    /// The Unix time in milliseconds since which the device token is gone.
     public var goneSince: UInt64?
-    /// Submissions left to this device token now.
+    /// The number of submissions that this device token has left now.
     public var left: UInt32?
-    /// Milliseconds until its allowance is full again.
+    /// Milliseconds until this device token has its full allowance again.
     public var fullIn: UInt32?
-    /// Whether the provider knows no such device token. Reason 303 alone does not say so: it also covers the token of
-    /// another app. Not part of RESULT.
+    /// Whether the provider does not know the device token. Reason 303 alone does not imply this, because it also covers
+    /// the token of another app. RESULT does not carry this flag.
     public var isTokenUnknown = false
 
+    /// Creates an outcome.
     /// - Parameters: as the properties of the same names.
     public init(
         _ kind: Kind, reason: Reason = .none, retryAfter: UInt32 = 0, providerID: String? = nil, text: String? = nil,
@@ -60,20 +64,20 @@ public struct Outcome: Equatable, Sendable {
         self.fullIn = fullIn
     }
 
-    /// Accepted by the provider, under its id of the message.
+    /// Returns DELIVERED with the provider's id of the message.
     public static func delivered(id: String? = nil) -> Outcome { Outcome(.delivered, providerID: id) }
-    /// Refused for good.
+    /// Returns REJECTED with a reason.
     public static func rejected(_ reason: Reason, text: String? = nil) -> Outcome {
         Outcome(.rejected, reason: reason, text: text)
     }
-    /// Not taken; `after` counts in milliseconds.
+    /// Returns RETRY with a reason; `after` is in milliseconds.
     public static func retry(_ reason: Reason, after: UInt32, text: String? = nil) -> Outcome {
         Outcome(.retry, reason: reason, retryAfter: after, text: text)
     }
-    /// The device token is dead, since this Unix time in milliseconds where it is known.
+    /// Returns GONE with reason 304; `since` is a Unix time in milliseconds, or `nil` if unknown.
     public static func gone(since: UInt64?) -> Outcome { Outcome(.gone, reason: .unregistered, goneSince: since) }
 
-    /// Whether nothing more follows for the submission.
+    /// Whether no further outcome follows for the submission.
     public var isFinal: Bool { kind != .queued }
 }
 
@@ -81,8 +85,10 @@ public struct Outcome: Equatable, Sendable {
 public struct SubmissionResult: Equatable, Sendable {
     /// The number that the sender gave the submission.
     public var request: UInt32
+    /// The outcome of the submission.
     public var outcome: Outcome
 
+    /// Creates a RESULT.
     /// - Parameters: as the properties of the same names.
     public init(request: UInt32, outcome: Outcome) {
         self.request = request
@@ -123,8 +129,8 @@ public struct SubmissionResult: Equatable, Sendable {
         return number
     }
 
-    /// Bytes of ``Outcome/providerID`` and ``Outcome/text`` that RESULT carries at most, so that it fits into the smallest
-    /// `max_frame`. A longer id is left out, a longer text is cut.
+    /// The largest lengths of ``Outcome/providerID`` and ``Outcome/text`` in RESULT, in bytes, so that it fits into the
+    /// smallest `max_frame`. RESULT omits a longer id and truncates a longer text.
     public static let (longestProviderID, longestText) = (256, 512)
 
     func encode(into output: inout [UInt8]) {
@@ -145,7 +151,7 @@ public struct SubmissionResult: Equatable, Sendable {
 }
 
 extension String {
-    /// As many of the first characters as have at most `limit` bytes of UTF-8.
+    /// Returns the longest prefix of whole code points that has at most `limit` bytes of UTF-8.
     func utf8Prefix(_ limit: Int) -> Substring.UTF8View {
         guard utf8.count > limit else { return self[...].utf8 }
         var end = utf8.index(startIndex, offsetBy: limit)

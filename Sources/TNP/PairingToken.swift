@@ -2,35 +2,38 @@
 
 import Cryptography
 
-/// What the phone gives the desktop by QR code: `magic|descriptor|key|device token`. Prints as `<redacted>`.
+/// The text that the phone gives the desktop by QR code: `magic|descriptor|key|device token`. Prints as `<redacted>`.
 public struct PairingToken: Sendable, Redacted {
+    /// The push service of the phone.
     public let magic: Magic
-    /// The phone's model, for people.
+    /// The phone's model, for display.
     public let descriptor: String
-    /// The AES-256 key that seals notifications, 32 bytes: the UTF-8 bytes of 32 characters, or what 44 characters of
-    /// Base64 stand for.
+    /// The AES-256 key that seals notifications, 32 bytes: the UTF-8 bytes of 32 characters, or the bytes that 44
+    /// characters of Base64 encode.
     public let key: SecretBytes
-    /// How the apps seal that make keys of this form: 32 characters are Bisq 1's and Haveno's, Base64 is Bisq Connect's.
+    /// The envelope format of the apps that make keys of this form: `pipe` for 32 characters (Bisq 1, Haveno), `sealed`
+    /// for Base64 (Bisq Connect).
     public let usualFormat: EnvelopeFormat
-    /// What Apple or Google know the phone's app by.
+    /// The token by which Apple or Google identifies the app on this phone.
     public let deviceToken: String
 
-    /// Bytes of a key.
+    /// The length of a key, in bytes.
     public static let keyLength = 32
-    /// Characters of a key in Base64.
+    /// The length of a key in Base64, in characters.
     public static let base64KeyLength = 44
-    /// Characters of an Apple device token in a pairing token.
+    /// The length of an Apple device token in a pairing token, in characters.
     public static let appleTokenLength = 64
-    /// The fewest characters of a Google device token.
+    /// The smallest length of a Google device token, in bytes of UTF-8.
     public static let shortestGoogleToken = 32
 
-    /// What is wrong with a text that should be a pairing token. The text itself is never part of it.
+    /// The error of a text that is not a pairing token. It never contains the text itself.
     public struct FormatError: Error, Equatable, Sendable, CustomStringConvertible {
+        /// One sentence for the person who pasted the text.
         public let description: String
     }
 
-    /// Reads a pairing token.
-    /// - Throws: ``FormatError``, in words for the person who pasted it.
+    /// Parses a pairing token.
+    /// - Throws: ``FormatError`` if `text` is not a pairing token.
     public init(_ text: String) throws(FormatError) {
         let parts = text.split(separator: "|", omittingEmptySubsequences: false)
         guard parts.count == 4 else {
@@ -39,7 +42,7 @@ public struct PairingToken: Sendable, Redacted {
                     "a pairing token has four parts, magic|descriptor|key|device token; this has \(parts.count)")
         }
         guard let magic = Magic(rawValue: String(parts[0])) else {
-            throw FormatError(description: "the first part, the magic, is none of iOS, iOSDev and android")
+            throw FormatError(description: "the first part, the magic, is not iOS, iOSDev or android")
         }
         let (keyBytes, format) = try Self.key(Array(parts[2].utf8))
         switch magic {
@@ -70,7 +73,7 @@ public struct PairingToken: Sendable, Redacted {
         }
         throw FormatError(
             description:
-                "the third part, the key, has \(text.count) bytes; it must have \(keyLength), or be the Base64 of "
+                "the third part, the key, has \(text.count) bytes; it must have \(keyLength), or be Base64 of "
                 + "\(keyLength) bytes")
     }
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A fault that ends the connection: what GOAWAY says of it (PROTOCOL §6).
+/// A protocol violation that ends the connection, as GOAWAY reports it (PROTOCOL §6).
 public struct ProtocolError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code that GOAWAY carries.
     public let code: GoAway.Code
-    /// Names the fault, and nothing of what was received.
+    /// Names the violation; contains nothing of what was received.
     public let text: String
 
+    /// Creates a protocol error.
     /// - Parameters:
-    ///   - code: what GOAWAY carries.
-    ///   - text: names the fault; must hold nothing of what was received.
+    ///   - code: the code that GOAWAY carries.
+    ///   - text: names the violation; must contain nothing of what was received.
     public init(code: GoAway.Code, text: String) {
         self.code = code
         self.text = text

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How far an envelope has come that was admitted.
+/// Whether an admitted envelope has reached a push service.
 public enum ProviderContact: Sendable {
-    /// A push service has been asked, or may have been.
+    /// The node has sent it to a push service, or may have.
     case asked
-    /// None has: the node itself refused it, or held it back.
+    /// The node has sent it to no push service: it rejected the envelope itself or held it back.
     case notAsked
-    /// The same, for want of room in the node.
+    /// The node has sent it to no push service, because it had no room for the envelope.
     case noRoom
 }

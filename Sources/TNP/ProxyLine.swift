@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The PROXY line (version 1) by which tor names the circuit of a stream (`HiddenServiceExportCircuitID haproxy`).
+/// Decodes the PROXY line (version 1) in which tor names the circuit of a stream
+/// (`HiddenServiceExportCircuitID haproxy`).
 public struct ProxyLineDecoder: Sendable {
-    /// The longest line, CR LF included.
+    /// The largest length of the line in bytes, CR LF included.
     public static let maximumLength = 107
     private var line: [UInt8] = []
 
-    /// A decoder at the beginning of a stream.
+    /// Creates a decoder for the beginning of a stream.
     public init() {}
 
-    /// Takes bytes of the stream up to the end of the line.
-    /// - Returns: the circuit's id once the line is whole, and how many of `bytes` belong to the line.
-    /// - Throws: ``ProtocolError`` where the stream does not start with such a line.
+    /// Consumes bytes of the stream up to the end of the line.
+    /// - Returns: the circuit's id once the line is complete, and how many of `bytes` belong to the line.
+    /// - Throws: ``ProtocolError`` if the stream does not start with such a line.
     public mutating func append(_ bytes: RawSpan) throws(ProtocolError) -> (circuit: UInt32?, taken: Int) {
         var taken = 0
         while taken < bytes.byteCount {

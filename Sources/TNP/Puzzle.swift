@@ -2,18 +2,19 @@
 
 import Cryptography
 
-/// The proof of work that the node asks for (PROTOCOL §5).
+/// The proof of work that the node requires (PROTOCOL §5).
 public struct Puzzle: Equatable, Sendable {
-    /// 16 bytes that the node chose.
+    /// 16 bytes that the node has chosen.
     public var seed: [UInt8]
-    /// Expected number of hashes for a proof; 0: nothing is asked.
+    /// The expected number of hashes for a proof; 0 if no proof is required.
     public var effort: UInt32
-    /// Seconds for which the seed is still good.
+    /// Seconds for which the seed stays valid.
     public var lifetime: UInt32
 
-    /// Bytes of a seed.
+    /// The length of a seed, in bytes.
     public static let seedLength = 16
 
+    /// Creates a puzzle; `seed` must be ``seedLength`` bytes.
     /// - Parameters: as the properties of the same names.
     public init(seed: [UInt8], effort: UInt32, lifetime: UInt32) {
         precondition(seed.count == Self.seedLength)
@@ -36,12 +37,12 @@ public struct Puzzle: Equatable, Sendable {
 
     private static let label = Array("tnp1-puzzle".utf8)
 
-    /// How many bytes ``write(seed:digest:effort:into:)`` writes.
+    /// The number of bytes that ``write(seed:digest:effort:into:)`` writes.
     private static func messageLength(seed: [UInt8]) -> Int {
         label.count + seed.count + Digest256.byteCount + MemoryLayout<UInt32>.size
     }
 
-    /// Writes what is hashed, but for the nonce at its end.
+    /// Writes the input of the hash, without the nonce at its end.
     private static func write(seed: [UInt8], digest: Digest256, effort: UInt32, into output: inout OutputRawSpan) {
         for byte in label { output.append(byte, as: UInt8.self) }
         for byte in seed { output.append(byte, as: UInt8.self) }
@@ -49,7 +50,7 @@ public struct Puzzle: Equatable, Sendable {
         output.append(effort.bigEndian, as: UInt32.self)
     }
 
-    /// The hash that a proof is judged by. Allocates nothing.
+    /// Computes the hash of a proof. Allocates nothing.
     public static func hash(seed: [UInt8], digest: Digest256, effort: UInt32, nonce: UInt64) -> UInt64 {
         let length = messageLength(seed: seed) + MemoryLayout<UInt64>.size
         return BLAKE2b.hash256(scratch: length) { output in
@@ -58,12 +59,13 @@ public struct Puzzle: Equatable, Sendable {
         }.leading
     }
 
-    /// Whether a hash is small enough for an effort. Any hash is for effort 0, where nothing is asked.
+    /// Whether a hash is small enough for an effort. Every hash is for effort 0, which requires no work.
     public static func isSolved(hash: UInt64, effort: UInt32) -> Bool {
         effort == 0 || hash <= UInt64.max / UInt64(effort)
     }
 
-    /// Whether `proof` holds for the envelope of `digest` under this seed. Says nothing of whether its effort is enough.
+    /// Whether `proof` is valid for the envelope with this digest under this seed. Does not check whether its effort is as
+    /// high as required.
     public func holds(_ proof: Proof, for digest: Digest256) -> Bool {
         proof.effort > 0 && isMeant(by: proof)
             && Puzzle.isSolved(
@@ -71,13 +73,17 @@ public struct Puzzle: Equatable, Sendable {
                 effort: proof.effort)
     }
 
-    /// Whether `proof` is for this seed, as far as the four bytes that it names say so.
+    /// Whether `proof` names the first four bytes of this seed.
     public func isMeant(by proof: Proof) -> Bool {
         proof.seedPrefix.elementsEqual(seed.prefix(Proof.seedPrefixLength))
     }
 
-    /// Looks for a proof for the envelope of `digest`, at this puzzle's effort, with at most `tries` hashes from nonce
-    /// `start` on (after the largest comes 0); nil where there is none among them.
+    /// Searches for a proof for the envelope with this digest, at this puzzle's effort.
+    /// - Parameters:
+    ///   - digest: the digest of the envelope.
+    ///   - start: the first nonce; 0 follows the largest one.
+    ///   - tries: the largest number of nonces to try.
+    /// - Returns: a proof, or `nil` if none of the nonces makes one.
     public func solve(for digest: Digest256, from start: UInt64 = 0, tries: UInt64) -> Proof? {
         let effort = max(effort, 1)
         let nonce = BLAKE2b.firstNumber(from: start, tries: tries, after: Puzzle.messageLength(seed: seed)) {
@@ -89,17 +95,19 @@ public struct Puzzle: Equatable, Sendable {
     }
 }
 
-/// What a sender shows for its work: field 0x10 of SUBMIT.
+/// A sender's proof of work: field 0x10 of SUBMIT.
 public struct Proof: Equatable, Sendable {
-    /// The first 4 bytes of the seed that it is for.
+    /// The first 4 bytes of the seed that the proof is for.
     public var seedPrefix: [UInt8]
-    /// The effort that it claims, at least the one asked for.
+    /// The effort that the proof claims; it must be at least the required one.
     public var effort: UInt32
+    /// The number for which the hash is small enough.
     public var nonce: UInt64
 
     static let seedPrefixLength = 4
     static let length = 16
 
+    /// Creates a proof.
     /// - Parameters: as the properties of the same names.
     public init(seedPrefix: [UInt8], effort: UInt32, nonce: UInt64) {
         self.seedPrefix = seedPrefix

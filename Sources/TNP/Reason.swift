@@ -1,85 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why an outcome is what it is (PROTOCOL §4). Numbers that this version does not know are kept as they came and are
-/// read by their hundred.
+/// The reason for an outcome (PROTOCOL §4). A reason that this version does not know keeps its number and is treated as
+/// its hundred.
 public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// The reason's number on the wire.
     public let rawValue: UInt16
+    /// Creates the reason with this number.
     public init(rawValue: UInt16) { self.rawValue = rawValue }
 
+    /// 0: no reason given.
     public static let none = Reason(rawValue: 0)
 
-    // 1xx: the submission is wrong.
+    // MARK: 1xx: the submission
+
+    /// 100: the submission is malformed.
     public static let malformed = Reason(rawValue: 100)
+    /// 101: the magic is unknown.
     public static let unknownMagic = Reason(rawValue: 101)
+    /// 102: the device token has the wrong form.
     public static let deviceTokenFormat = Reason(rawValue: 102)
+    /// 103: the iv has the wrong form for the app.
     public static let iv = Reason(rawValue: 103)
+    /// 104: the ciphertext has the wrong length for the app.
     public static let ciphertextLength = Reason(rawValue: 104)
+    /// 105: the notification exceeds the size that the provider accepts.
     public static let tooLarge = Reason(rawValue: 105)
+    /// 106: the node does not support a field of the submission.
     public static let unsupportedField = Reason(rawValue: 106)
+    /// 107: the node does not serve the app.
     public static let unknownApp = Reason(rawValue: 107)
+    /// 108: an option is out of range.
     public static let optionOutOfRange = Reason(rawValue: 108)
 
-    // 2xx: admission.
+    // MARK: 2xx: admission
+
+    /// 200: the device token is over its rate limit.
     public static let deviceTokenOverRate = Reason(rawValue: 200)
+    /// 201: the connection or circuit is over its rate limit.
     public static let connectionOverRate = Reason(rawValue: 201)
+    /// 202: the node is busy.
     public static let nodeBusy = Reason(rawValue: 202)
+    /// 203: proof of work is required.
     public static let proofNeeded = Reason(rawValue: 203)
+    /// 204: the proof of work is invalid, too small or for an old seed.
     public static let proofWrong = Reason(rawValue: 204)
+    /// 205: a signature under a sender key is required.
     public static let senderKeyNeeded = Reason(rawValue: 205)
+    /// 206: the sender key is not the one that is bound to the device token, or the signature is invalid.
     public static let notThisSenderKey = Reason(rawValue: 206)
+    /// 208: the iv was used before with another ciphertext.
     public static let ivReused = Reason(rawValue: 208)
+    /// 209: there are too many submissions to device tokens that the node has not reached before.
     public static let tooManyUnproven = Reason(rawValue: 209)
+    /// 210: the connection has too many submissions in flight.
     public static let tooManyInFlight = Reason(rawValue: 210)
 
-    // 3xx: the provider.
+    // MARK: 3xx: the provider
+
+    /// 300: the node does not serve this platform for this app.
     public static let platformNotConfigured = Reason(rawValue: 300)
+    /// 301: the provider is unreachable.
     public static let providerUnreachable = Reason(rawValue: 301)
+    /// 302: the provider throttles the node.
     public static let providerThrottles = Reason(rawValue: 302)
+    /// 303: the provider rejects the device token.
     public static let badDeviceToken = Reason(rawValue: 303)
+    /// 304: the device token is no longer registered.
     public static let unregistered = Reason(rawValue: 304)
+    /// 305: the provider rejects the node's credentials or topic.
     public static let credentialsRefused = Reason(rawValue: 305)
+    /// 306: the provider rejects the payload.
     public static let payloadRefused = Reason(rawValue: 306)
+    /// 307: the ttl ran out before delivery.
     public static let ttlRanOut = Reason(rawValue: 307)
 
-    // 4xx: the node.
+    // MARK: 4xx: the node
+
+    /// 400: the node is shutting down.
     public static let shuttingDown = Reason(rawValue: 400)
+    /// 401: the node has an internal error.
     public static let internalError = Reason(rawValue: 401)
 
-    /// Every reason that this version knows, with its name for machines and its words for a person.
+    /// All reasons that this version knows, each with its name in metrics and its text for a person.
     public static let known: [(reason: Reason, name: String, text: String)] = [
-        (.none, "none", "nothing to say"),
+        (.none, "none", "no reason given"),
         (.malformed, "malformed", "the submission is malformed"),
-        (.unknownMagic, "unknown_magic", "the magic is none of iOS, iOSDev and android"),
-        (.deviceTokenFormat, "device_token_format", "the device token does not have the form of one"),
-        (.iv, "iv", "the iv does not have the form that the app needs"),
-        (.ciphertextLength, "ciphertext_length", "the ciphertext's length is not one that the app's phones open"),
-        (.tooLarge, "too_large", "the notification would be larger than the provider takes"),
-        (.unsupportedField, "unsupported_field", "the submission has a field that this node does not know"),
-        (.unknownApp, "unknown_app", "this node serves no app of that name"),
-        (.optionOutOfRange, "option_out_of_range", "an option is out of its range"),
+        (.unknownMagic, "unknown_magic", "the magic is not iOS, iOSDev or android"),
+        (.deviceTokenFormat, "device_token_format", "the device token is malformed"),
+        (.iv, "iv", "the iv does not have the form that the app requires"),
+        (.ciphertextLength, "ciphertext_length", "the ciphertext does not have a length that the app accepts"),
+        (.tooLarge, "too_large", "the notification exceeds the size that the push service accepts"),
+        (.unsupportedField, "unsupported_field", "the submission has a field that this node does not support"),
+        (.unknownApp, "unknown_app", "this node does not serve an app of that name"),
+        (.optionOutOfRange, "option_out_of_range", "an option is out of range"),
         (.deviceTokenOverRate, "device_token_over_rate", "too many notifications to this device"),
         (.connectionOverRate, "connection_over_rate", "too many submissions on this connection or circuit"),
         (.nodeBusy, "node_busy", "the node is busy"),
-        (.proofNeeded, "proof_needed", "a proof of work is needed"),
-        (.proofWrong, "proof_wrong", "the proof of work is wrong, too small or for an old seed"),
-        (.senderKeyNeeded, "sender_key_needed", "this phone is rung by signed submissions only"),
-        (.notThisSenderKey, "not_this_sender_key", "another sender key rings this phone"),
+        (.proofNeeded, "proof_needed", "proof of work is required"),
+        (.proofWrong, "proof_wrong", "the proof of work is invalid, too small or for an old seed"),
+        (.senderKeyNeeded, "sender_key_needed", "this device accepts signed submissions only"),
+        (.notThisSenderKey, "not_this_sender_key", "this device is bound to another sender key"),
         (.ivReused, "iv_reused", "the iv was used before with another ciphertext"),
-        (.tooManyUnproven, "too_many_unproven", "too many submissions to devices that this node has never reached"),
+        (.tooManyUnproven, "too_many_unproven", "too many submissions to devices not reached before"),
         (.tooManyInFlight, "too_many_in_flight", "too many submissions in flight on this connection"),
         (.platformNotConfigured, "platform_not_configured", "this node does not serve this platform for this app"),
-        (.providerUnreachable, "provider_unreachable", "the push service cannot be reached"),
-        (.providerThrottles, "provider_throttles", "the push service asks to slow down"),
-        (.badDeviceToken, "bad_device_token", "the push service does not know this device token"),
+        (.providerUnreachable, "provider_unreachable", "the push service is unreachable"),
+        (.providerThrottles, "provider_throttles", "the push service is throttling the node"),
+        (.badDeviceToken, "bad_device_token", "the push service rejects this device token"),
         (.unregistered, "unregistered", "the app is no longer installed on this device"),
-        (.credentialsRefused, "credentials_refused", "the push service refuses the node's credentials or topic"),
-        (.payloadRefused, "payload_refused", "the push service refuses the notification"),
-        (.ttlRanOut, "ttl_ran_out", "its time ran out before it could be delivered"),
+        (.credentialsRefused, "credentials_refused", "the push service rejects the node's credentials or topic"),
+        (.payloadRefused, "payload_refused", "the push service rejects the notification"),
+        (.ttlRanOut, "ttl_ran_out", "the ttl ran out before delivery"),
         (.shuttingDown, "shutting_down", "the node is shutting down"),
         (.internalError, "internal_error", "the node has an internal error"),
     ]
 
-    /// For metrics, e.g. "device_token_over_rate".
+    /// The name in metrics, e.g. "device_token_over_rate".
     public var name: String { Reason.known.first { $0.reason == self }?.name ?? "reason_\(rawValue)" }
 
     public var description: String {

@@ -2,16 +2,20 @@
 
 import Cryptography
 
-/// SUBMIT: an envelope with what the sender asks and shows for it (PROTOCOL §3).
+/// SUBMIT: an envelope with its request number, and the proof of work and signature that admit it (PROTOCOL §3).
 public struct Submission: Sendable, Redacted {
-    /// Chosen by the sender, unique among its submissions in flight.
+    /// A number that the sender chooses, unique among its submissions in flight.
     public var request: UInt32
+    /// The envelope to deliver.
     public var envelope: Envelope
-    /// Whether QUEUED may be answered once it is stored durably.
+    /// Whether the node may answer QUEUED once it has stored the envelope durably.
     public var acceptQueued: Bool
+    /// The proof of work; `nil` if the sender provides none.
     public var proof: Proof?
+    /// The signature under the sender key; `nil` for an unsigned submission.
     public var signature: SenderSignature?
 
+    /// Creates a SUBMIT.
     /// - Parameters: as the properties of the same names.
     public init(
         request: UInt32, envelope: Envelope, acceptQueued: Bool = false, proof: Proof? = nil,
@@ -49,8 +53,8 @@ public struct Submission: Sendable, Redacted {
 }
 
 extension Ed25519.PrivateKey {
-    /// The sender key of a pairing (PROTOCOL §3): every desktop that has the pairing has the same one, and none has to
-    /// store it. The node learns nothing of the pairing's key from it.
+    /// Derives the sender key of a pairing (PROTOCOL §3). Every desktop with the pairing derives the same key, so none has
+    /// to store it. It reveals nothing about the pairing's key to the node.
     public init(ofSenderFor pairing: PairingToken) {
         let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
         let seed = BLAKE2b.hash256(Array("tnp1-sender-seed".utf8) + Array(pairing.deviceToken.utf8), key: key).bytes
@@ -61,9 +65,9 @@ extension Ed25519.PrivateKey {
 
 /// An Ed25519 signature over `"tnp1-sender" ‖ digest`: fields 0x11 and 0x12 of SUBMIT.
 public struct SenderSignature: Equatable, Sendable {
-    /// The public key, 32 bytes.
+    /// The public sender key, 32 bytes.
     public let key: Bytes
-    /// 64 bytes.
+    /// The signature, 64 bytes.
     public let signature: Bytes
 
     init(key: Bytes, signature: Bytes) {
@@ -73,19 +77,18 @@ public struct SenderSignature: Equatable, Sendable {
 
     private static func message(_ digest: Digest256) -> [UInt8] { Array("tnp1-sender".utf8) + digest.bytes }
 
-    /// Signs the envelope of `digest`.
+    /// Signs the envelope with this digest.
     public init(of digest: Digest256, by key: Ed25519.PrivateKey) {
         self.init(key: key.publicKey[...], signature: key.sign(Self.message(digest))[...])
     }
 
-    /// Whether it was made for the envelope of `digest` by the owner of ``key``.
+    /// Whether the owner of ``key`` made this signature for the envelope with this digest.
     public func isValid(for digest: Digest256) -> Bool {
         Ed25519.isValid(signature: Array(signature), of: Self.message(digest), publicKey: Array(key))
     }
 }
 
-/// The fields of a SUBMIT as they came: well-formed, but not yet held against the rules of their values, which depend
-/// on the app that they are for.
+/// The fields of a SUBMIT as received: well-formed, but not yet checked against the value rules, which depend on the app.
 public struct SubmissionFields: Sendable, Redacted {
     enum Tag {
         static let magic: UInt8 = 0x01
@@ -105,7 +108,7 @@ public struct SubmissionFields: Sendable, Redacted {
 
     /// The number that the sender gave the submission.
     public let request: UInt32
-    /// The app's name; empty where there is none.
+    /// The name of the app profile; empty if absent.
     public private(set) var app: Bytes = []
     private var magic: Bytes?
     private var deviceToken: Bytes?
@@ -146,8 +149,9 @@ public struct SubmissionFields: Sendable, Redacted {
         }
     }
 
-    /// The submission, held against the rules of PROTOCOL §3 for an app of this format.
-    /// - Throws: ``Rejection``, naming the first rule broken.
+    /// Checks the fields against the rules of PROTOCOL §3 and returns the submission.
+    /// - Parameter format: the format of the app named by ``app``.
+    /// - Throws: ``Rejection`` with the first rule that a field breaks.
     public func checked(format: EnvelopeFormat) throws(Rejection) -> Submission {
         guard !hasUnknownField else { throw Rejection(.unsupportedField) }
         let magicBytes = try needed(magic, "magic")
@@ -195,7 +199,7 @@ public struct SubmissionFields: Sendable, Redacted {
 
     private func checkedProof() throws(Rejection) -> Proof? {
         guard let proof else { return nil }
-        guard let checked = Proof(proof) else { throw Rejection(.malformed, "the proof is not 16 bytes") }
+        guard let checked = Proof(proof) else { throw Rejection(.malformed, "the proof must be 16 bytes") }
         return checked
     }
 
@@ -204,10 +208,10 @@ public struct SubmissionFields: Sendable, Redacted {
         case (nil, nil): return nil
         case (let key?, let signature?):
             guard key.count == Ed25519.publicKeyLength, signature.count == Ed25519.signatureLength else {
-                throw Rejection(.malformed, "the sender key is not 32 bytes, or the signature not 64")
+                throw Rejection(.malformed, "the sender key must be 32 bytes and the signature 64")
             }
             return SenderSignature(key: key, signature: signature)
-        default: throw Rejection(.malformed, "sender key and signature come together")
+        default: throw Rejection(.malformed, "sender key and signature must both be present or both be absent")
         }
     }
 }

@@ -2,39 +2,43 @@
 
 /// WELCOME: the node's answer to HELLO (PROTOCOL §2).
 public struct Welcome: Equatable, Sendable {
-    /// What the node can do.
+    /// The node's optional features, as bits.
     public struct Features: OptionSet, Sendable {
+        /// The bits on the wire.
         public let rawValue: UInt16
+        /// Creates the set with these bits.
         public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-        /// The node can keep an envelope on disk until it is delivered.
+        /// The node can store envelopes durably and answer QUEUED.
         public static let durableQueue = Features(rawValue: 1 << 0)
-        /// A proof of work is asked for at this moment.
+        /// The node requires proof of work at this moment.
         public static let proofOfWork = Features(rawValue: 1 << 1)
-        /// Sender keys are honoured.
+        /// The node honours sender keys.
         public static let senderKeys = Features(rawValue: 1 << 2)
-        /// Sender keys are required.
+        /// The node requires sender keys.
         public static let senderKeysRequired = Features(rawValue: 1 << 3)
     }
 
-    /// The version chosen.
+    /// The version that the node has chosen.
     public var version: UInt8
+    /// The node's optional features.
     public var features: Features
-    /// The largest `length` of a frame from now on.
+    /// The largest `length` of a frame that the node accepts from now on.
     public var maximumFrame: UInt32
-    /// Submissions without a final RESULT that one connection may have.
+    /// The largest number of submissions without a final RESULT on this connection.
     public var maximumInFlight: UInt16
-    /// Seconds without a frame from the sender and with nothing in flight until GOAWAY 4.
+    /// Seconds without a frame from the sender and without submissions in flight until the node sends GOAWAY 4.
     public var idleTimeout: UInt32
-    /// Unix time in milliseconds. A node rounds it down to a whole minute: enough for a person to notice a wrong clock,
-    /// too little to recognise a machine by.
+    /// The node's Unix time in milliseconds, rounded down to a whole minute: precise enough for a person to notice a wrong
+    /// clock, too coarse to identify a machine.
     public var serverTime: UInt64
-    /// The proof of work asked for at this moment.
+    /// The proof of work that the node requires at this moment.
     public var puzzle: Puzzle
-    /// What can be reached, each "app/magic", e.g. "bisq/iOS". At most 255 of at most 255 bytes are sent, and only as many
-    /// as fit into ``maximumFrame``.
+    /// The routes that the node serves, each "app/magic", e.g. "bisq/iOS". The node sends at most 255 routes of at most 255
+    /// bytes each, and only as many as fit into ``maximumFrame``.
     public var routes: [String]
 
+    /// Creates a WELCOME.
     /// - Parameters: as the properties of the same names.
     public init(
         version: UInt8 = ProtocolVersion.current, features: Features = [], maximumFrame: UInt32,
@@ -68,7 +72,7 @@ public struct Welcome: Equatable, Sendable {
         try reader.finish()
     }
 
-    /// The routes that are sent: the first ones that fit into `max_frame` and into their count's byte.
+    /// The routes to send: the first ones that fit into `max_frame` and into the one-byte count.
     private var sentRoutes: ArraySlice<String> {
         // type u8, version u8, features u16, max_frame u32, max_in_flight u16, idle_timeout u32, server_time u64,
         // puzzle 24, count u8

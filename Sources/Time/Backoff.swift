@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How long to wait before the next try: doubling from a base up to a cap, and of that a random part ("full jitter"),
-/// so that many who lost the same peer do not come back at once.
+/// Exponential backoff with full jitter: the wait before the next attempt is a random part of a ceiling that doubles
+/// from a base up to a cap, so that many clients that lost the same peer do not return at once.
 ///
-/// With a base of 250 ms and a cap of 30 s the waits are, for random parts of 0.5:
+/// With a base of 250 ms and a cap of 30 s, the waits for random parts of 0.5 are:
 ///
 ///     failures before   ceiling                         wait
 ///     0                 min(250 ms * 1, 30 s) = 250 ms  125 ms
@@ -16,32 +16,33 @@ package struct Backoff: Sendable, Equatable {
     package let base: Duration
     /// The ceiling of all waits.
     package let cap: Duration
-    /// Failures since the beginning, or since it last worked.
+    /// Failures since the start or the last ``reset()``.
     package private(set) var failures = 0
 
+    /// Starts without failures.
     /// - Parameters:
     ///   - base: the ceiling of the first wait, more than zero.
     ///   - cap: the ceiling of all waits, more than zero.
     package init(base: Duration, cap: Duration) {
-        precondition(base > .zero && cap > .zero, "a backoff grows from something to something")
+        precondition(base > .zero && cap > .zero, "base and cap must be more than zero")
         self.base = base
         self.cap = cap
     }
 
     /// Counts one more failure.
     /// - Parameter random: from 0 up to 1.
-    /// - Returns: the wait before the next try: that part of the present ceiling.
+    /// - Returns: the wait before the next attempt: `random` times the current ceiling.
     package mutating func next(random: Double) -> Duration {
         let longest = ceiling(afterFailures: failures)
         failures += 1
         return longest * random
     }
 
-    /// The longest wait that may follow after so many earlier failures: `min(base * 2^failures, cap)`.
+    /// The longest wait after this many earlier failures: `min(base * 2^failures, cap)`.
     package func ceiling(afterFailures failures: Int) -> Duration {
         var ceiling = min(base, cap)
         var doublings = 0
-        // Compared before it is doubled: the product of many failures would not fit.
+        // Compares before doubling: the product of many doublings would overflow.
         while doublings < failures, ceiling < cap {
             ceiling = ceiling < cap - ceiling ? ceiling * 2 : cap
             doublings += 1
@@ -49,6 +50,6 @@ package struct Backoff: Sendable, Equatable {
         return ceiling
     }
 
-    /// It worked.
+    /// Resets the failures after a success.
     package mutating func reset() { failures = 0 }
 }

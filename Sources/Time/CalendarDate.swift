@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A date of the Gregorian calendar (also for years before its introduction), converted to and from days since
-/// 1970-01-01.
+/// A date of the proleptic Gregorian calendar, converted to and from days since 1970-01-01.
 ///
-/// The arithmetic is Howard Hinnant's `days_from_civil` and `civil_from_days`: years that begin in March have their leap
-/// day last, and 400 of them are always 146,097 days.
+/// The arithmetic is Howard Hinnant's `days_from_civil` and `civil_from_days`: years that begin in March have their
+/// leap day last, and 400 of them are always 146,097 days.
 package struct CalendarDate: Equatable, Sendable {
+    /// The year; 0 is 1 BC.
     package let year: Int
-    /// 1 to 12.
+    /// The month, 1 to 12.
     package let month: Int
-    /// 1 to 31.
+    /// The day of the month, 1 to 31.
     package let day: Int
 
     /// Days from 0000-03-01 to 1970-01-01.
@@ -21,7 +21,7 @@ package struct CalendarDate: Equatable, Sendable {
         (self.year, self.month, self.day) = (year, month, day)
     }
 
-    /// The date that is this many days after 1970-01-01, or before it where negative.
+    /// The date this many days after 1970-01-01, or before it if negative.
     package init(daysSince1970 days: Int) {
         let days = days + Self.epoch
         let era = (days >= 0 ? days : days - Self.daysPerEra + 1) / Self.daysPerEra
@@ -34,7 +34,7 @@ package struct CalendarDate: Equatable, Sendable {
         year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
     }
 
-    /// Days since 1970-01-01; negative before.
+    /// Days since 1970-01-01; negative before it.
     package var daysSince1970: Int {
         let shiftedYear = month > 2 ? year : year - 1
         let era = (shiftedYear >= 0 ? shiftedYear : shiftedYear - 399) / 400

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Both clocks at one moment.
+/// A reading of the monotonic clock and the wall clock at one moment.
 package struct ClockReading: Sendable {
+    /// The monotonic clock.
     package let monotonic: MonotonicTime
-    /// Unix time in seconds.
+    /// The wall clock: Unix time in seconds.
     package let unix: Int64
 
     /// - Parameters: as the properties of the same names.
@@ -12,8 +13,8 @@ package struct ClockReading: Sendable {
         self.unix = unix
     }
 
-    /// Days since 1970-01-01.
+    /// The wall clock in days since 1970-01-01.
     package var day: UInt16 { UInt16(clamping: unix / 86_400) }
-    /// Unix time in milliseconds.
+    /// The wall clock as Unix time in milliseconds.
     package var milliseconds: UInt64 { UInt64(max(0, unix)) * 1000 }
 }

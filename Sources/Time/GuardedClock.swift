@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The wall clock as admission counts days: derived from the monotonic clock. Small corrections are followed at once, a step
-/// only when the wall clock has kept it for hours. So a clock that jumps ahead and back again makes no binding and no dead
-/// device token older, and leaves no record with a day in the future.
+/// The wall clock by which admission counts days, derived from the monotonic clock. It follows small corrections at
+/// once, and a step only after the wall clock has kept it for six hours. A clock that jumps ahead and back again
+/// therefore does not age bindings and dead device tokens, and leaves no record with a day in the future.
 package struct GuardedClock: Sendable {
-    /// Seconds by which the wall clock may be off and is followed at once.
+    /// A difference of the wall clock, in seconds, that is followed at once.
     static let tolerance: Int64 = 300
-    /// Seconds by which a step makes anything older, however far it goes.
+    /// The most by which one step ages records, in seconds.
     static let longestStep: Int64 = 7 * 86_400
-    /// How long a step has to last.
+    /// How long a step must last before it is followed.
     static let agreement = Duration.seconds(6 * 3600)
 
     /// Seconds from the monotonic clock to Unix time.
     private var offset: Int64
-    /// Seconds by which the wall clock is taken to be ahead.
+    /// Seconds by which the wall clock is assumed to be ahead.
     private var ahead: Int64 = 0
-    /// A step of the wall clock that has not lasted long enough.
+    /// A step of the wall clock that has not lasted long enough yet.
     private var step: (offset: Int64, since: MonotonicTime)?
 
+    /// Starts with the wall clock.
     /// - Parameter wall: Unix time in seconds.
     package init(wall: Int64, at now: MonotonicTime) { offset = wall - now.wholeSeconds }
 
-    /// The wall clock is wrong by so many seconds, and nothing that it says later changes that.
+    /// Assumes from now on that the wall clock is this many seconds ahead.
     package mutating func setBack(by seconds: Int64) {
         ahead += seconds
         offset -= seconds
     }
 
-    /// Compares it with the wall clock, Unix time in seconds. To be called often.
+    /// Follows the wall clock, given as Unix time in seconds. Call this often.
     package mutating func observe(wall: Int64, at now: MonotonicTime) {
         let measured = wall - ahead - now.wholeSeconds
         if abs(measured - offset) <= Self.tolerance {
@@ -35,7 +36,7 @@ package struct GuardedClock: Sendable {
             step = nil
         } else if let step, abs(measured - step.offset) <= Self.tolerance {
             guard now - step.since >= Self.agreement else { return }
-            // A clock that was behind when the node started has dated all that is known too early.
+            // A clock that was behind at the start dated all records too early: correcting it must not expire them.
             let excess = max(0, measured - offset - Self.longestStep)
             ahead += excess
             offset = measured - excess
@@ -45,7 +46,7 @@ package struct GuardedClock: Sendable {
         }
     }
 
-    /// Both clocks at one moment.
+    /// The monotonic time and the guarded wall clock.
     package func moment(at now: MonotonicTime) -> ClockReading {
         ClockReading(monotonic: now, unix: now.wholeSeconds + offset)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A date in the format of HTTP: IMF-fixdate, for instance `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7). The two
-/// obsolete formats are not read.
+/// Reads and writes dates in HTTP's format IMF-fixdate, for instance `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+/// Does not read the two obsolete formats.
 package enum HTTPDate {
-    // A # is a digit, a ? a letter of a name; every other character stands for itself.
-    private static let form = Array("???, ## ??? #### ##:##:## GMT".utf8)
+    // A `#` is a digit, a `?` a letter of a name; any other character matches itself.
+    private static let pattern = Array("???, ## ??? #### ##:##:## GMT".utf8)
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     // 1970 began on a Thursday.
     private static let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
@@ -13,11 +13,11 @@ package enum HTTPDate {
     private static let last: Int64 = 253_402_300_799
 
     /// Reads a date.
-    /// - Returns: seconds since 1970, negative before; `nil` unless the text has exactly this format, including the case of
-    ///   names and the correct weekday. A leap second counts as the second after it.
+    /// - Returns: seconds since 1970, negative before; `nil` unless the text has exactly this format, including the
+    ///   case of names and the correct weekday. A leap second counts as the second after it.
     package static func unixTime(_ text: some Collection<UInt8>) -> Int64? {
-        let bytes = Array(text.prefix(form.count + 1))
-        guard bytes.count == form.count, zip(bytes, form).allSatisfy({ isOfForm($0, $1) }) else { return nil }
+        let bytes = Array(text.prefix(pattern.count + 1))
+        guard bytes.count == pattern.count, zip(bytes, pattern).allSatisfy({ matches($0, $1) }) else { return nil }
         func name(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
         func number(_ range: Range<Int>) -> Int {
             bytes[range].reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
@@ -47,7 +47,7 @@ package enum HTTPDate {
 
     private static func twoDigits(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 
-    private static func isOfForm(_ byte: UInt8, _ expected: UInt8) -> Bool {
+    private static func matches(_ byte: UInt8, _ expected: UInt8) -> Bool {
         switch expected {
         case UInt8(ascii: "#"): (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
         case UInt8(ascii: "?"): true

@@ -2,39 +2,40 @@
 
 import Glibc
 
-/// A point on the clock that never goes back, in nanoseconds since some moment before the process started.
+/// A point in time on the monotonic clock, in nanoseconds since an arbitrary time before the process started.
 package struct MonotonicTime: Comparable, Hashable, Sendable {
-    /// Nanoseconds since the clock's own beginning.
+    /// Nanoseconds since the clock's epoch.
     package let nanoseconds: UInt64
 
-    /// The time `nanoseconds` after the clock's beginning: tests make their own time with this.
+    /// The time `nanoseconds` after the clock's epoch.
     package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
-    /// The present moment (`CLOCK_MONOTONIC`).
+    /// The current time (`CLOCK_MONOTONIC`).
     package static var now: MonotonicTime {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return MonotonicTime(nanoseconds: UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec))
     }
 
+    /// Whether `one` is earlier than `other`.
     package static func < (one: Self, other: Self) -> Bool { one.nanoseconds < other.nanoseconds }
 
-    /// The time `duration` (not negative) later.
+    /// The time `duration` later; a negative duration counts as zero.
     package static func + (time: Self, duration: Duration) -> Self {
         MonotonicTime(nanoseconds: time.nanoseconds &+ duration.wholeNanoseconds)
     }
 
-    /// How much later this is than `other`; zero where it is not.
+    /// The time from `other` to `time`; zero if `time` is not later.
     package static func - (time: Self, other: Self) -> Duration {
         .nanoseconds(time > other ? Int64(time.nanoseconds - other.nanoseconds) : 0)
     }
 }
 
 extension Duration {
-    /// The duration in whole nanoseconds; zero where it is negative.
+    /// The duration in whole nanoseconds; zero if negative.
     package var wholeNanoseconds: UInt64 {
         let (seconds, attoseconds) = components
-        // Centuries are for ever, and do not overflow.
+        // Clamped to 2³³ s (272 years), so that it does not overflow.
         return seconds < 0
             ? 0 : UInt64(min(seconds, 1 << 33)) * 1_000_000_000 + UInt64(max(attoseconds, 0) / 1_000_000_000)
     }

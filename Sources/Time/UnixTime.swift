@@ -2,8 +2,8 @@
 
 import Glibc
 
-/// The time of day as the rest of the world counts it.
+/// The wall clock.
 package enum UnixTime {
-    /// Seconds since 1970 (`CLOCK_REALTIME`).
+    /// Seconds since 1970-01-01 (`CLOCK_REALTIME`).
     package static var now: Int64 { Int64(time(nil)) }
 }

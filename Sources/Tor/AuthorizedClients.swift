@@ -2,35 +2,37 @@
 
 import Glibc
 
-/// The clients that an onion is open to: `authorized_clients` in its `HiddenServiceDir`. While there is one, nobody else
-/// can even find out where the onion is; without any it is open to all who know its address. tor reads the files when it
-/// starts and at SIGHUP.
+/// The client authorisation files of an onion service: `authorized_clients` in its `HiddenServiceDir`. With at least
+/// one valid file, only those clients can decrypt the descriptor; with none, the onion is open to every client that
+/// knows its address. tor reads the files at startup and on SIGHUP.
 package struct AuthorizedClients: Sendable {
     /// One file of the directory.
     package struct Entry: Equatable, Sendable {
-        /// The name.
+        /// The client's name, from the file name.
         package let name: ClientName
-        /// Whether tor can read it; what it cannot read authorises nobody.
+        /// Whether tor can parse the file; an unparsable file authorises no client.
         package let isValid: Bool
     }
 
-    /// How many fit: the descriptor has a line of some 70 bytes for each, and 50,000 bytes in all.
+    /// Maximum number of clients: each takes a line of about 70 bytes in the descriptor, which has at most 50,000
+    /// bytes.
     package static let limit = 256
-    /// Files looked at.
+    /// Maximum number of directory entries read.
     private static let mostFiles = 10_000
     private static let longestFile = 1024
     private static let suffix = ".auth"
 
-    /// The directory.
+    /// The path of `authorized_clients`.
     package let directory: String
 
-    /// - Parameter serviceDirectory: what tor calls `HiddenServiceDir`.
+    /// Refers to the client authorisation files of a service.
+    /// - Parameter serviceDirectory: the service's `HiddenServiceDir`.
     package init(serviceDirectory: String) { directory = "\(serviceDirectory)/authorized_clients" }
 
     private func file(of name: ClientName) -> String { "\(directory)/\(name)\(Self.suffix)" }
 
-    /// All of them by name.
-    /// - Throws: ``OnionFileError``; also where a file's name is no ``ClientName``.
+    /// Returns all entries, sorted by name.
+    /// - Throws: ``OnionFileError``, also if the name of a file is not a valid ``ClientName``.
     package func list() throws(OnionFileError) -> [Entry] {
         try names().map { name in Entry(name: name, isValid: publicKey(of: name) != nil) }
     }
@@ -47,8 +49,8 @@ package struct AuthorizedClients: Sendable {
         }
     }
 
-    /// Takes a client's authorisation back.
-    /// - Parameter opensToAll: whether the last one may go, which opens the onion to everybody.
+    /// Revokes a client's authorisation.
+    /// - Parameter opensToAll: whether the last client may be revoked, which opens the onion to every client.
     /// - Throws: ``OnionFileError``.
     package func revoke(_ name: ClientName, opensToAll: Bool = false) throws(OnionFileError) {
         let entries = try list()
@@ -61,15 +63,15 @@ package struct AuthorizedClients: Sendable {
         try OwnedFile.remove(file(of: name))
     }
 
-    /// Authorises all clients of another service, whose keys go with its clients: a closed onion stays closed.
-    /// - Returns: how many there were.
-    /// - Throws: ``OnionFileError``; also for a file that cannot be read, since leaving it out could open the onion.
+    /// Authorises all clients of another service whose keys are being imported, so that a closed onion stays closed.
+    /// - Returns: the number of clients of the other service.
+    /// - Throws: ``OnionFileError``, also for a file that cannot be parsed: skipping it could open the onion.
     package func takeOver(from other: AuthorizedClients) throws(OnionFileError) -> Int {
         let present = try list()
         let names = try other.names()
         for name in names {
             guard let key = other.publicKey(of: name) else {
-                throw .broken(file: other.file(of: name), problem: "it does not hold a line descriptor:x25519:KEY")
+                throw .broken(file: other.file(of: name), problem: "it does not contain a line descriptor:x25519:KEY")
             }
             if present.contains(where: { $0.name == name }) {
                 guard publicKey(of: name) == key else { throw .clientExists(name) }
@@ -100,10 +102,10 @@ package struct AuthorizedClients: Sendable {
             }
             guard file.hasSuffix(Self.suffix) else { continue }
             guard let name = try? ClientName(String(file.dropLast(Self.suffix.count))) else {
-                // tor lets this client in: leaving it out would not be the truth.
+                // tor accepts this client, so the list must not omit it.
                 throw .broken(
                     file: "\(directory)/\(file)".debugDescription,
-                    problem: "a name must be 1 to 64 letters, digits, - and _, and then .auth; rename it")
+                    problem: "the name must be 1 to 64 letters, digits, - and _, followed by .auth")
             }
             names.append(name)
         }

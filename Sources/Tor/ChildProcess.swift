@@ -3,26 +3,26 @@
 import Subprocess
 import Synchronization
 
-/// A process of ours: started once, ended by its own pid and nothing else's.
+/// A child process: started once, and signalled only by its own pid.
 ///
-/// The kernel cannot be asked to end it when we die (PR_SET_PDEATHSIG): it would do so already when the thread that
-/// started it ends, and Swift's threads come and go. Whoever starts something that must not outlive us has it watch us.
+/// PR_SET_PDEATHSIG is not used: the kernel sends that signal already when the thread that started the child exits, and
+/// Swift's threads come and go. A child that must not outlive this process has to watch it itself.
 package final class ChildProcess: Sendable {
-    /// What happens to it, in this order: once started, any number of lines, once ended.
+    /// An event of the process, in this order: `started` once, any number of `line`, `ended` once.
     package enum Event: Sendable {
-        /// It runs under this pid.
+        /// The process runs under this pid.
         case started(pid: Int32)
-        /// It wrote a line to its output or its error output.
+        /// The process wrote a line to its standard output or standard error.
         case line(String)
-        /// It has ended, or could not be started.
+        /// The process has exited or could not be started.
         case ended(status: String)
     }
 
     private let task: Task<String, any Error>
     private let status = Mutex<String?>(nil)
 
-    /// Starts a program; its output goes nowhere. It runs in a session of its own, so that a Ctrl-C at the terminal is
-    /// for us alone, who then end it.
+    /// Starts a program and discards its output. It runs in its own session, so that Ctrl-C at the terminal signals
+    /// only this process, which then ends the child.
     package convenience init(_ program: String, _ arguments: [String]) {
         self.init {
             let result = try await run(
@@ -32,8 +32,8 @@ package final class ChildProcess: Sendable {
         }
     }
 
-    /// Starts a program and tells of what happens to it.
-    /// - Parameter observe: is called on threads of the system's, one call after the other.
+    /// Starts a program and reports its events.
+    /// - Parameter observe: called on the system's threads, one call at a time.
     package convenience init(
         _ program: String, _ arguments: [String], observe: @escaping @Sendable (Event) -> Void
     ) {
@@ -59,7 +59,7 @@ package final class ChildProcess: Sendable {
     private init(
         run: @escaping @Sendable () async throws -> String, ended: @escaping @Sendable (String) -> Void = { _ in }
     ) {
-        // Detached: it outlives the caller's scope, and ends when it is told to.
+        // Detached: the process outlives the caller's scope and ends on `end()`.
         task = Task.detached { try await run() }
         Task.detached { [task, self] in
             let text =
@@ -83,18 +83,18 @@ package final class ChildProcess: Sendable {
         program.contains("/") ? .path(.init(program)) : .name(program)
     }
 
-    /// How it ended; nil while it runs.
+    /// The termination status; `nil` while the process runs.
     package var endStatus: String? { status.withLock { $0 } }
 
-    /// Asks it to end, insists after three seconds, and waits until it has.
+    /// Sends SIGTERM, after three seconds SIGKILL, and waits until the process has exited.
     package func end() async {
         task.cancel()
         _ = await task.result
     }
 
-    /// Runs a program to its end.
-    /// - Parameter timeout: is ended after this time, where given.
-    /// - Returns: whether it ended with status 0, and what it wrote to its output and its error output.
+    /// Runs a program until it exits.
+    /// - Parameter timeout: the time after which the program is terminated; `nil` for none.
+    /// - Returns: whether the exit status was 0, and the standard output followed by the standard error.
     package static func output(
         of program: String, _ arguments: [String], input: String = "", timeout: Duration? = nil
     ) async throws -> (isSuccess: Bool, text: String) {

@@ -2,17 +2,17 @@
 
 import Cryptography
 
-/// The X25519 pair by which one client of an onion is authorised: the service keeps the public half, the client the
-/// private one (rend-spec-v3, "Client authorization").
+/// The X25519 key pair that authorises one client of an onion: the service stores the public key, the client the
+/// private key (rend-spec-v3, "Client authorization").
 package struct ClientAuthorization: Sendable, Redacted {
-    /// What the client gets. It is a secret.
+    /// The client's private key. Secret.
     package let key: OnionKey
-    /// What the service keeps, 32 bytes.
+    /// The public key for the service, 32 bytes.
     package let publicKey: [UInt8]
 
     private static let scheme = "descriptor:x25519:"
 
-    /// A new pair for a client of this onion.
+    /// Generates a key pair for a client of this onion.
     package init(for address: OnionAddress) {
         let privateKey = X25519.privateKey()
         guard let publicKey = X25519.publicKey(of: privateKey) else { preconditionFailure("no X25519 in libsodium") }
@@ -20,15 +20,15 @@ package struct ClientAuthorization: Sendable, Redacted {
         self.publicKey = publicKey
     }
 
-    /// The line of the service's `.auth` file, without its end.
+    /// The line of the service's `.auth` file, without the line end.
     package var serviceLine: String { String(decoding: Self.serviceFile(of: publicKey).dropLast(), as: UTF8.self) }
 
-    /// What the service's `.auth` file holds.
+    /// The content of the service's `.auth` file.
     static func serviceFile(of publicKey: [UInt8]) -> [UInt8] {
         Array(scheme.utf8) + Base32.encode(publicKey) + [UInt8(ascii: "\n")]
     }
 
-    /// The public key in a line of an `.auth` file; nil where it is none.
+    /// The public key in a line of an `.auth` file; `nil` if the line is malformed.
     static func publicKey(inServiceLine line: some Collection<UInt8>) -> [UInt8]? {
         guard line.starts(with: scheme.utf8), let key = Base32.decode(line.dropFirst(scheme.utf8.count)),
             key.count == X25519.keyLength

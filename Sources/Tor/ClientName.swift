@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What an operator calls an authorised client. It is a file's name, and nothing in it means something to a shell.
+/// The operator's name for an authorised client. It is used as a file name and has no character special to a shell.
 package struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertible {
-    /// 1 to 64 of the letters a-z and A-Z, digits, - and _.
+    /// 1 to 64 characters: letters a-z and A-Z, digits, - and _.
     package let description: String
 
+    /// Checks a name.
     /// - Throws: ``OnionFileError/badName``.
     package init(_ text: String) throws(OnionFileError) {
         guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(Self.isAllowed) else { throw .badName }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Follows tor handing out the onion's descriptor. It does so in rounds, to some ten directories each time, and again
-/// every hour or two; a descriptor that was taken serves clients for hours, so a round that has begun takes nothing away.
-/// Not every upload is answered: tor drops those that are under way when a newer descriptor follows. So one that is taken
-/// is enough, and a round begins with the first upload after an answer.
+/// Tracks tor's uploads of the onion's descriptor. tor uploads in rounds, to about ten directories each time and again
+/// every hour or two. A stored descriptor serves clients for hours, so a new round does not reset the published state.
+/// Not every upload gets a response: tor drops pending uploads when a newer descriptor follows. One accepted upload is
+/// therefore enough, and a round begins with the first upload after a response.
 struct DescriptorUploads: Equatable, Sendable {
-    /// What has come of it.
+    /// The result so far.
     private(set) var state = OnionDescriptor.none
-    /// The onion: whose descriptor is handed out. tor also tells of those it looks for.
+    /// The onion whose descriptor is uploaded. tor also reports failures to fetch descriptors of other onions.
     private(set) var address: OnionAddress?
     private var announced = 0
     private var refused = 0

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Makes lines of bytes that come in pieces.
+/// Splits a byte stream into lines.
 struct LineSplitter {
-    /// Of a line that is longer the beginning is kept.
+    /// Maximum line length in bytes; the rest of a longer line is dropped.
     static let longestLine = 4096
 
     private var rest: [UInt8] = []
 
-    /// The lines that end in `bytes`, without their ends.
+    /// Returns the lines completed by `bytes`, without line ends.
     mutating func lines(of bytes: some Sequence<UInt8>) -> [String] {
         var lines: [String] = []
         for byte in bytes {
@@ -20,7 +20,7 @@ struct LineSplitter {
         return lines
     }
 
-    /// The last line, where it had no end.
+    /// Returns the last line if it had no line end.
     mutating func end() -> String? { rest.isEmpty ? nil : take() }
 
     private mutating func take() -> String {

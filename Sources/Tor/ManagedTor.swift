@@ -4,24 +4,24 @@ import EventLoop
 import Glibc
 import Time
 
-/// The node's own tor: a process that serves the onion, started again whenever it ends, and ended with the node.
+/// The node's own tor process, which serves the onion: restarted whenever it exits, and stopped with the node.
 ///
-/// Three things see to it that no tor is left behind: ``stop()``; tor itself, which ends as soon as the control
-/// connection to us does (TAKEOWNERSHIP), so also when we are killed; and, before that connection stands, tor's own look
-/// every few seconds at whether we live (`__OwningControllerProcess`).
+/// Three mechanisms prevent an orphaned tor: ``stop()``; TAKEOWNERSHIP, by which tor exits as soon as its control
+/// connection closes, so also when this process is killed; and, until that connection is open,
+/// `__OwningControllerProcess`, by which tor checks every few seconds that this process is alive.
 ///
-/// One that was started lives until it is stopped.
+/// A started instance keeps itself alive until it is stopped.
 package actor ManagedTor {
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// Between tries to reach the control socket of a tor that is just starting.
+    /// Pause between attempts to connect to the control socket of a starting tor.
     private static let controlPause = Duration.milliseconds(100)
-    /// How long a tor may run without one.
+    /// How long tor may run without a control connection.
     private static let controlTimeout = Duration.seconds(60)
-    /// How long after the loss of its control connection tor may take to end by itself.
-    private static let farewell = Duration.seconds(5)
-    /// Lines and other events that wait to be looked at; of more, the oldest go.
+    /// How long tor may take to exit after the loss of its control connection.
+    private static let exitGrace = Duration.seconds(5)
+    /// Maximum number of queued process events; beyond it, the oldest are dropped.
     private static let mostWaiting = 1000
 
     private let settings: TorSettings
@@ -31,24 +31,24 @@ package actor ManagedTor {
 
     private var supervision = TorSupervision()
     private var process: ChildProcess?
-    /// Counts the processes: what an earlier one says late does not matter.
+    /// Number of processes started; late events of an earlier process are ignored.
     private var generation = 0
     private var timer: Timer?
-    /// The question to the program which tor it is, while that is open.
-    private var inquiry: Task<TorBuild, any Error>?
-    /// How long a program that hangs may delay the end.
-    private static let longestFarewell = Duration.seconds(2)
-    /// What the status file says.
+    /// The pending query for the program's version and modules.
+    private var buildQuery: Task<TorBuild, any Error>?
+    /// How long a program that does not respond may delay ``stop()``.
+    private static let launchCancelTimeout = Duration.seconds(2)
+    /// The state last written to the status file.
     private var written: (pid: Int32?, descriptor: OnionDescriptor) = (nil, .none)
-    /// It itself while it runs: what hangs on the loop must not be let go of on another thread.
-    private var whileRunning: ManagedTor?
-    private var whenStopped: [CheckedContinuation<Void, Never>] = []
+    /// Keeps self alive while running: resources of the loop must be released on its thread.
+    private var selfWhileRunning: ManagedTor?
+    private var stopWaiters: [CheckedContinuation<Void, Never>] = []
 
-    /// A tor that does not run yet.
+    /// Creates a tor that is not started yet.
     /// - Parameters:
-    ///   - ports: where the onion leads: ``TorSettings/ports(tnp:http:)``.
-    ///   - extra: further lines for its torrc, e.g. those of a private network.
-    ///   - observe: is told on `loop` of each change.
+    ///   - ports: the onion's ports and their targets: ``TorSettings/ports(tnp:http:)``.
+    ///   - extra: further lines for the torrc, e.g. those of a private network.
+    ///   - observe: called on `loop` after each change of the status.
     package init(
         _ settings: TorSettings, ports: [TorConfiguration.Port], extra: [String] = [], on loop: EventLoop,
         observe: @escaping @Sendable (TorStatus) -> Void
@@ -60,34 +60,34 @@ package actor ManagedTor {
         self.observe = observe
     }
 
-    /// How it is.
+    /// The current status.
     package var status: TorStatus { supervision.status }
 
-    /// Starts it, and again whenever it ends. Returns at once; whatever goes wrong is in the status, and tried again.
+    /// Starts tor and restarts it whenever it exits. Returns at once; failures are reported in the status and retried.
     package func start() {
-        whileRunning = self
+        selfWhileRunning = self
         handle(.begin)
     }
 
-    /// Ends it, by its pid, and waits until it has ended: a few seconds at most.
+    /// Stops tor by its pid and waits until it has exited: a few seconds at most.
     package func stop() async {
-        inquiry?.cancel()
+        buildQuery?.cancel()
         handle(.end)
         guard status.phase != .stopped else { return }
-        let limit = Timer(on: loop) { [unowned self] in assumeIsolated { $0.giveUpStart() } }
-        limit.start(after: Self.longestFarewell)
-        await withCheckedContinuation { whenStopped.append($0) }
+        let limit = Timer(on: loop) { [unowned self] in assumeIsolated { $0.abandonStart() } }
+        limit.start(after: Self.launchCancelTimeout)
+        await withCheckedContinuation { stopWaiters.append($0) }
         limit.stop()
     }
 
-    /// The program neither answers nor ends: nothing of it is waited for.
-    private func giveUpStart() {
+    /// Abandons a program that neither responds nor exits.
+    private func abandonStart() {
         guard status.phase == .starting else { return }
         generation += 1
-        handle(.notStarted(.unusable(binary: settings.binary, reason: "it did not answer")))
+        handle(.notStarted(.unusable(binary: settings.binary, reason: "it did not respond")))
     }
 
-    /// Has tor read `authorized_clients` anew.
+    /// Makes tor reload `authorized_clients` (SIGHUP).
     package func reload() {
         guard status.phase == .running, let pid = status.pid else { return }
         kill(pid, SIGHUP)
@@ -112,9 +112,9 @@ package actor ManagedTor {
         observe(status)
         guard status.phase == .stopped else { return }
         timer = nil
-        whileRunning = nil
-        let waiting = whenStopped
-        whenStopped = []
+        selfWhileRunning = nil
+        let waiting = stopWaiters
+        stopWaiters = []
         for continuation in waiting { continuation.resume() }
     }
 
@@ -134,11 +134,11 @@ package actor ManagedTor {
 
     private func run(_ generation: Int) async {
         do {
-            let inquiry = Task { [binary = settings.binary] in try await TorBuild(of: binary, path: Self.path) }
-            self.inquiry = inquiry
-            let build = try await inquiry.value
+            let buildQuery = Task { [binary = settings.binary] in try await TorBuild(of: binary, path: Self.path) }
+            self.buildQuery = buildQuery
+            let build = try await buildQuery.value
             guard generation == self.generation else { return }
-            self.inquiry = nil
+            self.buildQuery = nil
             try prepare(build)
         } catch {
             guard generation == self.generation else { return }
@@ -179,9 +179,9 @@ package actor ManagedTor {
         let configuration = try TorConfiguration(
             settings, ports: ports, controller: getpid(), hasProofOfWork: build.hasProofOfWork, extra: extra)
         try OwnedFile.makeDirectory(settings.directory)
-        // An onion's keys lie below: tor refuses to work where others may look.
+        // The directory holds the onion's keys; tor refuses a directory that other users can access.
         guard chmod(settings.directory, 0o700) == 0 else {
-            throw OnionFileError.system("close to others", settings.directory, errno)
+            throw OnionFileError.system("set mode 0700 on", settings.directory, errno)
         }
         try OwnedFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
     }
@@ -193,7 +193,7 @@ package actor ManagedTor {
 
     // MARK: The control connection
 
-    /// Whether this process is the present one, and is to live.
+    /// Whether this process is the current one and runs.
     private func isRunning(_ generation: Int) -> Bool { generation == self.generation && status.phase == .running }
 
     private func listen(_ generation: Int) async {
@@ -205,23 +205,23 @@ package actor ManagedTor {
             }
             await loop.sleep(for: Self.controlPause)
         }
-        await loop.sleep(for: Self.farewell)
+        await loop.sleep(for: Self.exitGrace)
         if isRunning(generation) { handle(.controlLost) }
     }
 
-    /// Tells of tor's events until the connection ends.
+    /// Handles tor's events until the connection closes.
     private func follow(_ control: TorControl, _ generation: Int) async {
         do {
             try await control.ask("TAKEOWNERSHIP")
             try await control.ask("SETEVENTS \(TorEvent.names)")
-            for line in try await control.ask("GETINFO status/bootstrap-phase") { tell(line, generation) }
-            while isRunning(generation) { tell(try await control.nextEvent(), generation) }
+            for line in try await control.ask("GETINFO status/bootstrap-phase") { handleLine(line, generation) }
+            while isRunning(generation) { handleLine(try await control.nextEvent(), generation) }
         } catch {
-            // It is over; whether tor is, too, is seen by its process.
+            // The connection is lost; the end of the process shows whether tor has exited, too.
         }
     }
 
-    private func tell(_ line: String, _ generation: Int) {
+    private func handleLine(_ line: String, _ generation: Int) {
         guard isRunning(generation), let event = TorEvent(line: line) else { return }
         handle(.control(event))
     }

@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// The address of an onion service, version 3: its public key, a checksum and the version in Base32, and `.onion`
+/// The address of a version 3 onion service: its public key, a checksum and the version in Base32, followed by `.onion`
 /// (rend-spec-v3, "Encoding onion addresses").
 package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
     /// The service's Ed25519 key, 32 bytes.
@@ -11,16 +11,17 @@ package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
     private static let version: UInt8 = 3
     private static let checksumLength = 2
     private static let suffix = ".onion"
-    /// Characters before `.onion`.
+    /// Number of characters before `.onion`.
     package static let labelLength = 56
 
-    /// The address of a public key; nil where that is not 32 bytes.
+    /// Creates the address of a public key; `nil` unless the key has 32 bytes.
     package init?(publicKey: [UInt8]) {
         guard publicKey.count == Ed25519.publicKeyLength else { return nil }
         self.publicKey = publicKey
     }
 
-    /// Reads an address of either case, with or without `.onion`; nil where length, Base32, version or checksum is wrong.
+    /// Parses an address in either case, with or without `.onion`; `nil` if length, Base32, version or checksum is
+    /// wrong.
     package init?(_ text: String) {
         var label = Array(text.utf8)
         if label.suffix(Self.suffix.utf8.count).elementsEqual(Self.suffix.utf8, by: { $0 | 0x20 == $1 | 0x20 }) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Whether the network's directories have the onion's descriptor, without which nobody finds it.
+/// Whether Tor's directories have the onion's descriptor, without which no client can find the onion.
 package enum OnionDescriptor: String, Sendable {
-    /// tor has not begun to hand it out.
+    /// tor has not begun to upload it.
     case none
-    /// It is being handed out for the first time, or again after a failure.
+    /// The first upload is in progress, or the first one after a failure.
     case uploading
-    /// The directories that answered have it, as far as they take it.
+    /// At least one directory has accepted it.
     case published
-    /// No directory took it at the last try.
+    /// No directory accepted it in the last round of uploads.
     case failed
 }

@@ -2,16 +2,15 @@
 
 import Cryptography
 
-/// A sender's key to a closed onion: the private half of a client authorisation (rend-spec-v3, "Client
-/// authorization"), and which onion it opens.
+/// A sender's private key to a closed onion (rend-spec-v3, "Client authorization"), with the onion's address.
 package struct OnionKey: Sendable, Redacted {
-    /// The onion that it opens.
+    /// The onion that the key opens.
     package let address: OnionAddress
     /// 32 bytes.
     let privateKey: SecretBytes
 
     private static let scheme = "descriptor:x25519:"
-    /// A line, and the line's end.
+    /// Maximum file size: one line with its line end.
     private static let longest = OnionAddress.labelLength + 1 + scheme.utf8.count + 52 + 2
 
     /// - Parameter privateKey: 32 bytes.
@@ -20,7 +19,7 @@ package struct OnionKey: Sendable, Redacted {
         self.privateKey = privateKey
     }
 
-    /// Reads a line as tor has it in `ClientOnionAuthDir`, `ADDRESS:descriptor:x25519:KEY`; nil where it is none.
+    /// Parses a line of tor's `ClientOnionAuthDir`, `ADDRESS:descriptor:x25519:KEY`; `nil` if it is malformed.
     package init?(line: some Collection<UInt8>) {
         let parts = line.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, parts[0].count == OnionAddress.labelLength,
@@ -31,20 +30,20 @@ package struct OnionKey: Sendable, Redacted {
         self.init(address: address, privateKey: SecretBytes(moving: &key))
     }
 
-    /// Reads a file that holds such a line.
-    /// - Throws: ``OnionFileError``; also where others than its owner may read it.
+    /// Reads a file that contains such a line.
+    /// - Throws: ``OnionFileError``, also if users other than the owner can access the file.
     package init(file: String) throws(OnionFileError) {
         var text = try OwnedFile.read(file, atMost: Self.longest, mustBePrivate: true)
         while let last = text.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { text.removeLast() }
         guard let key = OnionKey(line: text) else {
             throw .broken(
                 file: file,
-                problem: "it does not hold a line ADDRESS:descriptor:x25519:KEY, as tocsin onion authorize makes it")
+                problem: "it does not contain a line ADDRESS:descriptor:x25519:KEY as tocsin onion authorize writes it")
         }
         self = key
     }
 
-    /// The line, without its end. It is a secret.
+    /// The line, without the line end. Secret.
     package var line: [UInt8] { Array("\(address.label):\(Self.scheme)".utf8) + privateKey.encoded(Base32.encode) }
 
     /// Writes the line into a new file with mode 0600.
@@ -55,7 +54,7 @@ package struct OnionKey: Sendable, Redacted {
 }
 
 extension SecretBytes {
-    /// The text that `encode` makes of the bytes.
+    /// The bytes as text encoded by `encode`.
     func encoded(_ encode: (UnsafeRawBufferPointer) -> [UInt8]) -> [UInt8] {
         withBytes { $0.withUnsafeBytes(encode) }
     }

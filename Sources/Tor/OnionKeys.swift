@@ -2,30 +2,30 @@
 
 import Cryptography
 
-/// The keys of an onion service in tor's own files. Who has them is the service: they are its address.
+/// The keys of an onion service in tor's file format. They define its address: any holder of them can serve the onion.
 package struct OnionKeys: Sendable, Redacted {
     /// The file of the private key in a `HiddenServiceDir`.
     package static let secretFile = "hs_ed25519_secret_key"
     /// The file of the public key.
     package static let publicFile = "hs_ed25519_public_key"
-    /// Is there where tor served without hiding the machine (`HiddenServiceNonAnonymousMode`).
+    /// Exists if tor served the onion without hiding the machine (`HiddenServiceNonAnonymousMode`).
     private static let nonAnonymousFile = "onion_service_non_anonymous"
 
     private static let secretHeader = header("== ed25519v1-secret: type0 ==")
     private static let publicHeader = header("== ed25519v1-public: type0 ==")
-    /// Bytes of a secret key file.
+    /// Length of a secret key file in bytes.
     private static let secretLength = 32 + Ed25519.expandedKeyLength
 
-    /// All of the secret key file.
+    /// The content of the secret key file.
     private let secret: SecretBytes
-    /// The address that the keys make.
+    /// The onion's address.
     package let address: OnionAddress
 
     private static func header(_ text: String) -> [UInt8] { Array(text.utf8) + [0, 0, 0] }
 
     /// Reads the keys of a `HiddenServiceDir`.
-    /// - Throws: ``OnionFileError``: a key that others may read or that is none, a public key that is not this one's, the
-    ///   keys of a service that did not hide.
+    /// - Throws: ``OnionFileError`` if the secret key is malformed or other users can access it, if the public key does
+    ///   not match it, or if the service did not hide its machine.
     package init(directory: String) throws(OnionFileError) {
         let file = "\(directory)/\(Self.secretFile)"
         var bytes = try OwnedFile.read(file, atMost: Self.secretLength, mustBePrivate: true)
@@ -34,11 +34,11 @@ package struct OnionKeys: Sendable, Redacted {
             throw .broken(file: file, problem: "it has \(secret.count) bytes instead of \(Self.secretLength)")
         }
         guard secret.withBytes({ $0.extracting(first: 32).elementsEqual(Self.secretHeader) }) else {
-            throw .broken(file: file, problem: "it does not begin as tor's secret keys do")
+            throw .broken(file: file, problem: "it does not begin with the header of tor's secret keys")
         }
         let publicKey = secret.withBytes { Ed25519.publicKey(ofExpandedKey: $0.extracting(droppingFirst: 32)) }
         guard let publicKey, let address = OnionAddress(publicKey: publicKey) else {
-            throw .broken(file: file, problem: "no public key belongs to it")
+            throw .broken(file: file, problem: "no public key can be derived from it")
         }
         self.secret = secret
         self.address = address
@@ -46,7 +46,7 @@ package struct OnionKeys: Sendable, Redacted {
         if OwnedFile.exists("\(directory)/\(Self.nonAnonymousFile)") { throw .nonAnonymous(directory: directory) }
     }
 
-    /// The keys of a `HiddenServiceDir`; nil where there are none yet.
+    /// Reads the keys of a `HiddenServiceDir`; `nil` if there are none yet.
     package static func present(in directory: String) throws(OnionFileError) -> OnionKeys? {
         do {
             return try OnionKeys(directory: directory)
@@ -61,22 +61,22 @@ package struct OnionKeys: Sendable, Redacted {
             bytes = try OwnedFile.read(
                 "\(directory)/\(publicFile)", atMost: publicHeader.count + address.publicKey.count)
         } catch .missing {
-            // tor makes it of the secret key.
+            // tor derives it from the secret key.
             return
         }
         guard bytes == publicHeader + address.publicKey else { throw .mismatch(directory: directory) }
     }
 
-    /// Writes the keys into a `HiddenServiceDir`, which is made with mode 0700 where it is not there; the files get mode
-    /// 0600. Where the same keys lie there already, nothing happens.
-    /// - Throws: ``OnionFileError/occupied(directory:address:)`` where other keys lie there.
+    /// Writes the keys into a `HiddenServiceDir`: files with mode 0600 in a directory that is created with mode 0700 if
+    /// it does not exist. Does nothing if the directory already holds the same keys.
+    /// - Throws: ``OnionFileError``; ``OnionFileError/occupied(directory:address:)`` if the directory holds other keys.
     package func write(to directory: String) throws(OnionFileError) {
         try OwnedFile.makeDirectory(directory)
         if let present = try Self.present(in: directory) {
             guard present.address == address else { throw .occupied(directory: directory, address: present.address) }
             return
         }
-        // The secret key first: tor makes the other of it, should we not come that far.
+        // The secret key first: if the second write fails, tor derives the public key from it.
         let written = secret.withBytes { bytes in
             Result { () throws(OnionFileError) in
                 try OwnedFile.create("\(directory)/\(Self.secretFile)", holding: bytes)
@@ -89,7 +89,7 @@ package struct OnionKeys: Sendable, Redacted {
 }
 
 extension RawSpan {
-    /// Whether these are the bytes.
+    /// Whether the span holds exactly these bytes.
     func elementsEqual(_ bytes: [UInt8]) -> Bool {
         withUnsafeBytes { $0.elementsEqual(bytes) }
     }

@@ -2,16 +2,16 @@
 
 import EventLoop
 
-/// What another process, a command of the operator's, can learn of the node's tor while that runs, and tell it.
+/// The node's running tor, as another process sees it: an operator's command.
 package struct RunningTor: Sendable {
-    /// tor's process.
+    /// tor's process id.
     package let pid: Int32
-    /// How much of the way into the network is done, 0–100.
+    /// Bootstrap progress in percent, 0–100.
     package let bootstrap: Int
-    /// Whether the onion can be found; nil where the node has not said.
+    /// Whether the onion's descriptor is published; `nil` if the node has not recorded it.
     package let descriptor: OnionDescriptor?
 
-    /// Asks the node's tor; nil where it does not run, or does not let this user in.
+    /// Queries the node's tor; `nil` if it does not run or does not accept this user.
     package init?(_ settings: TorSettings, on loop: EventLoop) async {
         let domain = LoopDomain(loop)
         let answer = await domain.run { domain -> (Int32, Int)? in
@@ -35,8 +35,8 @@ package struct RunningTor: Sendable {
         line.split(separator: "=").last.flatMap { line.contains("process/pid=") ? Int32($0) : nil }
     }
 
-    /// Has the node's tor read `authorized_clients` anew.
-    /// - Returns: whether there is one that has.
+    /// Makes the node's tor reload `authorized_clients`.
+    /// - Returns: whether tor runs and has accepted the command.
     package static func reload(_ settings: TorSettings, on loop: EventLoop) async -> Bool {
         await LoopDomain(loop).run { domain in
             guard let control = await TorControl.open(directory: settings.directory, on: domain.loop) else {

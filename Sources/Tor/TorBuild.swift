@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a tor program is and can do.
+/// The version and features of a tor program.
 package struct TorBuild: Equatable, Sendable {
-    /// Its version.
+    /// The version of tor.
     package let version: TorVersion
-    /// Whether it was built with the module that asks clients for work.
+    /// Whether tor was built with the proof-of-work module.
     package let hasProofOfWork: Bool
 
-    /// How long a program may take to say what it is.
+    /// How long the program may take to print its version or its modules.
     private static let timeout = Duration.seconds(10)
 
+    /// Creates a description of a build.
     /// - Parameters: as the properties of the same names.
     package init(version: TorVersion, hasProofOfWork: Bool) {
         self.version = version
         self.hasProofOfWork = hasProofOfWork
     }
 
-    /// Asks the program.
+    /// Queries a program.
     /// - Parameters:
-    ///   - binary: a path, or a name to be found in `PATH`.
+    ///   - binary: a path, or a name to look up in `PATH`.
     ///   - path: the environment's `PATH`.
-    /// - Throws: ``TorProblem``: missing, unusable or too old.
+    /// - Throws: ``TorProblem`` if the program is missing, unusable or too old.
     package init(of binary: String, path: String?) async throws(TorProblem) {
         guard TorSettings.isInstalled(binary, path: path) else { throw .missing(binary: binary) }
         let version = TorVersion(output: try await Self.output(of: binary, "--version"))
-        guard let version else { throw .unusable(binary: binary, reason: "it does not say which version of tor it is") }
+        guard let version else { throw .unusable(binary: binary, reason: "it does not report a version of tor") }
         guard version >= .oldest else { throw .tooOld(version) }
         let modules = try await Self.output(of: binary, "--list-modules")
         self.init(version: version, hasProofOfWork: Self.hasProofOfWork(modules: modules))
@@ -43,7 +44,7 @@ package struct TorBuild: Equatable, Sendable {
         } catch {
             throw .unusable(binary: binary, reason: "\(error)")
         }
-        guard output.isSuccess else { throw .unusable(binary: binary, reason: "\(binary) \(argument) has failed") }
+        guard output.isSuccess else { throw .unusable(binary: binary, reason: "\(binary) \(argument) failed") }
         return output.text
     }
 }

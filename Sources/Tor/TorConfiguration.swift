@@ -2,15 +2,16 @@
 
 import EventLoop
 
-/// The torrc of the node's own tor: one onion service, and nothing else that anybody could reach.
+/// The torrc of the node's own tor: one onion service, and no other service reachable over the network.
 package struct TorConfiguration: Equatable, Sendable {
-    /// A port of the onion, and where it leads.
+    /// A virtual port of the onion and its target.
     package struct Port: Equatable, Sendable {
-        /// 1–65535.
+        /// The virtual port, 1–65535.
         package let number: UInt16
         /// A numeric address with its port, or a unix socket.
         package let target: Endpoint
 
+        /// Creates a port.
         /// - Parameters: as the properties of the same names.
         package init(_ number: UInt16, _ target: Endpoint) {
             self.number = number
@@ -18,24 +19,25 @@ package struct TorConfiguration: Equatable, Sendable {
         }
     }
 
-    /// Introduction points: more than tor's 3, so that one that is flooded does not cut the onion off.
+    /// Number of introduction points: more than tor's default of 3, so that flooding one does not cut off the onion.
     private static let introductionPoints = 5
-    /// Rendezvous a second before tor asks for more work, and how many at once. tor lets a client wait for some 20 s, so
-    /// that the queue is 20 times the rate; a smaller rate turns honest clients away.
+    /// Rendezvous requests per second that tor serves before it raises the effort, and their burst. tor lets a client
+    /// wait for about 20 s, so the queue is 20 times the rate; a lower rate rejects honest clients.
     private static let work = (rate: 50, burst: 200)
-    /// What tor may hold in its queues.
+    /// Limit of tor's queues in memory.
     private static let memory = "512 MB"
-    /// Of the longest name in the directory, with its slash.
+    /// Length of the longest socket name in the directory, with its slash.
     private static let longestName = "/socks".utf8.count
 
-    /// All lines.
+    /// The complete torrc.
     package let text: String
 
+    /// Builds the torrc.
     /// - Parameters:
-    ///   - ports: where the onion leads.
-    ///   - controller: the process without which tor ends.
-    ///   - hasProofOfWork: whether this build of tor can ask clients for work.
-    ///   - extra: lines at the end, as they are; for a network of one's own.
+    ///   - ports: the onion's ports and their targets.
+    ///   - controller: the pid of the process without which tor exits.
+    ///   - hasProofOfWork: whether this build of tor supports proof of work.
+    ///   - extra: lines appended unchanged, e.g. for a private network.
     /// - Throws: ``TorConfigurationError``.
     package init(
         _ settings: TorSettings, ports: [Port], controller: Int32, hasProofOfWork: Bool, extra: [String] = []
@@ -49,9 +51,9 @@ package struct TorConfiguration: Equatable, Sendable {
         guard directory.utf8.count <= limit else { throw .directoryTooLong(directory, limit: limit) }
 
         var lines = [
-            "# Written by tocsin whenever it starts tor; changes are lost.",
+            "# Written by tocsin each time it starts tor; manual changes are lost.",
             "DataDirectory \(Self.quoted(directory))",
-            // To the node, which reads them.
+            // The node reads the log from tor's output.
             "Log notice stdout",
             "SafeLogging 1",
             "NoExec 1",
@@ -67,14 +69,14 @@ package struct TorConfiguration: Equatable, Sendable {
         ]
         for port in ports { lines.append("HiddenServicePort \(port.number) \(try Self.target(port.target))") }
         lines += [
-            // Who shares a circuit shares its allowance: the node has to know.
+            // The node applies rate limits per circuit, so it needs the circuit id.
             "HiddenServiceExportCircuitID haproxy",
             "HiddenServiceMaxStreams \(settings.maxStreams)",
             "HiddenServiceMaxStreamsCloseCircuit 1",
             "HiddenServiceNumIntroductionPoints \(Self.introductionPoints)",
             "HiddenServiceAllowUnknownPorts 0",
-            // Bounds what an introduction point passes on. At tor's own rates and no lower: it turns honest clients away
-            // together with the others.
+            // Limits what an introduction point relays. At tor's default rates and no lower: the limit rejects honest
+            // clients together with attackers.
             "HiddenServiceEnableIntroDoSDefense 1",
             "HiddenServiceEnableIntroDoSRatePerSec 25",
             "HiddenServiceEnableIntroDoSBurstPerSec 200",
@@ -110,8 +112,8 @@ package struct TorConfiguration: Equatable, Sendable {
 
     private static func unix(_ path: String) -> String { "unix:\(quoted(path))" }
 
-    /// A path in quotes, in which all but the plainest characters are escaped as in C: tor knows comments and
-    /// continued lines.
+    /// A quoted path in which all but plain characters are escaped as in C: a torrc has comments and line
+    /// continuations.
     static func quoted(_ path: String) -> String {
         var text = "\""
         for byte in path.utf8 {
@@ -136,10 +138,10 @@ package struct TorConfiguration: Equatable, Sendable {
 }
 
 extension TorSettings {
-    /// The onion's ports, by where the node listens.
+    /// Maps the onion's ports to the node's listeners.
     /// - Parameters:
     ///   - tnp: where the node listens for TNP, with the port that the system chose.
-    ///   - http: the same for HTTP; nil: nowhere.
+    ///   - http: where the node listens for HTTP; `nil` if it does not.
     package func ports(tnp: Endpoint, http: Endpoint?) -> [TorConfiguration.Port] {
         tnpPorts.map { TorConfiguration.Port($0, tnp) }
             + (http.map { http in httpPorts.map { TorConfiguration.Port($0, http) } } ?? [])

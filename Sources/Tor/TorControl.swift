@@ -4,30 +4,30 @@ import Cryptography
 import EventLoop
 import Glibc
 
-/// A connection to tor's control port (control-spec): one command at a time. Who has it has all of that tor.
+/// A connection to tor's control port (control-spec), for one command at a time. It gives full control of that tor.
 package final class TorControl {
     private static let dialTimeout = Duration.seconds(5)
-    /// How long tor may take to answer.
+    /// How long tor may take to reply.
     private static let answerTimeout = Duration.seconds(20)
     private static let mostEvents = 10_000
 
     private let reader: StreamReader
-    /// Asynchronous events that came with replies, in order.
+    /// Asynchronous events received while waiting for replies, in order.
     package private(set) var events: [String] = []
 
     private init(_ reader: StreamReader) { self.reader = reader }
 
     deinit { reader.stream.close() }
 
-    /// Connects to the control socket in a directory of ours; nil while tor is not that far.
+    /// Connects to the control socket in a tor directory; `nil` if that fails, e.g. while tor is still starting.
     package static func open(
         directory: String, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async -> TorControl? {
         try? await open(.unix(path: "\(directory)/ctl"), on: loop)
     }
 
-    /// Connects and logs in.
-    /// - Throws: ``TorError`` in words, or `StreamError` where nobody answers.
+    /// Connects and authenticates.
+    /// - Throws: ``TorError``, or `StreamError` if the connection fails.
     package static func open(
         _ endpoint: Endpoint, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws -> TorControl {
@@ -37,12 +37,13 @@ package final class TorControl {
         guard !login.isOpen else {
             throw TorError(
                 """
-                the control port at \(endpoint) lets in everybody who reaches it, so that whoever listens there need not be \
-                tor: set CookieAuthentication 1 in its torrc
+                the control port at \(endpoint) requires no authentication, so the process behind it need not be tor: \
+                set CookieAuthentication 1 in its torrc
                 """)
         }
         guard let file = login.cookieFile else {
-            throw TorError("the tor at \(endpoint) lets nobody in by a cookie: set CookieAuthentication 1 in its torrc")
+            throw TorError(
+                "the tor at \(endpoint) does not offer cookie authentication: set CookieAuthentication 1 in its torrc")
         }
         try await control.logIn(cookie: try cookie(in: file), at: endpoint)
         return control
@@ -54,12 +55,13 @@ package final class TorControl {
         let nonce = TorLogin.nonce()
         let challenge = try await ask("AUTHCHALLENGE SAFECOOKIE \(Hex.encode(nonce))")
         guard let command = TorLogin.command(challenge: challenge, cookie: cookie, nonce: nonce) else {
-            throw TorError("whoever answers at \(endpoint) is not the tor that wrote its cookie file")
+            throw TorError("the process at \(endpoint) is not the tor that wrote the cookie file")
         }
         try await ask(command)
     }
 
-    /// Whether tor may run as this user: the user of this process, root, or the user that a distribution's package creates.
+    /// Whether tor may run as this user: the user of this process, root, or a user that a distribution's package
+    /// creates.
     private static func isTor(_ user: uid_t) -> Bool {
         if user == geteuid() || user == getuid() || user == 0 { return true }
         return ["debian-tor", "tor", "_tor", "toranon"].contains { name in
@@ -75,8 +77,8 @@ package final class TorControl {
         guard descriptor >= 0 else {
             throw TorError(
                 """
-                cannot read tor's cookie \(file): \(String(cString: strerror(errno))); on Debian, the group debian-tor \
-                may
+                cannot read tor's cookie file \(file): \(String(cString: strerror(errno))); on Debian, members of the \
+                group debian-tor can
                 """)
         }
         defer { Glibc.close(descriptor) }
@@ -84,24 +86,24 @@ package final class TorControl {
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, isTor(status.st_uid) else {
             throw TorError(
                 """
-                \(file), which the control port names as its cookie, belongs neither to this user nor to root nor to tor's \
-                user: whoever listens there may not be tor
+                the control port's cookie file \(file) belongs neither to this user nor to root nor to tor's user: the \
+                process behind the port may not be tor
                 """)
         }
-        // One more, to see that it ends.
+        // One byte more, to detect a longer file.
         var cookie = [UInt8](repeating: 0, count: TorLogin.cookieLength + 1)
         guard read(descriptor, &cookie, cookie.count) == TorLogin.cookieLength else {
-            throw TorError("\(file) is no cookie of tor's")
+            throw TorError("\(file) is not a cookie file of tor")
         }
         return cookie.dropLast()
     }
 
-    /// Sends a command.
+    /// Sends a command and waits for the reply.
     /// - Parameters:
     ///   - command: one line.
-    ///   - holdsSecret: whether tor's words may repeat what nobody else should read: of a refusal only the number is told.
-    /// - Returns: the lines of the reply, those of data included.
-    /// - Throws: ``TorError`` for a reply that is no success, `StreamError` where tor is gone or does not answer.
+    ///   - holdsSecret: whether the reply may repeat a secret: an error then contains only the reply's status code.
+    /// - Returns: the lines of the reply, including data lines.
+    /// - Throws: ``TorError`` if tor rejects the command, `StreamError` if the connection is lost or times out.
     @discardableResult
     package func ask(
         _ command: String, holdsSecret: Bool = false, isolation: isolated (any Actor)? = #isolation
@@ -131,17 +133,17 @@ package final class TorControl {
             }
         }
         guard reply.last?.hasPrefix("25") == true else {
-            // The command's name only: what follows may be a key.
+            // Only the command's name: its arguments may contain a key.
             let words = reply.last ?? "nothing"
             throw TorError(
-                "tor answered \(command.split(separator: " ")[0]) with: \(holdsSecret ? String(words.prefix(3)) : words)"
+                "tor rejected \(command.split(separator: " ")[0]): \(holdsSecret ? String(words.prefix(3)) : words)"
             )
         }
         return reply
     }
 
-    /// The next event, of those that came with replies at first. Waits for as long as the connection lasts.
-    /// - Throws: `StreamError` where tor is gone.
+    /// Returns the next event, first those in ``events``. Waits for as long as the connection is open.
+    /// - Throws: `StreamError` when the connection closes.
     package func nextEvent(isolation: isolated (any Actor)? = #isolation) async throws -> String {
         if !events.isEmpty { return events.removeFirst() }
         while true {
@@ -150,7 +152,7 @@ package final class TorControl {
         }
     }
 
-    /// Ends the connection: whoever waits for an event waits no longer.
+    /// Closes the connection; a pending ``nextEvent(isolation:)`` throws.
     package func close() { reader.stream.fail(.closed) }
 
     private func keep(_ event: String) {

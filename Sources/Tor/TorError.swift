@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What tor does not do as it should: what it said, and what to do where that is known.
+/// A failure of tor or of its control connection, with the remedy where it is known.
 package struct TorError: Error, Sendable, CustomStringConvertible {
-    /// In words.
+    /// The message.
     package let description: String
 
-    /// - Parameter description: in words, without secrets.
+    /// Creates an error.
+    /// - Parameter description: the message, without secrets.
     package init(_ description: String) { self.description = description }
 }

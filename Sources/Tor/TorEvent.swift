@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What tor tells of by its control port that matters here (control-spec, "Asynchronous events").
+/// An event from tor's control port that the node uses (control-spec, "Asynchronous events").
 package enum TorEvent: Equatable, Sendable {
-    /// How much of the way into the network is done, 0–100.
+    /// Bootstrap progress in percent, 0–100.
     case bootstrapped(percent: Int)
-    /// The onion's descriptor is on its way to a directory.
+    /// The upload of an onion's descriptor to a directory has begun.
     case uploading(OnionAddress)
-    /// A directory has it.
+    /// A directory has accepted the descriptor.
     case uploaded(OnionAddress)
-    /// A directory does not take it.
+    /// An upload or a fetch of the descriptor has failed.
     case refused(OnionAddress)
 
-    /// The events that are to be asked for.
+    /// The events to subscribe to with `SETEVENTS`.
     static let names = "STATUS_CLIENT HS_DESC"
 
-    /// Reads an event's line, `650 …`, or the reply to `GETINFO status/bootstrap-phase`; nil for all else.
+    /// Parses an event's line, `650 …`, or the reply to `GETINFO status/bootstrap-phase`; `nil` for any other line.
     package init?(line: String) {
         let words = line.split(separator: " ")
         if words.contains("BOOTSTRAP"), let word = words.first(where: { $0.hasPrefix("PROGRESS=") }) {

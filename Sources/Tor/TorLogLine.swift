@@ -2,19 +2,19 @@
 
 /// A line of tor's log: `Nov 21 18:36:54.000 [warn] …`.
 package struct TorLogLine: Equatable, Sendable {
-    /// How much it matters.
+    /// The severities of tor's log.
     package enum Severity: String, Sendable {
         case debug, info, notice, warn, err
     }
 
-    /// How much it matters.
+    /// The line's severity.
     package let severity: Severity
-    /// What tor says, without characters that could write over a terminal, and cut off where it is endless.
+    /// The message without control characters, which could manipulate a terminal; at most 400 characters.
     package let text: String
 
     private static let longestText = 400
 
-    /// Reads a line; nil where it is not tor's.
+    /// Parses a line; `nil` if it is not in tor's format.
     package init?(_ line: String) {
         guard let open = line.firstIndex(of: "["), let close = line[open...].firstIndex(of: "]"),
             let severity = Severity(rawValue: String(line[open...].dropFirst().prefix(upTo: close)))
@@ -25,7 +25,7 @@ package struct TorLogLine: Equatable, Sendable {
         text = String(String.UnicodeScalarView(scalars.prefix(Self.longestText)))
     }
 
-    /// Whether it is about this machine's clock: tor compares it with what others sign.
+    /// Whether tor reports that this machine's clock is wrong: tor compares it with times that others have signed.
     package var isAboutClock: Bool {
         let text = text.lowercased()
         return text.contains("our clock is") && (text.contains("behind") || text.contains("ahead"))

@@ -2,22 +2,22 @@
 
 import Cryptography
 
-/// How one logs in at a control port that has its cookie in a file: each side proves to the other that it knows the
-/// cookie, and none says it (SAFECOOKIE, control-spec "AUTHCHALLENGE"). So whoever only pretends to be tor gets
-/// nothing out of a file that he names.
+/// Authentication at a control port by a cookie file: each side proves that it knows the cookie without sending it
+/// (SAFECOOKIE, control-spec "AUTHCHALLENGE"). A process that only pretends to be tor therefore learns nothing about a
+/// file that it names.
 struct TorLogin: Equatable {
-    /// Bytes of a cookie.
+    /// Length of a cookie in bytes.
     static let cookieLength = 32
     private static let nonceLength = 32
     private static let serverKey = Array("Tor safe cookie authentication server-to-controller hash".utf8)
     private static let clientKey = Array("Tor safe cookie authentication controller-to-server hash".utf8)
 
-    /// Whether no login is needed.
+    /// Whether the port requires no authentication.
     let isOpen: Bool
-    /// Where the cookie is; nil: this tor logs nobody in by cookie.
+    /// Path of the cookie file; `nil` if the port does not offer SAFECOOKIE.
     let cookieFile: String?
 
-    /// Reads the reply to `PROTOCOLINFO 1`.
+    /// Parses the reply to `PROTOCOLINFO 1`.
     init(protocolInfo lines: [String]) {
         let line = lines.first { $0.hasPrefix("250-AUTH ") } ?? ""
         let methods = line.split(separator: " ").first { $0.hasPrefix("METHODS=") }?.dropFirst("METHODS=".count)
@@ -26,7 +26,7 @@ struct TorLogin: Equatable {
         cookieFile = names.contains("SAFECOOKIE") ? Self.quoted(after: "COOKIEFILE=", in: line) : nil
     }
 
-    /// A text in quotes with the escapes of C that a path can need.
+    /// Parses a quoted string with the escapes of C that a path can contain.
     private static func quoted(after key: String, in line: String) -> String? {
         let marker = Array("\(key)\"".utf8)
         var rest = Array(line.utf8)[...]
@@ -54,11 +54,11 @@ struct TorLogin: Equatable {
         return nil
     }
 
-    /// A number used once.
+    /// Returns a random nonce.
     static func nonce() -> [UInt8] { SecureRandom.bytes(nonceLength) }
 
-    /// What to say to `AUTHCHALLENGE`'s reply.
-    /// - Returns: the command; nil where whoever answers does not know the cookie.
+    /// Builds the command that answers the reply to `AUTHCHALLENGE`.
+    /// - Returns: the command; `nil` if the peer has not proved that it knows the cookie.
     static func command(challenge reply: [String], cookie: [UInt8], nonce: [UInt8]) -> String? {
         let words = reply.last?.split(separator: " ") ?? []
         func value(_ key: String) -> [UInt8]? {

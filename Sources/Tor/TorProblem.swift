@@ -1,60 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why the onion cannot be reached, in words, and what to do.
+/// Why the onion is unreachable, and what to do.
 package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
-    /// There is no such program.
+    /// The program does not exist.
     case missing(binary: String)
-    /// The program does not run, or is no tor.
+    /// The program does not run, or is not tor.
     case unusable(binary: String, reason: String)
-    /// It cannot do what is needed.
+    /// The version of tor is too old.
     case tooOld(TorVersion)
-    /// Its files cannot be written, or no torrc can be made.
+    /// tor's files cannot be written, or no torrc can be built.
     case badSettings(String)
-    /// This machine's clock is wrong; tor's words.
+    /// This machine's clock is wrong, with tor's message.
     case clock(String)
-    /// For minutes tor has not come nearer to the network.
+    /// tor's bootstrap has made no progress for ``TorSupervision/patience``.
     case stuck(percent: Int)
-    /// For minutes no directory has taken the onion's descriptor.
+    /// No directory has accepted the onion's descriptor for ``TorSupervision/patience``.
     case unpublished
-    /// tor has ended by itself; what it said last.
+    /// tor has exited unexpectedly, with the last warning of its log.
     case ended(status: String, lastWarning: String?)
-    /// tor does not answer at its control socket.
+    /// tor does not respond at its control socket.
     case silent
 
     package var description: String {
         switch self {
         case .missing(let binary):
             """
-            tor is not installed: there is no program \(binary). Install it (apt install tor), name it in tor.binary, or \
-            set tor.managed = false where another tor serves the onion
+            tor is not installed: program \(binary) not found. Install it (apt install tor), set tor.binary to its \
+            path, or set tor.managed = false if another tor serves the onion
             """
         case .unusable(let binary, let reason):
-            "\(binary) cannot be used as tor: \(reason); name another program in tor.binary"
+            "\(binary) cannot be used as tor: \(reason); set tor.binary to another program"
         case .tooOld(let version):
             """
-            tor \(version) is too old: \(TorVersion.oldest) is the first that defends an onion by proof of work, and older \
-            ones are not maintained. Install a newer one, e.g. from deb.torproject.org
+            tor \(version) is too old: \(TorVersion.oldest) is the first version that defends onion services with \
+            proof of work, and older ones are no longer maintained. Install a newer one, e.g. from deb.torproject.org
             """
         case .badSettings(let problem): problem
         case .clock(let words):
             """
-            this machine's clock seems wrong, and tor does not work with it: set it right (timedatectl set-ntp true). \
-            tor says: \(words)
+            this machine's clock seems wrong, and tor requires a correct one: set it (timedatectl set-ntp true). \
+            tor reports: \(words)
             """
         case .stuck(let percent):
             """
-            tor has been at \(percent) % of its way into the network for minutes: is this machine connected, and does its \
-            firewall let tor out?
+            tor's bootstrap has been at \(percent) % for more than 5 minutes: check that this machine is online and \
+            that its firewall permits tor's outgoing connections
             """
         case .unpublished:
             """
-            for minutes no directory of the Tor network has taken the onion's descriptor: does another machine serve \
-            the same onion, and is this machine's clock right?
+            no directory of the Tor network has accepted the onion's descriptor for more than 5 minutes: check that \
+            this machine's clock is right and whether another machine serves the same onion
             """
         case .ended(let status, let warning):
-            "tor has ended (\(status)) and is started again" + (warning.map { ". It said: \($0)" } ?? "")
+            "tor has exited (\(status)) and is being restarted" + (warning.map { "; last warning: \($0)" } ?? "")
         case .silent:
-            "tor does not answer at its control socket and is started anew"
+            "tor does not respond at its control socket and is being restarted"
         }
     }
 }

@@ -3,28 +3,28 @@
 import EventLoop
 import Glibc
 
-/// What an operator decides about the node's tor: `[tor]` of the configuration.
+/// The settings of the node's tor: `[tor]` of the configuration.
 package struct TorSettings: Equatable, Sendable {
-    /// Whether the node runs a tor of its own.
+    /// Whether the node runs its own tor.
     package var isManaged: Bool
-    /// The program: a path, or a name to be found in `PATH`.
+    /// The tor program: a path, or a name to look up in `PATH`.
     package var binary = "tor"
-    /// Where the node's own tor keeps what it has: keys, circuits' guards, control socket. Absolute.
+    /// The data directory of the node's own tor: keys, guards, control socket. Absolute.
     package var directory: String
-    /// The `HiddenServiceDir` of a tor that is not the node's own. Absolute.
+    /// The `HiddenServiceDir` of another tor that serves the onion. Absolute.
     package var foreignServiceDirectory: String?
     /// Ports of the onion that lead to `listen.tnp`.
     package var tnpPorts: [UInt16] = [7077]
     /// Ports of the onion that lead to `listen.http`: 80 for Bisq 1, 8021 for Bisq 2.
     package var httpPorts: [UInt16] = [80, 8021]
-    /// Whether clients are asked for work while more of them come than tor can serve.
+    /// Whether tor requires proof of work from clients while it is under load.
     package var asksForWork = true
-    /// Streams of one circuit at a time; a circuit that opens more is closed. 0: as many as it likes.
+    /// Maximum concurrent streams per circuit; a circuit that exceeds it is closed. 0: unlimited.
     package var maxStreams: UInt16 = 64
-    /// Whether the node's tor also has a SOCKS socket, through which the node reaches others.
+    /// Whether the node's tor also has a SOCKS socket, for the node's outgoing connections.
     package var servesSOCKS = false
 
-    /// Settings with their defaults.
+    /// Creates settings with their defaults.
     /// - Parameters:
     ///   - isManaged: see ``isManagedByDefault(binary:foreignServiceDirectory:path:)``.
     ///   - directory: absolute; `tor` in the state directory.
@@ -38,20 +38,19 @@ package struct TorSettings: Equatable, Sendable {
         isManaged ? "\(directory)/onion" : foreignServiceDirectory ?? "\(directory)/onion"
     }
 
-    /// Where a running tor of the node's takes commands.
+    /// The control socket of the node's own tor.
     package var controlSocket: Endpoint { .unix(path: "\(directory)/ctl") }
 
-    /// Where it serves the node as a SOCKS proxy, with ``servesSOCKS``.
+    /// The SOCKS socket of the node's own tor, with ``servesSOCKS``.
     package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }
 
-    /// What `tor.managed` is where the configuration does not say: true where there is a tor to run, and no other tor's
-    /// onion is named.
+    /// The default of `tor.managed`: true if tor is installed and no onion of another tor is configured.
     /// - Parameter path: the environment's `PATH`.
     package static func isManagedByDefault(binary: String, foreignServiceDirectory: String?, path: String?) -> Bool {
         foreignServiceDirectory == nil && isInstalled(binary, path: path)
     }
 
-    /// Whether there is such a program.
+    /// Whether the program exists and is executable.
     /// - Parameter path: the environment's `PATH`.
     package static func isInstalled(_ binary: String, path: String?) -> Bool {
         func isProgram(_ file: String) -> Bool {

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How the node's tor is.
+/// The status of the node's tor.
 package struct TorStatus: Equatable, Sendable {
-    /// Where it stands.
+    /// A phase of the process.
     package enum Phase: String, Sendable {
-        /// Not started, or told to stop and gone.
+        /// Not started, or stopped and exited.
         case stopped
-        /// The program is being looked at and started.
+        /// The program is being checked and started.
         case starting
-        /// It runs; see ``TorStatus/bootstrap`` and ``TorStatus/descriptor``.
+        /// The process runs; see ``TorStatus/bootstrap`` and ``TorStatus/descriptor``.
         case running
-        /// It was told to end.
+        /// The process is being stopped.
         case stopping
-        /// It is started again after a pause.
+        /// tor restarts after a pause.
         case waiting
     }
 
-    /// Where it stands.
+    /// The current phase.
     package internal(set) var phase = Phase.stopped
-    /// The onion's address, from when tor has begun to publish it.
+    /// The onion's address, known once tor has begun to upload the descriptor.
     package internal(set) var address: OnionAddress?
-    /// How much of the way into the network is done, 0–100.
+    /// Bootstrap progress in percent, 0–100.
     package internal(set) var bootstrap = 0
-    /// Whether the onion can be found.
+    /// Whether the onion's descriptor is published.
     package internal(set) var descriptor = OnionDescriptor.none
-    /// While it runs.
+    /// The process id while tor runs.
     package internal(set) var pid: Int32?
-    /// How often it was started again.
+    /// Number of restarts.
     package internal(set) var restarts = 0
-    /// The last warning in tor's log.
+    /// The last warning or error in tor's log.
     package internal(set) var lastWarning: String?
-    /// Why the onion cannot be reached, where that is so.
+    /// Why the onion is unreachable; `nil` if no problem is known.
     package internal(set) var trouble: TorProblem?
 
-    /// Nothing runs.
+    /// Creates the status of a tor that is not running.
     package init() {}
 
-    /// Whether senders find the onion.
+    /// Whether tor runs and has published the onion's descriptor, so that senders can find the onion.
     package var isReachable: Bool { phase == .running && descriptor == .published }
 }

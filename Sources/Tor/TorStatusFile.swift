@@ -2,17 +2,17 @@
 
 import Glibc
 
-/// What the node knows of its tor, for `tocsin onion show`, which is another process: whose descriptor state it is, by
-/// tor's pid, and the state. What an earlier tor left is told apart by its pid.
+/// The file that tells `tocsin onion show`, another process, the state of the onion's descriptor. It holds tor's pid
+/// and the state; the pid shows whether the file is from an earlier tor.
 struct TorStatusFile {
     private static let longest = 100
 
     private let path: String
 
-    /// - Parameter directory: tor's.
+    /// - Parameter directory: tor's data directory.
     init(directory: String) { path = "\(directory)/status" }
 
-    /// Writes it down. Failing to takes nothing from the onion.
+    /// Writes the file, or deletes it if tor does not run. Failures are ignored: the onion works without the file.
     func write(_ status: TorStatus) {
         guard let pid = status.pid else {
             unlink(path)
@@ -21,7 +21,7 @@ struct TorStatusFile {
         try? OwnedFile.replace(path, with: Array("\(pid) \(status.descriptor.rawValue)\n".utf8).span.bytes)
     }
 
-    /// The state of the descriptor that the tor of this pid hands out; nil where nothing is known.
+    /// The state of the descriptor of the tor with this pid; `nil` if it is unknown.
     func descriptor(of pid: Int32) -> OnionDescriptor? {
         guard let bytes = try? OwnedFile.read(path, atMost: Self.longest) else { return nil }
         let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)

@@ -3,70 +3,70 @@
 import EventLoop
 import Time
 
-/// Decides when the node's tor is started, ended and started again, and how it is. No process, socket or clock inside:
-/// what happens and the time go in, what is to be done comes out.
+/// Decides when to start, stop and restart the node's tor, and keeps its status. It contains no process, socket or
+/// clock: events and the time go in, actions come out.
 ///
 ///     stopped ─begin─▶ starting ─started─▶ running ─end─▶ stopping ─exited─▶ stopped
 ///                        ▲   │               │
 ///                        │   └─notStarted──┐ │ exited
 ///                        └──timePassed── waiting
 package struct TorSupervision: Sendable {
-    /// What has happened.
+    /// An event that the supervision reacts to.
     package enum Event: Equatable, Sendable {
-        /// The onion is wanted.
+        /// The owner starts the onion.
         case begin
         /// The process runs.
         case started(pid: Int32)
-        /// There is no process, and why.
+        /// The process could not be started.
         case notStarted(TorProblem)
-        /// tor told of it by its control port.
+        /// tor has sent an event over its control port.
         case control(TorEvent)
-        /// A line of its log.
+        /// tor has written a line to its log.
         case said(TorLogLine)
-        /// Its control port cannot be had, or was lost while the process ran.
+        /// The control connection could not be opened, or was lost while the process ran.
         case controlLost
-        /// The process has ended.
+        /// The process has exited.
         case exited(status: String)
         /// The time of the last ``Action/wait(_:)`` is over.
         case timePassed
-        /// The onion is wanted no longer.
+        /// The owner stops the onion.
         case end
     }
 
-    /// What is to be done.
+    /// An action for the owner to perform.
     package enum Action: Equatable, Sendable {
-        /// Starts the process: answered by ``Event/started(pid:)`` or ``Event/notStarted(_:)``, and later by
+        /// Start the process; answered by ``Event/started(pid:)`` or ``Event/notStarted(_:)``, and later by
         /// ``Event/exited(status:)``.
         case start
-        /// Ends the process, at first kindly; answered by ``Event/exited(status:)``.
+        /// Stop the process, gracefully at first; answered by ``Event/exited(status:)``.
         case stop
-        /// Tells of ``Event/timePassed`` after this time, and of no earlier wait.
+        /// Send ``Event/timePassed`` after this time; replaces an earlier wait.
         case wait(Duration)
-        /// The status has changed.
+        /// Report the changed status.
         case report
     }
 
-    /// The pause before tor is started again: after 1, 2, 4 … failures in a row.
+    /// The pause before a restart: 1, 2, 4 … seconds after failures in a row, at most ``longestPause``.
     static let firstPause = Duration.seconds(1)
     static let longestPause = Duration.seconds(60)
-    /// Who has run for so long has not failed in a row.
+    /// A process that has run for this long resets the backoff.
     static let steadyTime = Duration.seconds(600)
-    /// How long nothing may move before that is a trouble.
+    /// How long tor may make no progress before the status reports a problem.
     static let patience = Duration.seconds(300)
 
-    /// How tor is.
+    /// The status of tor.
     package private(set) var status = TorStatus()
     private var isWanted = false
     private var uploads = DescriptorUploads()
     private var runningSince: MonotonicTime?
-    // No part of it is random: there is one tor, and nobody whom it would meet.
+    // Used without jitter: there is only one tor, so restarts cannot coincide.
     private var backoff = Backoff(base: Self.firstPause, cap: Self.longestPause)
 
-    /// Nothing runs, nothing is wanted.
+    /// Creates the supervision of a stopped tor.
     package init() {}
 
-    /// Takes in what has happened.
-    /// - Returns: what is to be done, in this order.
+    /// Processes an event.
+    /// - Returns: the actions to perform, in this order.
     package mutating func handle(_ event: Event, at now: MonotonicTime) -> [Action] {
         let before = status
         let actions = decide(event, at: now)
@@ -78,7 +78,7 @@ package struct TorSupervision: Sendable {
         case .begin:
             guard !isWanted else { return [] }
             isWanted = true
-            // Who is being ended is started again when that is done.
+            // A process that is stopping is restarted after it has exited.
             return status.phase == .stopped ? start() : []
         case .end:
             isWanted = false
@@ -96,7 +96,7 @@ package struct TorSupervision: Sendable {
         case .control(let event): return observe(event)
         case .said(let line):
             if line.severity == .warn || line.severity == .err { status.lastWarning = line.text }
-            // Of a clock that is a little wrong tor only warns.
+            // If the clock is only slightly wrong, tor warns and the onion stays reachable.
             if line.isAboutClock, !status.isReachable { status.trouble = .clock(line.text) }
             return []
         case .controlLost:
@@ -121,7 +121,7 @@ package struct TorSupervision: Sendable {
         case .waiting:
             status.phase = .stopped
             return []
-        // Who is starting is ended as soon as it runs.
+        // A starting process is stopped as soon as it runs.
         case .stopped, .starting, .stopping: return []
         }
     }
@@ -129,8 +129,8 @@ package struct TorSupervision: Sendable {
     private mutating func exited(_ exit: String, at now: MonotonicTime) -> [Action] {
         guard status.phase == .running || status.phase == .stopping else { return [] }
         if let runningSince, now - runningSince >= Self.steadyTime { backoff.reset() }
-        let wasTold = status.phase == .stopping
-        return ended(wasTold ? status.trouble : .ended(status: exit, lastWarning: status.lastWarning))
+        let wasRequested = status.phase == .stopping
+        return ended(wasRequested ? status.trouble : .ended(status: exit, lastWarning: status.lastWarning))
     }
 
     private mutating func ended(_ trouble: TorProblem?) -> [Action] {
@@ -145,7 +145,7 @@ package struct TorSupervision: Sendable {
             return []
         }
         status.phase = .waiting
-        // That the clock is wrong explains more than that tor has given up.
+        // A wrong clock explains more than the exit of tor, so it remains the reported problem.
         if case .clock? = status.trouble, case .ended? = trouble {} else { status.trouble = trouble }
         return [.wait(backoff.next(random: 1))]
     }
@@ -173,7 +173,7 @@ package struct TorSupervision: Sendable {
         status.address = uploads.address ?? status.address
         if status.descriptor == .published { status.trouble = nil }
         guard (status.bootstrap, status.descriptor) != old else { return [] }
-        // It moves.
+        // There is progress.
         if case .stuck? = status.trouble { status.trouble = nil }
         return status.descriptor == .published ? [] : [.wait(Self.patience)]
     }

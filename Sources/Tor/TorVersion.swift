@@ -2,16 +2,16 @@
 
 /// A version of tor, for instance 0.4.9.11.
 package struct TorVersion: Comparable, Hashable, Sendable, CustomStringConvertible {
-    /// Four numbers; what follows them (`-alpha`, `-rc`) does not count.
+    /// Four numbers; a suffix (`-alpha`, `-rc`) is ignored.
     package let numbers: [Int]
 
-    /// The oldest that Tocsin runs: the first whose onion services ask for work while they are flooded, which the node's
-    /// torrc relies on. Older ones are not maintained any more.
+    /// The oldest supported version: the first whose onion services require proof of work while they are flooded, which
+    /// the node's torrc relies on. Older versions are no longer maintained.
     package static let oldest = TorVersion(numbers: [0, 4, 8, 0])
 
     private init(numbers: [Int]) { self.numbers = numbers }
 
-    /// Reads what `tor --version` says; nil where it names no version.
+    /// Parses the output of `tor --version`; `nil` if it contains no version.
     package init?(output: String) {
         let prefix = "Tor version "
         guard let line = output.split(whereSeparator: \.isNewline).first(where: { $0.hasPrefix(prefix) }) else {

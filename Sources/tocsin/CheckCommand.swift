@@ -10,17 +10,22 @@ import TocsinNode
 
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check", abstract: "Look whether everything is right that a node needs, and say what to do.",
+        commandName: "check", abstract: "Check configuration, credentials and connectivity.",
         discussion: """
-            Looks at the configuration, the state directory, credentials and when they end, clock, disk, limits, tor and
-            ports; whether the node runs or not. With --online also asks name servers, Apple and Google, which see the
-            credentials and a device token that is none, so that nobody is rung, and reaches the onion through tor. With
-            --phone a real notification goes through the running node to that phone; it is signed only where the phone is
-            bound already, so that it binds the phone to no key. No secret is printed.
+            Checks the configuration, the state directory, credentials and their expiry, clock, disk, limits, tor and \
+            ports, and says what to do about each problem. The node need not be running. No secret is printed.
+
+            --online also checks name servers and the onion, and sends the credentials with an invented device token \
+            to Apple and Google: no phone rings.
+
+            --phone sends a real notification through the running node to that phone. It is signed only if the phone \
+            is already bound to a sender key, so the check never binds a phone.
 
             EXIT CODES
-              0 all is well, or there are warnings only · 1 something does not work · 64 wrong usage ·
-              78 the configuration cannot be read
+              0   no check failed; there may be warnings
+              1   a check failed
+              64  wrong usage
+              78  the configuration cannot be read
 
             EXAMPLES
               tocsin check
@@ -32,13 +37,13 @@ struct CheckCommand: AsyncParsableCommand {
 
     @OptionGroup var options: ConfigurationOption
 
-    @Flag(help: "Also ask name servers, Apple and Google, and reach the onion.")
+    @Flag(help: "Also check name servers, Apple, Google and the onion.")
     var online = false
 
-    @Option(help: "tor's SOCKS port, to reach the onion through. Default: 127.0.0.1:9050.")
+    @Option(help: "tor's SOCKS port, through which the onion is reached. Default: 127.0.0.1:9050.")
     var tor: String?
 
-    @Option(help: "Ring this phone through the node; - reads its pairing token from standard input.")
+    @Option(help: "Send a notification to the phone with this pairing token; - reads the token from standard input.")
     var phone: String?
 
     @Option(help: "The app profile of that phone. Default: the first.")
@@ -54,20 +59,21 @@ struct CheckCommand: AsyncParsableCommand {
             throw fail("--tor must be like 127.0.0.1:9050", ExitStatus.usage)
         }
         let pairing = try phone.map { try PhoneCheck.pairing($0) }
-        guard app == nil || phone != nil else { throw fail("--app goes with --phone", ExitStatus.usage) }
+        guard app == nil || phone != nil else { throw fail("--app requires --phone", ExitStatus.usage) }
         let configuration: Configuration
         do {
             configuration = try options.load()
         } catch {
             if json {
-                Terminal.print(
-                    [Finding(.configuration, options.config ?? "tocsin.toml", .failed, "standard error says why")].json)
+                let finding = Finding(
+                    .configuration, options.config ?? "tocsin.toml", .failed, "cannot be read: see standard error")
+                Terminal.print([finding].json)
             }
             throw error
         }
         if let app, !configuration.apps.contains(where: { $0.name == app }) {
             let names = configuration.apps.map(\.name).joined(separator: ", ")
-            throw fail("there is no app \(app) in \(configuration.file); there is \(names)", ExitStatus.usage)
+            throw fail("\(configuration.file) has no app \(app), only \(names)", ExitStatus.usage)
         }
         let loop = EventLoop(name: "check")
         let checkup = NodeCheck(
@@ -79,7 +85,7 @@ struct CheckCommand: AsyncParsableCommand {
             findings += await checkup.onion(through: proxy, isWanted: tor != nil)
         }
         if let pairing {
-            Terminal.progress("ringing the phone …")
+            Terminal.progress("sending a notification to the phone …")
             let profile = configuration.apps.first { app == nil || $0.name == app }
             findings.append(
                 await PhoneCheck(

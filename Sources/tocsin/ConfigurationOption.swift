@@ -7,18 +7,19 @@ import Glibc
 import NodeConfiguration
 import TocsinNode
 
-/// `--config`, as every command of the node takes it.
+/// The `--config` option of all commands that read the node's configuration.
 struct ConfigurationOption: ParsableArguments {
     @Option(name: .long, help: "The configuration file. Default: tocsin.toml, then /etc/tocsin/tocsin.toml.")
     var config: String?
 
     private static let standardFiles = ["tocsin.toml", "/etc/tocsin/tocsin.toml"]
 
-    /// Reads it, or says what is wrong and ends.
+    /// Loads the configuration.
+    /// - Throws: the exit code, after printing the error.
     func load() throws -> Configuration {
         guard let file = config ?? Self.standardFiles.first(where: { access($0, F_OK) == 0 }) else {
             throw fail(
-                "there is no configuration: neither \(Self.standardFiles.joined(separator: " nor ")) is there."
+                "no configuration found: neither \(Self.standardFiles.joined(separator: " nor ")) exists."
                     + " Name one with --config FILE", ExitStatus.configuration)
         }
         do {

@@ -5,9 +5,9 @@ import TNP
 
 extension EnvelopeFormat: ExpressibleByArgument {}
 
-/// Through which node a notification goes, and how, for all commands that send one.
+/// The node and the way of delivery, for all commands that send a notification.
 struct DeliveryOptions: ParsableArguments {
-    @Option(help: "The node: its onion address and port.")
+    @Option(help: "The node's onion address and port.")
     var node: String
 
     @Option(help: "tor's SOCKS port.")
@@ -16,28 +16,32 @@ struct DeliveryOptions: ParsableArguments {
     @Flag(help: "Connect without tor.")
     var direct = false
 
-    @Option(help: "The node's app profile. Default: its first.")
+    @Option(help: "The node's app profile. Default: the node's first.")
     var app: String = ""
 
-    @Option(help: "Seconds that Apple or Google may keep it for a phone that is off; 0: now or never.")
+    @Option(help: "Seconds that Apple or Google may store it for a phone that is offline; 0: deliver now or never.")
     var ttl: UInt32 = Envelope.longestTTL
 
-    @Flag(help: "Be content when the node has stored it, where it can: it goes on trying until the ttl is over.")
+    @Flag(
+        help: """
+            Exit as soon as the node has stored the notification, if the node can do that: it then retries until --ttl \
+            expires.
+            """)
     var queue = false
 
-    @Option(help: "Seconds to go on trying.")
+    @Option(help: "Seconds until the command gives up.")
     var timeout: Int = 120
 
-    @Option(help: "Seconds to compute, at most, where the node asks for proof of work; 0: never.")
+    @Option(help: "Maximum seconds of computing if the node requires proof of work; 0: none.")
     var maxWork: Int = 60
 
-    @Flag(help: "Do not sign: a phone that is bound to a sender key is not rung.")
+    @Flag(help: "Do not sign. The node rejects unsigned notifications to a phone that is bound to a sender key.")
     var noKey = false
 
     @Option(
         help: """
-            How the phone's app opens notifications: pipe (Bisq 1, Haveno: AES-CBC) or sealed (Bisq Connect: AES-GCM). \
-            Default: sealed where the pairing token's key is Base64 of 32 bytes, else pipe.
+            The format that the phone's app decrypts: pipe (Bisq 1, Haveno: AES-CBC) or sealed (Bisq Connect: \
+            AES-GCM). Default: sealed if the key in the pairing token is Base64 of 32 bytes, else pipe.
             """)
     var format: EnvelopeFormat?
 
@@ -45,7 +49,7 @@ struct DeliveryOptions: ParsableArguments {
 
     func validate() throws {
         guard !direct || onionKey.onionKey == nil else {
-            throw ValidationError("--onion-key is for an onion, which --direct does not reach")
+            throw ValidationError("--onion-key requires an onion, which --direct cannot reach")
         }
         guard maxWork >= 0 else { throw ValidationError("--max-work must not be negative") }
     }

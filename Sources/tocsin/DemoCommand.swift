@@ -13,18 +13,23 @@ import TocsinNode
 
 struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "demo", abstract: "Show the whole way of a notification on this machine.",
+        commandName: "demo", abstract: "Demonstrate the path of a notification on this machine.",
         discussion: """
-            Starts a private Tor network, stand-ins for Apple and Google, and a node behind a real onion service; sends one
-            notification to each of three phones, and one to a fourth as the Bisq 1 of today does, by HTTP to the onion's port
-            80; shows what they open next to what the node saw. Ends everything it started. Exit code 0: all were opened.
+            Starts a private Tor network, stand-ins for Apple and Google, and a node behind a real onion service. \
+            Sends one notification to each of three phones, and one to a fourth as today's Bisq 1 does: by HTTP to the \
+            onion's port 80. Shows what each phone decrypts next to what the node saw, and stops everything it \
+            started.
+
+            EXIT CODES
+              0   the phones decrypted all notifications
+              1   they did not, or the demo failed
 
             EXAMPLES
               tocsin demo
-              tocsin demo --real-tor       through the public Tor network instead; needs the internet
+              tocsin demo --real-tor       use the public Tor network; requires internet access
             """)
 
-    @Flag(help: "Use the machine's own tor and the public Tor network.")
+    @Flag(help: "Use the tor of this machine and the public Tor network.")
     var realTor = false
 
     func run() async throws {
@@ -59,14 +64,15 @@ private struct Demo: Sendable {
         self.isPublic = isPublic
     }
 
-    /// Where today's Bisq asks.
+    /// The onion's port for the HTTP API, as today's Bisq 1 expects it.
     private static let httpPort: UInt16 = 80
 
-    private struct Story: Sendable {
+    /// A notification for one phone.
+    private struct Example: Sendable {
         let phone: Phone
         let notification: BisqNotification
-        /// Whether it is sent as Bisq 1 does today.
-        let isOfToday: Bool
+        /// Whether it is sent by HTTP, as today's Bisq 1 does.
+        let usesHTTP: Bool
     }
 
     private func step(_ text: String) {
@@ -80,7 +86,7 @@ private struct Demo: Sendable {
 
         let services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
         let endpoints = try await services.start()
-        step("Apple's two environments and Google stand in on loopback: HTTP/2 over TLS, strict as the real ones")
+        step("stand-ins for Apple and Google are up on loopback: HTTP/2 over TLS, as strict as the real services")
 
         let socket = "\(directory)/tnp.sock"
         let settings = SimulatedConfiguration(
@@ -90,7 +96,7 @@ private struct Demo: Sendable {
         let nodeLoop = EventLoop(name: "node")
         let node = Node(configuration, logger: configuration.makeLogger(), on: nodeLoop)
         _ = try await node.start()
-        step("the node listens where only tor reaches it: a unix socket for TNP, and one for the HTTP of today's Bisq")
+        step("the node is up on unix sockets for tor: one for TNP, one for the HTTP API that today's Bisq uses")
 
         let privateTor = isPublic ? nil : try PrivateTorNetwork(on: loop)
         let publicTor = isPublic ? PublicTor(on: loop) : nil
@@ -115,11 +121,11 @@ private struct Demo: Sendable {
                     serviceOptions: options, progress: report)
             }
             step("the node's onion service is up: \(Terminal.bold("\(access.onion)"))")
-            let opened = try await tell(services, access)
+            let opened = try await deliver(services, access)
             _ = await node.stop()
             await stopTor()
             await services.stop()
-            step("everything that was started has been ended")
+            step("stopped everything that was started")
             return opened
         } catch {
             _ = await node.stop()
@@ -129,53 +135,56 @@ private struct Demo: Sendable {
         }
     }
 
-    private func tell(_ services: SimulatedServices, _ access: PrivateTorNetwork.Access) async throws -> Bool {
+    private func deliver(_ services: SimulatedServices, _ access: PrivateTorNetwork.Access) async throws -> Bool {
         let now = Int64(Date.now.timeIntervalSince1970 * 1000)
-        func story(
+        func example(
             _ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String,
-            isOfToday: Bool = false
-        ) -> Story {
-            Story(
+            usesHTTP: Bool = false
+        ) -> Example {
+            Example(
                 phone: Phone.new(magic, model: model),
                 notification: BisqNotification(
                     kind: kind, title: title, message: text, transactionID: "29384203", sentDate: now),
-                isOfToday: isOfToday)
+                usesHTTP: usesHTTP)
         }
-        let stories = [
-            story(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
-            story(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
-            story(.android, "Pixel 8", .dispute, "New dispute message", "You received a message for trade 29384203."),
-            story(
+        let examples = [
+            example(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
+            example(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
+            example(.android, "Pixel 8", .dispute, "New dispute message", "You received a message for trade 29384203."),
+            example(
                 .android, "Galaxy S9", .offer, "Your offer was taken", "Your offer with ID 29384203 was taken",
-                isOfToday: true),
+                usesHTTP: true),
         ]
         var isComplete = true
-        for story in stories {
-            let pairing = story.phone.pairing
-            await services.register(story.phone)
+        for example in examples {
+            let pairing = example.phone.pairing
+            await services.register(example.phone)
             let label = SOCKS5.Credentials(user: "demo", password: pairing.descriptor)
             let sent = MonotonicTime.now
-            let envelope = try Sealer(pairing).seal(story.notification.json)
+            let envelope = try Sealer(pairing).seal(example.notification.json)
             let proxy = Proxy.socks5(access.socks, label)
-            let (way, isTaken) =
-                story.isOfToday
-                ? try await ask(envelope, access.onion, proxy) : try await submit(envelope, access.onion, proxy)
+            let (result, isTaken) =
+                example.usesHTTP
+                ? try await submitByHTTP(envelope, access.onion, proxy)
+                : try await submit(envelope, access.onion, proxy)
             let took = Terminal.number((MonotonicTime.now - sent).milliseconds, digits: 0)
-            step("\(pairing.magic.rawValue): sealed, sent through the onion, \(way) (\(took) ms)")
+            step("\(pairing.magic.rawValue): encrypted, sent through the onion, \(result) (\(took) ms)")
             isComplete = isComplete && isTaken
         }
         Terminal.print("")
-        for story in stories {
-            let received = await services.received.first { $0.deviceToken == story.phone.pairing.deviceToken }
-            isComplete = show(story, received) && isComplete
+        for example in examples {
+            let received = await services.received.first { $0.deviceToken == example.phone.pairing.deviceToken }
+            isComplete = show(example, received) && isComplete
         }
         Terminal.print(
             isComplete
                 ? Terminal.green("All notifications went through Tor, and only the phones could read them.")
-                : "NOT all notifications were opened.")
+                : "NOT all notifications were decrypted.")
         return isComplete
     }
 
+    /// Sends an envelope by TNP.
+    /// - Returns: the outcome, and whether the notification was delivered.
     private func submit(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
         let client = TocsinClient(TocsinClient.Options(node: node, proxy: proxy), on: loop)
         let outcome = try await client.submit(envelope, patience: .seconds(isPublic ? 180 : 30))
@@ -183,8 +192,9 @@ private struct Demo: Sendable {
         return ("\(outcome.kind)", outcome.kind == .delivered)
     }
 
-    /// As Bisq 1 does.
-    private func ask(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
+    /// Sends an envelope as today's Bisq 1 does.
+    /// - Returns: what the node answered, and whether it was success.
+    private func submitByHTTP(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
         guard case .tcp(let host, _) = node else { return ("no onion address", false) }
         let answer = try await LoopDomain(loop).run { domain in
             let stream = try await domain.loop.dial(
@@ -192,23 +202,23 @@ private struct Demo: Sendable {
             return await BisqRelayRequest(envelope).answer(on: stream, host: host, within: .seconds(60), domain.loop)
         }
         let isTaken = BisqRelayRequest.isSuccess(answer)
-        return ("GET /relay, \(isTaken ? "success" : "refused")", isTaken)
+        return ("GET /relay, \(isTaken ? "success" : "failure")", isTaken)
     }
 
-    private func show(_ story: Story, _ received: ReceivedNotification?) -> Bool {
-        let pairing = story.phone.pairing
+    private func show(_ example: Example, _ received: ReceivedNotification?) -> Bool {
+        let pairing = example.phone.pairing
         Terminal.print(Terminal.bold("  \(pairing.descriptor) (\(pairing.magic.rawValue))"))
         guard let received else {
-            Terminal.print("    nothing came\n")
+            Terminal.print("    received nothing\n")
             return false
         }
         Terminal.print("    the node saw     \(Terminal.dim(String(received.encrypted.prefix(76)) + "…"))")
         Terminal.print("    the phone rings  \(received.alert ?? "(data only)")\(received.hasSound ? " ♪" : "")")
-        guard let shown = try? story.phone.open(received.encrypted) else {
-            Terminal.print("    the phone could NOT open it\n")
+        guard let shown = try? example.phone.open(received.encrypted) else {
+            Terminal.print("    the phone could NOT decrypt it\n")
             return false
         }
         Terminal.print("    the phone shows  [\(shown.type)] \(Terminal.green(shown.title)): \(shown.message)\n")
-        return shown.title == story.notification.title && shown.message == story.notification.message
+        return shown.title == example.notification.title && shown.message == example.notification.message
     }
 }

@@ -4,13 +4,13 @@ import Console
 import Diagnostics
 import TocsinNode
 
-/// Findings as a person reads them: one line each, and a sum.
+/// Findings as text: one line each, and a summary.
 struct FindingLines {
     let findings: [Finding]
-    /// Whether a terminal shows them.
+    /// Whether to colour the grades, for a terminal.
     let isColoured: Bool
 
-    /// One line for each.
+    /// One line for each finding.
     var lines: [String] {
         findings.map { finding in
             let grade = Terminal.padded(finding.grade.rawValue, 8)
@@ -20,7 +20,7 @@ struct FindingLines {
         }
     }
 
-    /// How many of each grade there are.
+    /// The number of findings of each grade.
     var sum: String {
         let counts = Finding.Grade.allCases.map { grade in
             "\(findings.count { $0.grade == grade }) \(grade.rawValue)"

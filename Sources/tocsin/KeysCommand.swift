@@ -11,16 +11,16 @@ struct KeysCommand: ParsableCommand {
     }
 
     static let configuration = CommandConfiguration(
-        commandName: "keys", abstract: "Print every key of the configuration, with its default and its bounds.",
+        commandName: "keys", abstract: "Print every configuration key with its default and bounds.",
         discussion: """
-            What is printed comes from the decoder itself: it is what this very program reads.
+            The list is generated from the decoder: it describes the keys that this version reads.
 
             EXAMPLES
               tocsin keys | less
-              tocsin keys --format manual          as a piece of a manual page, man(7)
+              tocsin keys --format manual          as part of a manual page, man(7)
             """)
 
-    @Option(help: "markdown, or manual.")
+    @Option(help: "The output format: markdown or manual.")
     var format = Format.markdown
 
     func run() {

@@ -8,13 +8,13 @@ import Glibc
 import TNP
 import TocsinClient
 
-/// Seals one notification for a phone, delivers it through a node and says what came of it.
+/// Encrypts one notification for a phone, delivers it through a node and reports the outcome.
 struct NotificationDelivery {
     let pairing: PairingToken
     let options: DeliveryOptions
 
-    /// Returns when the notification is delivered, or queued where that is enough.
-    /// - Throws: the exit code of everything else, whose reason has been said.
+    /// Returns when the notification is delivered, or queued if ``DeliveryOptions/queue`` is set.
+    /// - Throws: the exit code of any other result, after printing the reason.
     func deliver(_ notification: BisqNotification, sound: Bool) async throws {
         let endpoint = try NodeAddress.endpoint(options.node, direct: options.direct)
         guard let proxy = Endpoint(options.tor) else {
@@ -27,7 +27,7 @@ struct NotificationDelivery {
         } catch {
             throw fail("\(error)", ExitStatus.rejected)
         }
-        // A label of its own for each call keeps it on a circuit of its own.
+        // tor gives each SOCKS login a circuit of its own.
         let label = SOCKS5.Credentials(
             user: "tocsin-send", password: "\(getpid())-\(UInt64.random(in: 0...UInt64.max))")
         let clientOptions = TocsinClient.Options(
@@ -37,22 +37,22 @@ struct NotificationDelivery {
         let loop = EventLoop(name: "send")
         let client = TocsinClient(clientOptions, on: loop) { progress in
             switch progress {
-            case .dialling: Terminal.progress("reaching the node\(through) …")
-            case .connected: Terminal.progress("node reached; handing the notification over …")
+            case .dialling: Terminal.progress("connecting to the node\(through) …")
+            case .connected: Terminal.progress("connected; sending the notification …")
             case .welcomed: Terminal.progress("waiting for the push service …")
             case .queued: Terminal.progress("stored by the node; waiting for the push service …")
-            case .working: Terminal.progress("the node asks for proof of work: computing …")
+            case .working: Terminal.progress("the node requires proof of work: computing …")
             case .retrying(let reason, let after):
                 Terminal.progress(
-                    "\(reason); trying again in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
+                    "\(reason); retrying in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
             }
         }
-        let loan = try options.onionKey.loan(for: endpoint, on: loop)
+        let temporaryKey = try options.onionKey.loan(for: endpoint, on: loop)
         let outcome: Outcome
         do {
-            try await loan?.take()
+            try await temporaryKey?.take()
         } catch {
-            throw fail("tor was not lent the onion's key: \(error)", ExitStatus.unreachable)
+            throw fail("cannot give tor the onion's key: \(error)", ExitStatus.unreachable)
         }
         do {
             outcome = try await client.submit(
@@ -60,39 +60,39 @@ struct NotificationDelivery {
                 returnsWhenQueued: options.queue, signedBy: options.noKey ? nil : sealer.senderKey)
         } catch ClientError.refused(let goAway) {
             Terminal.endProgress()
-            await loan?.giveBack()
+            await temporaryKey?.giveBack()
             throw fail(
                 "\(ClientError.refused(goAway))", goAway.retryAfter > 0 ? ExitStatus.tryLater : ExitStatus.rejected)
         } catch {
             Terminal.endProgress()
-            await loan?.giveBack()
+            await temporaryKey?.giveBack()
             throw fail("\(error)\(Self.advice(on: error, options))", ExitStatus.unreachable)
         }
         await client.close()
-        await loan?.giveBack()
+        await temporaryKey?.giveBack()
         Terminal.endProgress()
         try report(outcome)
     }
 
-    /// What to do about it, where that is known.
+    /// What to do about an error, if that is known.
     static func advice(on error: any Error, _ options: DeliveryOptions) -> String {
         switch error {
         case ClientError.proxyUnreachable:
-            ". This is tor's SOCKS port: start tor, name another port with --tor (Tor Browser's is 127.0.0.1:9150), or use "
-                + "--direct where the node is on this machine"
+            ". This is tor's SOCKS port: start tor, give another port with --tor (Tor Browser's is 127.0.0.1:9150), or use "
+                + "--direct if the node is on this machine"
         default: ""
         }
     }
 
     private func report(_ outcome: Outcome) throws {
-        let words = OutcomeText(outcome)
-        if let allowance = words.allowance { Terminal.error("tocsin: \(allowance)") }
+        let text = OutcomeText(outcome)
+        if let allowance = text.allowance { Terminal.error("tocsin: \(allowance)") }
         switch outcome.kind {
         case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \(TerminalText.line($0))" } ?? ""))
         case .queued: Terminal.print("queued")
-        case .rejected: throw fail("rejected: \(words.why)", ExitStatus.rejected)
-        case .retry: throw fail("try again \(words.when): \(words.why)", ExitStatus.tryLater)
-        case .gone: throw fail("gone: \(words.why). Forget this pairing", ExitStatus.gone)
+        case .rejected: throw fail("rejected: \(text.why)", ExitStatus.rejected)
+        case .retry: throw fail("try again \(text.when): \(text.why)", ExitStatus.tryLater)
+        case .gone: throw fail("gone: \(text.why). Forget this pairing", ExitStatus.gone)
         }
     }
 }

@@ -3,13 +3,13 @@
 import Console
 import TNP
 
-/// What an outcome means to the person who sends.
+/// Describes an outcome to the user who sent the notification.
 struct OutcomeText {
     private let outcome: Outcome
 
     init(_ outcome: Outcome) { self.outcome = outcome }
 
-    /// The reason, and what to do about it where that is not plain.
+    /// The reason, and what to do about it if that is not obvious.
     var why: String {
         let text = outcome.text.map(TerminalText.line) ?? outcome.reason.description
         switch outcome.kind {
@@ -21,24 +21,26 @@ struct OutcomeText {
     private var advice: String? {
         switch (outcome.kind, outcome.reason) {
         case (.rejected, .senderKeyNeeded):
-            "this phone is rung by signed notifications only: send without --no-key"
+            "this phone accepts only signed notifications: send without --no-key"
         case (.rejected, .notThisSenderKey):
             """
-            this phone is bound to another sender key, which comes from its pairing: use its present pairing token. If \
-            this is it, somebody else has bound the phone: ask the node's operator to run tocsin unbind
+            this phone is bound to another sender key, which is derived from the pairing: use the phone's current \
+            pairing token. If this is the current one, another sender has bound the phone: ask the node's operator to \
+            run tocsin unbind
             """
-        case (.retry, .proofNeeded), (.retry, .proofWrong): "--max-work SECONDS lets it compute for longer"
+        case (.retry, .proofNeeded), (.retry, .proofWrong): "--max-work SECONDS allows more computing"
         default: nil
         }
     }
 
-    /// When to try again.
+    /// When to retry, in seconds, rounded up.
     var when: String { outcome.retryAfter == 0 ? "later" : "in \(Self.seconds(outcome.retryAfter))" }
 
-    /// What is left to the phone, where that is nothing or was too little.
+    /// How many notifications the phone may receive now, if that is none or was too few.
     var allowance: String? {
         guard let left = outcome.left, left == 0 || outcome.reason == .deviceTokenOverRate else { return nil }
-        return "\(left) more to this phone now" + (outcome.fullIn.map { "; full again in \(Self.seconds($0))" } ?? "")
+        return "notifications left for this phone now: \(left)"
+            + (outcome.fullIn.map { "; full allowance in \(Self.seconds($0))" } ?? "")
     }
 
     private static func seconds(_ milliseconds: UInt32) -> String { "\((UInt64(milliseconds) + 999) / 1000) s" }

@@ -8,33 +8,34 @@ import TNP
 import TocsinClient
 import TocsinNode
 
-/// Rings the operator's own phone through the running node, as a sender would.
+/// Sends a notification to the operator's own phone through the running node, as a sender would.
 struct PhoneCheck {
     private let pairing: PairingToken
-    /// The app profile's name; nil: the node's first.
+    /// The app profile's name; `nil` for the node's first.
     private let app: String?
-    /// How that app opens envelopes; nil: by the pairing's key.
+    /// The format that the app decrypts; `nil` to derive it from the pairing's key.
     private let format: EnvelopeFormat?
-    private let senderProtocol: (node: Endpoint, proxy: Endpoint?)?
+    private let address: (node: Endpoint, proxy: Endpoint?)?
     private let loop: EventLoop
 
-    /// For all of it: a way through tor, a proof of work, and what the node tries.
+    /// Time for the whole attempt: a circuit through tor, proof of work, and the node's own retries.
     private static let patience = Duration.seconds(90)
 
-    /// - Parameter endpoint: where the node is reached; nil: nobody knows.
+    /// - Parameter address: where the node is reached, and through which proxy; `nil` if that is not known.
     init(
         _ pairing: PairingToken, app: String?, format: EnvelopeFormat?,
-        _ senderProtocol: (node: Endpoint, proxy: Endpoint?)?,
+        _ address: (node: Endpoint, proxy: Endpoint?)?,
         on loop: EventLoop
     ) {
         self.pairing = pairing
         self.app = app
         self.format = format
-        self.senderProtocol = senderProtocol
+        self.address = address
         self.loop = loop
     }
 
-    /// The pairing token of the command line, or says what is wrong with it and ends.
+    /// Parses the pairing token of the command line.
+    /// - Throws: the exit code, after printing the error.
     static func pairing(_ argument: String) throws -> PairingToken {
         do {
             return try PairingToken(PairingArgument.oneLine(PairingArgument.text(argument)))
@@ -43,9 +44,10 @@ struct PhoneCheck {
         }
     }
 
+    /// Sends the notification and returns what came of it.
     func finding() async -> Finding {
-        guard let senderProtocol else {
-            return finding(.failed, "not rung: the node's onion is not known, and it takes no connection without tor")
+        guard let address else {
+            return finding(.failed, "not tried: the onion is unknown, and the node only accepts connections from tor")
         }
         let notification = BisqNotification(
             kind: .trade, title: "Tocsin", message: "The node reaches this phone.",
@@ -59,18 +61,18 @@ struct PhoneCheck {
         }
         let label = SOCKS5.Credentials(user: "tocsin-check", password: "\(UInt64.random(in: 0...UInt64.max))")
         let client = TocsinClient(
-            TocsinClient.Options(node: senderProtocol.node, proxy: senderProtocol.proxy.map { .socks5($0, label) }),
+            TocsinClient.Options(node: address.node, proxy: address.proxy.map { .socks5($0, label) }),
             on: loop)
         defer { Task { await client.close() } }
         do {
             var outcome = try await client.submit(envelope, patience: Self.patience)
-            // Unsigned first, so that the check binds no phone; one that is bound is rung with the key of its pairing.
+            // Unsigned first, so that the check binds no phone. For a bound phone, signed with its pairing's key.
             if outcome.reason == .senderKeyNeeded {
                 outcome = try await client.submit(envelope, patience: Self.patience, signedBy: sealer.senderKey)
             }
             return Self.finding(on: outcome, subject: subject)
         } catch {
-            return finding(.failed, "not rung: \(error)")
+            return finding(.failed, "not delivered: \(error)")
         }
     }
 
@@ -80,22 +82,22 @@ struct PhoneCheck {
         Finding(.phone, subject, grade, text)
     }
 
-    /// What an outcome says of the way to the phone.
+    /// The finding for an outcome.
     static func finding(on outcome: Outcome, subject: String) -> Finding {
-        let words = OutcomeText(outcome)
+        let text = OutcomeText(outcome)
         switch (outcome.kind, outcome.reason) {
         case (.delivered, _), (.queued, _):
             return Finding(
                 .phone, subject, .ok,
-                "\(subject == Magic.android.rawValue ? "Google" : "Apple") has taken it: look at it")
+                "accepted by \(subject == Magic.android.rawValue ? "Google" : "Apple"): look at the phone")
         case (.rejected, .senderKeyNeeded), (.rejected, .notThisSenderKey):
             return Finding(
                 .phone, subject, .warning,
-                "the node answers, but this phone is bound to another sender key than its pairing's: see tocsin unbind")
-        case (.rejected, _): return Finding(.phone, subject, .failed, "rejected: \(words.why)")
-        case (.retry, _): return Finding(.phone, subject, .failed, "not now: \(words.why)")
+                "the node answers, but this phone is bound to a sender key of another pairing: see tocsin unbind")
+        case (.rejected, _): return Finding(.phone, subject, .failed, "rejected: \(text.why)")
+        case (.retry, _): return Finding(.phone, subject, .failed, "try again later: \(text.why)")
         case (.gone, _):
-            return Finding(.phone, subject, .failed, "the phone has no such device token any more: pair it anew")
+            return Finding(.phone, subject, .failed, "the phone no longer has this device token: pair it again")
         }
     }
 }

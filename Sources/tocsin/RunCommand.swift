@@ -7,6 +7,7 @@ import Delivery
 import EventLoop
 import NodeConfiguration
 import QRCode
+import Store
 import TocsinNode
 import Tor
 
@@ -14,14 +15,16 @@ struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Run the node.",
         discussion: """
-            Listens for senders, behind tor, which it runs itself where it is installed and no other is named, until SIGTERM or SIGINT; then takes no new work, answers what it has taken
-            and ends. SIGHUP has it read its configuration and credentials anew, without dropping a connection; a
-            credential file that changes is read anew within seconds by itself.
+            Listens for senders behind tor. The node runs its own tor if tor is installed and no other is configured.
+
+            SIGTERM and SIGINT shut the node down gracefully: it accepts no new work, answers what is in flight and \
+            exits. SIGHUP reloads configuration and credentials without losing an envelope. A changed credential file \
+            is reloaded within seconds without a signal.
 
             EXAMPLES
               tocsin run
               tocsin run --config /etc/tocsin/tocsin.toml
-              kill -HUP PID                                 after a change of the configuration
+              kill -HUP PID                                 reload the configuration
             """)
 
     @OptionGroup var options: ConfigurationOption
@@ -29,7 +32,7 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let manager = ServiceManager.ofThisProcess()
         if !ProcessHardening.forbidCoreDumps() {
-            Terminal.error("tocsin: core dumps could not be switched off; one would hold keys")
+            Terminal.error("tocsin: cannot disable core dumps, which would contain keys")
         }
         let configuration = try options.load()
         let loop = EventLoop(name: "node")
@@ -37,7 +40,7 @@ struct RunCommand: AsyncParsableCommand {
         let stop = StopSignal(on: loop)
         await stop.arm {
             Task {
-                // Before it serves there is nothing to read anew, and it is not ready.
+                // A node that is still starting has nothing to reload, and must not report readiness.
                 guard await node.isServing else { return }
                 manager?.tell(.reloading(since: .now))
                 await node.reload()
@@ -49,31 +52,24 @@ struct RunCommand: AsyncParsableCommand {
         do {
             let endpoint = try await node.start()
             starting.cancel()
-            manager?.tell(.ready, .status("serves at \(endpoint)"))
+            manager?.tell(.ready, .status("serving at \(endpoint)"))
         } catch let error as ConfigurationError {
             throw fail("\(error)", ExitStatus.configuration)
-        } catch let error as SpoolError {
-            // What the machine does wrong may pass: a service manager tries again.
-            if case .unusable = error { throw fail("\(error)", ExitStatus.failure) }
-            throw fail("\(error)", ExitStatus.configuration)
-        } catch let error as StandingStoreError {
-            switch error {
-            case .diskFull, .unusable: throw fail("\(error)", ExitStatus.failure)
-            default: break
-            }
-            throw fail("\(error)", ExitStatus.configuration)
+        } catch let error as StoreError {
+            // A service manager restarts the node only after a failure that may pass.
+            throw fail("\(error)", error.isTransient ? ExitStatus.failure : ExitStatus.configuration)
         } catch {
             throw fail("\(error)", ExitStatus.failure)
         }
         let watch = Task { await manager?.keepWatch(of: loop) }
         await stop.wait()
-        // Its own tor may take some seconds as well.
+        // Stopping the node's own tor may take some seconds more.
         manager?.tell(.stopping(within: .seconds(configuration.limits.shutdownTimeout + 15)))
         _ = await node.stop()
         watch.cancel()
     }
 
-    /// The onion's address, for people and their cameras.
+    /// Shows the onion's address and its QR code on a terminal.
     private static func show(_ address: OnionAddress) {
         guard Terminal.isOutputATerminal else { return }
         Terminal.print("\(Terminal.bold("\(address)"))")

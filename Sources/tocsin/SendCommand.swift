@@ -10,16 +10,21 @@ struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send", abstract: "Encrypt one notification for a phone and deliver it through a node.",
         discussion: """
-            Each notification is signed with a key made from the phone's pairing: every desktop that has the pairing has
-            the same one. Where the node honours such keys, the first that rings a phone is from then on the only one that
-            does.
+            Each notification is signed with a sender key derived from the phone's pairing: all desktops with that \
+            pairing have the same key. If the node honours sender keys, the first key that rings a phone becomes the \
+            only one that can.
 
-            Other users of this machine see the arguments of a command. FILE after --title or --message is read where it
-            is written @FILE; @- is standard input.
+            Other users of this machine can see the arguments of a command. --title @FILE and --message @FILE read the \
+            text from a file, @- from standard input.
 
             EXIT CODES
-              0 delivered or queued · 64 wrong usage · 65 rejected · 69 node unreachable · 75 try again later ·
-              76 the phone no longer has this token: forget the pairing · 78 the onion's key cannot be used
+              0   delivered or queued
+              64  wrong usage
+              65  rejected: do not send it again
+              69  the node could not be reached
+              75  try again later
+              76  the phone no longer has this device token: forget the pairing
+              78  the key to a closed onion cannot be used
 
             EXAMPLES
               tocsin send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
@@ -29,7 +34,7 @@ struct SendCommand: AsyncParsableCommand {
 
     @OptionGroup var phone: PairingArgument
 
-    @Option(help: "What it is about: \(BisqNotification.Kind.allCases.map(\.rawValue).joined(separator: ", ")).")
+    @Option(help: "The notification's type: \(BisqNotification.Kind.allCases.map(\.rawValue).joined(separator: ", ")).")
     var type: BisqNotification.Kind = .trade
 
     @Option(help: "The title; @FILE reads it from a file, @- from standard input.")
@@ -38,17 +43,17 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "The text; @FILE reads it from a file, @- from standard input.")
     var message: String = ""
 
-    @Option(help: "Short id of the trade or offer.")
+    @Option(help: "The short id of the trade or offer.")
     var tradeID: String = ""
 
-    @Flag(help: "Without a sound.")
+    @Flag(help: "Send it without a sound.")
     var silent = false
 
     @OptionGroup var delivery: DeliveryOptions
 
     func validate() throws {
         guard [phone.pairing == "-", title == "@-", message == "@-"].count(where: { $0 }) <= 1 else {
-            throw ValidationError("standard input can be read once: for the pairing token, --title or --message")
+            throw ValidationError("standard input can be read only once: for the pairing token, --title or --message")
         }
     }
 
@@ -61,6 +66,6 @@ struct SendCommand: AsyncParsableCommand {
 }
 
 extension Int64 {
-    /// When a notification is sent, as the phones want it.
+    /// The current time as notifications carry it: Unix time in milliseconds.
     static var unixMillisecondsNow: Int64 { Int64(Date.now.timeIntervalSince1970 * 1000) }
 }

@@ -11,12 +11,15 @@ import TNP
 
 struct SimulateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "simulate", abstract: "Run stand-ins for Apple and Google on loopback, and five phones.",
+        commandName: "simulate", abstract: "Run five simulated phones and stand-ins for Apple and Google on loopback.",
         discussion: """
-            Writes credentials and a node's configuration into a directory, prints what a sender needs to know of each
-            phone, and shows what each phone shows, until SIGTERM or SIGINT. Three phones have Bisq 1's app and pair;
-            two have Bisq Connect, which registers with its user's own Bisq 2 node instead. The person at each phone
-            taps on every alert. Faults are named by --fault, and while it runs by the same lines on standard input.
+            Writes credentials and a node configuration into a directory, prints what a sender needs for each phone, \
+            and prints what each phone shows, until SIGTERM or SIGINT. Three phones have Bisq 1's app, which shows a \
+            pairing token; two have Bisq Connect, which registers with its user's Bisq 2 node instead. The phones' \
+            users tap every alert.
+
+            --fault sets faults of the stand-ins at the start; lines of the same form on standard input change them \
+            later.
 
             FAULTS
             \(FaultDirective.help)
@@ -30,24 +33,24 @@ struct SimulateCommand: AsyncParsableCommand {
               (sleep 30; echo 'kill fcm'; sleep 5; echo 'restart fcm') | tocsin simulate
             """)
 
-    @Option(help: "Where credentials and configuration are written.")
+    @Option(help: "The directory for credentials and configuration.")
     var directory = "simulated"
 
-    @Option(help: "Where the node shall listen.")
+    @Option(help: "The address where the node listens for TNP.")
     var tnp = "127.0.0.1:7077"
 
-    @Option(help: "Where its HTTP endpoint shall be, for the desktops of today.")
+    @Option(help: "The address of the node's HTTP API for today's desktops.")
     var http = "127.0.0.1:7080"
 
-    @Option(help: "Where its dashboard shall be.")
+    @Option(help: "The address of the node's dashboard.")
     var admin = "127.0.0.1:7079"
 
-    @Option(help: "First of three ports in a row for the stand-ins; 0: any that are free.")
+    @Option(help: "First of three consecutive ports for the stand-ins; 0: any free ports.")
     var port: UInt16 = 0
 
     @Option(
         name: .customLong("fault"),
-        help: ArgumentHelp("What a stand-in does wrong; may come several times.", valueName: "PLATFORM FAULT ..."),
+        help: ArgumentHelp("A fault of a stand-in; can be given several times.", valueName: "PLATFORM FAULT ..."),
         transform: { try FaultDirective($0) })
     var faults: [FaultDirective] = []
 
@@ -73,28 +76,28 @@ struct SimulateCommand: AsyncParsableCommand {
             Phone.new(.android, model: "Galaxy S24", app: .bisqConnect),
         ]
         for phone in phones { await services.register(phone) }
-        let shelf = PhoneTable(phones)
+        let table = PhoneTable(phones)
         await services.observe { received in
-            guard let (phone, reaction) = shelf.receive(received) else { return }
+            guard let (phone, reaction) = table.receive(received) else { return }
             Terminal.print("\(phone.model): \(reaction)")
         }
-        Terminal.print("configuration of a node: \(directory)/tocsin.toml")
-        Terminal.print("pairing tokens, as the phones' QR codes would say them:")
+        Terminal.print("node configuration: \(directory)/tocsin.toml")
+        Terminal.print("pairing tokens, as in the phones' QR codes:")
         for phone in phones where phone.app.pairs { Terminal.print("  \(phone.pairingToken)") }
-        Terminal.print("what Bisq Connect registers with: platform, device token, key")
+        Terminal.print("registrations of Bisq Connect: platform, device token, key")
         for registration in phones.compactMap(\.registration) {
             Terminal.print(
                 "  \(registration.platform.rawValue) \(registration.deviceToken) \(registration.symmetricKeyBase64)")
         }
-        let obeying = Task {
-            for await line in inputLines() { Terminal.print(await Self.obey(line, services)) }
+        let commands = Task {
+            for await line in inputLines() { Terminal.print(await Self.execute(line, services)) }
         }
         await stop.wait()
-        obeying.cancel()
+        commands.cancel()
         await services.stop()
     }
 
-    /// The node's profile of Bisq Connect, in TOML.
+    /// The node's app profile for Bisq Connect, in TOML.
     private static let connectProfile = """
         [[app]]
         name = "bisq-connect"
@@ -112,9 +115,9 @@ struct SimulateCommand: AsyncParsableCommand {
         data_only = true
         """
 
-    /// Does what a line of standard input says.
-    /// - Returns: what is said to it.
-    private static func obey(_ text: String, _ services: SimulatedServices) async -> String {
+    /// Executes a line of standard input.
+    /// - Returns: the reply.
+    private static func execute(_ text: String, _ services: SimulatedServices) async -> String {
         let words = text.split(whereSeparator: \.isWhitespace)
         if words.isEmpty { return "" }
         if words == ["help"] { return FaultDirective.help }
@@ -122,12 +125,12 @@ struct SimulateCommand: AsyncParsableCommand {
             try await services.obey(try FaultDirective(text))
             return "done: \(words.joined(separator: " "))"
         } catch {
-            return "nothing was changed: \(error)"
+            return "nothing changed: \(error)"
         }
     }
 }
 
-/// The phones on the table, by device token. Lock: notifications come on the stand-ins' loop.
+/// The phones by device token. Locked, because notifications arrive on the stand-ins' loop.
 private final class PhoneTable: Sendable {
     private let states: Mutex<[String: PhoneState]>
 
@@ -135,7 +138,8 @@ private final class PhoneTable: Sendable {
         states = Mutex(Dictionary(uniqueKeysWithValues: phones.map { ($0.deviceToken, PhoneState($0)) }))
     }
 
-    /// - Returns: the phone that got it and what it does; nil where it is none of these.
+    /// Passes a notification to its phone.
+    /// - Returns: the phone and its reaction; `nil` if the notification is for another device.
     func receive(_ notification: ReceivedNotification) -> (Phone, Reaction)? {
         states.withLock { states in
             guard var state = states[notification.deviceToken] else { return nil }
@@ -146,12 +150,12 @@ private final class PhoneTable: Sendable {
     }
 }
 
-/// The lines of standard input as they come, until its end.
+/// The lines of standard input as they arrive, until its end.
 private func inputLines() -> AsyncStream<String> {
     AsyncStream { continuation in
-        // In the background of a terminal, reading is an error instead of a stop.
+        // Makes reading from the terminal fail in a background job, instead of stopping the process.
         signal(SIGTTIN, SIG_IGN)
-        // A read waits as long as nobody types: it has a thread of its own, which ends with the process.
+        // Reading blocks until there is input: it has a thread of its own, which ends with the process.
         var thread = pthread_t()
         let reader = Unmanaged.passRetained(InputReader(continuation))
         let result = pthread_create(
@@ -169,15 +173,15 @@ private func inputLines() -> AsyncStream<String> {
     }
 }
 
-/// Cuts standard input into lines.
+/// Splits standard input into lines.
 private final class InputReader {
-    /// The longest line in bytes; what is longer is cut off.
+    /// The longest line in bytes; the rest of a longer one is dropped.
     private static let longestLine = 4096
     private let continuation: AsyncStream<String>.Continuation
 
     init(_ continuation: AsyncStream<String>.Continuation) { self.continuation = continuation }
 
-    /// Returns at the end of the input.
+    /// Reads until the end of the input.
     func run() {
         var line: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)

@@ -5,11 +5,11 @@ import Diagnostics
 import Glibc
 import TocsinNode
 
-/// Root's commands on a state directory act as its owner: what they make there belongs to the node's user, and a file there
-/// that leads elsewhere leads no further than that user could go.
+/// Lets root's commands on a state directory act as its owner. Files that they create then belong to the node's user,
+/// and a symbolic link in the directory gives access to nothing that this user cannot access anyway.
 enum StateOwner {
-    /// From here on the process acts as the owner of this directory, where it is root and the owner is not.
-    /// - Throws: the exit code, after saying what is wrong.
+    /// Takes on the identity of the directory's owner, if the process runs as root and the owner is another user.
+    /// - Throws: the exit code, after printing the error.
     static func act(onStateAt state: String) throws {
         var status = stat()
         guard geteuid() == 0, stat(state, &status) == 0, status.st_uid != 0 else { return }
@@ -22,7 +22,7 @@ enum StateOwner {
         }
     }
 
-    /// Does something as the user who called, e.g. writes a file that is for them.
+    /// Runs `body` as the user who started the command, e.g. to write a file for that user.
     static func asCaller<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         let (user, group) = (geteuid(), getegid())
         guard getuid() == 0, user != 0 else { return try body() }

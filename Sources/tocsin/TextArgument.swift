@@ -3,14 +3,14 @@
 import Console
 import Glibc
 
-/// A text on the command line, or in a file where other users of the machine do not see it.
+/// Text given on the command line, or in a file, where other users of the machine cannot see it.
 enum TextArgument {
-    /// Bytes of a text. No notification is as large.
+    /// The longest text in bytes. Notifications are shorter.
     private static let longest = 16 * 1024
 
-    /// The text itself, or the one in the file of `@FILE` (`@-`: standard input), without the line end of every file. `@@`
-    /// stands for an `@` at the beginning.
-    /// - Throws: the exit code, after saying what is wrong.
+    /// The argument itself, or for `@FILE` the content of that file (`@-`: standard input) without its last line feed.
+    /// `@@` at the beginning stands for `@`.
+    /// - Throws: the exit code, after printing the error.
     static func text(_ argument: String) throws -> String {
         guard argument.hasPrefix("@") else { return argument }
         let name = String(argument.dropFirst())
@@ -21,12 +21,12 @@ enum TextArgument {
         }
         if descriptor != STDIN_FILENO { close(descriptor) }
         guard bytes.count <= longest, let text = String(validating: bytes, as: UTF8.self) else {
-            throw fail("\(name) is not a text in UTF-8 of at most \(longest) bytes", ExitStatus.usage)
+            throw fail("\(name) is not UTF-8 text of at most \(longest) bytes", ExitStatus.usage)
         }
         return text.hasSuffix("\n") ? String(text.dropLast()) : text
     }
 
-    /// One byte more than ``longest`` at most; nil where it cannot be read.
+    /// Reads at most one byte more than ``longest``; `nil` if reading fails.
     private static func read(_ descriptor: Int32) -> [UInt8]? {
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: longest + 1)

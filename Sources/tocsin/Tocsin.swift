@@ -3,17 +3,18 @@
 import ArgumentParser
 import TocsinNode
 
+/// `tocsin`: the commands of operators and senders.
 @main
 struct Tocsin: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tocsin",
-        abstract: "Rings phones for desktop apps that send through Tor, without being able to read a word.",
+        abstract: "Push notification node for desktop apps that send through Tor; it cannot read what it forwards.",
         discussion: """
             EXAMPLES
-              tocsin init                          writes a configuration, asking for what is needed
-              tocsin check --online                looks whether all that a node needs is right
-              tocsin demo                          everything on this machine, no account and no internet needed
-              tocsin run --config tocsin.toml      the node
+              tocsin init                          write a configuration; prompts for missing values
+              tocsin check --online                check configuration, credentials and connectivity
+              tocsin demo                          try it on this machine, without account or internet access
+              tocsin run --config tocsin.toml      run the node
               tocsin send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
             """,
         version: Version.current,

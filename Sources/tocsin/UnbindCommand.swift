@@ -15,13 +15,15 @@ struct UnbindCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unbind", abstract: "Remove the sender key that a phone is bound to.",
         discussion: """
-            A phone is bound to the key of the first signed notification that reaches it; from then on only that key rings
-            it. If somebody else was faster than the owner, remove the binding: the next signed notification that reaches the
-            phone binds it anew. The node must be running.
+            The first signed notification that reaches a phone binds it to its sender key; from then on only that key \
+            rings it. If an attacker was faster than the owner, remove the binding: the next signed notification that \
+            reaches the phone binds it again. The node must be running.
 
             EXIT CODES
-              0 the node has removed it, or there was none · 64 wrong usage · 69 no node runs · 78 the configuration or the
-              state directory cannot be read
+              0   the node removed the binding, or there was none
+              64  wrong usage
+              69  the node is not running, or did not answer
+              78  the configuration or the state directory cannot be read
 
             EXAMPLES
               tocsin unbind - < pairing
@@ -30,8 +32,8 @@ struct UnbindCommand: AsyncParsableCommand {
 
     @Argument(
         help: """
-            A file with the phone's pairing token, or with its device token alone; - reads standard input. On the command \
-            line other users of this machine would see it.
+            A file that contains the phone's pairing token, or only its device token; - reads standard input. Not the \
+            token itself: other users of this machine could see it.
             """)
     var file: String
 
@@ -47,17 +49,17 @@ struct UnbindCommand: AsyncParsableCommand {
         let deviceToken = (try? PairingToken(text))?.deviceToken ?? text
         guard !deviceToken.isEmpty, deviceToken.utf8.count <= 512, !deviceToken.contains("|") else {
             throw fail(
-                "this is neither a pairing token nor a device token; tocsin pair read says what is wrong with the first",
+                "this is neither a pairing token nor a device token; tocsin pair read tells what is wrong with a pairing token",
                 ExitStatus.usage)
         }
         let configuration = try options.load()
         let apps = configuration.apps.map(\.name).filter { app == nil || $0 == app }
         guard !apps.isEmpty else {
-            throw fail("there is no app \(app ?? "") in \(configuration.file)", ExitStatus.usage)
+            throw fail("\(configuration.file) has no app \(app ?? "")", ExitStatus.usage)
         }
         try StateOwner.act(onStateAt: configuration.state)
-        guard Self.nodeRuns(configuration.state) else {
-            throw fail("no node runs on \(configuration.state): start it, then try again", ExitStatus.unreachable)
+        guard Self.isNodeRunning(configuration.state) else {
+            throw fail("no node is running on \(configuration.state): start it, then try again", ExitStatus.unreachable)
         }
         do {
             try UnbindRequest.write(deviceToken, apps: apps, state: configuration.state)
@@ -68,12 +70,12 @@ struct UnbindCommand: AsyncParsableCommand {
         while UnbindRequest.isWaiting(state: configuration.state) {
             guard MonotonicTime.now < deadline else {
                 throw fail(
-                    "the node has not answered within \(Self.patience.components.seconds) s", ExitStatus.unreachable)
+                    "the node did not answer within \(Self.patience.components.seconds) s", ExitStatus.unreachable)
             }
             try await Task.sleep(for: .milliseconds(100))
         }
-        Terminal.print("removed: the next signed notification that reaches the phone binds it anew")
+        Terminal.print("removed: the next signed notification that reaches the phone binds it again")
     }
 
-    private static func nodeRuns(_ state: String) -> Bool { LockState(ofStateAt: state).isHeld }
+    private static func isNodeRunning(_ state: String) -> Bool { LockState(ofStateAt: state).isHeld }
 }

@@ -3,7 +3,7 @@
 import Admission
 import Cryptography
 import Foundation
-import GRDB
+import Store
 import Glibc
 import Simulator
 import Testing
@@ -141,7 +141,7 @@ import Testing
         try await store.save([row], forgetting: [])
         await store.close()
         await store.close()
-        let closed = StandingStoreError.closed(file: place.path)
+        let closed = StoreError(.closed, file: place.path, of: .standing)
         await #expect(throws: closed) { try await store.save([row], forgetting: []) }
         await #expect(throws: closed) { try await store.save([], forgetting: []) }
         #expect(throws: closed) { try store.load { _ in } }
@@ -164,10 +164,10 @@ import Testing
     @Test func `saving and loading while the store is closed gives answers or errors`() async throws {
         let store = try place.open()
         let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
-        await withTaskGroup(of: StandingStoreError?.self) { group in
+        await withTaskGroup(of: StoreError?.self) { group in
             for number in 0..<200 {
                 group.addTask {
-                    do throws(StandingStoreError) {
+                    do throws(StoreError) {
                         switch number % 10 {
                         case 0: if number >= 100 { await store.close() }
                         case 1: try store.load { _ in }
@@ -179,7 +179,7 @@ import Testing
                     }
                 }
             }
-            for await error in group { #expect(error == nil || error == .closed(file: place.path)) }
+            for await error in group { #expect(error == nil || error == StoreError(.closed, file: place.path, of: .standing)) }
         }
         let reopened = try place.open()
         #expect(try reopened.rows() == [row])
@@ -269,7 +269,7 @@ import Testing
 
     @Test func `a store in use is refused`() async throws {
         let store = try place.open()
-        #expect(place.refusal() == .inUse(file: place.path))
+        #expect(place.refusal() == StoreError(.inUse, file: place.path, of: .standing))
         await store.close()
         #expect(place.refusal() == nil)
     }
@@ -292,7 +292,7 @@ import Testing
     @Test func `a store without its key is refused, and no other key is made`() async throws {
         try await place.fill(1)
         try FileManager.default.removeItem(atPath: place.keyFile)
-        #expect(place.refusal() == .keyMissing(file: place.keyFile, store: place.path))
+        #expect(place.refusal() == StoreError(.keyMissing(store: place.path), file: place.keyFile, of: .standing))
         #expect(!FileManager.default.fileExists(atPath: place.keyFile))
     }
 
@@ -310,13 +310,13 @@ import Testing
         try await place.fill(1)
         try FileManager.default.removeItem(atPath: place.keyFile)
         try place.writeKey(SecureRandom.bytes(KeyFile.length))
-        #expect(place.refusal() == .wrongKey(file: place.keyFile, store: place.path))
+        #expect(place.refusal() == StoreError(.wrongKey(store: place.path), file: place.keyFile, of: .standing))
     }
 
     @Test(arguments: [0, 31, 33, 64])
     func `a key of another length is refused`(_ length: Int) throws {
         try place.writeKey(SecureRandom.bytes(length))
-        #expect(place.refusal() == .keyLength(file: place.keyFile, bytes: length))
+        #expect(place.refusal() == StoreError(.keyLength(length), file: place.keyFile, of: .standing))
     }
 
     @Test(arguments: [0o640, 0o604, 0o644] as [mode_t])
@@ -324,13 +324,13 @@ import Testing
         try await place.fill(1)
         #expect(chmod(place.keyFile, permissions) == 0)
         let refusal = try #require(place.refusal())
-        #expect(refusal == .keyReadableByOthers(file: place.keyFile))
+        #expect(refusal == StoreError(.keyReadableByOthers, file: place.keyFile, of: .standing))
         #expect(refusal.description.contains("chmod 600 \(place.keyFile)"))
     }
 
     @Test func `a key that is not a file is refused at once`() throws {
         #expect(mkfifo(place.keyFile, 0o600) == 0)
-        #expect(place.refusal() == .unusable(file: place.keyFile, reason: "it is not a file"))
+        #expect(place.refusal() == StoreError(.unusable("it is not a file"), file: place.keyFile, of: .standing))
     }
 
     @Test func `a file that was torn is refused, wherever it was`() async throws {
@@ -350,7 +350,7 @@ import Testing
             var torn = whole
             damage(&torn)
             try torn.write(to: URL(fileURLWithPath: place.path))
-            #expect(place.refusal() == .damaged(file: place.path))
+            #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
         }
         try whole.write(to: URL(fileURLWithPath: place.path))
         #expect(place.refusal() == nil)
@@ -360,18 +360,18 @@ import Testing
     func `a row whose numbers are out of range is damage`(_ change: String) async throws {
         try await place.fill(2)
         try await place.change("PRAGMA ignore_check_constraints = ON; UPDATE standing SET \(change)")
-        #expect(place.refusal() == .damaged(file: place.path))
+        #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
     }
 
     @Test func `a store that has lost the mark of its key is damaged`() async throws {
         try await place.fill(2)
         try await place.change("DELETE FROM meta")
-        #expect(place.refusal() == .damaged(file: place.path))
+        #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
     }
 
     @Test func `a text file is refused, also where there is no key`() throws {
         try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: place.path))
-        #expect(place.refusal() == .damaged(file: place.path))
+        #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
         #expect(!FileManager.default.fileExists(atPath: place.keyFile))
     }
 
@@ -384,35 +384,38 @@ import Testing
     func `a database of another program, or the spool's, is refused and left as it is`(_ sql: String) async throws {
         try await place.change(sql)
         let before = try Data(contentsOf: URL(fileURLWithPath: place.path))
-        #expect(place.refusal() == .foreign(file: place.path))
+        #expect(place.refusal() == StoreError(.foreign, file: place.path, of: .standing))
         #expect(try Data(contentsOf: URL(fileURLWithPath: place.path)) == before)
     }
 
     @Test func `a store of a newer version is refused`() async throws {
         try await place.fill(1)
-        try await place.change("INSERT INTO grdb_migrations (identifier) VALUES ('1000')")
-        #expect(place.refusal() == .newer(file: place.path))
+        try await place.change("PRAGMA user_version = 1000")
+        #expect(place.refusal() == StoreError(.newer, file: place.path, of: .standing))
     }
 
     @Test func `a directory that is not there is named`() throws {
-        #expect(throws: StandingStoreError.unusable(file: "/nowhere/s.lock", reason: "No such file or directory")) {
+        #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/s.lock", of: .standing)) {
             try StandingStore.open(at: "/nowhere/s", keyFile: place.keyFile)
         }
     }
 
     @Test func `every refusal says what, where and what to do, and what that costs`() {
-        let costly: [StandingStoreError] = [
-            .keyMissing(file: "/k", store: "/f"), .keyLength(file: "/f", bytes: 3),
-            .wrongKey(file: "/k", store: "/f"), .damaged(file: "/f"), .newer(file: "/f"),
+        let costly: [StoreError.Problem] = [
+            .keyMissing(store: "/f"), .keyLength(3), .wrongKey(store: "/f"), .damaged, .newer,
         ]
-        let cheap: [StandingStoreError] = [
-            .inUse(file: "/f"), .keyReadableByOthers(file: "/f"), .foreign(file: "/f"), .diskFull(file: "/f"),
-            .closed(file: "/f"), .unusable(file: "/f", reason: "r"),
+        let cheap: [StoreError.Problem] = [
+            .inUse, .keyReadableByOthers, .foreign, .diskFull, .closed, .unusable("r"),
         ]
-        for error in costly + cheap {
-            #expect(error.description.contains("/f") && error.description.contains(";"))
+        for kind in [StoreKind.standing, StoreKind(
+            name: "other", lossWhenMoved: "all is lost", applicationID: 1, durability: .full, migrations: [])]
+        {
+            for problem in costly + cheap {
+                let text = StoreError(problem, file: "/f", of: kind).description
+                #expect(text.contains("/f") && text.contains(";"))
+                #expect(text.contains("away: \(kind.lossWhenMoved)") == costly.contains(problem))
+            }
         }
-        for error in costly { #expect(error.description.contains("away: device tokens then have to prove themselves")) }
     }
 
     // MARK: A full disk
@@ -433,7 +436,7 @@ import Testing
                 try await store.save(rows, forgetting: [])
                 saved += rows
             } catch {
-                #expect(error == .diskFull(file: there.path))
+                #expect(error == StoreError(.diskFull, file: there.path, of: .standing))
                 left = rows
             }
         }
@@ -467,7 +470,7 @@ import Testing
             do {
                 try await store.save(rows, forgetting: [])
             } catch {
-                #expect(error == .diskFull(file: there.path))
+                #expect(error == StoreError(.diskFull, file: there.path, of: .standing))
                 failures += 1
                 try await store.save(rows, forgetting: [])
             }
@@ -522,10 +525,10 @@ private final class Place: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: directory) }
 
-    func open() throws(StandingStoreError) -> StandingStore { try StandingStore.open(at: path, keyFile: keyFile) }
+    func open() throws(StoreError) -> StandingStore { try StandingStore.open(at: path, keyFile: keyFile) }
 
     /// Why the store cannot be opened; nil where it can.
-    func refusal() -> StandingStoreError? {
+    func refusal() -> StoreError? {
         do {
             _ = try open()
             return nil
@@ -544,9 +547,7 @@ private final class Place: Sendable {
 
     /// Does to the closed file what another program could.
     func change(_ sql: String) async throws {
-        let database = try DatabaseQueue(path: path)
-        try await database.writeWithoutTransaction { db in try db.execute(sql: sql) }
-        try database.close()
+        try Connection(path).execute(sql)
     }
 
     func writeKey(_ key: [UInt8]) throws {

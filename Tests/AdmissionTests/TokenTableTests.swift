@@ -415,7 +415,7 @@ import Testing
 
     /// All places of a table, as they lie in memory.
     private func places(of table: TokenTable) -> [TokenRecord] {
-        let places = Mirror(reflecting: table).descendant("places") as? UnsafeMutableBufferPointer<TokenRecord>
+        let places = Mirror(reflecting: table).descendant("slots") as? UnsafeMutableBufferPointer<TokenRecord>
         return places.map { Array($0) } ?? []
     }
 

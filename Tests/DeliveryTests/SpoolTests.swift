@@ -2,7 +2,7 @@
 
 import Cryptography
 import Foundation
-import GRDB
+import Store
 import Glibc
 import Synchronization
 import TNP
@@ -320,7 +320,7 @@ import Testing
         let result = await spool.store(envelope)
         #expect(result == .failed("the spool is closed"))
         spool.finish(id: first, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: nil)
-        await #expect(throws: SpoolError.self) { try await spool.index() }
+        await #expect(throws: StoreError.self) { try await spool.index() }
     }
 
     // MARK: Crashes
@@ -395,9 +395,7 @@ import Testing
         for suffix in ["", "-wal"] {
             try FileManager.default.copyItem(atPath: place.path + suffix, toPath: seized.path + suffix)
         }
-        let database = try DatabaseQueue(path: seized.path)
-        let sealed = try await database.read { try Data.fetchAll($0, sql: "SELECT sealed FROM envelope") }
-        try database.close()
+        let sealed = try Connection(seized.path).all("SELECT sealed FROM envelope") { Data($0.bytes(0)) }
         #expect(sealed.count == 300)
         for row in rows.dropLast() {
             spool.finish(id: row.id, digest: row.digest, outcome: .delivered(), keepUntil: nil)
@@ -423,7 +421,7 @@ import Testing
     func `secrets that rows need and the file lacks are told of, and nothing is lost`(_ slot: Int) throws {
         let path = URL.temporaryDirectory.appending(path: "tocsin-rowkeys-\(UUID().uuidString)").path()
         defer { unlink(path) }
-        #expect(throws: SpoolError.keyMissing(file: path, spool: "spool")) {
+        #expect(throws: StoreError(.keyMissing(store: "spool"), file: path, of: .spool)) {
             try RowKeys(at: path, of: "spool", used: [slot])
         }
     }
@@ -465,16 +463,12 @@ import Testing
         var ids: [Int64] = []
         for _ in 0..<6 { ids.append(try await newID(of: spool.store(makeSpooled()))) }
         let rows = ids
-        let other = try DatabaseQueue(path: place.path)
-        try await other.write { db in
-            try db.execute(sql: "UPDATE envelope SET sealed = zeroblob(100) WHERE id = ?", arguments: [rows[0]])
-            try db.execute(sql: "UPDATE envelope SET expires = expires + 1 WHERE id = ?", arguments: [rows[1]])
-            try db.execute(
-                sql: "UPDATE envelope SET sealed = (SELECT sealed FROM envelope WHERE id = ?) WHERE id = ?",
-                arguments: [rows[3], rows[2]])
-            try db.execute(sql: "UPDATE envelope SET sealed = x'' WHERE id = ?", arguments: [rows[4]])
-        }
-        try other.close()
+        let other = try Connection(place.path)
+        try other.run("UPDATE envelope SET sealed = zeroblob(100) WHERE id = ?", [rows[0]])
+        try other.run("UPDATE envelope SET expires = expires + 1 WHERE id = ?", [rows[1]])
+        try other.run(
+            "UPDATE envelope SET sealed = (SELECT sealed FROM envelope WHERE id = ?) WHERE id = ?", [rows[3], rows[2]])
+        try other.run("UPDATE envelope SET sealed = x'' WHERE id = ?", [rows[4]])
         let loaded = try await spool.load(ids)
         #expect(loaded.map(\.id) == [ids[3], ids[5]])
         #expect(spool.dropped == 4 && spool.count == 2)
@@ -490,9 +484,7 @@ import Testing
         spool.finish(
             id: id, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: place.clock.now + 60)
         try await eventually { spool.count == 0 }
-        let other = try DatabaseQueue(path: place.path)
-        try await other.write { db in try db.execute(sql: "UPDATE outcome SET until = until + 1000") }
-        try other.close()
+        try Connection(place.path).execute("UPDATE outcome SET until = until + 1000")
         _ = try await newID(of: spool.store(envelope))
         await spool.close()
     }
@@ -501,7 +493,7 @@ import Testing
 
     @Test func `a spool in use is refused`() async throws {
         let spool = try place.open()
-        #expect(place.refusal() == .inUse(file: place.path))
+        #expect(place.refusal() == StoreError(.inUse, file: place.path, of: .spool))
         await spool.close()
         #expect(place.refusal() == nil)
     }
@@ -524,8 +516,8 @@ import Testing
         try await place.fill(1)
         try FileManager.default.removeItem(atPath: place.keyFile)
         let refusal = try #require(place.refusal())
-        #expect(refusal == .keyMissing(file: place.keyFile, spool: place.path))
-        #expect(refusal.description.contains("cannot be opened without the key \(place.keyFile)"))
+        #expect(refusal == StoreError(.keyMissing(store: place.path), file: place.keyFile, of: .spool))
+        #expect(refusal.description.contains("cannot be opened without its key \(place.keyFile)"))
         #expect(!FileManager.default.fileExists(atPath: place.keyFile))
     }
 
@@ -533,13 +525,13 @@ import Testing
         try await place.fill(1)
         try FileManager.default.removeItem(atPath: place.keyFile)
         try place.writeKey(Data(SecureRandom.bytes(32)))
-        #expect(place.refusal() == .wrongKey(file: place.keyFile, spool: place.path))
+        #expect(place.refusal() == StoreError(.wrongKey(store: place.path), file: place.keyFile, of: .spool))
     }
 
     @Test(arguments: [0, 31, 33, 64])
     func `a key of another length is refused`(_ length: Int) throws {
         try place.writeKey(Data(SecureRandom.bytes(length)))
-        #expect(place.refusal() == .keyLength(file: place.keyFile, bytes: length))
+        #expect(place.refusal() == StoreError(.keyLength(length), file: place.keyFile, of: .spool))
     }
 
     @Test(arguments: [0o640, 0o604, 0o644] as [mode_t])
@@ -547,7 +539,7 @@ import Testing
         try await place.fill(1)
         chmod(place.keyFile, permissions)
         let refusal = try #require(place.refusal())
-        #expect(refusal == .keyReadableByOthers(file: place.keyFile))
+        #expect(refusal == StoreError(.keyReadableByOthers, file: place.keyFile, of: .spool))
         #expect(refusal.description.contains("chmod 600 \(place.keyFile)"))
     }
 
@@ -568,7 +560,7 @@ import Testing
             var torn = whole
             damage(&torn)
             try torn.write(to: URL(fileURLWithPath: place.path))
-            #expect(place.refusal() == .damaged(file: place.path))
+            #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .spool))
         }
         try whole.write(to: URL(fileURLWithPath: place.path))
         #expect(place.refusal() == nil)
@@ -577,45 +569,39 @@ import Testing
     @Test func `a text file is refused, also where there is no key`() throws {
         try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: place.path))
         let refusal = try #require(place.refusal())
-        #expect(refusal == .damaged(file: place.path))
+        #expect(refusal == StoreError(.damaged, file: place.path, of: .spool))
         #expect(refusal.description.contains(place.path))
         #expect(!FileManager.default.fileExists(atPath: place.keyFile))
     }
 
     @Test(arguments: ["PRAGMA application_id = 252006674", "CREATE TABLE bookmark (url TEXT)"])
     func `a database of another program is refused and left as it is`(_ sql: String) async throws {
-        let other = try DatabaseQueue(path: place.path)
-        try await other.writeWithoutTransaction { db in try db.execute(sql: sql) }
-        try other.close()
+        try Connection(place.path).execute(sql)
         let before = try Data(contentsOf: URL(fileURLWithPath: place.path))
-        #expect(place.refusal() == .foreign(file: place.path))
+        #expect(place.refusal() == StoreError(.foreign, file: place.path, of: .spool))
         #expect(try Data(contentsOf: URL(fileURLWithPath: place.path)) == before)
     }
 
     @Test func `a spool of a newer version is refused`() async throws {
         try await place.fill(1)
-        let other = try DatabaseQueue(path: place.path)
-        try await other.write { db in
-            try db.execute(sql: "INSERT INTO grdb_migrations (identifier) VALUES ('1000')")
-        }
-        try other.close()
-        #expect(place.refusal() == .newer(file: place.path))
+        try Connection(place.path).execute("PRAGMA user_version = 1000")
+        #expect(place.refusal() == StoreError(.newer, file: place.path, of: .spool))
     }
 
     @Test func `a directory that is not there is named`() throws {
-        #expect(throws: SpoolError.unusable(file: "/nowhere/spool.lock", reason: "No such file or directory")) {
+        #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/spool.lock", of: .spool)) {
             try Spool.open(at: "/nowhere/spool", keyFile: place.keyFile, maxBytes: 1 << 20)
         }
     }
 
     @Test func `every refusal says what, where and what to do`() {
-        let errors: [SpoolError] = [
-            .inUse(file: "/f"), .keyMissing(file: "/k", spool: "/f"), .keyReadableByOthers(file: "/f"),
-            .keyLength(file: "/f", bytes: 3), .wrongKey(file: "/k", spool: "/f"), .damaged(file: "/f"),
-            .foreign(file: "/f"), .newer(file: "/f"), .unusable(file: "/f", reason: "r"),
+        let problems: [StoreError.Problem] = [
+            .inUse, .keyMissing(store: "/f"), .keyReadableByOthers, .keyLength(3), .wrongKey(store: "/f"), .damaged,
+            .foreign, .newer, .diskFull, .closed, .unusable("r"),
         ]
-        for error in errors {
-            #expect(error.description.contains("/f") && error.description.contains(";"))
+        for problem in problems {
+            let text = StoreError(problem, file: "/f", of: .spool).description
+            #expect(text.contains("/f") && text.contains(";"))
         }
     }
 
@@ -759,14 +745,14 @@ private final class Place: Sendable {
 
     func open(
         maxBytes: Int = 1 << 30, reserve: Int = 0, onExpired: @escaping Spool.ExpiryObserver = { _ in }
-    ) throws(SpoolError) -> Spool {
+    ) throws(StoreError) -> Spool {
         let clock = self.clock
         return try Spool.open(
             at: path, keyFile: keyFile, maxBytes: maxBytes, reserve: reserve, now: { clock.now }, onExpired: onExpired)
     }
 
     /// Why the spool cannot be opened; nil where it can.
-    func refusal() -> SpoolError? {
+    func refusal() -> StoreError? {
         do {
             _ = try open()
             return nil

@@ -307,7 +307,7 @@ import Testing
         }
         for text in ["", "no JSON", "[]", "{\"type\":7}"] {
             let error = #expect(throws: ServiceAccount.FormatError.self) { try ServiceAccount(json: Array(text.utf8)) }
-            #expect(error?.description == "not a service account in JSON form")
+            #expect(error?.description == "not a service account JSON file")
         }
     }
 

@@ -1124,7 +1124,7 @@ private struct Sender {
         _ request: UInt32, _ reason: Reason, after: UInt32, effort: UInt32, pending: Int = 0,
         sourceLocation: SourceLocation = #_sourceLocation
     ) {
-        let text = "the node asks for more proof of work than is allowed: effort \(effort)"
+        let text = "the node requires more proof of work than the sender's limit allows: effort \(effort)"
         let result = SubmissionResult(request: request, outcome: .retry(reason, after: after, text: text))
         #expect(actions == [.result(result)], sourceLocation: sourceLocation)
         #expect(session.pendingCount == pending, sourceLocation: sourceLocation)

@@ -93,7 +93,7 @@ import Time
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
         await node.answer(first.request, .retry(.proofNeeded, after: 1500))
-        let text = "the node asks for more proof of work than is allowed: effort \(UInt32.max)"
+        let text = "the node requires more proof of work than the sender's limit allows: effort \(UInt32.max)"
         #expect(try await outcome == .retry(.proofNeeded, after: 1500, text: text))
         await client.close()
         await node.end()

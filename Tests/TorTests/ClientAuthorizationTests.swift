@@ -49,7 +49,7 @@ import Testing
             try key.write(to: file)
             #expect(mode(of: file) == 0o600)
             #expect(try OnionKey(file: file).line == key.line)
-            #expect(throws: OnionFileError.system("make", file, EEXIST)) { try key.write(to: file) }
+            #expect(throws: OnionFileError.system("create", file, EEXIST)) { try key.write(to: file) }
             try #require(chmod(file, 0o640) == 0)
             #expect(throws: OnionFileError.readableByOthers(file: file)) { try OnionKey(file: file) }
             for text in ["", "no key\n", String(repeating: "x", count: 1000)] {

@@ -85,7 +85,7 @@ import Testing
             #expect(throws: OnionFileError.missing(file: file)) { try OnionKeys(directory: directory) }
             #expect(try OnionKeys.present(in: directory) == nil)
             try #require(mkfifo(file, 0o600) == 0)
-            #expect(throws: OnionFileError.broken(file: file, problem: "it is not a file")) {
+            #expect(throws: OnionFileError.broken(file: file, problem: "it is not a regular file")) {
                 try OnionKeys(directory: directory)
             }
         }

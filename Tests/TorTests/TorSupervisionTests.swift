@@ -269,8 +269,8 @@ import Testing
         let words: [(TorProblem, String)] = [
             (.missing(binary: "tor"), "apt install tor"), (.unusable(binary: "/x", reason: "y"), "tor.binary"),
             (.tooOld(version), "0.4.8.0"), (.clock("z"), "timedatectl"), (.stuck(percent: 5), "firewall"),
-            (.unpublished, "another machine"), (.ended(status: "exited(1)", lastWarning: nil), "started again"),
-            (.silent, "started anew"),
+            (.unpublished, "another machine"), (.ended(status: "exited(1)", lastWarning: nil), "restarted"),
+            (.silent, "restarted"),
         ]
         for (trouble, part) in words { #expect("\(trouble)".contains(part), "\(trouble)") }
     }

@@ -23,11 +23,11 @@ import Testing
         outcome.fullIn = 1500
         #expect(OutcomeText(outcome).allowance == nil)
         outcome.left = 0
-        #expect(OutcomeText(outcome).allowance == "0 more to this phone now; full again in 2 s")
+        #expect(OutcomeText(outcome).allowance == "notifications left for this phone now: 0; full allowance in 2 s")
         outcome = .retry(.deviceTokenOverRate, after: 1)
         #expect(OutcomeText(outcome).allowance == nil)
         outcome.left = 3
-        #expect(OutcomeText(outcome).allowance == "3 more to this phone now")
+        #expect(OutcomeText(outcome).allowance == "notifications left for this phone now: 3")
     }
 
     @Test func `when to try again is never sooner than the node said`() {

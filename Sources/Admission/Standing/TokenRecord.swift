@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is known of a device token: 32 bytes, so that two of them share a line of the processor's cache and none lies
-/// across two.
+/// The record of a device token. It has 32 bytes, so that two of them share a cache line and none spans two lines.
 struct TokenRecord: Equatable {
-    /// What the push services have said.
+    /// What the push services have answered.
     enum Standing: UInt8 {
-        /// Nothing.
+        /// No push service has accepted the token, or the acceptance has expired.
         case unknown = 0
-        /// It is good.
+        /// A push service has accepted the token.
         case proven = 1
         /// The app is gone from the phone.
         case dead = 2
     }
 
-    /// The keyed hash of the token; 0: an empty place.
+    /// The keyed hash of the token; 0 marks an empty slot.
     var token: UInt64 = 0
-    /// Bit 63 set: ``sender``, the keyed hash of the key that it is bound to. Else the day of ``unsignedDay``; 0: neither.
+    /// The binding. If bit 63 is set, it is ``sender``, the keyed hash of the key that the token is bound to; otherwise
+    /// the day of ``unsignedDay``; 0 if neither.
     private(set) var binding: UInt64 = 0
+    /// What is left of the token's rate.
     var allowance = Allowance()
-    /// 48 bits of `since`, 13 of `day`, 2 of `standing`, 1 of `isUnsaved`, from the top.
+    /// From the top: 48 bits of `since`, 13 of `day`, 2 of `standing`, 1 of `isUnsaved`.
     private var packed: UInt64 = 0
 
     private static let (sinceShift, dayShift, standingShift): (UInt64, UInt64, UInt64) = (16, 3, 1)
     private static let (sinceMask, dayMask, standingMask): (UInt64, UInt64, UInt64) = (0xFFFF_FFFF_FFFF, 0x1FFF, 0x3)
-    /// Days are counted from 2020 on, for 22 years; a later one counts as the last of them.
+    /// Days are counted from 2020-01-01, for 22 years. Later days count as the last one.
     private static let (firstDay, lastDay): (UInt16, UInt16) = (18_262, 18_262 + 0x1FFF)
 
     init() {}
@@ -35,7 +36,7 @@ struct TokenRecord: Equatable {
         packed = packed & ~(mask << shift) | min(value, mask) << shift
     }
 
-    /// Since when it has its standing, Unix time in milliseconds.
+    /// The time of its standing, Unix time in milliseconds.
     var since: UInt64 {
         get { field(Self.sinceShift, Self.sinceMask) }
         set { setField(newValue, Self.sinceShift, Self.sinceMask) }
@@ -49,54 +50,56 @@ struct TokenRecord: Equatable {
 
     private static let isSender: UInt64 = 1 << 63
 
-    /// The keyed hash of a sender key as ``sender`` holds it.
+    /// A keyed hash of a sender key in the form of ``sender``.
     static func sender(_ hash: UInt64) -> UInt64 { hash | isSender }
 
-    /// The keyed hash of the sender key that is bound to it; 0: none.
+    /// The keyed hash of the sender key that the token is bound to; 0 if none.
     var sender: UInt64 {
         get { binding & Self.isSender == 0 ? 0 : binding }
         set { binding = newValue == 0 ? 0 : Self.sender(newValue) }
     }
 
-    /// The last day on which an unsigned submission was delivered, counted from 1970-01-01; nil: none since it was bound.
+    /// The last day on which an unsigned submission was delivered, counted from 1970-01-01; `nil` if none was, or if
+    /// the token is bound.
     var unsignedDay: UInt16? {
         get { binding != 0 && binding & Self.isSender == 0 ? UInt16(truncatingIfNeeded: binding) : nil }
         set { binding = UInt64(newValue ?? 0) }
     }
 
-    /// It is bound to no sender key, and any may bind it.
+    /// Removes the binding, so that any sender key may bind the token.
     mutating func unbind() { binding = 0 }
 
-    /// Reads what ``binding`` was in the store: a day there is at most 16 bits long.
+    /// Restores ``binding`` from the store, where a day has at most 16 bits.
     mutating func restore(binding stored: UInt64) {
         binding = stored <= UInt64(UInt16.max) ? stored : Self.sender(stored)
     }
 
-    /// Brings a day and a moment that lie in the future down to the present ones.
+    /// Clamps days and times in the future to the current ones.
     mutating func clamp(to today: UInt16, _ milliseconds: UInt64) {
         day = min(day, max(today, Self.firstDay))
         since = min(since, milliseconds)
         if let unsignedDay, unsignedDay > today { self.unsignedDay = today }
     }
 
+    /// What the push services have answered.
     var standing: Standing {
         get { Standing(rawValue: UInt8(field(Self.standingShift, Self.standingMask))) ?? .unknown }
         set { setField(UInt64(newValue.rawValue), Self.standingShift, Self.standingMask) }
     }
 
-    /// Whether the store does not have it as it is.
+    /// Whether the record differs from the stored one.
     var isUnsaved: Bool {
         get { packed & 1 == 1 }
         set { packed = packed & ~1 | (newValue ? 1 : 0) }
     }
 
-    /// Whether there is something in it that a restart should not lose.
+    /// Whether the record must survive a restart.
     var isWorthKeeping: Bool { standing != .unknown || binding != 0 }
 
-    /// What it costs when it is forgotten.
+    /// The cost of forgetting the record; the lowest is evicted first.
     var rank: UInt32 {
         switch (sender != 0, standing) {
-        // Forgetting it would let anybody bind the token.
+        // Without the record, any sender could bind the token.
         case (true, _): 3
         case (_, .proven): 2
         case (_, .dead): 1
@@ -104,13 +107,12 @@ struct TokenRecord: Equatable {
         }
     }
 
-    /// Who has to go for another goes from the lowest: what costs least when it is forgotten, and of that what was not
-    /// used for longest.
+    /// The order of eviction, lowest first: by ``rank``, then the least recently used.
     var worth: UInt32 { rank << 16 | UInt32(day) }
 
-    /// It is used today. A clock that was set back makes it no older.
+    /// Sets the day of the last use. A clock that was set back does not make the record older.
     mutating func use(on today: UInt16) { day = max(day, today) }
 
-    /// Days since its last use; 0 where the clock was set back. After 2042 no time passes any more.
+    /// Days since the last use; 0 if the clock was set back. From 2042 on, records no longer age.
     func age(on today: UInt16) -> Int { max(0, Int(min(today, Self.lastDay)) - Int(day)) }
 }

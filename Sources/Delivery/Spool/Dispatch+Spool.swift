@@ -5,16 +5,17 @@ import Providers
 import TNP
 import Time
 
-/// What lies in the spool: a pendingEnvelope is in memory and carried by one task, or parked, its row on the list of those to
-/// come or kept back by a lane whose breaker is open.
+/// Delivery from the spool. A pending envelope is either in memory and carried by one task, or parked: its row is due
+/// at some time, or a lane with an open breaker holds it.
 extension Dispatch {
-    /// Rows that are read from the spool at a time.
+    /// The most rows read from the spool at a time.
     private static let rowsPerLoad = 256
     private static let pauseAfterFailedLoad = Duration.seconds(1)
+    /// How long a held row waits for the result of another probe.
     private static let probePause = Duration.seconds(1)
 
-    /// Delivers what lies in the spool, and stores there what senders allow.
-    /// - Throws: ``SpoolError`` where it cannot be read.
+    /// Delivers the stored envelopes, and stores new ones whose senders accept QUEUED.
+    /// - Throws: `StoreError` if the spool cannot be read.
     package func use(_ spool: Spool) async throws {
         let entries = try await spool.index()
         for entry in entries {
@@ -27,15 +28,16 @@ extension Dispatch {
         loadDue()
     }
 
-    /// Whether an envelope that comes now may be a resend of what an earlier process stored or delivered.
+    /// Whether an envelope that arrives now may be a resend of one that an earlier process stored or delivered.
     func mayBeOfAnEarlierProcess(_ clock: MonotonicTime) -> Bool { clock < recoversUntil || unreadRows > 0 }
 
-    /// Whether one more may be stored.
+    /// Whether one more envelope may be stored.
     var canStore: Bool { storing < limits.totalInFlight && !holdsAllItMay }
 
-    /// Whether there are as many as memory and spool may hold.
+    /// Whether memory and spool together hold as many envelopes as they may.
     var holdsAllItMay: Bool { pendingEnvelopes.count + unreadRows >= limits.totalInFlight + limits.stored }
 
+    /// Stores an envelope, then carries it as far as memory has room.
     func store(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
         guard let spool, case .at(let expires) = pendingEnvelope.expiry else {
             return await carry(pendingEnvelope, envelope)
@@ -53,7 +55,7 @@ extension Dispatch {
             } else {
                 park(pendingEnvelope, for: .zero, Self.busy)
             }
-        case .alreadyStored(let row): await join(pendingEnvelope, envelope, row)
+        case .alreadyStored(let row): await adoptRow(pendingEnvelope, envelope, row)
         case .alreadyFinal(let outcome): finish(pendingEnvelope, outcome)
         case .full(let why):
             noteShortage(why)
@@ -62,21 +64,21 @@ extension Dispatch {
         }
     }
 
-    /// The spool takes no more, until ``endShortage()`` finds that it does.
+    /// Records that the spool is full, until ``endShortage()`` finds room.
     func noteShortage(_ why: SpoolShortage) {
         guard shortage != why else { return }
         shortage = why
         observer(.spoolShort(why))
     }
 
-    /// What is answered while the spool takes no more.
+    /// The answer while the spool is full or fails.
     static let spoolIsFull = Outcome.retry(
-        .nodeBusy, after: 60_000, text: "the node's store takes no more at present")
+        .nodeBusy, after: 60_000, text: "the node cannot store envelopes at present")
 
-    /// Looks whether the spool takes envelopes again, and has it give up what has expired. To be called each second.
+    /// Checks whether a full spool has room again, and else removes expired rows. Call once a second.
     func endShortage() {
         guard shortage != nil, let spool else { return }
-        // Some room is left between the end and the next beginning, so that they do not alternate.
+        // Requires some spare room, so that the shortage does not begin again at once.
         let most = limits.totalInFlight + limits.stored
         guard spool.shortage == nil, pendingEnvelopes.count + unreadRows <= most - max(1, most / 64) else {
             return spool.purge()
@@ -85,14 +87,16 @@ extension Dispatch {
         observer(.spoolShort(nil))
     }
 
-    /// The spool has no word on it. Where its row has been read meanwhile, it is an old promise and is kept.
+    /// Refuses an envelope that the spool could not store or look up. If its row was loaded meanwhile, an earlier
+    /// process promised delivery, and it is carried.
     private func refused(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ reason: String) async {
         observer(.spoolRefused(reason))
         if pendingEnvelope.row != nil { return await carry(pendingEnvelope, envelope) }
         finish(pendingEnvelope, Self.spoolIsFull)
     }
 
-    /// What is not to be stored may still be a resend of what an earlier process stored, or delivered.
+    /// Looks up an envelope that is not to be stored: it may be a resend of one that an earlier process stored or
+    /// delivered.
     func recover(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
         let known: Spool.Known
         do {
@@ -102,14 +106,14 @@ extension Dispatch {
         }
         switch known {
         case .nothing: await carry(pendingEnvelope, envelope)
-        case .stored(let row): await join(pendingEnvelope, envelope, row)
+        case .stored(let row): await adoptRow(pendingEnvelope, envelope, row)
         case .final(let outcome): finish(pendingEnvelope, outcome)
         }
     }
 
-    /// The row is an earlier process's. Where it has been read meanwhile, this pendingEnvelope has it already and is the one to be
-    /// carried; else it is listed once more, which does no harm.
-    private func join(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ row: Int64) async {
+    /// Adopts the row of an earlier process. If it was loaded meanwhile, this pending envelope has the row and is
+    /// carried; else the row is listed a second time, which does no harm.
+    private func adoptRow(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ row: Int64) async {
         let isRead = pendingEnvelope.row != nil
         pendingEnvelope.becameStored(row)
         if isRead { await carry(pendingEnvelope, envelope) } else { park(pendingEnvelope, for: .zero, Self.busy) }
@@ -117,8 +121,8 @@ extension Dispatch {
 
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
 
-    /// Lets go of the envelope until its time comes: the spool has it.
-    /// - Parameter refusal: for those who do not accept that it waits there.
+    /// Releases a stored envelope's memory until it is due.
+    /// - Parameter refusal: the outcome for senders that do not accept QUEUED.
     func park(_ pendingEnvelope: PendingEnvelope, for delay: Duration, _ refusal: Outcome) {
         guard let row = pendingEnvelope.row else { return }
         pendingEnvelope.rejectImpatient(with: refusal)
@@ -134,13 +138,12 @@ extension Dispatch {
         loadDue()
     }
 
-    /// Of the rows that a lane keeps back, lets one go when the breaker will let a probe through, and all when it is
-    /// closed.
+    /// Schedules one of the rows that a lane holds as the next probe, or all of them if the breaker is closed.
     func sendProbe(of lane: Lane) {
         if lane.breaker.state == .closed || lanes[lane.route] !== lane { return releaseHeld(lane) }
         let clock = MonotonicTime.now
         while lane.probe == nil, let row = lane.held.popFirst() {
-            // Removed meanwhile, or its time is over: neither would find anything out.
+            // A row that was removed or has expired would probe nothing.
             guard let pendingEnvelope = parked[row] else { continue }
             if pendingEnvelope.expiry.hasPassed(at: now()) {
                 parked[row] = nil
@@ -149,13 +152,14 @@ extension Dispatch {
             }
             lane.probe = row
             pendingEnvelope.probes = lane
-            // Where somebody else's probe is out, there is something to know in a while.
+            // If another envelope's probe is in flight, this allows time for its result.
             let earliest = lane.breaker.isProbing ? clock + Self.probePause : clock
             due.insert(DueRow(time: max(earliest, lane.breaker.opensUntil), row: row))
         }
         loadDue()
     }
 
+    /// Makes all rows that a lane holds due.
     func releaseHeld(_ lane: Lane) {
         let clock = MonotonicTime.now
         for row in lane.held { due.insert(DueRow(time: clock, row: row)) }
@@ -164,12 +168,12 @@ extension Dispatch {
         loadDue()
     }
 
-    /// Brings rows whose time has come back into memory, as far as there is room.
+    /// Loads rows that are due into memory, as far as there is room.
     func loadDue() {
         guard !isDraining, !isLoading, let spool, let pump, let next = due.min else { return }
         let clock = MonotonicTime.now
         guard next.time <= clock else { return pump.start(after: next.time - clock) }
-        // Whoever leaves memory next calls again.
+        // Without room, the next envelope that leaves memory calls this again.
         let room = min(Self.rowsPerLoad, max(1, limits.totalInFlight / 2) - loadedRows)
         guard room > 0 else { return }
         var rows: [DueRow] = []
@@ -201,16 +205,16 @@ extension Dispatch {
     private func resume(_ row: Int64, _ stored: SpooledEnvelope) {
         let envelope = stored.envelope
         if let pendingEnvelope = parked.removeValue(forKey: row) {
-            // The first promise stands, whatever a resend has asked for.
+            // The stored expiry counts, whatever a resend asked for.
             pendingEnvelope.expiry = .at(stored.expires)
             pendingEnvelope.envelope = envelope
             start(pendingEnvelope, envelope)
         } else if let pendingEnvelope = pendingEnvelopes[envelope.digest] {
-            // A resend has come while the row was being read: whoever has the pendingEnvelope carries it.
+            // A resend arrived while the row was being read, and its task carries the envelope.
             pendingEnvelope.becameStored(row)
             pendingEnvelope.expiry = .at(stored.expires)
         } else if window.outcome(of: envelope, now: .now) == nil {
-            // Else it was listed twice, and its end is on its way to the disk.
+            // Otherwise the row was listed twice, and its removal is on the way to the disk.
             let pair = window.claim(envelope, now: .now)
             let pendingEnvelope = PendingEnvelope(
                 envelope, route: Route(app: stored.app, magic: envelope.magic), format: stored.format,
@@ -230,7 +234,7 @@ extension Dispatch {
         Task(executorPreference: loop) { await self.carry(pendingEnvelope, envelope) }
     }
 
-    /// Rows that are there no more: removed to make room, or unreadable.
+    /// Ends envelopes whose rows are gone: removed to make room, or unreadable.
     private func forget(_ rows: Set<Int64>) {
         for row in rows {
             if let pendingEnvelope = parked.removeValue(forKey: row) {
@@ -242,7 +246,7 @@ extension Dispatch {
         observer(.spoolUnreadable(unreadable))
     }
 
-    /// Rows that were removed to make room, their time being over.
+    /// Ends envelopes whose rows expired and were removed to make room.
     package func expired(_ rows: [Int64]) {
         for row in rows {
             if let pendingEnvelope = parked.removeValue(forKey: row) { end(pendingEnvelope, .rejected(.ttlRanOut)) }

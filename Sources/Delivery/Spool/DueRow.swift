@@ -3,11 +3,11 @@
 import EventLoop
 import Time
 
-/// When a row of the spool is to be tried again.
+/// When to try a row of the spool again.
 struct DueRow: Comparable {
     let time: MonotonicTime
     let row: Int64
-    /// Whether an earlier process has stored it and this one has not read it yet.
+    /// Whether an earlier process stored it and this one has not read it yet.
     var isUnread = false
 
     static func < (one: Self, other: Self) -> Bool { (one.time, one.row) < (other.time, other.row) }

@@ -3,7 +3,7 @@
 import TNP
 
 extension Message {
-    /// The message of these bytes; nil where they are not exactly one frame, or one that does not parse.
+    /// Decodes a message; `nil` unless the bytes are exactly one valid frame.
     init?(wholeFrame bytes: Bytes) {
         guard bytes.count >= Frame.headerLength, UInt32(networkBytes: bytes.prefix(4)) == bytes.count - 4 else {
             return nil

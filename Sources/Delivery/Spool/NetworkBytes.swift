@@ -3,10 +3,10 @@
 import TNP
 
 extension FixedWidthInteger {
-    /// The number's bytes in network order.
+    /// The number in network byte order.
     var networkBytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
 
-    /// The number that these bytes, as many as it has, are in network order.
+    /// Decodes a number from exactly its width of bytes, in network byte order.
     init(networkBytes bytes: Bytes) {
         precondition(bytes.count == MemoryLayout<Self>.size)
         self = bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }

@@ -6,14 +6,14 @@ extension Outcome {
     // version u8 ‖ RESULT.
     private static let spoolVersion: UInt8 = 1
 
-    /// The bytes that are sealed.
+    /// The bytes that the spool seals.
     var spooled: [UInt8] {
         var output = [Self.spoolVersion]
         output.append(SubmissionResult(request: 0, outcome: self))
         return output
     }
 
-    /// Reads what ``spooled`` wrote; nil where it is of another version or is none.
+    /// Decodes ``spooled``; `nil` if the bytes have another version or are malformed.
     init?(spooled bytes: [UInt8]) {
         guard bytes.first == Self.spoolVersion,
             case .result(let result)? = Message(wholeFrame: bytes.dropFirst())

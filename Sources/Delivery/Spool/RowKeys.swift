@@ -2,36 +2,39 @@
 
 import Cryptography
 import Glibc
+import Store
 
-/// The secrets that the rows of the spool are sealed under, one for each row, in a file of their own. A secret is
-/// overwritten in place when its row is removed. What is left of the row in SQLite's log, in free pages or in free blocks of
-/// the disk can then be opened by nobody, whoever has the spool's key.
+/// One secret for each row of the spool, in a separate file; the row is sealed under its secret. When a row is removed
+/// its secret is overwritten in place, so that copies of the row in SQLite's log, in free pages or in free disk blocks
+/// cannot be opened, even with the spool's key.
 ///
 /// Used by one thread at a time, the spool's queue.
 final class RowKeys {
-    /// Bytes of a secret. One of zeros only is none: its slot is free.
+    /// Bytes of a secret. All zeros mark a free slot.
     static let length = 32
 
     private let path: String
     private let descriptor: Int32
-    /// Slots of the file, free ones included.
+    /// Number of slots in the file, free ones included.
     private var slots = 0
     private var free: [Int] = []
     private var isDirty = false
 
-    /// Opens the file, or makes an empty one, and destroys each secret that no row uses: a crash has left it.
+    /// Opens the file, or creates an empty one, and destroys each secret without a row: a crash may leave one.
     /// - Parameter used: the slots of all rows.
-    /// - Throws: `PrivateFileError`; ``SpoolError/keyMissing(file:spool:)`` where the file lacks secrets of rows.
+    /// - Throws: `PrivateFileError`; `StoreError.Problem.keyMissing` if the file lacks secrets of rows.
     init(at path: String, of spool: String, used: Set<Int>) throws {
         _ = try PrivateFile.ensure(path)
         try PrivateFile.restrict(path)
         self.path = path
         descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else { throw PrivateFileError.system(path) }
-        // What lies behind the last slot in use goes with its blocks, and is overwritten before.
+        // What follows the last slot in use is overwritten, then truncated.
         let size = Int(lseek(descriptor, 0, SEEK_END))
-        let whole = 0..<size / Self.length
-        guard used.allSatisfy(whole.contains) else { throw SpoolError.keyMissing(file: path, spool: spool) }
+        let valid = 0..<size / Self.length
+        guard used.allSatisfy(valid.contains) else {
+            throw StoreError(.keyMissing(store: spool), file: path, of: .spool)
+        }
         slots = (used.max() ?? -1) + 1
         for slot in 0..<(size + Self.length - 1) / Self.length where !used.contains(slot) {
             try write([UInt8](repeating: 0, count: Self.length), to: slot)
@@ -43,7 +46,7 @@ final class RowKeys {
 
     deinit { close(descriptor) }
 
-    /// A new secret. It is on disk after the next ``sync()``.
+    /// Makes a new secret. It is on disk after the next ``sync()``.
     func make() throws(PrivateFileError) -> (slot: Int, secret: [UInt8]) {
         let slot = free.popLast() ?? slots
         slots = max(slots, slot + 1)
@@ -57,8 +60,8 @@ final class RowKeys {
         return (slot, secret)
     }
 
-    /// The secret of a slot. That of a free one is zeros, under which nothing was sealed.
-    /// - Throws: `PrivateFileError` where it cannot be read now.
+    /// The secret in a slot; zeros in a free one, under which nothing was sealed.
+    /// - Throws: `PrivateFileError` if it cannot be read now.
     func secret(in slot: Int) throws(PrivateFileError) -> [UInt8] {
         var secret = [UInt8](repeating: 0, count: Self.length)
         guard pread(descriptor, &secret, secret.count, off_t(slot * Self.length)) == secret.count else {
@@ -67,14 +70,14 @@ final class RowKeys {
         return secret
     }
 
-    /// Overwrites the secret of a slot, which is free then. On disk after the next ``sync()``; where that fails, the next
-    /// start does it.
+    /// Overwrites the secret in a slot and frees the slot. On disk after the next ``sync()``; if that fails, the next
+    /// start destroys it.
     func destroy(_ slot: Int) {
         try? write([UInt8](repeating: 0, count: Self.length), to: slot)
         free.append(slot)
     }
 
-    /// Puts on disk what was made and destroyed.
+    /// Flushes new and destroyed secrets to disk.
     func sync() throws(PrivateFileError) {
         guard isDirty else { return }
         guard fdatasync(descriptor) == 0 else { throw .system(path) }

@@ -1,39 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import FoundationEssentials
-import GRDB
+import Store
 import TNP
 
 extension Spool {
     /// What the spool knows of a digest.
     package enum Known: Equatable, Sendable {
         case nothing
-        /// An envelope of it waits, under this id.
+        /// It holds an envelope of this digest, under this id.
         case stored(id: Int64)
-        /// An envelope of it has had this outcome.
+        /// An envelope of this digest has had this outcome.
         case final(Outcome)
     }
 
-    /// What is known of an envelope that is not to be stored itself, but may have been by an earlier process.
+    /// Looks up an envelope that is not to be stored, but that an earlier process may have stored.
     package func lookup(
         _ digest: Digest256, isolation: isolated (any Actor)? = #isolation
-    ) async throws(SpoolError) -> Known {
-        let name = Data(key.name(of: digest))
-        return try await read { db in
-            let row = try Row.fetchOne(
-                db.cachedStatement(sql: "SELECT until, sealed FROM outcome WHERE digest = ?"), arguments: [name])
-            if let row {
-                let until: Int64 = row[0]
-                let sealed: Data = row[1]
-                if until > self.now(),
-                    let outcome = self.key.openOutcome(Array(sealed), name: Array(name), until: until)
-                {
-                    return .final(outcome)
-                }
+    ) async throws(StoreError) -> Known {
+        let name = key.name(of: digest)
+        return try await read { connection in
+            let outcome = try connection.first("SELECT until, sealed FROM outcome WHERE digest = ?", [name]) { row in
+                let until = row.integer(0)
+                return until > self.now() ? self.key.openOutcome(row.bytes(1), name: name, until: until) : nil
             }
-            let id = try Int64.fetchOne(
-                db.cachedStatement(sql: "SELECT id FROM envelope WHERE digest = ?"), arguments: [name])
+            if let outcome = outcome ?? nil { return .final(outcome) }
+            let id = try connection.first("SELECT id FROM envelope WHERE digest = ?", [name]) { $0.integer(0) }
             return id.map { .stored(id: $0) } ?? .nothing
         }
     }

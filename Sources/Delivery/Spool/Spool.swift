@@ -2,9 +2,8 @@
 
 import Cryptography
 import Dispatch
-import FoundationEssentials
-import GRDB
 import Glibc
+import Store
 import Synchronization
 import TNP
 
@@ -35,7 +34,7 @@ package final class Spool: Sendable {
     private static let purgedWithEachBatch = 100
 
     private let path: String
-    private let database: DatabaseQueue
+    private let database: ConnectionQueue
     let key: SpoolKey
     private let maxBytes: Int
     private let reserve: Int
@@ -53,13 +52,13 @@ package final class Spool: Sendable {
     let transactions = Atomic<Int>(0)
 
     init(
-        at path: String, in database: DatabaseQueue, lock: FileLock, key: SpoolKey, rowKeys: RowKeys, maxBytes: Int,
-        reserve: Int, count: Int, bytes: Int, now: @escaping @Sendable () -> Int64, onExpired: @escaping ExpiryObserver
+        at path: String, in file: StoreFile, rowKeys: RowKeys, maxBytes: Int, reserve: Int, count: Int, bytes: Int,
+        now: @escaping @Sendable () -> Int64, onExpired: @escaping ExpiryObserver
     ) {
         self.path = path
-        self.database = database
-        self.lock = Mutex(lock)
-        self.key = key
+        database = ConnectionQueue(file.connection, label: "spool")
+        lock = Mutex(file.lock)
+        key = SpoolKey(file.key)
         self.rowKeys = rowKeys
         self.maxBytes = maxBytes
         self.reserve = reserve
@@ -87,9 +86,9 @@ package final class Spool: Sendable {
 
     /// Gives up what has expired. Returns at once.
     func purge() {
-        database.asyncWriteWithoutTransaction { db in
-            guard !self.inbox.withLock({ $0.isClosed }),
-                let transaction = try? self.transact(in: db, { try $0.purge() })
+        database.async { connection in
+            guard let connection, !self.inbox.withLock({ $0.isClosed }),
+                let transaction = try? self.transact(on: connection, { try $0.purge() })
             else { return }
             if !transaction.expired.isEmpty { self.onExpired(transaction.expired) }
         }
@@ -122,13 +121,15 @@ package final class Spool: Sendable {
     }
 
     private func scheduleBatch() {
-        database.asyncWriteWithoutTransaction { db in _ = self.runBatch(in: db) }
+        database.async { connection in
+            if let connection { _ = self.runBatch(on: connection) }
+        }
     }
 
     /// Runs one batch and sees to the next. Returns whether nothing of it is left to be done.
-    private func runBatch(in db: Database) -> Bool {
+    private func runBatch(on connection: Connection) -> Bool {
         let batch = inbox.withLock { $0.takeBatch() }
-        let left = perform(batch, in: db)
+        let left = perform(batch, on: connection)
         let sequel = inbox.withLock { $0.batchEnded(left: left) }
         // Through the queue again rather than in a loop, so that reads have their turn.
         if sequel.runs { scheduleBatch() }
@@ -142,30 +143,30 @@ package final class Spool: Sendable {
     }
 
     /// Commits a batch and answers it. Returns the finishes that could not be committed.
-    private func perform(_ batch: SpoolBatch, in db: Database) -> [SpoolBatch.Finish] {
+    private func perform(_ batch: SpoolBatch, on connection: Connection) -> [SpoolBatch.Finish] {
         guard !batch.isEmpty else { return [] }
         do {
-            let (results, expired) = try commit(batch, in: db)
+            let (results, expired) = try commit(batch, on: connection)
             for (store, result) in zip(batch.stores, results) { store.continuation.resume(returning: result) }
             if !expired.isEmpty { onExpired(expired) }
             return []
         } catch {
-            let failure = StoreResult.failed(SpoolError.reason(error))
+            let failure = StoreResult.failed(StoreError.reason(error))
             for store in batch.stores { store.continuation.resume(returning: failure) }
         }
         // The disk may be full: emptying the log gives room back, and without the stores the rest may fit.
-        _ = try? db.checkpoint(.truncate)
+        try? connection.truncateLog()
         guard !batch.stores.isEmpty, !batch.finishes.isEmpty else { return batch.finishes }
-        let committed = (try? commit(SpoolBatch(finishes: batch.finishes), in: db)) != nil
+        let committed = (try? commit(SpoolBatch(finishes: batch.finishes), on: connection)) != nil
         return committed ? [] : batch.finishes
     }
 
     private func commit(
-        _ batch: SpoolBatch, in db: Database
+        _ batch: SpoolBatch, on connection: Connection
     ) throws -> (results: [StoreResult], expired: [Int64]) {
         var results: [StoreResult] = []
         results.reserveCapacity(batch.stores.count)
-        let transaction = try transact(in: db) { transaction in
+        let transaction = try transact(on: connection) { transaction in
             try transaction.purgeOutcomes(limit: Self.purgedWithEachBatch + 2 * batch.finishes.count)
             for finish in batch.finishes { try transaction.finish(finish) }
             for store in batch.stores { try results.append(transaction.store(store.envelope)) }
@@ -174,17 +175,16 @@ package final class Spool: Sendable {
     }
 
     private func transact(
-        in db: Database, _ body: (inout SpoolTransaction) throws -> Void
+        on connection: Connection, _ body: (inout SpoolTransaction) throws -> Void
     ) throws -> SpoolTransaction {
         var transaction = SpoolTransaction(
-            db, key: key, rowKeys: rowKeys, now: now(), maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count,
+            connection, key: key, rowKeys: rowKeys, now: now(), maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count,
             bytes: bytes)
         do {
-            try db.inTransaction(.immediate) {
+            try connection.transaction {
                 try body(&transaction)
                 // No row is on disk before its secret is.
                 try rowKeys.sync()
-                return .commit
             }
         } catch {
             for slot in transaction.madeSlots { rowKeys.destroy(slot) }
@@ -203,10 +203,11 @@ package final class Spool: Sendable {
         guard !erasureIsScheduled.exchange(true, ordering: .relaxed) else { return }
         DispatchQueue.global().asyncAfter(deadline: .now() + Self.erasureDelay) { [weak self] in
             guard let self, !self.inbox.withLock({ $0.isClosed }) else { return }
-            self.database.asyncWriteWithoutTransaction { db in
+            self.database.async { connection in
+                guard let connection else { return }
                 self.erasureIsScheduled.store(false, ordering: .relaxed)
                 try? self.rowKeys.sync()
-                _ = try? db.checkpoint(.truncate)
+                try? connection.truncateLog()
             }
         }
     }
@@ -221,12 +222,11 @@ package final class Spool: Sendable {
     // MARK: Reading
 
     /// All envelopes that wait, in the order in which they came.
-    package func index(isolation: isolated (any Actor)? = #isolation) async throws(SpoolError) -> [Entry] {
-        try await read { db in
-            var entries: [Entry] = []
-            let rows = try Row.fetchCursor(db, sql: "SELECT id, expires FROM envelope ORDER BY id")
-            while let row = try rows.next() { entries.append(Entry(id: row[0], expires: row[1])) }
-            return entries
+    package func index(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> [Entry] {
+        try await read { connection in
+            try connection.all("SELECT id, expires FROM envelope ORDER BY id") {
+                Entry(id: $0.integer(0), expires: $0.integer(1))
+            }
         }
     }
 
@@ -234,51 +234,48 @@ package final class Spool: Sendable {
     /// which are dropped and counted.
     package func load(
         _ ids: [Int64], isolation: isolated (any Actor)? = #isolation
-    ) async throws(SpoolError) -> [(id: Int64, envelope: SpooledEnvelope)] {
-        try await read { db in
+    ) async throws(StoreError) -> [(id: Int64, envelope: SpooledEnvelope)] {
+        try await read { connection in
             var loaded: [(id: Int64, envelope: SpooledEnvelope)] = []
             var unreadable: [Int64] = []
-            let statement = try db.cachedStatement(
-                sql: "SELECT digest, expires, sealed, slot FROM envelope WHERE id = ?")
             for id in ids {
-                guard let row = try Row.fetchOne(statement, arguments: [id]) else { continue }
-                let name: Data = row[0]
-                let sealed: Data = row[2]
-                let slot: Int? = row[3]
-                let secret = try slot.map { try self.rowKeys.secret(in: $0) }
-                if let envelope = self.key.openEnvelope(
-                    Array(sealed), name: Array(name), expires: row[1], secret: secret)
-                {
-                    loaded.append((id, envelope))
-                } else {
-                    unreadable.append(id)
+                let envelope = try connection.first(
+                    "SELECT digest, expires, sealed, slot FROM envelope WHERE id = ?", [id], convert: self.envelope)
+                switch envelope {
+                case .some(.some(let envelope)): loaded.append((id, envelope))
+                case .some(nil): unreadable.append(id)
+                case nil: break
                 }
             }
-            if !unreadable.isEmpty { self.drop(unreadable, in: db) }
+            if !unreadable.isEmpty { self.drop(unreadable, on: connection) }
             return loaded
         }
     }
 
+    private func envelope(_ row: Row) throws -> SpooledEnvelope? {
+        let secret = row.isNull(3) ? nil : try rowKeys.secret(in: Int(row.integer(3)))
+        return key.openEnvelope(row.bytes(2), name: row.bytes(0), expires: row.integer(1), secret: secret)
+    }
+
     /// Where the disk does not let them go, they are met again at the next start.
-    private func drop(_ ids: [Int64], in db: Database) {
-        let dropped = try? transact(in: db) { transaction in for id in ids { try transaction.remove(id) } }
+    private func drop(_ ids: [Int64], on connection: Connection) {
+        let dropped = try? transact(on: connection) { transaction in for id in ids { try transaction.remove(id) } }
         if dropped != nil { droppedCount.wrappingAdd(ids.count, ordering: .relaxed) }
     }
 
     func read<Value: Sendable>(
-        isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable (Database) throws -> Value
-    ) async throws(SpoolError) -> Value {
-        let result: Result<Value, SpoolError> = await withCheckedContinuation { continuation in
-            guard !inbox.withLock({ $0.isClosed }) else {
-                continuation.resume(returning: .failure(.unusable(file: path, reason: "it is closed")))
-                return
-            }
-            database.asyncWriteWithoutTransaction { db in
-                let result: Result<Value, SpoolError>
+        isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable (Connection) throws -> Value
+    ) async throws(StoreError) -> Value {
+        let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
+            database.async { connection in
+                let result: Result<Value, StoreError>
                 do {
-                    result = .success(try body(db))
+                    guard let connection, !self.inbox.withLock({ $0.isClosed }) else {
+                        throw StoreError(.closed, file: self.path, of: .spool)
+                    }
+                    result = .success(try body(connection))
                 } catch {
-                    result = .failure(SpoolError(error, file: self.path))
+                    result = .failure(StoreError(error, file: self.path, of: .spool))
                 }
                 continuation.resume(returning: result)
             }
@@ -293,20 +290,16 @@ package final class Spool: Sendable {
     package func close(isolation: isolated (any Actor)? = #isolation) async {
         guard inbox.withLock({ $0.close() }) else { return }
         await withCheckedContinuation { continuation in
-            database.asyncWriteWithoutTransaction { db in
-                while self.runBatch(in: db), !self.inbox.withLock({ $0.isEmpty }) {}
+            database.async { connection in
+                guard let connection else { return }
+                while self.runBatch(on: connection), !self.inbox.withLock({ $0.isEmpty }) {}
                 for store in self.inbox.withLock({ $0.abandonStores() }) {
                     store.continuation.resume(returning: .failed("the spool is closed"))
                 }
                 try? self.rowKeys.sync()
-                _ = try? db.checkpoint(.truncate)
-                continuation.resume()
+                try? connection.truncateLog()
             }
-        }
-        await withCheckedContinuation { continuation in
-            // Closing waits for the spool's queue, which a caller's thread must not.
-            DispatchQueue.global().async {
-                try? self.database.close()
+            database.close {
                 self.lock.withLock { $0 = nil }
                 continuation.resume()
             }

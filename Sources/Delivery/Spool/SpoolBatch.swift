@@ -3,20 +3,20 @@
 import Cryptography
 import TNP
 
-/// What goes into one transaction.
+/// The work of one transaction.
 struct SpoolBatch: Sendable {
-    /// An envelope to be stored, and who waits for it.
+    /// An envelope to store, and the caller that waits for the result.
     struct Store: Sendable {
         let envelope: SpooledEnvelope
         let continuation: CheckedContinuation<StoreResult, Never>
     }
 
-    /// An envelope that has its outcome.
+    /// An envelope that has its final outcome.
     struct Finish: Sendable {
         let id: Int64
         let digest: Digest256
         let outcome: Outcome
-        /// Until when the outcome is to be remembered, Unix time in seconds; nil: not at all.
+        /// Unix time in seconds until which the outcome is remembered; `nil` if it is not.
         let keepUntil: Int64?
     }
 

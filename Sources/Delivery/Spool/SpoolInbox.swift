@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What waits for the next transaction, and when there is to be one. One transaction runs at a time; what comes
-/// meanwhile goes into the next together, which is what makes one flush of the disk serve many envelopes.
+/// Collects the work for the next transaction, and decides when it runs. One transaction runs at a time; what arrives
+/// meanwhile shares the next one, so that one disk flush serves many envelopes.
 struct SpoolInbox: Sendable {
-    /// What whoever added something has to do.
+    /// What the caller has to do after adding something.
     enum Step: Equatable {
-        /// To run a batch.
+        /// Run a batch.
         case run
-        /// Nothing: a batch that is to come takes it along.
+        /// Nothing: a later batch takes it along.
         case wait
-        /// The spool is closed; it was not taken.
+        /// Nothing was added: the spool is closed.
         case refused
     }
 
-    /// What follows a batch.
+    /// What the caller has to do after a batch.
     struct Sequel: Equatable {
-        /// Another batch is to be run at once.
+        /// Whether to run another batch at once.
         var runs: Bool
-        /// ``pauseEnded()`` is to be called after a pause.
+        /// Whether to call ``pauseEnded()`` after a pause.
         var pauses: Bool
     }
 
@@ -25,9 +25,9 @@ struct SpoolInbox: Sendable {
     static let largestBatch = 2000
 
     private var waiting = SpoolBatch()
-    /// A batch is about to be run or is running.
+    /// Whether a batch is running or about to run.
     private var isRunning = false
-    /// Finishes could not be committed and wait for a while, or for a store.
+    /// Whether finishes that could not be committed wait for the end of a pause, or for a store.
     private var isPaused = false
     private(set) var isClosed = false
 
@@ -45,9 +45,9 @@ struct SpoolInbox: Sendable {
         return isPaused ? .wait : start()
     }
 
-    /// The next batch; empty where nothing waits.
+    /// Removes and returns the next batch, which may be empty.
     mutating func takeBatch() -> SpoolBatch {
-        // No store overtakes a finish: it may be of the same envelope, sent again.
+        // A store must not overtake a finish: it may be a resend of the same envelope.
         let isDrained = waiting.finishes.count <= Self.largestBatch
         let batch = SpoolBatch(
             stores: isDrained ? Array(waiting.stores.prefix(Self.largestBatch)) : [],
@@ -57,7 +57,7 @@ struct SpoolInbox: Sendable {
         return batch
     }
 
-    /// A batch has been run, and all but these finishes of it are done with.
+    /// Records that a batch has run, except for the finishes in `left`, which wait again.
     mutating func batchEnded(left: [SpoolBatch.Finish]) -> Sequel {
         waiting.finishes.insert(contentsOf: left, at: 0)
         let wasPaused = isPaused
@@ -66,7 +66,8 @@ struct SpoolInbox: Sendable {
         return Sequel(runs: isRunning, pauses: isPaused && !wasPaused && !isClosed)
     }
 
-    /// The pause is over. Returns whether a batch is to be run.
+    /// Ends the pause.
+    /// - Returns: whether to run a batch.
     mutating func pauseEnded() -> Bool {
         isPaused = false
         guard !isClosed, !isRunning, !waiting.isEmpty else { return false }
@@ -74,13 +75,14 @@ struct SpoolInbox: Sendable {
         return true
     }
 
-    /// All stores that wait, which get no batch any more.
+    /// Removes and returns all waiting stores, after the last batch.
     mutating func abandonStores() -> [SpoolBatch.Store] {
         defer { waiting.stores = [] }
         return waiting.stores
     }
 
-    /// Takes nothing more and starts no more batches; whoever closes runs what waits. Returns whether it was open.
+    /// Accepts nothing more and requests no more batches; the caller runs what waits.
+    /// - Returns: whether it was open.
     mutating func close() -> Bool {
         guard !isClosed else { return false }
         isClosed = true

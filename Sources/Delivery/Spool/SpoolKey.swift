@@ -3,46 +3,48 @@
 import Cryptography
 import TNP
 
-/// What the spool's key does: it seals rows, and names digests so that the disk does not show them. Prints as
+/// The keys derived from the spool's key file: they seal rows, and replace digests by keyed hashes on disk. Prints as
 /// `<redacted>`.
 struct SpoolKey: Sendable, Redacted {
-    /// Length of a digest's name in bytes.
+    /// Length of a digest's keyed hash in bytes.
     static let nameLength = 16
 
     private let box: SealedBox
     private let names: SecretBytes
-    /// Makes a row's key of the row's own secret.
+    /// Derives the key of a row from the row's secret.
     private let rows: SecretBytes
 
-    /// Where a sealed text stands: one that was moved to another place does not open there.
+    /// What a sealed text is; authenticated, so that one that is moved to another place does not open.
     private enum Place: UInt8 {
         case check = 0
         case envelope = 1
         case outcome = 2
     }
 
-    /// The key of these bytes, or nil where there are more or fewer than `KeyFile.length`.
-    init?(_ secret: SecretBytes) {
-        guard secret.count == KeyFile.length,
-            let box = SealedBox(key: secret.derivedKey(for: "tocsin-spool-seal"))
-        else { return nil }
+    /// Derives the keys from the bytes of the key file.
+    init(_ secret: SecretBytes) {
+        guard let box = SealedBox(key: secret.derivedKey(for: "tocsin-spool-seal")) else {
+            preconditionFailure("a derived key has the length of a box's key")
+        }
         self.box = box
         names = secret.derivedKey(for: "tocsin-spool-name")
         rows = secret.derivedKey(for: "tocsin-spool-row")
     }
 
-    /// What stands for a digest on disk.
+    /// The keyed hash that represents a digest on disk.
     func name(of digest: Digest256) -> [UInt8] { names.keyedHash(of: digest, count: Self.nameLength) }
 
-    /// - Parameter secret: the row's own, of ``RowKeys``.
+    /// Seals an envelope under the key of its row.
+    /// - Parameter secret: the row's secret, from ``RowKeys``.
     func seal(_ envelope: SpooledEnvelope, name: [UInt8], secret: [UInt8]) -> [UInt8] {
         SealedBox.seal(
             envelope.encoded, authenticating: Self.label(.envelope, name, envelope.expires),
             underOneTimeKey: rows.keyedHash(of: secret, count: SealedBox.keyLength))
     }
 
-    /// The envelope of a row; nil where the row was forged, altered or written by a version that sealed otherwise.
-    /// - Parameter secret: the row's own; nil for a row of a version that had none.
+    /// Opens the envelope of a row; `nil` if the row was forged or altered, or sealed in another way by another
+    /// version.
+    /// - Parameter secret: the row's secret; `nil` for a row of a version without row secrets.
     func openEnvelope(_ sealed: [UInt8], name: [UInt8], expires: Int64, secret: [UInt8]?) -> SpooledEnvelope? {
         let label = Self.label(.envelope, name, expires)
         let encoded =
@@ -54,19 +56,20 @@ struct SpoolKey: Sendable, Redacted {
         return encoded.flatMap(SpooledEnvelope.init(decoding:))
     }
 
+    /// Seals an outcome.
     func seal(_ outcome: Outcome, name: [UInt8], until: Int64) -> [UInt8] {
         box.seal(outcome.spooled, authenticating: Self.label(.outcome, name, until))
     }
 
-    /// The outcome of a row; nil as for ``openEnvelope(_:name:expires:)``.
+    /// Opens the outcome of a row; `nil` as for ``openEnvelope(_:name:expires:secret:)``.
     func openOutcome(_ sealed: [UInt8], name: [UInt8], until: Int64) -> Outcome? {
         box.open(sealed, authenticating: Self.label(.outcome, name, until)).flatMap(Outcome.init(spooled:))
     }
 
-    /// A text by which a spool knows its key again.
+    /// Makes a sealed text by which the spool recognizes its key.
     func makeCheck() -> [UInt8] { box.seal([], authenticating: Self.label(.check, [], 0)) }
 
-    /// Whether this key made the check.
+    /// Whether this key sealed the check.
     func made(_ check: [UInt8]) -> Bool { box.open(check, authenticating: Self.label(.check, [], 0)) != nil }
 
     private static func label(_ place: Place, _ name: [UInt8], _ time: Int64) -> [UInt8] {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import FoundationEssentials
-import GRDB
+import Store
 import TNP
 
 /// The statements of one transaction, and what they make of the spool's sums, which count once it is committed.
@@ -15,7 +14,7 @@ struct SpoolTransaction {
     private static let mostPurged = 2048
     private static let purgedAtATime = 256
 
-    private let db: Database
+    private let connection: Connection
     private let key: SpoolKey
     private let rowKeys: RowKeys
     private let now: Int64
@@ -34,8 +33,8 @@ struct SpoolTransaction {
     private(set) var madeSlots: [Int] = []
     private(set) var freedSlots: [Int] = []
 
-    init(_ db: Database, key: SpoolKey, rowKeys: RowKeys, now: Int64, maxBytes: Int, count: Int, bytes: Int) {
-        self.db = db
+    init(_ connection: Connection, key: SpoolKey, rowKeys: RowKeys, now: Int64, maxBytes: Int, count: Int, bytes: Int) {
+        self.connection = connection
         self.key = key
         self.rowKeys = rowKeys
         self.now = now
@@ -50,16 +49,15 @@ struct SpoolTransaction {
         let name = key.name(of: finish.digest)
         let sealed = key.seal(finish.outcome, name: name, until: until)
         // The first outcome stands: it is the one that a sender may have been told.
-        try db.cachedStatement(sql: "INSERT OR IGNORE INTO outcome (digest, until, sealed) VALUES (?, ?, ?)")
-            .execute(arguments: [Data(name), until, Data(sealed)])
-        if db.changesCount > 0 { bytes += sealed.count + Self.rowOverhead }
+        try connection.run(
+            "INSERT OR IGNORE INTO outcome (digest, until, sealed) VALUES (?, ?, ?)", [name, until, sealed])
+        if connection.changes > 0 { bytes += sealed.count + Self.rowOverhead }
     }
 
     mutating func store(_ envelope: SpooledEnvelope) throws -> StoreResult {
         let name = key.name(of: envelope.envelope.digest)
         if let outcome = try finalOutcome(of: name) { return .alreadyFinal(outcome) }
-        let present = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT id FROM envelope WHERE digest = ?"), arguments: [Data(name)])
+        let present = try connection.first("SELECT id FROM envelope WHERE digest = ?", [name]) { $0.integer(0) }
         if let present { return .alreadyStored(id: present) }
         let (slot, secret) = try rowKeys.make()
         madeSlots.append(slot)
@@ -69,19 +67,20 @@ struct SpoolTransaction {
             freedSlots.append(slot)
             return .full(maxBytes == 0 ? .disk : .bytes)
         }
-        try db.cachedStatement(sql: "INSERT INTO envelope (digest, expires, sealed, slot) VALUES (?, ?, ?, ?)")
-            .execute(arguments: [Data(name), envelope.expires, Data(sealed), slot])
+        try connection.run(
+            "INSERT INTO envelope (digest, expires, sealed, slot) VALUES (?, ?, ?, ?)",
+            [name, envelope.expires, sealed, slot])
         count += 1
         bytes += size
-        return .stored(id: db.lastInsertedRowID)
+        return .stored(id: connection.lastInsertedRowID)
     }
 
     /// Removes an envelope, where it is still there.
     mutating func remove(_ id: Int64) throws {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "DELETE FROM envelope WHERE id = ? RETURNING length(sealed), slot"), arguments: [id]
-        )
-        for row in rows { removed(length: row[0], slot: row[1]) }
+        let rows = try connection.all("DELETE FROM envelope WHERE id = ? RETURNING length(sealed), slot", [id]) {
+            (length: Int($0.integer(0)), slot: $0.isNull(1) ? nil : Int($0.integer(1)))
+        }
+        for row in rows { removed(length: row.length, slot: row.slot) }
     }
 
     private mutating func removed(length: Int, slot: Int?) {
@@ -94,29 +93,27 @@ struct SpoolTransaction {
     /// Forgets up to `limit` outcomes whose time has run out. Returns how many.
     @discardableResult
     mutating func purgeOutcomes(limit: Int) throws -> Int {
-        let lengths = try Int.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    DELETE FROM outcome WHERE digest IN
-                        (SELECT digest FROM outcome WHERE until <= ? ORDER BY until LIMIT ?)
-                    RETURNING length(sealed)
-                    """), arguments: [now, limit])
+        let lengths = try connection.all(
+            """
+            DELETE FROM outcome WHERE digest IN (SELECT digest FROM outcome WHERE until <= ? ORDER BY until LIMIT ?)
+            RETURNING length(sealed)
+            """, [now, limit]
+        ) { Int($0.integer(0)) }
         for length in lengths { bytes -= length + Self.rowOverhead }
         hasRemoved = hasRemoved || !lengths.isEmpty
         return lengths.count
     }
 
     private mutating func purgeEnvelopes(limit: Int) throws -> Int {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    DELETE FROM envelope WHERE id IN
-                        (SELECT id FROM envelope WHERE expires <= ? ORDER BY expires LIMIT ?)
-                    RETURNING id, length(sealed), slot
-                    """), arguments: [now, limit])
+        let rows = try connection.all(
+            """
+            DELETE FROM envelope WHERE id IN (SELECT id FROM envelope WHERE expires <= ? ORDER BY expires LIMIT ?)
+            RETURNING id, length(sealed), slot
+            """, [now, limit]
+        ) { (id: $0.integer(0), length: Int($0.integer(1)), slot: $0.isNull(2) ? nil : Int($0.integer(2))) }
         for row in rows {
-            expired.append(row[0])
-            removed(length: row[1], slot: row[2])
+            expired.append(row.id)
+            removed(length: row.length, slot: row.slot)
         }
         return rows.count
     }
@@ -137,15 +134,14 @@ struct SpoolTransaction {
     }
 
     private mutating func finalOutcome(of name: [UInt8]) throws -> Outcome? {
-        let row = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT until, sealed FROM outcome WHERE digest = ?"), arguments: [Data(name)])
+        let row = try connection.first("SELECT until, sealed FROM outcome WHERE digest = ?", [name]) {
+            (until: $0.integer(0), sealed: $0.bytes(1))
+        }
         guard let row else { return nil }
-        let until: Int64 = row[0]
-        let sealed: Data = row[1]
-        if until > now, let outcome = key.openOutcome(Array(sealed), name: name, until: until) { return outcome }
-        // Past, or not to be read: it would be in the way of the next one.
-        try db.cachedStatement(sql: "DELETE FROM outcome WHERE digest = ?").execute(arguments: [Data(name)])
-        bytes -= sealed.count + Self.rowOverhead
+        if row.until > now, let outcome = key.openOutcome(row.sealed, name: name, until: row.until) { return outcome }
+        // Expired or unreadable: it would block the next outcome of this digest.
+        try connection.run("DELETE FROM outcome WHERE digest = ?", [name])
+        bytes -= row.sealed.count + Self.rowOverhead
         return nil
     }
 }

@@ -3,32 +3,33 @@
 import Cryptography
 import TNP
 
-/// An envelope as it waits on disk: with all that its delivery needs after a restart. Prints as `<redacted>`.
+/// An envelope as stored on disk, with all that its delivery requires after a restart. Prints as `<redacted>`.
 package struct SpooledEnvelope: Sendable, Redacted {
-    /// The name of the app profile that the node found for it; ``Envelope/app`` may be empty.
+    /// The app profile that the node determined; ``Envelope/app`` may be empty.
     package let app: String
     /// That app's format, by which the envelope's fields were checked.
     package let format: EnvelopeFormat
+    /// The envelope itself.
     package let envelope: Envelope
-    /// When it is no longer to be delivered, Unix time in seconds; above 0.
+    /// When the envelope expires, Unix time in seconds; more than 0.
     package let expires: Int64
 
     /// - Parameters: as the properties of the same names.
     package init(app: String, format: EnvelopeFormat, envelope: Envelope, expires: Int64) {
-        precondition(expires > 0, "an envelope that never waits is not for the spool")
+        precondition(expires > 0, "an envelope with ttl 0 cannot be stored")
         self.app = app
         self.format = format
         self.envelope = envelope
         self.expires = expires
     }
 
-    // version u8 ‖ kind u8 ‖ expires i64 ‖ length u16 of app ‖ app ‖ SUBMIT. The envelope has one encoding in this
-    // program, the protocol's, and what is read back is held against the protocol's rules again. The kind is the format in
-    // its lowest two bits, then two bits for each retryAfter that the protocol has no field for.
+    // version u8 ‖ kind u8 ‖ expires i64 ‖ length u16 of app ‖ app ‖ SUBMIT. The envelope is encoded as in the
+    // protocol, and decoding applies the protocol's checks again. The kind holds the format in its lowest two bits,
+    // then two bits for each flag that the protocol has no field for.
     private static let version: UInt8 = 1
     private static let headerLength = 12
 
-    /// The bytes that are sealed.
+    /// The bytes that the spool seals.
     var encoded: [UInt8] {
         let name = Array(app.utf8)
         var output: [UInt8] = []
@@ -43,11 +44,11 @@ package struct SpooledEnvelope: Sendable, Redacted {
         return output
     }
 
-    /// Reads what ``encoded`` wrote; nil where it is of another version or breaks a rule of PROTOCOL §3.
+    /// Decodes ``encoded``; `nil` if the bytes have another version or break a rule of PROTOCOL §3.
     init?(decoding bytes: [UInt8]) {
         guard bytes.count >= Self.headerLength, bytes[0] == Self.version,
             let format = EnvelopeFormat.allCases.first(where: { $0.spoolTag == bytes[1] & 3 }),
-            let contentAvailable = Self.retryAfter(bytes[1] >> 2), let mutableContent = Self.retryAfter(bytes[1] >> 4),
+            let contentAvailable = Self.flag(bytes[1] >> 2), let mutableContent = Self.flag(bytes[1] >> 4),
             bytes[1] < 1 << 6
         else { return nil }
         let expires = Int64(networkBytes: bytes[2..<10])
@@ -62,16 +63,16 @@ package struct SpooledEnvelope: Sendable, Redacted {
         self.init(app: app, format: format, envelope: envelope, expires: expires)
     }
 
-    private static func tag(of retryAfter: Bool?) -> UInt8 {
-        switch retryAfter {
+    private static func tag(of flag: Bool?) -> UInt8 {
+        switch flag {
         case nil: 0
         case false?: 1
         case true?: 2
         }
     }
 
-    /// The retryAfter of the lowest two bits; nil where it is none.
-    private static func retryAfter(_ tag: UInt8) -> Bool?? {
+    /// Decodes the flag in the lowest two bits; `nil` if they are invalid.
+    private static func flag(_ tag: UInt8) -> Bool?? {
         switch tag & 3 {
         case 0: .some(nil)
         case 1: false
@@ -82,7 +83,7 @@ package struct SpooledEnvelope: Sendable, Redacted {
 }
 
 extension EnvelopeFormat {
-    /// What stands for it on disk, for ever.
+    /// The tag on disk; must never change.
     fileprivate var spoolTag: UInt8 {
         switch self {
         case .pipe: 0

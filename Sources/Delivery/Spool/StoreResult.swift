@@ -2,35 +2,35 @@
 
 import TNP
 
-/// Why the spool takes no more envelopes.
+/// Why the spool is full.
 package enum SpoolShortage: String, Equatable, Sendable {
-    /// They take as many bytes as they may.
+    /// The rows have reached `spool.max_bytes`.
     case bytes
-    /// There are as many as there may be.
+    /// The number of envelopes has reached `spool.max_envelopes`.
     case envelopes
-    /// Hardly anything is free on the disk.
+    /// Less than ``Spool/diskReserve`` is free on the disk.
     case disk
 
-    /// For the log, and for whoever asks whether the node is ready.
+    /// Text for the log and for `/readyz`.
     package var text: String {
         switch self {
-        case .bytes: "its envelopes take spool.max_bytes"
-        case .envelopes: "it holds spool.max_envelopes"
-        case .disk: "the disk is nearly full, less than \(Spool.diskReserve >> 20) MiB free"
+        case .bytes: "spool.max_bytes reached"
+        case .envelopes: "spool.max_envelopes reached"
+        case .disk: "less than \(Spool.diskReserve >> 20) MiB free on the disk"
         }
     }
 }
 
-/// What came of storing an envelope.
+/// The result of storing an envelope.
 package enum StoreResult: Equatable, Sendable {
-    /// It is on disk, under this id, and survives a crash: QUEUED may be answered.
+    /// The envelope is on disk under this id and survives a crash: QUEUED may be sent.
     case stored(id: Int64)
-    /// An envelope of the same digest waits already, under this id.
+    /// An envelope with the same digest is stored already, under this id.
     case alreadyStored(id: Int64)
-    /// An envelope of the same digest has had this outcome.
+    /// An envelope with the same digest has had this outcome.
     case alreadyFinal(Outcome)
-    /// There is no room, and nothing in the spool has expired.
+    /// There is no room, even without expired rows.
     case full(SpoolShortage)
-    /// The disk could not take it; the text says why and holds nothing of the envelope.
+    /// The disk failed; the text says why and contains nothing of the envelope.
     case failed(String)
 }

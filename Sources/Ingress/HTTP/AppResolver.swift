@@ -4,13 +4,15 @@ import NodeConfiguration
 import Providers
 import TNP
 
-/// Which app's phone a desktop of today wants to ring: its requests do not say, but what they carry does.
+/// Finds the app that an HTTP request is for. The request does not name it, but the form of the encrypted text tells
+/// the apps apart.
 package struct AppResolver: Sendable {
     private struct App {
         let name: String
         let format: EnvelopeFormat
-        /// What its phones read before the first `|`; nil: it does not serve them.
+        /// The text before the first `|` on its iPhones; `nil` if it does not serve them.
         let appleMagic: [UInt8]?
+        /// The same on its Android phones.
         let googleMagic: [UInt8]?
 
         func magic(on platform: Magic) -> [UInt8]? { platform == .android ? googleMagic : appleMagic }
@@ -18,7 +20,8 @@ package struct AppResolver: Sendable {
 
     private let apps: [App]
 
-    /// - Parameter apps: the first that fits is taken.
+    /// Creates a resolver.
+    /// - Parameter apps: in order; the first that matches is used.
     package init(_ apps: [Configuration.App]) {
         self.apps = apps.map { app in
             App(
@@ -27,7 +30,7 @@ package struct AppResolver: Sendable {
         }
     }
 
-    /// Which apps nobody reaches through the endpoint, as an earlier one fits whatever they do; in words.
+    /// Warnings about apps that no HTTP request can reach, because an earlier app matches the same notifications.
     package var unreachable: [String] {
         apps.indices.dropFirst().flatMap { later in
             [Magic.iOS, .android].compactMap { platform in
@@ -37,15 +40,15 @@ package struct AppResolver: Sendable {
                     return app.format == .sealed || magic == own
                 }
                 return first.map { app in
-                    "through the HTTP endpoint nothing reaches the app \(apps[later].name) on \(platform): its notifications look "
-                        + "as those of \(app.name), which comes first; has it a message_magic of its own?"
+                    "the HTTP endpoint cannot reach the app \(apps[later].name) on \(platform): its notifications look like "
+                        + "those of \(app.name), which comes first; a pipe app needs a message_magic of its own"
                 }
             }
         }
     }
 
-    /// The envelope of a request, as a sender of TNP would have made it, and its app.
-    /// - Throws: `Rejection` where no app fits, or the envelope breaks a rule of PROTOCOL §3.
+    /// Converts a request into its app and the envelope that a TNP sender would submit.
+    /// - Throws: `Rejection` if no app matches, or the envelope breaks a rule of PROTOCOL §3.
     func envelope(of request: RelayRequest) throws(Rejection) -> (Envelope, app: (name: String, format: EnvelopeFormat))
     {
         let text = try SealedText(request.text)
@@ -58,7 +61,7 @@ package struct AppResolver: Sendable {
             throw Rejection(
                 .unknownApp,
                 text.magic == nil
-                    ? "this node serves no app on this platform whose notifications come without a magic"
+                    ? "this node serves no app on this platform whose notifications have no magic"
                     : "this node serves no app on this platform whose notifications have this magic")
         }
         var envelope = try Envelope(

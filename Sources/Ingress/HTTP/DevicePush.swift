@@ -3,8 +3,8 @@
 import FoundationEssentials
 import TNP
 
-/// The body of `POST /v1/apns/device/…` and `/v1/fcm/device/…`: `{"encrypted": "…", "isUrgent": true,
-/// "isMutableContent": false}`, the two flags false where they are absent.
+/// Parses the body of `POST /v1/apns/device/…` and `/v1/fcm/device/…`: `{"encrypted": "…", "isUrgent": true,
+/// "isMutableContent": false}`; an absent flag is false.
 enum DevicePush {
     private struct Body: Decodable {
         let encrypted: String
@@ -12,7 +12,7 @@ enum DevicePush {
         let isMutableContent: Bool?
     }
 
-    /// - Throws: `Rejection` with a sentence that names what is wrong.
+    /// - Throws: `Rejection` with a text that names the fault.
     static func read(_ deviceToken: Bytes, _ magic: Magic, body: [UInt8]) throws(Rejection) -> RelayRequest {
         guard let deviceToken = PercentEncoding.decode(deviceToken) else {
             throw Rejection(.malformed, "the path has a % that is not followed by two hexadecimal digits")
@@ -28,13 +28,13 @@ enum DevicePush {
             priority: push.isUrgent == true ? .immediate : .considerate, mutableContent: push.isMutableContent ?? false)
     }
 
-    /// The decoder's own words could hold a piece of the body.
+    /// Describes a decoding error; the decoder's own description could quote the body.
     private static func problem(_ error: any Error, _ body: [UInt8]) -> String {
         switch error {
-        case _ where body.isEmpty: "there is no body: it must be a JSON object with the key encrypted"
-        case DecodingError.keyNotFound, DecodingError.valueNotFound: "the key encrypted is missing in the body"
+        case _ where body.isEmpty: "the body is empty: it must be a JSON object with the key encrypted"
+        case DecodingError.keyNotFound, DecodingError.valueNotFound: "the body lacks the key encrypted"
         case DecodingError.typeMismatch:
-            "the body must be a JSON object: encrypted a text, isUrgent and isMutableContent true or false"
+            "the body must be a JSON object: encrypted is a string, isUrgent and isMutableContent are booleans"
         default: "the body is not JSON"
         }
     }

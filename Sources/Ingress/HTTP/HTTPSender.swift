@@ -6,24 +6,29 @@ import HTTP1
 import TNP
 import Time
 
-/// A connection of a desktop of today at the HTTP endpoint: each request becomes a submission, its outcome the answer. No
-/// request waits for its answer longer than a bound: who gets none drops every notification that comes meanwhile.
+/// A connection at the HTTP endpoint, from an existing desktop client (Bisq, Haveno). Each request becomes a submission;
+/// its outcome becomes the response. The wait for a response is bounded, because a client drops all new notifications
+/// while it waits for one.
 package final class HTTPSender: SenderConnection, HTTPConnection.Host {
+    /// The node, as an HTTP connection uses it.
     package protocol Host: SenderHost {
         /// Finds the app of a request.
         var senderProtocol: AppResolver { get }
-        /// A request has its answer, of this status.
+        /// Counts a response with this status.
         func responded(_ status: Int)
     }
 
-    /// What does not change while the connection lasts.
+    /// The settings of a connection, fixed for its lifetime.
     package struct Rules {
+        /// Whether a PROXY line with tor's circuit ID precedes the first request.
         var circuitIDs: Bool
         var http: HTTPLimits
+        /// How long a request may wait for its response.
         var answerTimeout: Duration
-        /// The same where the node ends.
+        /// The same while the node shuts down.
         var lastAnswerTimeout: Duration
 
+        /// Creates rules.
         /// - Parameters: as the properties of the same names.
         package init(circuitIDs: Bool, http: HTTPLimits, answerTimeout: Duration, lastAnswerTimeout: Duration) {
             self.circuitIDs = circuitIDs
@@ -51,25 +56,30 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
     private var hasAnswered = false
     package let isAskedForMore = false
 
+    /// Serves `stream`.
+    /// - Parameters:
+    ///   - number: unique among the node's connections.
+    ///   - rules: the limits and timeouts.
+    ///   - host: the node; not retained.
     package init(_ stream: ByteStream, number: UInt64, rules: Rules, host: any Host) {
         self.number = number
         self.rules = rules
         self.host = host
         timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
         connection = HTTPConnection(stream, limits: rules.http, host: self) { [unowned self] bytes in
-            rules.circuitIDs ? introduced(by: bytes) : unannounced(bytes)
+            rules.circuitIDs ? readProxyLine(bytes) : refuseProxyLine(bytes)
         }
     }
 
-    /// tor writes a PROXY line, and the node was not told: whoever looks for the fault should find it.
-    private func unannounced(_ bytes: RawSpan) -> HTTPConnection.Prelude {
+    /// Responds to a PROXY line that tor sends although listen.circuit_ids is off, so that the operator sees the cause.
+    private func refuseProxyLine(_ bytes: RawSpan) -> HTTPConnection.Prelude {
         guard bytes.starts(with: "PROXY ") else { return .done(taken: 0) }
-        let text = "a PROXY line came, but the node runs without listen.circuit_ids"
+        let text = "received a PROXY line, but listen.circuit_ids is off"
         return .refused(farewell: finalResponse(RelayResponse.fault(400, text)))
     }
 
-    /// Takes tor's PROXY line.
-    private func introduced(by bytes: RawSpan) -> HTTPConnection.Prelude {
+    /// Reads tor's PROXY line.
+    private func readProxyLine(_ bytes: RawSpan) -> HTTPConnection.Prelude {
         do throws(ProtocolError) {
             let (id, taken) = try proxyLine.append(bytes)
             guard let id else { return .more }
@@ -111,10 +121,9 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
         switch stray {
         case .notFound:
             RelayResponse.fault(
-                404, "there is nothing here: GET /relay, POST /v1/apns/device/TOKEN and /v1/fcm/device/TOKEN are served"
-            )
+                404, "not found: this port serves GET /relay and POST /v1/apns/device/TOKEN and /v1/fcm/device/TOKEN")
         case .methodNotAllowed(let allowed):
-            RelayResponse.fault(405, "this path takes \(allowed) only", headers: [("allow", allowed)])
+            RelayResponse.fault(405, "this path accepts \(allowed) only", headers: [("allow", allowed)])
         }
     }
 
@@ -122,10 +131,10 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
         isOver = true
         if fault != .timeout, fault != .leaving { host.charge(self, faults: 1) }
         guard case .notHTTP(0) = fault else { return finalResponse(RelayResponse.fault(fault.status, fault.text)) }
-        // The length of a first frame of TNP begins with a zero: who speaks it is told in it.
+        // A TNP stream begins with a zero, from the length of its first frame: a TNP sender gets GOAWAY instead.
         var frame: [UInt8] = []
         frame.append(
-            GoAway(code: .protocolError, text: "this port speaks HTTP; the node speaks TNP on another, see listen.tnp"))
+            GoAway(code: .protocolError, text: "this is the HTTP port; the TNP port is set by listen.tnp"))
         return frame
     }
 
@@ -141,7 +150,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
         handle(request) { $0.finished(outcome, now: .now) }
     }
 
-    /// Passes an event to the pending request, where that still has this number (nil: any), and performs its action.
+    /// Passes an event to the pending request and performs its action. Does nothing if the pending request has another
+    /// number; `nil` matches any.
     private func handle(_ request: UInt32?, _ event: (inout PendingRequest) -> PendingRequest.Action) {
         guard var changed = pending, request == nil || request == changed.number else { return }
         let action = event(&changed)
@@ -183,16 +193,16 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
         handle(request) { $0.refused(outcome, now: .now) }
     }
 
-    // MARK: The end
+    // MARK: Closing
 
     package func isIdle(for time: Duration) -> Bool {
         !isOver && connection.isIdle && MonotonicTime.now - since >= time
     }
 
-    /// It rests by having its answer late.
+    /// Does nothing: the delayed response slows the client.
     package func rest(for duration: Duration) {}
 
-    /// They solve none.
+    /// Does nothing: HTTP clients solve no puzzles.
     package func announce(_ puzzle: Puzzle) {}
 
     package func closeIdle(_ text: String) { connection.leave() }
@@ -207,13 +217,13 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
         if pending == nil, !hasAnswered {
             return connection.reject(finalResponse(RelayResponse.farewell(goAway)))
         }
-        // After an answer, last words would be taken for the answer to a request that is yet to come.
+        // After a response, the client would take a further one for the response to its next request.
         connection.leave()
         answer(RelayResponse.outcome(of: goAway))
     }
 
     package func evict(_ goAway: GoAway) {
-        // After an answer, last words would be taken for the answer to a request that is yet to come.
+        // After a response, the client would take a further one for the response to its next request.
         connection.evict(connection.isOver || hasAnswered ? [] : finalResponse(RelayResponse.farewell(goAway)))
         stop()
         host.ended(self)

@@ -5,7 +5,7 @@ import EventLoop
 import TNP
 import Time
 
-/// An HTTP request that has no response yet: outcomes and time in; which response is sent, and when, out.
+/// An HTTP request without a response yet: takes outcomes and time, decides which response is sent and when.
 struct PendingRequest {
     /// What to do after an event.
     enum Action: Equatable {
@@ -15,17 +15,17 @@ struct PendingRequest {
         case wait(until: MonotonicTime)
     }
 
-    /// A stored envelope is reported as accepted after this time: no later outcome could be reported anyway.
+    /// How long the request waits for a stored envelope's final outcome; then the envelope is reported as accepted.
     static let storedPatience = Duration.seconds(5)
-    /// The longest delay of a response to a circuit over its rate. Nothing is read from the connection meanwhile.
+    /// The longest delay of a response to a circuit over its rate. The connection is not read during the delay.
     static let longestRateDelay = Duration.seconds(1)
 
     let number: UInt32
     let dialect: RelayRequest.Dialect
     /// The outcome reported at the deadline.
     private(set) var fallback = Outcome.retry(
-        .providerUnreachable, after: 60_000, text: "the push service has not answered in time")
-    /// When the request is answered at the latest.
+        .providerUnreachable, after: 60_000, text: "the push service did not answer in time")
+    /// The latest time of the response.
     private(set) var deadline: MonotonicTime
 
     init(number: UInt32, dialect: RelayRequest.Dialect, deadline: MonotonicTime) {
@@ -34,21 +34,21 @@ struct PendingRequest {
         self.deadline = deadline
     }
 
-    /// Its submission has an outcome.
+    /// Handles the outcome of its submission.
     mutating func finished(_ outcome: Outcome, now: MonotonicTime) -> Action {
         outcome.isFinal ? .respond(outcome) : wait(outcome, until: now + Self.storedPatience)
     }
 
-    /// Its submission was not admitted.
+    /// Handles the refusal of its submission.
     mutating func refused(_ outcome: Outcome, now: MonotonicTime) -> Action {
         guard outcome.reason == .connectionOverRate else { return .respond(outcome) }
         return wait(outcome, until: now + min(.milliseconds(Int64(outcome.retryAfter)), Self.longestRateDelay))
     }
 
-    /// The node shuts down: an outcome that arrives within this time is still reported.
+    /// Handles the node's shutdown: an outcome that arrives within this time is still reported.
     mutating func nodeShutsDown(within time: Duration, retryAfter: UInt32, now: MonotonicTime) -> Action {
         let refusal = Outcome.retry(.shuttingDown, after: retryAfter, text: "the node is shutting down")
-        // A stored envelope stays stored.
+        // A stored envelope survives the shutdown, so it is still reported as accepted.
         return wait(fallback.kind == .queued ? fallback : refusal, until: now + time)
     }
 

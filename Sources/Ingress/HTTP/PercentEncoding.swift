@@ -5,10 +5,10 @@ import TNP
 
 /// Percent-encoding (RFC 3986 §2.1).
 enum PercentEncoding {
-    /// The bytes that `text` stands for; nil where a `%` is not followed by two hexadecimal digits.
-    /// - Parameter isForm: whether `+` is a space, as in a query.
+    /// Decodes `text`; `nil` if a `%` is not followed by two hexadecimal digits.
+    /// - Parameter isForm: whether `+` means a space, as in a query.
     static func decode(_ text: Bytes, isForm: Bool = false) -> [UInt8]? {
-        // As nearly everything comes.
+        // Fast path: most input contains no escapes.
         let isPlain = text.allSatisfy { $0 != UInt8(ascii: "%") && (!isForm || $0 != UInt8(ascii: "+")) }
         if isPlain { return Array(text) }
         var output: [UInt8] = []

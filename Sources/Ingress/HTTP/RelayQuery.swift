@@ -11,8 +11,8 @@ struct RelayQuery: Redacted {
         case isAndroid, isProduction, isContentAvailable, mutableContent, snd, token, msg
     }
 
-    /// Reads the parameters that it knows, in any order; others are not looked at.
-    /// - Throws: `Rejection` where one cannot be decoded or stands there twice.
+    /// Reads the known parameters, in any order, and ignores others.
+    /// - Throws: `Rejection` if a parameter cannot be decoded or occurs twice.
     init(_ query: Bytes) throws(Rejection) {
         for pair in query.split(separator: UInt8(ascii: "&")) {
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
@@ -21,11 +21,12 @@ struct RelayQuery: Redacted {
             else { throw Rejection(.malformed, "the query has a % that is not followed by two hexadecimal digits") }
             guard let name = Name.allCases.first(where: { $0.rawValue.utf8.elementsEqual(name) }) else { continue }
             guard values.updateValue(value, forKey: name) == nil else {
-                throw Rejection(.malformed, "the parameter \(name.rawValue) stands in the query twice")
+                throw Rejection(.malformed, "the parameter \(name.rawValue) occurs twice in the query")
             }
         }
     }
 
+    /// The request that the parameters describe.
     func senderProtocol() throws(Rejection) -> RelayRequest {
         let isProduction = try flag(.isProduction) ?? true
         let magic: Magic = try flag(.isAndroid) ?? false ? .android : isProduction ? .iOS : .iOSDev
@@ -41,8 +42,8 @@ struct RelayQuery: Redacted {
         return value
     }
 
-    /// Bisq 1 sends the hexadecimal of the token's text, Bisq 2 the token itself. An Apple token that is taken for the
-    /// former would have to be 32 random bytes all of which are printable: one of 6 · 10¹³ is.
+    /// The device token. Bisq 1 sends its text in hexadecimal, Bisq 2 the token itself. An Apple token is mistaken for the
+    /// former only if its 32 random bytes are all printable, which holds for one in 6 · 10¹³.
     private func deviceToken() throws(Rejection) -> [UInt8] {
         let value = try needed(.token)
         guard let decoded = Hex.decode(value), !decoded.isEmpty, decoded.allSatisfy({ (0x20...0x7E).contains($0) })
@@ -52,14 +53,14 @@ struct RelayQuery: Redacted {
 
     private func text() throws(Rejection) -> [UInt8] {
         guard let text = Hex.decode(try needed(.msg)), String(validating: text, as: UTF8.self) != nil else {
-            throw Rejection(.malformed, "the parameter msg is not the hexadecimal of a text in UTF-8")
+            throw Rejection(.malformed, "the parameter msg is not UTF-8 text in hexadecimal")
         }
         return text
     }
 
     private func flag(_ name: Name) throws(Rejection) -> Bool? {
         guard let value = values[name] else { return nil }
-        // What the relays of today take for the two.
+        // The spellings that existing relays accept.
         switch String(decoding: value, as: UTF8.self).lowercased() {
         case "true", "on", "yes", "1": return true
         case "false", "off", "no", "0": return false

@@ -4,9 +4,9 @@ import Cryptography
 import HTTP1
 import TNP
 
-/// What a desktop of today asks the HTTP endpoint for: one notification. Says nothing yet of the app that it is for.
+/// The notification that a client requests at the HTTP endpoint. ``AppResolver`` finds the app that it is for.
 struct RelayRequest: Redacted {
-    /// How it came, and so how it wants to be answered.
+    /// The API of the request, which decides the form of the response.
     enum Dialect: Equatable {
         /// `GET /relay`: Bisq 1 and Haveno.
         case relay
@@ -16,7 +16,7 @@ struct RelayRequest: Redacted {
 
     var magic: Magic
     var deviceToken: [UInt8]
-    /// What the phone is to get.
+    /// The encrypted text for the phone.
     var text: [UInt8]
     var priority = DeliveryPriority.immediate
     var sound = true
@@ -24,9 +24,9 @@ struct RelayRequest: Redacted {
     var mutableContent: Bool?
 }
 
-/// A request in the endpoint's terms: where it goes, and what it asks for.
+/// An HTTP request, matched to one of the endpoint's paths.
 struct RelayRoute: Redacted {
-    /// A request that is none of the endpoint's.
+    /// Why a request matches no path.
     enum Stray: Error, Equatable {
         case notFound
         case methodNotAllowed(allowed: String)
@@ -37,13 +37,13 @@ struct RelayRoute: Redacted {
     private let query: Bytes
     private let deviceToken: Bytes
 
-    /// - Throws: ``Stray`` where nothing is served under this path, or not by this method.
+    /// - Throws: ``Stray`` if the path is unknown, or does not accept the method.
     init(_ request: HTTPRequest) throws(Stray) {
         self.request = request
         let mark = request.target.firstIndex(of: UInt8(ascii: "?")) ?? request.target.endIndex
         var path = request.target[..<mark]
         query = request.target[mark...].dropFirst()
-        // One client of today joins its base address, which ends in a slash, with a path that begins with one.
+        // One existing client joins its base address, which ends in a slash, with a path that begins with one.
         while path.starts(with: "//".utf8) { path.removeFirst() }
         let allowed: String
         if path.elementsEqual("/relay".utf8) {
@@ -61,7 +61,7 @@ struct RelayRoute: Redacted {
     }
 
     private static func device(_ path: Bytes) -> (Magic, Bytes)? {
-        // Apple's environment is not said; where the first does not know the device token, delivery asks the other.
+        // The path does not name Apple's environment: if the first does not know the device token, Delivery tries the other.
         for (prefix, magic) in [("/v1/apns/device/", Magic.iOS), ("/v1/fcm/device/", .android)] {
             guard path.starts(with: prefix.utf8) else { continue }
             let token = path.dropFirst(prefix.utf8.count)
@@ -70,8 +70,8 @@ struct RelayRoute: Redacted {
         return nil
     }
 
-    /// What is asked for.
-    /// - Throws: `Rejection` with a sentence that names the parameter at fault.
+    /// The requested notification.
+    /// - Throws: `Rejection` with a text that names the parameter at fault.
     func senderProtocol() throws(Rejection) -> RelayRequest {
         switch dialect {
         case .relay: try RelayQuery(query).senderProtocol()

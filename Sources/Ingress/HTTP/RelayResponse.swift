@@ -4,12 +4,12 @@ import HTTP1
 import Providers
 import TNP
 
-/// What the HTTP endpoint answers.
+/// Makes the HTTP endpoint's responses.
 enum RelayResponse {
-    /// The answer to a request that has this outcome.
+    /// The response to a request with this outcome.
     static func response(to dialect: RelayRequest.Dialect, _ outcome: Outcome) -> HTTPResponse {
         switch (outcome.kind, dialect) {
-        // Bisq 1 compares it with these seven bytes.
+        // Bisq 1 compares the body with these seven bytes.
         case (.delivered, .relay), (.queued, .relay):
             HTTPResponse(status: 200, headers: [("content-type", "text/plain")], body: Array("success".utf8))
         case (.delivered, .device), (.queued, .device):
@@ -19,10 +19,10 @@ enum RelayResponse {
         }
     }
 
-    /// The answer where there is no outcome to speak of.
+    /// An error response.
     /// - Parameters:
     ///   - text: one sentence for a person.
-    ///   - outcome: for its reason, and for when to come again.
+    ///   - outcome: supplies the reason and the retry-after, if given.
     static func fault(
         _ status: Int, _ text: String, _ outcome: Outcome? = nil, headers: [(String, String)] = []
     ) -> HTTPResponse {
@@ -32,23 +32,23 @@ enum RelayResponse {
             headers: headers + retryAfter(status, outcome?.retryAfter))
     }
 
-    /// The answer to who is sent away.
+    /// The response to a client that is rejected with this GOAWAY.
     static func farewell(_ goAway: GoAway) -> HTTPResponse {
         let outcome = outcome(of: goAway)
         return fault(status(of: outcome, .relay), goAway.text, outcome)
     }
 
-    /// What a request comes to that is under way when its sender is sent away.
+    /// The outcome of a pending request whose sender is rejected with this GOAWAY.
     static func outcome(of goAway: GoAway) -> Outcome {
         .retry(goAway.code == .abuse ? .connectionOverRate : .nodeBusy, after: goAway.retryAfter, text: goAway.text)
     }
 
-    /// The four fields that the clients of `/v1` know. Every final refusal has status 400, as in bisq-relay: Bisq 2 reads
-    /// the fields of that status only.
+    /// A refusal with the four fields that the clients of `/v1` know. Every final refusal has status 400, as in bisq-relay:
+    /// Bisq 2 reads the fields only with that status.
     private static func refusal(_ outcome: Outcome, _ magic: Magic) -> HTTPResponse {
         let status = status(of: outcome, .device(magic))
-        // bisq-relay: Apple's Unregistered, ExpiredToken and BadDeviceToken, Google's UNREGISTERED. A desktop deletes the
-        // registration, so a token that only belongs to another app must not be reported as such.
+        // As in bisq-relay: Apple's Unregistered, ExpiredToken and BadDeviceToken, Google's UNREGISTERED. The desktop then
+        // deletes the registration, so a token that only belongs to another app must not be reported like this.
         let isUnregistered = outcome.kind == .gone || (outcome.isTokenUnknown && magic != .android)
         return json(
             status,
@@ -69,7 +69,7 @@ enum RelayResponse {
         }
     }
 
-    /// In the words of the push service, where it has one for it.
+    /// The push service's own name for the reason, if it has one.
     private static func code(of outcome: Outcome, _ status: Int, _ magic: Magic) -> String {
         switch (outcome.reason, status) {
         case (.unregistered, _): magic == .android ? "UNREGISTERED" : "Unregistered"

@@ -3,18 +3,18 @@
 import Cryptography
 import TNP
 
-/// What a desktop of today has the phone get, taken apart: `magic|iv|Base64 of the ciphertext`, or the Base64 of
-/// `iv ‖ ciphertext` without a magic. Put together again (`Envelope.appendDeliveredJSON`) it is the same byte for byte.
+/// The encrypted text of an HTTP request, parsed: `magic|iv|Base64 of the ciphertext`, or the Base64 of `iv ‖ ciphertext`
+/// without a magic. `Envelope.appendDeliveredJSON` restores it byte for byte.
 struct SealedText: Redacted {
-    /// Nil: of a `sealed` app.
+    /// The text before the first `|`; `nil` for a `sealed` app.
     let magic: Bytes?
     let iv: Bytes
     let ciphertext: Bytes
 
-    /// Of an iv of AES-GCM.
+    /// Bytes of an AES-GCM iv.
     private static let nonceLength = 12
 
-    /// - Throws: `Rejection` where it is neither of the two; their lengths are checked with the envelope's.
+    /// - Throws: `Rejection` if the text has neither form. The envelope checks the lengths of iv and ciphertext.
     init(_ text: [UInt8]) throws(Rejection) {
         let parts = text.split(separator: UInt8(ascii: "|"), omittingEmptySubsequences: false)
         switch parts.count {

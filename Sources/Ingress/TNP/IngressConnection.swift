@@ -5,20 +5,21 @@ import EventLoop
 import TNP
 import Time
 
-/// One connection of a sender that speaks TNP: performs what its ``IngressSession`` decides.
+/// A sender's TNP connection: performs what its ``IngressSession`` decides.
 package final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandler {
+    /// The node, as a TNP connection uses it.
     package protocol Host: SenderHost {
-        /// What WELCOME says to who is held to these rules.
+        /// The WELCOME for a connection under these rules.
         func welcome(under rules: IngressSession.Rules) -> Welcome
     }
 
-    /// Who is told to wait is not read from for that long, or for this.
+    /// The longest pause in reading from a sender over its rate.
     private static let longestRest = Duration.seconds(1)
 
-    /// Bytes of results that a sender may leave unread before it is no longer read from: a few hundred results.
+    /// Unread bytes of results above which the node stops reading from the sender: a few hundred results.
     private static let highWater = 16 * 1024
 
-    /// Bytes that one turn of the loop reads: the bound on what a turn does for one connection.
+    /// The most bytes read in one turn of the loop, which bounds the work per turn for one connection.
     private static let largestRead = 16 * 1024
 
     private let stream: ByteStream
@@ -29,8 +30,9 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package private(set) var isOver = false
     private var timer: Timer?
     private var rest: Timer?
-    /// How long results may lie unread, and since when too many do.
+    /// How long results may stay unread above ``highWater``.
     private let readTimeout: Duration
+    /// Since when the unread results exceed ``highWater``.
     private var unreadSince: MonotonicTime?
     package let number: UInt64
     package let senderProtocol = Admission.SenderProtocol.tnp
@@ -40,6 +42,12 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package private(set) var lastRead = MonotonicTime.now
     package private(set) var isAskedForMore = false
 
+    /// Serves `stream`.
+    /// - Parameters:
+    ///   - number: unique among the node's connections.
+    ///   - rules: the limits and the apps.
+    ///   - readTimeout: how long results may stay unread.
+    ///   - host: the node; not retained.
     package init(
         _ stream: ByteStream, number: UInt64, rules: IngressSession.Rules, readTimeout: Duration, host: any Host
     ) {
@@ -60,14 +68,14 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     }
 
     private func armTimer() {
-        // The deadline may move while the timer runs: it is looked at again when the timer fires.
+        // The deadline may move while the timer runs, so the handler checks it again.
         if let deadline { timer?.start(after: deadline - .now + .milliseconds(1)) }
     }
 
     private func timeReached() {
         let now = MonotonicTime.now
         if let unreadSince, now - unreadSince >= readTimeout {
-            // Nothing that is said now would be read.
+            // The sender would not read a GOAWAY either.
             close()
             return host.ended(self)
         }
@@ -88,7 +96,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
             }
         }
         if effects.isIdentified { host.identified(self) }
-        // After the output, as some have their outcome at once; which may be the last, too.
+        // After the output: an outcome may come at once, and may close the connection.
         for (submission, app) in effects.submissions where !isOver {
             host.deliver(submission, app: app.name, format: app.format, for: self)
         }
@@ -162,7 +170,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package func reject(_ goAway: GoAway) { perform { session, effects in session.reject(goAway, &effects) } }
 
     package func evict(_ goAway: GoAway) {
-        // Its last words have been said; the end of the stream tells the host.
+        // GOAWAY was already sent; the host is notified when the stream ends.
         guard !isOver else { return stream.close() }
         var effects = IngressSession.Effects()
         session.reject(goAway, &effects)

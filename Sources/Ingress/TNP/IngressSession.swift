@@ -6,26 +6,32 @@ import EventLoop
 import TNP
 import Time
 
-/// What a connection of a sender comes to, frame by frame (PROTOCOL §1–§6): bytes, outcomes and time in, bytes and
-/// submissions out. No I/O and no clock.
+/// The node's side of a TNP connection (PROTOCOL §1–§6): takes bytes, outcomes and time, returns bytes and submissions.
+/// Performs no I/O and reads no clock.
 package struct IngressSession {
-    /// What does not change while the connection lasts.
+    /// The settings of a connection, fixed for its lifetime.
     package struct Rules: Sendable {
+        /// Whether a PROXY line with tor's circuit ID precedes the first frame.
         var circuitIDs: Bool
-        /// Where senders reach the node through tor, as far as it is known: for one who has come past tor.
+        /// The node's onion address and port, if known: named to a client that bypassed tor.
         package var onion: String?
+        /// The longest frame after HELLO, in bytes.
         package var maximumFrame: Int
+        /// The most submissions in flight.
         package var maximumInFlight: Int
         var handshakeTimeout: Duration
+        /// How long an identified connection may stay without a frame and with nothing in flight.
         package var idleTimeout: Duration
-        /// For a frame that has begun.
+        /// How long one frame may take to arrive.
         var frameTimeout: Duration
-        /// For frames that cost an answer and bring nothing.
+        /// The rate limit for frames that carry no submission, and for submissions above the limit in flight.
         var control: Rate
         /// The first app is the default.
         package var apps: [(name: String, format: EnvelopeFormat)]
+        /// The routes that WELCOME lists, as "app/magic".
         package var routes: [String]
 
+        /// Creates rules.
         /// - Parameters: as the properties of the same names.
         package init(
             circuitIDs: Bool, onion: String? = nil, maximumFrame: Int, maximumInFlight: Int, handshakeTimeout: Duration,
@@ -50,17 +56,17 @@ package struct IngressSession {
         }
     }
 
-    /// What is to be done after an event, in this order.
+    /// What the connection must do after an event.
     struct Effects {
         /// Submissions to deliver, each with its app.
         var submissions: [(submission: Submission, app: (name: String, format: EnvelopeFormat))] = []
-        /// How many frames broke the rules.
+        /// The number of protocol violations.
         var faults = 0
-        /// Whether HELLO has come.
+        /// Whether HELLO was received.
         var isIdentified = false
         /// Bytes to send.
         var output: [UInt8] = []
-        /// Whether the connection is to be ended once the output is sent.
+        /// Whether the connection must be closed once the output is sent.
         var ends = false
     }
 
@@ -68,8 +74,8 @@ package struct IngressSession {
         case proxyLine
         case hello
         case identified
-        /// GOAWAY was sent or received: what was taken is answered, then the connection ends.
-        case leaving
+        /// GOAWAY was sent or received: the submissions in flight are answered, then the connection closes.
+        case draining
         case over
     }
 
@@ -79,45 +85,45 @@ package struct IngressSession {
     private var decoder = FrameDecoder(maximumLength: Frame.maximumLengthBeforeWelcome)
     /// Submissions without a final result.
     private var inFlight: Set<UInt32> = []
-    /// Of them, those that are stored durably: their senders have been told so, and may be left.
+    /// Those of ``inFlight`` that are stored durably. The sender has received QUEUED, so the connection may close.
     private var queued: Set<UInt32> = []
-    /// Since when there has been no frame, or since when nothing is in flight: the later of both.
-    private var quietSince: MonotonicTime
-    /// Submissions that came after GOAWAY was said, or for which there was no place.
+    /// The time of the last frame or the last final result, whichever is later.
+    private var idleSince: MonotonicTime
+    /// Submissions since the last accepted one that came after GOAWAY or exceeded ``Rules/maximumInFlight``.
     private var excess = 0
-    /// Since when a frame is on its way.
+    /// Since when a frame has been incomplete; `nil` between frames.
     private var frameSince: MonotonicTime?
-    /// What is left for frames that bring nothing: PING, PONG, unknown ones, and submissions there is no place for.
+    /// What is left of ``Rules/control``.
     private var control = Allowance()
 
     init(rules: Rules, now: MonotonicTime) {
         self.rules = rules
         phase = rules.circuitIDs ? .proxyLine : .hello
-        quietSince = now
+        idleSince = now
     }
 
-    /// When ``timeReached(_:_:)`` is to be called, unless something happens before; nil: never.
+    /// When to call ``timeReached(_:_:)``, unless another event comes first; `nil` if never.
     var deadline: MonotonicTime? {
         switch phase {
-        case .proxyLine, .hello: quietSince + rules.handshakeTimeout
+        case .proxyLine, .hello: idleSince + rules.handshakeTimeout
         case .identified: [idleDeadline, frameDeadline].compactMap(\.self).min()
-        case .leaving, .over: nil
+        case .draining, .over: nil
         }
     }
 
-    /// What is stored may take weeks: nobody has to keep a connection for that long.
+    /// Stored submissions do not keep the connection open: their delivery may take weeks.
     private var idleDeadline: MonotonicTime? {
-        inFlight.count == queued.count ? quietSince + rules.idleTimeout : nil
+        inFlight.count == queued.count ? idleSince + rules.idleTimeout : nil
     }
 
     private var frameDeadline: MonotonicTime? { frameSince.map { $0 + rules.frameTimeout } }
 
     // MARK: Events
 
-    /// Bytes came.
+    /// Handles received bytes.
     /// - Parameters:
-    ///   - comesFrom: told tor's circuit, where tor passes it on; says what it is sent away with.
-    ///   - welcome: what WELCOME is to say, asked for at HELLO.
+    ///   - comesFrom: takes tor's circuit ID, if tor passes it on; returns the GOAWAY to reject the connection with.
+    ///   - welcome: makes the WELCOME that answers HELLO.
     mutating func received(
         _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil },
         welcome: (Rules) -> Welcome,
@@ -135,27 +141,27 @@ package struct IngressSession {
             }
             decoder.append(rest)
             while phase != .over, let frame = try nextFrame() {
-                quietSince = now
+                idleSince = now
                 frameSince = nil
                 try handle(frame, now: now, welcome: welcome, &effects)
             }
             if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
-            // An old sender is no hostile one.
+            // An outdated sender is not hostile: a version mismatch is no violation.
             if error.code != .version { effects.faults += 1 }
-            end(with: GoAway(phase == .proxyLine ? cameDirectly(error) : error), &effects)
+            end(with: GoAway(phase == .proxyLine ? bypassedTor(error) : error), &effects)
         }
     }
 
-    /// tor begins each stream with a line of its own: what does not has come past it.
-    private func cameDirectly(_ error: ProtocolError) -> ProtocolError {
+    /// Explains a missing PROXY line: tor starts every stream with one, so this stream did not come from tor.
+    private func bypassedTor(_ error: ProtocolError) -> ProtocolError {
         let onion = rules.onion.map { ", at \($0)" } ?? ""
         return ProtocolError(
             code: error.code,
-            text: "this port takes connections from tor only (listen.circuit_ids): reach the node through tor\(onion)")
+            text: "this port is for tor only (listen.circuit_ids): reach the node through tor\(onion)")
     }
 
-    /// A submission has an outcome.
+    /// Reports the outcome of a submission.
     mutating func finished(_ request: UInt32, _ outcome: Outcome, now: MonotonicTime, _ effects: inout Effects) {
         guard phase != .over else { return }
         effects.output.append(SubmissionResult(request: request, outcome: outcome))
@@ -165,54 +171,54 @@ package struct IngressSession {
         }
         inFlight.remove(request)
         queued.remove(request)
-        quietSince = max(quietSince, now)
+        idleSince = max(idleSince, now)
         endIfDone(&effects)
     }
 
-    /// A submission is not admitted.
+    /// Reports that a submission was not admitted.
     mutating func refused(_ request: UInt32, _ refusal: Refusal, now: MonotonicTime, _ effects: inout Effects) {
-        // The puzzle first: the outcome has the sender solve it.
+        // The puzzle first: the outcome makes the sender solve it.
         if let puzzle = refusal.puzzle { announce(puzzle, &effects) }
         if let outcome = refusal.outcome { finished(request, outcome, now: now, &effects) }
         if let goAway = refusal.goAway { reject(goAway, &effects) }
     }
 
-    /// Time has passed.
+    /// Handles an expired deadline.
     mutating func timeReached(_ now: MonotonicTime, _ effects: inout Effects) {
         guard let deadline, now >= deadline else { return }
         if phase == .identified {
             let isFrame = frameDeadline.map { $0 <= now } ?? false
-            let text = isFrame ? "a frame was begun and not ended" : "nothing was sent for a while"
-            leave(GoAway(code: .idle, text: text), &effects)
+            let text = isFrame ? "frame timeout: a frame was left incomplete" : "idle timeout"
+            drain(GoAway(code: .idle, text: text), &effects)
         } else {
-            end(with: GoAway(code: .handshakeTimeout, text: "no HELLO came in time"), &effects)
+            end(with: GoAway(code: .handshakeTimeout, text: "no HELLO within the handshake timeout"), &effects)
         }
     }
 
-    /// Whether nothing is under way that somebody waits for.
+    /// Whether the sender is identified and waits for nothing: all its submissions in flight are stored.
     var isIdle: Bool { phase == .identified && inFlight.count == queued.count }
 
-    /// The connection ends, though nothing is wrong with it.
+    /// Closes the connection with GOAWAY 4 (idle), to make room for others.
     mutating func closeIdle(_ text: String, _ effects: inout Effects) {
         switch phase {
-        case .identified: leave(GoAway(code: .idle, text: text), &effects)
+        case .identified: drain(GoAway(code: .idle, text: text), &effects)
         case .proxyLine, .hello: end(with: GoAway(code: .idle, text: text), &effects)
-        case .leaving, .over: break
+        case .draining, .over: break
         }
     }
 
-    /// The node shuts down.
+    /// Announces the node's shutdown.
     mutating func shutDown(retryAfter: UInt32, _ effects: inout Effects) {
         guard phase == .identified || phase == .hello || phase == .proxyLine else { return }
-        leave(GoAway(code: .shuttingDown, retryAfter: retryAfter, text: "the node is shutting down"), &effects)
+        drain(GoAway(code: .shuttingDown, retryAfter: retryAfter, text: "the node is shutting down"), &effects)
     }
 
-    /// The puzzle has changed.
+    /// Announces a new puzzle to an identified sender.
     func announce(_ puzzle: Puzzle, _ effects: inout Effects) {
         if phase == .identified { effects.output.append(puzzle) }
     }
 
-    /// The connection is served no longer, or not at all.
+    /// Sends this GOAWAY and closes the connection.
     mutating func reject(_ goAway: GoAway, _ effects: inout Effects) {
         if phase != .over { end(with: goAway, &effects) }
     }
@@ -223,10 +229,10 @@ package struct IngressSession {
         do {
             return try decoder.next()
         } catch {
-            // "PROX", read as a length: tor writes a PROXY line, and the node was not told.
+            // tor sends a PROXY line although listen.circuit_ids is off; "PROX" was read as a frame's length.
             if phase == .hello, !rules.circuitIDs, decoder.startsWithProxyLine {
                 throw ProtocolError(
-                    code: .protocolError, text: "a PROXY line came, but the node runs without listen.circuit_ids")
+                    code: .protocolError, text: "received a PROXY line, but listen.circuit_ids is off")
             }
             throw error
         }
@@ -252,7 +258,7 @@ package struct IngressSession {
             effects.output.append(pong: opaque)
         case .pong, .skipped: try countControl(now)
         case .goAway:
-            phase = .leaving
+            phase = .draining
             endIfDone(&effects)
         case .welcome, .result, .puzzle:
             throw ProtocolError(code: .protocolError, text: "a frame that only a node sends")
@@ -267,7 +273,7 @@ package struct IngressSession {
         control.take(rules.control, now: now)
     }
 
-    /// So many may have been on their way before the sender knew better.
+    /// As many as ``Rules/maximumInFlight`` are free: they may have been sent before the sender knew.
     private mutating func countExcess(_ now: MonotonicTime) throws(ProtocolError) {
         excess += 1
         if excess > rules.maximumInFlight { try countControl(now) }
@@ -285,7 +291,7 @@ package struct IngressSession {
         }
         guard phase == .identified else {
             try countExcess(now)
-            return answer(.retry(.shuttingDown, after: 1000, text: "GOAWAY has been said"))
+            return answer(.retry(.shuttingDown, after: 1000, text: "submitted after GOAWAY"))
         }
         guard inFlight.count < rules.maximumInFlight else {
             try countExcess(now)
@@ -306,7 +312,7 @@ package struct IngressSession {
         }
     }
 
-    // MARK: The end
+    // MARK: Closing
 
     private mutating func end(with goAway: GoAway, _ effects: inout Effects) {
         phase = .over
@@ -314,14 +320,14 @@ package struct IngressSession {
         effects.ends = true
     }
 
-    private mutating func leave(_ goAway: GoAway, _ effects: inout Effects) {
-        phase = .leaving
+    private mutating func drain(_ goAway: GoAway, _ effects: inout Effects) {
+        phase = .draining
         effects.output.append(goAway)
         endIfDone(&effects)
     }
 
     private mutating func endIfDone(_ effects: inout Effects) {
-        guard phase == .leaving, inFlight.count == queued.count else { return }
+        guard phase == .draining, inFlight.count == queued.count else { return }
         phase = .over
         effects.ends = true
     }

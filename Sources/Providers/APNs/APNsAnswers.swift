@@ -4,8 +4,8 @@ import FoundationEssentials
 import HTTP2
 import TNP
 
-/// What Apple answers and what the node makes of it. Source of the reasons: Apple, "Handling notification responses
-/// from APNs"; BadEnvironmentKeyInToken is reported by users.
+/// The outcome table for APNs' answers. Source of the reasons: Apple, "Handling notification responses from APNs";
+/// BadEnvironmentKeyInToken is reported by users.
 package enum APNsAnswers {
     /// One row of the table.
     package struct Row: Sendable {
@@ -13,10 +13,11 @@ package enum APNsAnswers {
         package let status: Int
         /// `reason` in the body.
         package let reason: String
+        /// How the node handles the answer.
         package let disposition: Disposition
     }
 
-    /// Every documented answer but 200.
+    /// Every documented answer except 200.
     package static let table: [Row] = [
         Row(status: 400, reason: "BadCollapseId", disposition: .ourFault),
         Row(status: 400, reason: "BadDeviceToken", disposition: .badToken),
@@ -46,7 +47,7 @@ package enum APNsAnswers {
         Row(status: 410, reason: "ExpiredToken", disposition: .gone),
         Row(status: 410, reason: "Unregistered", disposition: .gone),
         Row(status: 413, reason: "PayloadTooLarge", disposition: .tooLarge),
-        // Apple counts them by connection: the token stays as it is, and the connection goes.
+        // Apple counts token updates per connection: the token is kept, and the connection is replaced.
         Row(
             status: 429, reason: "TooManyProviderTokenUpdates",
             disposition: .throttled(seconds: 60).with(\.connection, .left)),
@@ -58,7 +59,7 @@ package enum APNsAnswers {
 
     private static let byReason = Dictionary(uniqueKeysWithValues: table.map { ($0.reason, $0) })
 
-    /// What is made of a reason that the table does not have: its status decides.
+    /// The fallback for a reason that the table does not list: the HTTP status decides.
     static func disposition(ofStatus status: Int) -> Disposition {
         switch status {
         case 200: .delivered
@@ -71,7 +72,7 @@ package enum APNsAnswers {
         }
     }
 
-    /// What the node makes of an answer.
+    /// Classifies an answer by the table.
     package static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200 {
             return Disposition.delivered.attemptResult(answer: "accepted", providerID: response.headers.text("apns-id"))
@@ -92,9 +93,9 @@ package enum APNsAnswers {
         return attemptResult
     }
 
-    /// What TooManyProviderTokenUpdates means, in the log, in RESULT and in `tocsin check` (Apple, "Establishing a token-based
-    /// connection to APNs": no more than one token in 20 minutes).
+    /// The explanation of TooManyProviderTokenUpdates in the log, in RESULT and in `tocsin check` (Apple, "Establishing a
+    /// token-based connection to APNs": at most one token in 20 minutes).
     package static let tooManyTokens =
-        "Apple has got too many provider tokens of this key: another process makes them as well. One node for one key; try "
-        + "again in 20 minutes"
+        "too many provider tokens for this key: another process issues them, too. Run one node per key, and retry in "
+        + "20 minutes"
 }

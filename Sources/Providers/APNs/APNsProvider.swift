@@ -4,18 +4,19 @@ import HTTP2
 import TNP
 import Time
 
-/// Apple's push service in one environment, for one app under one credential.
+/// APNs in one environment, for one app under one credential.
 package final class APNsProvider: Provider {
-    /// Seconds to wait for Apple's answer.
+    /// How long the node waits for APNs' answer.
     package static let answerTimeout = Duration.seconds(15)
 
     private let builder: APNsRequestBuilder
     private let token: APNsProviderToken?
     private let upstream: Upstream
 
+    /// Creates a provider.
     /// - Parameters:
-    ///   - token: the provider token; nil where the TLS certificate says who we are.
-    ///   - upstream: one of the environments.
+    ///   - token: the provider token; `nil` if the node authenticates with a TLS certificate.
+    ///   - upstream: the server of the environment.
     package init(_ builder: APNsRequestBuilder, token: APNsProviderToken?, upstream: Upstream) {
         self.builder = builder
         self.token = token

@@ -5,30 +5,30 @@ import EventLoop
 import TNP
 import Time
 
-/// Where a provider token outlives the process that made it.
+/// Storage that keeps a provider token across restarts.
 package protocol ProviderTokenKeeping {
-    /// The token that was kept last; nil where there is none.
+    /// The stored token; `nil` if there is none.
     func load() -> [UInt8]?
-    /// Keeps the token in the place of the one before.
+    /// Stores the token, replacing the previous one.
     func save(_ token: [UInt8])
 }
 
-/// Apple's provider token for one key: shared by all connections that use the key (Apple, "Establishing a token-based
-/// connection to APNs": renewed no more often than every 20 minutes and no less often than every 60).
+/// The APNs provider token for one key, shared by all connections that use the key (Apple, "Establishing a token-based
+/// connection to APNs": renewed at most every 20 minutes and at least every 60).
 package final class APNsProviderToken {
-    /// Seconds after which a new one is made.
+    /// Age in seconds at which the token is renewed.
     package static let lifetime: Int64 = 50 * 60
-    /// Seconds before which none is made, whatever Apple says.
+    /// The shortest time in seconds between two tokens, whatever APNs answers.
     package static let shortestInterval: Int64 = 20 * 60
 
     private struct Issued {
         let header: [UInt8]
-        /// Its age by the time of day when this process got it: 0 where it was made here.
-        let ageThen: Int64
-        let then: MonotonicTime
+        /// Its age in seconds when this process obtained it, by the wall clock: 0 if this process issued it.
+        let initialAge: Int64
+        let obtainedAt: MonotonicTime
 
-        /// The age in seconds. The time of day may jump; this clock does not.
-        func age(at now: MonotonicTime) -> Int64 { ageThen + (now - then).components.seconds }
+        /// The age in seconds, by the monotonic clock, because the wall clock may jump.
+        func age(at now: MonotonicTime) -> Int64 { initialAge + (now - obtainedAt).components.seconds }
     }
 
     private let key: SigningKey
@@ -36,13 +36,14 @@ package final class APNsProviderToken {
     private let teamID: String
     private let keeping: (any ProviderTokenKeeping)?
     private var issued: Issued?
-    private var hasLooked = false
+    private var hasLoaded = false
 
+    /// Creates a token that is issued on first use.
     /// - Parameters:
     ///   - key: of the `.p8` file.
     ///   - keyID: the key's 10-character identifier.
     ///   - teamID: the developer team's 10-character identifier.
-    ///   - keeping: where the token is kept for the next process, so that a restart makes no second one.
+    ///   - keeping: storage for the token, so that a restart issues no second one.
     package init(key: SigningKey, keyID: String, teamID: String, keeping: (any ProviderTokenKeeping)? = nil) {
         self.key = key
         self.keyID = keyID
@@ -50,22 +51,22 @@ package final class APNsProviderToken {
         self.keeping = keeping
     }
 
-    /// The value of `authorization`.
+    /// The value of the `authorization` header.
     /// - Parameters:
     ///   - now: Unix time in seconds, for `iat`.
-    ///   - clock: what ages are counted by.
+    ///   - clock: the monotonic time, for the token's age.
     package func authorization(at now: Int64, clock: MonotonicTime = .now) -> [UInt8] {
-        if let issued = issued ?? kept(now: now, clock: clock), issued.age(at: clock) < Self.lifetime {
+        if let issued = issued ?? loadStored(now: now, clock: clock), issued.age(at: clock) < Self.lifetime {
             return issued.header
         }
         return make(now: now, clock: clock)
     }
 
-    /// How old the present token is, in seconds; nil: there is none yet.
+    /// The age of the current token in seconds; `nil` if there is none yet.
     package func age(at clock: MonotonicTime) -> Int64? { issued?.age(at: clock) }
 
-    /// Apple says that this token's time is over: makes a new one, unless that would be the second in 20 minutes.
-    /// - Returns: whether there is now another token than the refused one.
+    /// Issues a new token after APNs reported this one as expired, unless it would be the second in 20 minutes.
+    /// - Returns: whether the current token differs from the refused one.
     package func renew(refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
         guard let issued, issued.header == header else { return true }
         guard issued.age(at: clock) >= Self.shortestInterval else { return false }
@@ -77,17 +78,17 @@ package final class APNsProviderToken {
         let token = JSONWebToken.signed(claims: "{\"iss\":\"\(teamID)\",\"iat\":\(now)}", keyID: keyID, by: key)
         keeping?.save(token)
         let header = Self.header(token)
-        issued = Issued(header: header, ageThen: 0, then: clock)
+        issued = Issued(header: header, initialAge: 0, obtainedAt: clock)
         return header
     }
 
-    /// What an earlier process kept, where it is of this key and its time is not over.
-    private func kept(now: Int64, clock: MonotonicTime) -> Issued? {
-        guard !hasLooked else { return nil }
-        hasLooked = true
+    /// Loads the token of an earlier process, once; `nil` if there is none or it was not issued with this key.
+    private func loadStored(now: Int64, clock: MonotonicTime) -> Issued? {
+        guard !hasLoaded else { return nil }
+        hasLoaded = true
         guard let token = keeping?.load(), let issuedAt = issueTime(of: token) else { return nil }
-        // A clock that was set back says nothing of the age; 20 minutes later the token may be renewed.
-        issued = Issued(header: Self.header(token), ageThen: max(0, now - issuedAt), then: clock)
+        // If the clock was set back, the age is unknown and counts as 0; the token may be renewed 20 minutes later.
+        issued = Issued(header: Self.header(token), initialAge: max(0, now - issuedAt), obtainedAt: clock)
         return issued
     }
 

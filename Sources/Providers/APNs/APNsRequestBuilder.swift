@@ -3,33 +3,36 @@
 import HTTP2
 import TNP
 
-/// How an app's notifications look to Apple and on the phone.
+/// How an app's notifications are addressed to APNs and shown on the phone.
 package struct APNsProfile: Sendable {
-    /// The app's bundle id.
+    /// The app's bundle ID.
     package var topic: String
+    /// How the envelope is encoded for the phone.
     package var format: EnvelopeFormat
-    /// What a `pipe` app's phone expects before the first `|`.
+    /// The text that a `pipe` app on the phone expects before the first `|`.
     package var messageMagic: String
-    /// What the phone shows before the app has opened the envelope.
+    /// What the phone shows before the app has decrypted the envelope.
     package var alert: Alert
-    /// The name of the sound that it plays, of those in the app; `default` is the system's.
+    /// The name of a sound in the app, or `default` for the system sound.
     package var sound: String
-    /// Whether the app is woken to fetch the envelope in the background.
+    /// Whether iOS wakes the app in the background to process the notification (`content-available`).
     package var contentAvailable: FlagRule
-    /// Whether the app's notification service extension may open the envelope before it is shown.
+    /// Whether the app's notification service extension may decrypt the envelope before it is shown (`mutable-content`).
     package var mutableContent: FlagRule
 
     /// Text that the phone shows.
     package enum Alert: Sendable, Equatable {
+        /// A fixed text.
         case text(String)
-        /// A key in the app's own table of strings (`loc-key`), so that it speaks the phone's language.
+        /// A key in the app's table of strings (`loc-key`), for a text in the phone's language.
         case localized(key: String)
     }
 
-    /// When a flag is set.
+    /// When a flag of the payload is set.
     package enum FlagRule: String, CaseIterable, Sendable {
+        /// Regardless of what the sender requests.
         case always, never
-        /// As the sender wants it; where it does not say, it is set.
+        /// As the sender requests; set if it requests nothing.
         case request
 
         func isSet(_ requested: Bool?) -> Bool {
@@ -41,6 +44,7 @@ package struct APNsProfile: Sendable {
         }
     }
 
+    /// Creates a profile.
     /// - Parameters: as the properties of the same names.
     package init(
         topic: String, format: EnvelopeFormat, messageMagic: String, alert: Alert, sound: String = "default",
@@ -56,23 +60,24 @@ package struct APNsProfile: Sendable {
     }
 }
 
-/// Makes Apple's request of an envelope (Apple, "Sending notification requests to APNs"). What is the same for every
-/// envelope is prepared once.
+/// Builds the APNs request for an envelope (Apple, "Sending notification requests to APNs"). The parts that all envelopes
+/// share are prepared once.
 package struct APNsRequestBuilder: Sendable {
-    /// The largest payload in bytes.
+    /// APNs' payload limit in bytes.
     package static let largestPayload = 4096
 
     private let format: EnvelopeFormat
     private let messageMagic: [UInt8]
     private let pseudoHeaders: HeaderBlock
     private let fixedHeaders: HeaderBlock
-    /// What stands before the envelope, by ``Flags``.
+    /// The payload up to the envelope, indexed by ``Flags``.
     private let payloadStarts: [[UInt8]]
     private let contentAvailable: APNsProfile.FlagRule
     private let mutableContent: APNsProfile.FlagRule
     private static let payloadEnd = Array("\"}".utf8)
 
-    /// - Parameter authority: host of the environment, with its port where that is not 443.
+    /// Creates a builder.
+    /// - Parameter authority: host of the environment, with its port if that is not 443.
     package init(_ profile: APNsProfile, authority: String) {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
@@ -125,19 +130,20 @@ package struct APNsRequestBuilder: Sendable {
             + Self.payloadEnd.count
     }
 
-    /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
+    /// Checks the size of the payload.
+    /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
     package func check(_ envelope: Envelope) throws(Rejection) {
         let length = payloadLength(of: envelope)
         guard length <= Self.largestPayload else {
-            throw Rejection(.tooLarge, "the payload would be \(length) bytes; Apple takes \(Self.largestPayload)")
+            throw Rejection(.tooLarge, "the payload would be \(length) bytes; the APNs limit is \(Self.largestPayload)")
         }
     }
 
     /// The request for an envelope.
     /// - Parameters:
-    ///   - authorization: value of the header, where a provider token is used.
-    ///   - expiry: until when Apple may keep it.
-    /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
+    ///   - authorization: value of the header; `nil` if the node authenticates with a certificate.
+    ///   - expiry: until when APNs may store the notification.
+    /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
     package func request(
         for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
     ) throws(Rejection) -> Request {

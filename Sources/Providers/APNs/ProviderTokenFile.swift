@@ -2,27 +2,28 @@
 
 import Glibc
 
-/// Keeps a provider token in the state directory, readable by the node only: a restart goes on with the same one, as
-/// Apple wants no second one within 20 minutes. It is worth nothing an hour later.
+/// A provider token stored in the state directory, readable by the node only. A restart reuses the token, because Apple
+/// accepts no second one within 20 minutes. The token expires within an hour.
 package struct ProviderTokenFile: ProviderTokenKeeping {
     let path: String
 
-    /// - Parameters: as the properties of the same names.
+    private static let maximumLength = 4096
+
+    /// Creates a store at this path; the file need not exist.
     package init(path: String) {
         self.path = path
     }
-    private static let largest = 4096
 
     package func load() -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: Self.largest)
+        var bytes = [UInt8](repeating: 0, count: Self.maximumLength)
         let count = read(descriptor, &bytes, bytes.count)
         return count > 0 ? Array(bytes.prefix(count)) : nil
     }
 
-    /// A token that cannot be kept is still good for this process, so that a full disk is no reason to stop.
+    /// Write errors are ignored: the token is still valid for this process, so a full disk must not stop the node.
     package func save(_ token: [UInt8]) {
         let temporary = path + ".new"
         unlink(temporary)

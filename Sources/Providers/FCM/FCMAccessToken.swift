@@ -6,38 +6,41 @@ import HTTP2
 import TNP
 import Time
 
-/// Google's access token: fetched once for all who wait for it, kept, and renewed before it ends.
+/// The OAuth access token for FCM. One fetch serves all concurrent callers; the token is cached and renewed before it
+/// expires.
 package final class FCMAccessToken {
-    /// Why there is none.
+    /// Why no token is available.
     enum Failure: Error, Equatable {
-        /// Google refuses the service account; nobody but the operator can help.
+        /// Google refuses the service account; only the operator can fix this.
         case refused
-        /// The token endpoint could not be reached or is out of order.
+        /// The token endpoint cannot be reached or fails.
         case unreachable
     }
 
-    /// Seconds before its end at which the token is renewed.
+    /// How many seconds before its expiry the token is renewed.
     package static let renewedBefore: Int64 = 300
+    /// Seconds between a failed renewal and the next one, while the current token is still valid.
     private static let pauseAfterFailure: Int64 = 10
-    /// What says that the account is wrong (RFC 6749 §5.2); other errors pass.
+    /// HTTP statuses that mean the account is refused (RFC 6749 §5.2); other errors are transient.
     private static let refusals: Set<Int> = [400, 401, 403, 404]
-    /// For all of them together.
+    /// Timeout for a fetch, including its replays.
     private static let answerTimeout = Duration.seconds(20)
-    /// Requests that got no answer are sent again at once, so often: all of Google's envelopes wait for this one, and to
-    /// ask for a token twice does no harm.
+    /// How often a request without an answer is resent, each time without delay: all FCM envelopes wait for the token, and
+    /// requesting it twice is harmless.
     private static let replays = 16
 
     private let account: ServiceAccount
     private let upstream: Upstream
     private let headers: HeaderBlock
-    private var current: (header: [UInt8], endsAt: Int64)?
-    /// After a fetch that failed while the token was still good: when there is another, Unix time in seconds.
+    private var current: (header: [UInt8], expiresAt: Int64)?
+    /// The earliest next fetch after one failed while the token was still valid; Unix time in seconds.
     private var nextFetch: Int64 = 0
     private var isFetching = false
     private var waiting: [UnsafeContinuation<Result<[UInt8], Failure>, Never>] = []
 
+    /// Creates a token that is fetched on first use.
     /// - Parameters:
-    ///   - authority: host of the token endpoint, with its port where that is not 443.
+    ///   - authority: host of the token endpoint, with its port if that is not 443.
     ///   - path: of the token endpoint.
     ///   - upstream: the token endpoint.
     package init(_ account: ServiceAccount, authority: String, path: String, upstream: Upstream) {
@@ -52,14 +55,15 @@ package final class FCMAccessToken {
         self.headers = headers
     }
 
-    /// The value of `authorization` at this Unix time in seconds.
+    /// The value of the `authorization` header.
+    /// - Parameter now: Unix time in seconds.
     nonisolated(nonsending) func authorization(at now: Int64) async throws(Failure) -> [UInt8] {
-        if let current, now < current.endsAt - Self.renewedBefore || (now < current.endsAt && now < nextFetch) {
+        if let current, now < current.expiresAt - Self.renewedBefore || (now < current.expiresAt && now < nextFetch) {
             return current.header
         }
         if isFetching {
-            // Renewed early for this very case: nobody waits for a new one while the old one is good.
-            if let current, now < current.endsAt { return current.header }
+            // A renewal is in flight; the current token serves until it expires.
+            if let current, now < current.expiresAt { return current.header }
             return try await withUnsafeContinuation { waiting.append($0) }.get()
         }
         isFetching = true
@@ -68,7 +72,7 @@ package final class FCMAccessToken {
         if case .failure = result {
             let later = now + (MonotonicTime.now - start).components.seconds
             nextFetch = later + Self.pauseAfterFailure
-            if let current, later < current.endsAt { result = .success(current.header) }
+            if let current, later < current.expiresAt { result = .success(current.header) }
         }
         isFetching = false
         let others = waiting
@@ -77,7 +81,7 @@ package final class FCMAccessToken {
         return try result.get()
     }
 
-    /// Forgets the token where it is still this one: Google no longer honours it.
+    /// Drops the token if it is still this one, because Google no longer accepts it.
     func invalidate(_ header: [UInt8]) {
         if current?.header == header { current = nil }
     }

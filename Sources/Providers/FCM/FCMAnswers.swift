@@ -4,20 +4,21 @@ import FoundationEssentials
 import HTTP2
 import TNP
 
-/// What Google answers and what the node makes of it. Sources: Firebase, "FCM error codes" (ErrorCode of the HTTP v1
-/// API) and google.rpc.Status for what comes before FCM looks at a message.
+/// The outcome table for FCM's answers. Sources: Firebase, "FCM error codes" (ErrorCode of the HTTP v1 API), and
+/// google.rpc.Status for errors that occur before FCM reads the message.
 package enum FCMAnswers {
     /// One row of the table.
     package struct Row: Sendable {
-        /// HTTP status; nil: any.
+        /// HTTP status; `nil` for any.
         package let status: Int?
-        /// `details[].errorCode` of an FcmError where there is one, else `status` of the error.
+        /// `details[].errorCode` of the FcmError if there is one, otherwise `status` of the error.
         package let code: String
+        /// How the node handles the answer.
         package let disposition: Disposition
     }
 
-    /// Every documented answer but 200. `INVALID_ARGUMENT` stands for a request that is wrong in another place than the
-    /// device token; ``badToken`` for one that is wrong there.
+    /// Every documented answer except 200. The row for `INVALID_ARGUMENT` applies if a field other than the device token is
+    /// invalid; ``badToken`` applies if the device token is.
     package static let table: [Row] = [
         Row(status: nil, code: "UNSPECIFIED_ERROR", disposition: .unavailable(seconds: 60, minimum: 10)),
         Row(status: 400, code: "INVALID_ARGUMENT", disposition: .ourFault),
@@ -27,24 +28,24 @@ package enum FCMAnswers {
         Row(status: 429, code: "RESOURCE_EXHAUSTED", disposition: .quotaExceeded),
         Row(status: 503, code: "UNAVAILABLE", disposition: .unavailable(seconds: 30, minimum: 10)),
         Row(status: 500, code: "INTERNAL", disposition: .unavailable(seconds: 30, minimum: 10)),
-        // Only tokens of iOS and web apps come to this: a sender can make one up, so it must not stop the others.
+        // Only device tokens of iOS and web apps cause this. A sender can invent one, so it must not open the breaker.
         Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", disposition: .misconfigured.with(\.lane, .works)),
         Row(status: 401, code: "UNAUTHENTICATED", disposition: .credentialExpired),
         Row(status: 403, code: "PERMISSION_DENIED", disposition: .misconfigured),
     ]
 
-    /// `INVALID_ARGUMENT` where the field in question is the device token.
+    /// `INVALID_ARGUMENT` if the invalid field is the device token.
     static let badToken = Disposition.badToken
 
     private static let byCode = Dictionary(uniqueKeysWithValues: table.map { ($0.code, $0) })
 
-    /// What is made of a code that the table does not have: its status decides.
+    /// The fallback for a code that the table does not list: the HTTP status decides.
     static func disposition(ofStatus status: Int) -> Disposition {
         switch status {
         case 200: .delivered
         case 401: .credentialExpired
         case 403: .misconfigured
-        // A wrong project or a wrong address, not a dead token: that says UNREGISTERED.
+        // A wrong project or path; FCM reports an invalid token as UNREGISTERED.
         case 404: .misconfigured
         case 429: .quotaExceeded
         case 400..<500: .ourFault
@@ -52,7 +53,7 @@ package enum FCMAnswers {
         }
     }
 
-    /// What the node makes of an answer.
+    /// Classifies an answer by the table.
     package static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200 {
             return Disposition.delivered.attemptResult(answer: "accepted", providerID: messageName(in: response.body))
@@ -70,7 +71,7 @@ package enum FCMAnswers {
         return disposition.attemptResult(answer: row?.code ?? "unknown", retryAfter: retryAfter(response.headers))
     }
 
-    /// Of `{"name": "projects/…/messages/…"}` the value; it holds nothing that JSON would escape.
+    /// The value of `name` in `{"name": "projects/…/messages/…"}`, which contains nothing that JSON escapes.
     static func messageName(in body: [UInt8]) -> String? {
         let parts = body.split(separator: UInt8(ascii: "\""), omittingEmptySubsequences: false)
         guard parts.count >= 4, parts[1].elementsEqual("name".utf8) else { return nil }
@@ -82,7 +83,8 @@ package enum FCMAnswers {
             let status: String?
             let details: [Detail]?
 
-            /// FCM's own word without a field is about the registration token; a field says for itself.
+            /// Whether the device token is at fault: it is if `message.token` is among the violations, or if FCM itself
+            /// reports `INVALID_ARGUMENT` without naming a field.
             var concernsToken: Bool {
                 let fields = (details ?? []).flatMap { $0.fieldViolations ?? [] }.map(\.field)
                 return fields.isEmpty
@@ -90,7 +92,8 @@ package enum FCMAnswers {
                     : fields.contains("message.token")
             }
 
-            /// A QuotaFailure says whose quota it is; Google's words for the device's are "device message rate".
+            /// Whether the device's quota is exceeded. The subject of a QuotaFailure names the quota; for a device it is
+            /// "device message rate".
             var concernsDeviceQuota: Bool {
                 (details ?? []).contains { detail in
                     (detail.violations ?? []).contains { ($0.subject ?? "").contains("device") }

@@ -4,9 +4,9 @@ import HTTP2
 import TNP
 import Time
 
-/// Google's push service for one app under one service account.
+/// FCM for one app under one service account.
 package final class FCMProvider: Provider {
-    /// Seconds to wait for Google's answer. Google asks for at least 10; what is left of the node's patience is for one
+    /// How long the node waits for FCM's answer. Google recommends at least 10 s; the rest of the delivery time allows one
     /// resend on another connection.
     package static let answerTimeout = Duration.seconds(15)
 
@@ -14,8 +14,9 @@ package final class FCMProvider: Provider {
     private let token: FCMAccessToken
     private let upstream: Upstream
 
+    /// Creates a provider.
     /// - Parameters:
-    ///   - token: of the service account.
+    ///   - token: the access token of the service account.
     ///   - upstream: the message endpoint.
     package init(_ builder: FCMRequestBuilder, token: FCMAccessToken, upstream: Upstream) {
         self.builder = builder

@@ -3,22 +3,27 @@
 import HTTP2
 import TNP
 
-/// How an app's notifications look to Google and on the phone.
+/// How an app's notifications are addressed to FCM and shown on the phone.
 package struct FCMProfile: Sendable {
+    /// How the envelope is encoded for the phone.
     package var format: EnvelopeFormat
-    /// What a `pipe` app's phone expects before the first `|`.
+    /// The text that a `pipe` app on the phone expects before the first `|`.
     package var messageMagic: String
-    /// What Android shows before the app has opened the envelope; nil: data only, the app shows its own.
+    /// What Android shows before the app has decrypted the envelope; `nil` for data-only messages, where the app shows its
+    /// own notification.
     package var notification: Notification?
-    /// The name of the sound that it plays, of those in the app; `default` is the system's. Where the app shows its own,
-    /// it is told this name.
+    /// The name of a sound in the app, or `default` for the system sound. The data carries the name, too, for an app that
+    /// shows its own notification.
     package var sound: String
 
-    /// A notification block.
+    /// FCM's `notification` block.
     package struct Notification: Sendable {
+        /// The title.
         package var title: String
+        /// The text below the title.
         package var body: String
 
+        /// Creates a block.
         /// - Parameters: as the properties of the same names.
         package init(title: String, body: String) {
             self.title = title
@@ -26,6 +31,7 @@ package struct FCMProfile: Sendable {
         }
     }
 
+    /// Creates a profile.
     /// - Parameters: as the properties of the same names.
     package init(
         format: EnvelopeFormat, messageMagic: String, notification: Notification?, sound: String = "default"
@@ -37,24 +43,26 @@ package struct FCMProfile: Sendable {
     }
 }
 
-/// Makes Google's request of an envelope (Firebase, "REST Resource: projects.messages"). What is the same for every
-/// envelope is prepared once.
+/// Builds the FCM request for an envelope (Firebase, "REST Resource: projects.messages"). The parts that all envelopes
+/// share are prepared once.
 package struct FCMRequestBuilder: Sendable {
-    /// The largest sum of the keys and values of a message's data and notification in bytes.
+    /// FCM's payload limit in bytes: the sum of all keys and values in `data` and `notification`.
     package static let largestPayload = 4096
 
     private let format: EnvelopeFormat
     private let messageMagic: [UInt8]
     private let fixedHeaders: HeaderBlock
-    private let notification: [UInt8]
-    private let silentNotification: [UInt8]
-    /// The end of the data, which says what the app plays; and its share of the payload in bytes.
+    private let androidNotification: [UInt8]
+    private let notificationBlock: [UInt8]
+    /// The end of `data`, with the name of the sound.
     private let soundKey: [UInt8]
+    /// The payload bytes of ``soundKey``.
     private let soundPayload: Int
     private let fixedPayload: Int
 
+    /// Creates a builder.
     /// - Parameters:
-    ///   - authority: host of the endpoint, with its port where that is not 443.
+    ///   - authority: host of the endpoint, with its port if that is not 443.
     ///   - projectID: of the service account.
     package init(_ profile: FCMProfile, authority: String, projectID: String) {
         format = profile.format
@@ -72,34 +80,35 @@ package struct FCMRequestBuilder: Sendable {
         if let block = profile.notification {
             let title = String(decoding: JSONText.escaped(block.title), as: UTF8.self)
             let body = String(decoding: JSONText.escaped(block.body), as: UTF8.self)
-            silentNotification = Array(",\"notification\":{\"title\":\"\(title)\",\"body\":\"\(body)\"}".utf8)
-            notification = Array(",\"notification\":{\"sound\":\"\(sound)\"}".utf8)
+            notificationBlock = Array(",\"notification\":{\"title\":\"\(title)\",\"body\":\"\(body)\"}".utf8)
+            androidNotification = Array(",\"notification\":{\"sound\":\"\(sound)\"}".utf8)
             fixedPayload =
                 "encrypted".utf8.count + "title".utf8.count + block.title.utf8.count + "body".utf8.count
                 + block.body.utf8.count
         } else {
-            silentNotification = []
-            notification = []
+            notificationBlock = []
+            androidNotification = []
             fixedPayload = "encrypted".utf8.count
         }
     }
 
-    /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
+    /// Checks the size of the payload.
+    /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
     package func check(_ envelope: Envelope) throws(Rejection) {
-        // Without a notification block the app decides what it plays: it is told by a key of its own.
+        // The data also names the sound, for an app that shows its own notification.
         let payload =
             fixedPayload + envelope.deliveredJSONLength(format: format, messageMagicLength: messageMagic.count)
             + (envelope.sound ? soundPayload : 0)
         guard payload <= Self.largestPayload else {
-            throw Rejection(.tooLarge, "the payload would be \(payload) bytes; Google takes \(Self.largestPayload)")
+            throw Rejection(.tooLarge, "the payload would be \(payload) bytes; the FCM limit is \(Self.largestPayload)")
         }
     }
 
     /// The request for an envelope.
     /// - Parameters:
     ///   - authorization: value of the header.
-    ///   - ttl: seconds that Google may keep it.
-    /// - Throws: ``Rejection`` with reason 105 where the payload would be larger than ``largestPayload``.
+    ///   - ttl: seconds that FCM may store the message.
+    /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
     package func request(for envelope: Envelope, authorization: [UInt8], ttl: Int64) throws(Rejection) -> Request {
         try check(envelope)
         var body = Array("{\"message\":{\"token\":\"".utf8)
@@ -108,21 +117,21 @@ package struct FCMRequestBuilder: Sendable {
         body += Array("\",\"data\":{\"encrypted\":\"".utf8)
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &body)
         body += envelope.sound ? soundKey : Self.dataEnd
-        body += silentNotification
+        body += notificationBlock
         body += Array(",\"android\":{\"priority\":\"".utf8)
         body += Array((envelope.priority == .immediate ? "high" : "normal").utf8)
         body += Array("\",\"ttl\":\"\(ttl)s\"".utf8)
-        // Only where the sender wants it: Google keeps at most four collapse keys a device and drops the rest, so a key
-        // for each envelope would lose what an offline phone has waiting.
+        // Only if the sender sets one: FCM stores at most four collapse keys per device and drops the rest, so a key per
+        // envelope would lose notifications that wait for an offline phone.
         if let collapseID = envelope.collapseID {
             body += Array(",\"collapse_key\":\"".utf8)
             Self.appendEscaped(collapseID, to: &body)
             body.append(UInt8(ascii: "\""))
         }
-        if envelope.sound { body += notification }
+        if envelope.sound { body += androidNotification }
         body += Array("}}}".utf8)
         var headers = fixedHeaders
-        // The same for an hour: worth a place in Google's table, which it does not ask us to spare.
+        // Indexed, because the value stays the same for an hour; Google does not ask for literal encoding.
         headers.append("authorization", authorization)
         return Request(headers: headers, body: body)
     }

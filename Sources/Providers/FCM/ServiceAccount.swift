@@ -3,21 +3,22 @@
 import Cryptography
 import FoundationEssentials
 
-/// A Google service account: who the node is to Google, from the JSON file that the Firebase console gives.
-/// Prints as `<redacted>`.
+/// A Google service account, the node's credential for FCM, read from the JSON file of the Firebase console. Prints as
+/// `<redacted>`.
 package struct ServiceAccount: Sendable, Redacted {
+    /// The Firebase project.
     package let projectID: String
     let clientEmail: String
     let key: SigningKey
-    /// Where access tokens are fetched.
+    /// The endpoint that issues access tokens.
     package let tokenURI: String
 
-    /// What is wrong with a service account file.
+    /// Why a service account file is invalid.
     package struct FormatError: Error, Equatable, Sendable, CustomStringConvertible {
         package let description: String
     }
 
-    /// Reads the file's bytes.
+    /// Parses the bytes of a service account file.
     /// - Throws: ``FormatError``.
     package init(json: [UInt8]) throws(FormatError) {
         struct File: Decodable {
@@ -28,11 +29,11 @@ package struct ServiceAccount: Sendable, Redacted {
             let token_uri: String?
         }
         guard let file = try? JSONDecoder().decode(File.self, from: Data(json)) else {
-            throw FormatError(description: "not a service account in JSON form")
+            throw FormatError(description: "not a service account JSON file")
         }
         guard file.type == "service_account" else {
             throw FormatError(
-                description: "its type is not service_account: take the file that Firebase gives under"
+                description: "type is not service_account: use the file from the Firebase console,"
                     + " Project settings, Service accounts, Generate new private key")
         }
         func needed(_ value: String?, _ name: String) throws(FormatError) -> String {
@@ -53,7 +54,7 @@ package struct ServiceAccount: Sendable, Redacted {
         }
     }
 
-    /// The signed assertion by which an access token is asked for (RFC 7523 §2.1), good for an hour from `now`.
+    /// The signed assertion that requests an access token (RFC 7523 §2.1); valid for an hour from `now`.
     func assertion(now: Int64) -> [UInt8] {
         func text(_ value: String) -> String { String(decoding: JSONText.escaped(value), as: UTF8.self) }
         let claims =

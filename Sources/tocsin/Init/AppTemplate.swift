@@ -3,25 +3,25 @@
 import ArgumentParser
 import Console
 
-/// An app whose configuration is known: what `tocsin init` and the files in Docs/examples are made of.
+/// An app with a known configuration. `tocsin init` and the files in Docs/examples are made from these.
 enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     case bisq1 = "bisq-1"
     case haveno
     case bisqConnect = "bisq-connect"
-    /// Another one, for instance a copy that somebody has built.
+    /// Any other app, for instance your own build.
     case own
 
-    /// What it is, for whoever has to choose.
+    /// The description that the operator chooses by.
     var about: String {
         switch self {
-        case .bisq1: "the phones of Bisq 1, in the place of today's relay"
-        case .haveno: "the phones of Haveno, which speaks as Bisq 1 does, under magics of its own"
+        case .bisq1: "the phones of Bisq 1, in place of today's relay"
+        case .haveno: "the phones of Haveno, which uses Bisq 1's protocol with its own magics"
         case .bisqConnect: "the phones of Bisq Connect, whose notifications Bisq 2 sends"
-        case .own: "the phones of an app of your own"
+        case .own: "the phones of your own app"
         }
     }
 
-    /// The app's name in the node; nil: whoever runs it has to say.
+    /// The app's name in the node; `nil` if the operator has to choose it.
     var name: String? {
         switch self {
         case .bisq1: "bisq"
@@ -31,7 +31,7 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    /// The bundle id of the app in Apple's store; nil where there is none that we know of.
+    /// The bundle id of the app in Apple's store; `nil` if none is known.
     var topic: String? {
         switch self {
         case .bisq1: "bisqremote.joachimneumann.com"
@@ -40,30 +40,30 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    /// `format` and why.
+    /// The value of `format`, and the comment behind it.
     var format: (value: String, note: String) {
         switch self {
-        case .bisq1, .haveno: ("pipe", "the phone gets magic|iv|Base64")
+        case .bisq1, .haveno: ("pipe", "the phone receives magic|iv|Base64")
         case .bisqConnect:
-            ("sealed", "the phone gets the Base64 of nonce, ciphertext and tag, without a magic")
-        case .own: ("pipe", "the phone gets magic|iv|Base64, as Bisq 1; as Bisq Connect: \"sealed\"")
+            ("sealed", "the phone receives the Base64 of nonce, ciphertext and tag, without a magic")
+        case .own: ("pipe", "the phone receives magic|iv|Base64, as with Bisq 1; as with Bisq Connect: \"sealed\"")
         }
     }
 
-    /// Who comes through the endpoints.
+    /// The comments behind the listening addresses: which senders connect there.
     var endpointNotes: (tnp: String, http: String) {
         switch self {
         case .bisq1:
             (
-                "desktops that speak Tocsin's own protocol",
-                "the desktops of today; the onion's ports 80 and 8021 lead here"
+                "desktops that speak TNP, Tocsin's own protocol",
+                "today's desktops, from the onion's ports 80 and 8021"
             )
         case .haveno:
-            ("desktops that speak Tocsin's own protocol", "the desktops of today; the onion's port 80 leads here")
+            ("desktops that speak TNP, Tocsin's own protocol", "today's desktops, from the onion's port 80")
         case .bisqConnect:
-            ("senders that speak Tocsin's own protocol", "Bisq 2 of today; the onion's port 8021 leads here")
+            ("senders that speak TNP, Tocsin's own protocol", "today's Bisq 2, from the onion's port 8021")
         case .own:
-            ("senders that speak Tocsin's own protocol", "desktops that speak as today's Bisq 1 and Bisq 2 do")
+            ("senders that speak TNP, Tocsin's own protocol", "desktops that use today's Bisq 1 or Bisq 2 HTTP API")
         }
     }
 
@@ -76,28 +76,28 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
                 "content_available = \"request\"",
                 TOMLLine.noted(
                     "mutable_content = \"never\"",
-                    "the app has no extension that could open the notification before it is shown"),
+                    "the app has no extension to decrypt the notification before it is shown"),
             ]
         case .haveno:
             [
                 "message_magic = \"HavenoMessageiOS\"", "alert = \"Haveno notification\"",
                 "content_available = \"request\"",
                 TOMLLine.noted(
-                    "mutable_content = \"never\"", "as in the app of Bisq 1, of which Haveno's code is a copy"),
+                    "mutable_content = \"never\"", "as for Bisq 1, from whose app Haveno's is forked"),
             ]
         case .bisqConnect:
             [
                 TOMLLine.noted(
-                    "alert = \"New notification\"", "shown where the app's extension cannot open the notification"),
+                    "alert = \"New notification\"", "shown if the app's extension cannot decrypt the notification"),
                 "content_available = \"request\"",
                 TOMLLine.noted(
                     "mutable_content = \"request\"",
-                    "as isMutableContent says: the extension opens the notification before it is shown"),
+                    "follows isMutableContent: the extension decrypts the notification before it is shown"),
             ]
         case .own:
             [
-                TOMLLine.noted("message_magic = \"BisqMessageiOS\"", "what the app reads before the first |"),
-                TOMLLine.noted("alert = \"New notification\"", "shown before the app has opened the notification"),
+                TOMLLine.noted("message_magic = \"BisqMessageiOS\"", "the magic that the app expects first"),
+                TOMLLine.noted("alert = \"New notification\"", "shown until the app has decrypted the notification"),
             ]
         }
     }
@@ -122,31 +122,31 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
             [
                 TOMLLine.noted(
                     "data_only = true",
-                    "the app shows its own; with a notification block Android would show that instead")
+                    "the app shows its own; with a notification block, Android would show that instead")
             ]
         case .own:
             [
-                TOMLLine.noted("message_magic = \"BisqMessageAndroid\"", "what the app reads before the first |"),
-                TOMLLine.noted("data_only = false", "true where the app shows a notification of its own"),
+                TOMLLine.noted("message_magic = \"BisqMessageAndroid\"", "the magic that the app expects first"),
+                TOMLLine.noted("data_only = false", "true if the app shows its own notification"),
                 "title = \"Notification\"", "body = \"New notification\"",
             ]
         }
     }
 }
 
-/// Lines of TOML.
+/// Formats lines of TOML.
 enum TOMLLine {
     private static let noteColumn = 29
 
-    /// A line with a comment behind it.
+    /// A line followed by a comment.
     static func noted(_ line: String, _ note: String) -> String {
         "\(Terminal.padded(line, noteColumn - 2))  # \(note)"
     }
 
-    /// `key = "value"`
+    /// `key = "value"`, with the value quoted.
     static func string(_ key: String, _ value: String) -> String { "\(key) = \(quoted(value))" }
 
-    /// A basic string: what would end it or is no text is escaped.
+    /// A basic string, with quotation marks, backslashes and control characters escaped.
     static func quoted(_ text: String) -> String {
         var output = "\""
         for scalar in text.unicodeScalars {

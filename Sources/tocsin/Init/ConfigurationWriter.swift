@@ -6,41 +6,43 @@ import Glibc
 import NodeConfiguration
 import TocsinNode
 
-/// Puts a new configuration on disk, with its state directory.
+/// Writes a new configuration to disk, and creates its state directory.
 struct ConfigurationWriter {
-    /// Where the configuration goes.
+    /// The directory of the configuration.
     let directory: String
-    /// Whether what is there may be replaced.
+    /// Whether existing files may be replaced.
     let replacing: Bool
 
-    /// Why it could not: what, where, and what to do.
+    /// What went wrong, where, and what to do.
     struct Failure: Error, Equatable, CustomStringConvertible {
         let description: String
     }
 
-    // No secret is in it, and whoever belongs to its directory's group, as the node in Debian's package, reads it.
+    // The file contains no secret. The group is the directory's: the node of the Debian package reads it as a member.
     private static let mode: mode_t = 0o640
     private static let largestSecret = 1 << 20
 
+    /// The path of the configuration.
     var file: String { "\(directory)/tocsin.toml" }
 
-    /// - Throws: ``Failure``, where something is in the way.
+    /// Checks that the configuration can be written.
+    /// - Throws: ``Failure`` if the directory is missing, or a file is in the way.
     func check() throws(Failure) {
         var status = stat()
         guard stat(directory, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
-            throw Failure(description: "there is no directory \(directory): make it, or name another one: --directory")
+            throw Failure(description: "there is no directory \(directory): create it, or choose another --directory")
         }
         guard lstat(file, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFREG else {
-            throw Failure(description: "\(file) is there already, and is not a file: name another --directory")
+            throw Failure(description: "\(file) exists and is not a regular file: choose another --directory")
         }
         guard replacing else {
             throw Failure(
-                description: "\(file) is there already: name another --directory, or overwrite it with --force")
+                description: "\(file) exists: choose another --directory, or overwrite it with --force")
         }
     }
 
-    /// Copies files with secrets beside the configuration, for the node's user only.
+    /// Copies the files with secrets into the directory of the configuration, readable by the node's user only.
     /// - Returns: the configuration with their new names.
     /// - Throws: ``Failure``, `SecretFile.Failure`, `PrivateFileError`.
     func copySecrets(of configuration: NewConfiguration) throws -> NewConfiguration {
@@ -48,7 +50,7 @@ struct ConfigurationWriter {
         _ = try configuration.renamingSecrets { source in
             let name = Self.name(of: source)
             guard names.insert(name).inserted else {
-                throw Failure(description: "two files would both be copied to \(directory)/\(name): rename one of them")
+                throw Failure(description: "two files would be copied to \(directory)/\(name): rename one of them")
             }
             return source
         }
@@ -75,21 +77,21 @@ struct ConfigurationWriter {
         }
         guard status.st_mode & S_IFMT == S_IFREG, status.st_size <= largestSecret,
             let bytes = try? Data(contentsOf: URL(filePath: path))
-        else { throw Failure(description: "\(path) is no credential, or cannot be read") }
+        else { throw Failure(description: "\(path) is not a credential file, or cannot be read") }
         return Array(bytes)
     }
 
-    /// What root copies belongs to whoever owns the state directory, and so runs the node.
+    /// Gives a file that root copied to the owner of the state directory, who runs the node.
     private func giveToNode(_ path: String, state: String) {
         var status = stat()
         if geteuid() == 0, stat(absolute(state), &status) == 0 { _ = chown(path, status.st_uid, status.st_gid) }
     }
 
-    /// A path of the configuration: relative ones are relative to its directory.
+    /// The absolute form of a path in the configuration, which may be relative to its directory.
     func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : "\(directory)/\(path)" }
 
-    /// Writes the configuration, whole or not at all, after ``prepare(for:)``.
-    /// - Throws: ``Failure``, or `ConfigurationError` where the node would not read it; then nothing is written.
+    /// Writes the configuration atomically. Call ``prepare(for:)`` first.
+    /// - Throws: ``Failure``, or `ConfigurationError` if the node would reject it. Nothing is written then.
     func write(_ configuration: NewConfiguration) throws {
         let text = configuration.text
         _ = try Configuration(text: text, file: file)
@@ -108,17 +110,17 @@ struct ConfigurationWriter {
         else { throw Self.system("write", file) }
         var status = stat()
         if geteuid() == 0, stat(directory, &status) == 0 { _ = fchown(descriptor, status.st_uid, status.st_gid) }
-        // A link takes no other file's place, should one have come meanwhile.
+        // link() does not replace a file that has appeared meanwhile.
         guard (replacing ? rename(draft, file) : link(draft, file)) == 0 else { throw Self.system("write", file) }
     }
 
-    /// Makes what the configuration itself is the last of: looks whether the node would read it, and makes the state
-    /// directory where there is none.
-    /// - Throws: ``Failure``, or `ConfigurationError`; then nothing is written.
+    /// Prepares for writing the configuration: checks that the node would accept it, and creates the state directory if
+    /// it is missing.
+    /// - Throws: ``Failure``, or `ConfigurationError`. Nothing is written then.
     func prepare(for configuration: NewConfiguration) throws {
         let read = try Configuration(text: configuration.text, file: file)
         try check()
-        guard mkdir(read.state, 0o700) == 0 || errno == EEXIST else { throw Self.system("make", read.state) }
+        guard mkdir(read.state, 0o700) == 0 || errno == EEXIST else { throw Self.system("create", read.state) }
     }
 
     private static func system(_ action: String, _ path: String) -> Failure {

@@ -4,7 +4,7 @@ import Console
 import Diagnostics
 import TocsinNode
 
-/// What `tocsin init` has to know: what was said at the command line, then what is answered, then what is usual.
+/// What `tocsin init` needs to know: options of the command line first, then answers to prompts, then defaults.
 struct InitAnswers: Equatable {
     var app: AppTemplate?
     var name: String?
@@ -19,35 +19,38 @@ struct InitAnswers: Equatable {
     var http: Bool?
     var admin: Bool?
     var spool: Bool?
-    /// That there are no iPhones, no Android phones, no password was the answer.
+    /// The operator serves no iPhones.
     var withoutApple = false
+    /// The operator serves no Android phones.
     var withoutGoogle = false
+    /// The certificate has no password.
     var withoutPassword = false
 
-    /// What can be asked, in this order.
+    /// The questions, in the order in which they are asked.
     enum Question: CaseIterable {
         case app, name, apple, keyID, teamID, password, topic, google, http, spool, admin, state
     }
 
-    /// What is wrong with an answer, or with the flags together.
+    /// What is wrong with an answer, or with a combination of options.
     struct Problem: Error, Equatable, CustomStringConvertible {
         let description: String
     }
 
-    /// - Throws: ``Problem``, where what was said contradicts itself.
+    /// Checks that the options do not contradict each other.
+    /// - Throws: ``Problem``.
     func check() throws(Problem) {
         if keyFile != nil, certificateFile != nil {
             throw Problem(description: "give --key-file or --certificate-file, not both")
         }
         if keyFile == nil, keyID != nil || teamID != nil {
-            throw Problem(description: "--key-id and --team-id belong to --key-file")
+            throw Problem(description: "--key-id and --team-id require --key-file")
         }
         if certificateFile == nil, certificatePasswordFile != nil {
-            throw Problem(description: "--certificate-password-file belongs to --certificate-file")
+            throw Problem(description: "--certificate-password-file requires --certificate-file")
         }
     }
 
-    /// What is not known yet and has to be, with what is said before.
+    /// The next question that has to be answered; `nil` if none is left.
     var open: Question? { Question.allCases.first(where: isOpen) }
 
     private func isOpen(_ question: Question) -> Bool {
@@ -69,32 +72,32 @@ struct InitAnswers: Equatable {
 
     private var hasApple: Bool { keyFile != nil || certificateFile != nil }
 
-    /// The words for a person.
+    /// The text of a prompt.
     func words(for question: Question) -> String {
         switch question {
         case .app:
-            "Whose phones shall it ring?\n"
+            "Which app's phones will the node serve?\n"
                 + AppTemplate.allCases.map { "  \(Terminal.padded($0.rawValue, 14)) \($0.about)" }
                 .joined(separator: "\n") + "\nApp"
-        case .name: "A name for the app, as senders will call it"
-        case .apple: "Apple's key (.p8) or certificate (.p12); empty: no iPhones"
-        case .keyID: "The key's id, 10 letters and digits (developer.apple.com, Keys)"
-        case .teamID: "The team's id, 10 letters and digits (developer.apple.com, Membership details)"
-        case .password: "The file with the certificate's password; empty: it has none"
-        case .topic: "The bundle id of the app for iPhones (developer.apple.com, Identifiers)"
+        case .name: "The app's name, which senders may specify"
+        case .apple: "File with Apple's key (.p8) or certificate (.p12); empty for no iPhones"
+        case .keyID: "Key id, 10 letters and digits (developer.apple.com, Keys)"
+        case .teamID: "Team id, 10 letters and digits (developer.apple.com, Membership details)"
+        case .password: "File with the certificate's password; empty for none"
+        case .topic: "Bundle id of the iOS app (developer.apple.com, Identifiers)"
         case .google:
-            "The service account's JSON file (Firebase, Project settings, Service accounts); empty: no Android phones"
-        case .http: "Open the HTTP endpoint for the desktops of today? (yes or no)"
+            "JSON file of the service account (Firebase, Project settings, Service accounts); empty for no Android phones"
+        case .http: "Open the HTTP API for today's desktops? (yes or no)"
         case .spool:
-            "Bisq 1 and Haveno never send again what cannot be delivered at once (429, 503): it is lost, unless the node stores"
-                + " it on its disk, sealed, and tries on. Store it? (yes or no)"
-        case .admin: "Open the admin port, for this machine alone: dashboard, metrics, health? (yes or no)"
-        case .state: "The directory for what the node keeps"
+            "Bisq 1 and Haveno do not resend a notification that cannot be delivered at once (429, 503). The node can store it"
+                + " encrypted on its disk and retry. Store notifications? (yes or no)"
+        case .admin: "Open the admin port, for this machine only: dashboard, metrics, health? (yes or no)"
+        case .state: "The node's state directory"
         }
     }
 
-    /// What an empty answer means; nil: there has to be one.
-    /// - Parameter state: where the node usually keeps what it has.
+    /// The default answer; `nil` if an answer is required.
+    /// - Parameter state: the default state directory.
     func usual(_ question: Question, state: String) -> String? {
         switch question {
         case .app, .name, .teamID, .topic: nil
@@ -107,14 +110,14 @@ struct InitAnswers: Equatable {
         }
     }
 
-    /// Takes an answer; the usual one stands for an empty one.
-    /// - Throws: ``Problem``, where it is none.
+    /// Takes an answer. The caller replaces an empty answer by the default.
+    /// - Throws: ``Problem`` if the answer is invalid.
     mutating func take(_ answer: String, to question: Question) throws(Problem) {
         switch question {
         case .app:
             guard let template = AppTemplate(rawValue: answer) else {
                 throw Problem(
-                    description: "one of: " + AppTemplate.allCases.map(\.rawValue).joined(separator: ", "))
+                    description: "enter one of: " + AppTemplate.allCases.map(\.rawValue).joined(separator: ", "))
             }
             app = template
         case .name: name = answer
@@ -138,8 +141,8 @@ struct InitAnswers: Equatable {
         }
     }
 
-    /// Takes what is usual for all that is open.
-    /// - Returns: the flags of what has to be said and was not.
+    /// Takes the defaults for all questions that are left.
+    /// - Returns: the options that are required and were not given.
     mutating func takeUsual(state: String) -> [String] {
         var missing: [String] = []
         for question in Question.allCases where isOpen(question) {
@@ -171,7 +174,7 @@ struct InitAnswers: Equatable {
 
     private static func identifier(_ text: String) throws(Problem) -> String {
         guard AppleKeyName.isIdentifier(text) else {
-            throw Problem(description: "10 letters and digits")
+            throw Problem(description: "enter 10 letters and digits")
         }
         return text
     }
@@ -180,19 +183,19 @@ struct InitAnswers: Equatable {
         switch text.lowercased() {
         case "yes", "y": true
         case "no", "n": false
-        default: throw Problem(description: "yes or no")
+        default: throw Problem(description: "enter yes or no")
         }
     }
 
-    /// The configuration of these answers.
-    /// - Throws: ``Problem``, where something is still open or there would be no phone.
+    /// The configuration for these answers.
+    /// - Throws: ``Problem`` if an answer is missing, or the node would serve no phones.
     func configuration() throws(Problem) -> NewConfiguration {
         try check()
         guard open == nil, let app, let name = name ?? app.name, let state else {
-            throw Problem(description: "something is missing")
+            throw Problem(description: "an answer is missing")
         }
         guard hasApple || serviceAccount != nil else {
-            throw Problem(description: "there would be no phone: give Apple's key or certificate, or a service account")
+            throw Problem(description: "no phones to serve: give Apple's key or certificate, or a service account")
         }
         var apple: NewConfiguration.AppleCredential?
         if let keyFile, let keyID, let teamID {
@@ -207,7 +210,7 @@ struct InitAnswers: Equatable {
             head: [
                 "A node for \(app.about). Written by tocsin init.",
                 "All keys with their defaults: tocsin keys. After a change: tocsin check, then kill -HUP, or a restart.",
-                "Secrets are in files of their own, of mode 600; here are only their names.",
+                "Secrets are in separate files of mode 600; this file only names them.",
             ])
     }
 }

@@ -11,15 +11,18 @@ import TocsinNode
 
 struct InitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "init", abstract: "Write a node's configuration, make its state directory, and check both.",
+        commandName: "init", abstract: "Write a node's configuration, create its state directory, and check both.",
         discussion: """
-            Asks for what was not said, where a person is there; with --yes takes what is usual instead. Secrets stay
-            where they are, and only their names are written, unless --copy is given. Nothing is overwritten without
-            --force. tocsin.toml gets mode 0640: it holds no secret, and the node may be in its directory's group.
+            Prompts for missing values on a terminal; --yes takes the defaults instead. The configuration names the \
+            files with secrets; with --copy they are copied beside it. Nothing is overwritten without --force. \
+            tocsin.toml gets mode 0640: it contains no secret, and the node may read it as a member of the directory's \
+            group.
 
             EXIT CODES
-              0 written · 1 written, and the check has found what does not work · 64 wrong usage, or something is missing ·
-              78 nothing was written
+              0   written
+              1   written, but a check failed
+              64  wrong usage, or a required value is missing
+              78  nothing was written
 
             EXAMPLES
               tocsin init
@@ -27,58 +30,60 @@ struct InitCommand: AsyncParsableCommand {
               tocsin init --yes --app own --name mine --topic com.example.mine --certificate-file push.p12 --no-http
             """)
 
-    @Option(help: "Whose phones: \(AppTemplate.allCases.map(\.rawValue).joined(separator: ", ")).")
+    @Option(help: "Whose phones the node serves: \(AppTemplate.allCases.map(\.rawValue).joined(separator: ", ")).")
     var app: AppTemplate?
 
-    @Option(help: "The app's name in the node. Default: by --app.")
+    @Option(help: "The app's name in the node. Default: depends on --app.")
     var name: String?
 
-    @Option(help: "The bundle id of the app for iPhones. Default: by --app.")
+    @Option(help: "The bundle id of the iOS app. Default: depends on --app.")
     var topic: String?
 
-    @Option(help: "Apple's key, .p8.")
+    @Option(help: "The file with Apple's key, .p8.")
     var keyFile: String?
 
-    @Option(help: "Its id. Default: from the file's name, if that is as Apple gave it.")
+    @Option(help: "The id of that key. Default: taken from the name of the file, if it is the one that Apple gave.")
     var keyID: String?
 
-    @Option(help: "The id of the team at Apple.")
+    @Option(help: "The id of the team at Apple, for --key-file.")
     var teamID: String?
 
-    @Option(help: "Instead of the three: Apple's certificate with its key, .p12.")
+    @Option(help: "The file with Apple's certificate and its key, .p12; instead of --key-file.")
     var certificateFile: String?
 
-    @Option(help: "The file with its password, where it has one.")
+    @Option(help: "The file with the certificate's password, if it has one.")
     var certificatePasswordFile: String?
 
-    @Option(help: "The service account's JSON file from Firebase, for Android phones.")
+    @Option(help: "The JSON file of the Firebase service account, for Android phones.")
     var serviceAccount: String?
 
-    @Option(help: "Where tocsin.toml goes. Default: /etc/tocsin for root, where it is there; else here.")
+    @Option(help: "The directory for tocsin.toml. Default: /etc/tocsin for root, if it exists; else the current one.")
     var directory: String?
 
-    @Option(help: "What the node keeps, relative to that. Default: state; in /etc/tocsin, /var/lib/tocsin.")
+    @Option(help: "The state directory, relative to --directory. Default: state; for /etc/tocsin: /var/lib/tocsin.")
     var state: String?
 
-    @Flag(inversion: .prefixedNo, help: "The door for the desktops of today.")
+    @Flag(inversion: .prefixedNo, help: "The HTTP API for today's desktops. Default: yes.")
     var http: Bool?
 
     @Flag(
         inversion: .prefixedNo,
-        help:
-            "Store what cannot be delivered at once, as those desktops never send it again. Default: yes, with --http.")
+        help: """
+            Store notifications that cannot be delivered at once, because today's desktops do not resend them. \
+            Default: yes, with --http.
+            """)
     var spool: Bool?
 
-    @Flag(inversion: .prefixedNo, help: "Dashboard, metrics and health, for this machine alone.")
+    @Flag(inversion: .prefixedNo, help: "Dashboard, metrics and health, for this machine only. Default: yes.")
     var admin: Bool?
 
-    @Flag(help: "Copy the files with secrets beside tocsin.toml, with mode 600.")
+    @Flag(help: "Copy the files with secrets into the directory of tocsin.toml, with mode 600.")
     var copy = false
 
-    @Flag(help: "Ask nothing: take what is usual.")
+    @Flag(help: "Do not prompt: take the defaults.")
     var yes = false
 
-    @Flag(help: "Overwrite what is there.")
+    @Flag(help: "Overwrite existing files.")
     var force = false
 
     private static let systemDirectory = "/etc/tocsin"
@@ -128,7 +133,7 @@ struct InitCommand: AsyncParsableCommand {
             guard missing.isEmpty else {
                 throw fail(
                     "missing: \(missing.joined(separator: ", "))"
-                        + (yes ? "" : ". Standard input is no terminal, so that nobody can be asked"),
+                        + (yes ? "" : ". Cannot prompt for it: standard input is not a terminal"),
                     ExitStatus.usage)
             }
             return answers
@@ -140,7 +145,7 @@ struct InitCommand: AsyncParsableCommand {
             guard let line = readLine() else { throw fail("nothing was written", ExitStatus.usage) }
             let typed = line.trimmed
             do throws(InitAnswers.Problem) {
-                if typed.isEmpty, usual == nil { throw InitAnswers.Problem(description: "this has to be said") }
+                if typed.isEmpty, usual == nil { throw InitAnswers.Problem(description: "required") }
                 try answers.take(typed.isEmpty ? usual ?? "" : typed, to: question)
             } catch {
                 Terminal.error("  \(error)")
@@ -157,32 +162,32 @@ struct InitCommand: AsyncParsableCommand {
         return hasSystem ? Self.systemDirectory : try Self.absolute(".")
     }
 
-    /// Without links and dots, where it is there.
+    /// The absolute path; without links and dots if it exists.
     private static func absolute(_ path: String) throws -> String {
-        guard !path.isEmpty else { throw fail("a path is empty", ExitStatus.usage) }
+        guard !path.isEmpty else { throw fail("a path must not be empty", ExitStatus.usage) }
         guard let resolved = realpath(path, nil) else {
-            // What is not there is said by the check.
+            // The check reports missing files.
             return path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
         }
         defer { free(resolved) }
         return String(cString: resolved)
     }
 
-    /// Sees to it that only its owner can read a secret, or says how.
+    /// Restricts a file with a secret to its owner after consent, or prints how to do that.
     private static func protect(_ file: String, isAsking: Bool, isAgreed: Bool) {
         var status = stat()
         guard stat(file, &status) == 0, status.st_mode & 0o077 != 0 else { return }
         var isAgreed = isAgreed
         if isAsking {
-            Terminal.error("Others than its owner can read \(file). Run chmod 600 on it? (yes or no) [yes]:")
+            Terminal.error("Other users can access \(file). Run chmod 600 on it? (yes or no) [yes]:")
             isAgreed = ["", "yes", "y"].contains(readLine()?.trimmed.lowercased() ?? "no")
         }
         if isAgreed, chmod(file, 0o600) == 0 { return Terminal.print("mode 600: \(file)") }
         Terminal.error(
-            "tocsin: others than its owner can read \(file), and the node refuses that. Run: chmod 600 \(file)")
+            "tocsin: other users can access \(file): the node will not start. Run: chmod 600 \(file)")
     }
 
-    // MARK: What comes then
+    // MARK: Next steps
 
     private func check(_ file: String) async throws -> [Finding] {
         var configuration: Configuration
@@ -196,7 +201,7 @@ struct InitCommand: AsyncParsableCommand {
         return await NodeCheck(configuration, searchPath: path, on: EventLoop(name: "init")).offline()
     }
 
-    /// Whether systemd runs here and has the package's unit, which reads this file.
+    /// Whether systemd is running here and has the package's unit, which reads this file.
     private static func hasService(for file: String) -> Bool {
         file == "\(systemDirectory)/tocsin.toml" && access("/run/systemd/system", F_OK) == 0
             && ["/lib/systemd/system", "/usr/lib/systemd/system", "/etc/systemd/system"].contains {
@@ -204,23 +209,24 @@ struct InitCommand: AsyncParsableCommand {
             }
     }
 
-    /// - Parameter hasService: whether systemd runs the node, under a user of its own: run by hand as root it would fill the
-    ///   state directory with files that the service cannot read.
+    /// The next steps to print.
+    /// - Parameter hasService: whether systemd runs the node, as a user of its own. Run by hand as root, the node would
+    ///   create files in the state directory that the service cannot read.
     static func next(_ file: String, hasService: Bool) -> [String] {
         [
-            "", "What is next:",
-            "  tocsin check --online --config \(file)     asks Apple and Google; rings nobody",
+            "", "Next:",
+            "  tocsin check --online --config \(file)     checks Apple and Google; rings no phone",
             hasService
-                ? "  systemctl enable --now tocsin              the node, and its onion where tor is installed"
-                : "  tocsin run --config \(file)                the node, and its onion where tor is installed",
-            "  tocsin onion show --config \(file)         the address for senders",
-            "  tocsin check --config \(file) --phone -    a first notification to a phone: paste its pairing token",
+                ? "  systemctl enable --now tocsin              starts the node, and its onion if tor is installed"
+                : "  tocsin run --config \(file)                starts the node, and its onion if tor is installed",
+            "  tocsin onion show --config \(file)         shows the address for senders",
+            "  tocsin check --config \(file) --phone -    sends a first notification: paste a pairing token",
         ]
     }
 }
 
 extension String {
-    /// Without the spaces that people paste along.
+    /// Without white space at both ends.
     fileprivate var trimmed: String {
         var rest = self[...]
         while rest.first?.isWhitespace == true { rest.removeFirst() }

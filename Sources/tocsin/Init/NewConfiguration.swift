@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A configuration that is to be written, with comments for whoever reads it.
+/// A configuration to be written to a file, with comments for the operator.
 struct NewConfiguration: Equatable {
-    /// How the node shows Apple who it is.
+    /// The credential for APNs.
     enum AppleCredential: Equatable {
         case key(file: String, keyID: String, teamID: String)
         case certificate(file: String, passwordFile: String?)
     }
 
     var template: AppTemplate
+    /// The app's name in the node.
     var name: String
-    /// Nil: no iPhones.
+    /// `nil` for no iPhones.
     var apple: AppleCredential?
-    /// Of the app for iPhones.
+    /// The bundle id of the iOS app.
     var topic: String
-    /// Nil: no Android phones.
+    /// `nil` for no Android phones.
     var serviceAccountFile: String?
+    /// The node's state directory.
     var state: String
     var hasHTTPEndpoint = true
     var hasSpool = false
     var hasAdminPort = false
-    /// Comment lines at the top.
+    /// The comment lines at the top of the file.
     var head: [String]
 
-    /// The file's text.
+    /// The content of the file.
     var text: String {
         var parts = [
             head.map { "# \($0)" }, ["[node]", TOMLLine.string("state", state)], listen,
@@ -32,9 +34,9 @@ struct NewConfiguration: Equatable {
             let mark = hasSpool ? "" : "# "
             parts.append([
                 TOMLLine.noted(
-                    "\(mark)[spool]", "success then also means \"stored\": it is tried on until it is delivered"),
+                    "\(mark)[spool]", "success may then also mean \"stored\": the node retries until it is delivered"),
                 TOMLLine.noted(
-                    "\(mark)enabled = true", "without it, Bisq 1 and Haveno lose what is answered 429 or 503"),
+                    "\(mark)enabled = true", "without it, Bisq 1 and Haveno lose notifications answered 429 or 503"),
             ])
         }
         parts.append([
@@ -58,7 +60,7 @@ struct NewConfiguration: Equatable {
         if hasAdminPort {
             lines.append(
                 TOMLLine.noted(
-                    TOMLLine.string("admin", "127.0.0.1:7079"), "dashboard, metrics and health, for this machine alone")
+                    TOMLLine.string("admin", "127.0.0.1:7079"), "dashboard, metrics and health, for this machine only")
             )
         }
         return lines
@@ -74,7 +76,7 @@ struct NewConfiguration: Equatable {
             ]
             if template == .bisq1 {
                 lines += [
-                    "# Or the certificate of today's relay, in the place of the three:",
+                    "# Or the certificate of today's relay, instead of the three keys above:",
                     "# certificate_file = \"/etc/tocsin/apns.p12\"",
                     "# certificate_password_file = \"/etc/tocsin/apns.password\"",
                 ]
@@ -86,7 +88,7 @@ struct NewConfiguration: Equatable {
         return lines + template.appleLines
     }
 
-    /// The files with secrets that it names.
+    /// The files with secrets that the configuration names.
     var secretFiles: [String] {
         var files: [String] = []
         switch apple {
@@ -97,7 +99,7 @@ struct NewConfiguration: Equatable {
         return files + [serviceAccountFile].compactMap(\.self)
     }
 
-    /// The same with each file with a secret named otherwise.
+    /// A copy with other names for the files with secrets.
     func renamingSecrets(_ rename: (String) throws -> String) rethrows -> NewConfiguration {
         var new = self
         switch apple {
@@ -113,25 +115,24 @@ struct NewConfiguration: Equatable {
 }
 
 extension NewConfiguration {
-    /// The file that lies in Docs/examples; nil for an app of one's own.
+    /// The configuration in Docs/examples for this template; `nil` for ``AppTemplate/own``.
     static func example(_ template: AppTemplate) -> NewConfiguration? {
         let head: [String]
         switch template {
         case .bisq1:
             head = [
-                "A node for the phones of Bisq 1, in the place of today's relay. Put in your own file names, key_id and team_id; the",
-                "files with secrets need mode 600. Docs/bisq.md says how to move over. More apps: more [[app]] tables, see the others.",
+                "A node for the phones of Bisq 1, in place of today's relay. Insert your own file names, key_id and team_id; files with",
+                "secrets need mode 600. Docs/bisq.md describes the migration. For more apps, add [[app]] tables: see the other examples.",
             ]
         case .haveno:
             head = [
-                "A node for the phones of Haveno, which speaks as Bisq 1 does, under magics of its own. Haveno has no app in the stores",
-                "that we know of: put in the bundle id of yours, your own file names, key_id and team_id; the files with secrets need",
-                "mode 600.",
+                "A node for the phones of Haveno, which uses Bisq 1's protocol with its own magics. We know of no Haveno app in the",
+                "stores: insert the bundle id of your app, your own file names, key_id and team_id; files with secrets need mode 600.",
             ]
         case .bisqConnect:
             head = [
-                "A node for the phones of Bisq Connect, whose notifications Bisq 2 sends. Put in your own file names, key_id and",
-                "team_id; the files with secrets need mode 600. Docs/bisq.md says how to move over.",
+                "A node for the phones of Bisq Connect, whose notifications Bisq 2 sends. Insert your own file names, key_id and",
+                "team_id; files with secrets need mode 600. Docs/bisq.md describes the migration.",
             ]
         case .own: return nil
         }

@@ -7,22 +7,23 @@ import Tor
 
 struct OnionAuthorizeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "authorize", abstract: "Make a key for one sender, without which the onion cannot be reached.",
+        commandName: "authorize", abstract: "Create a key for one sender and close the onion to unauthorised senders.",
         discussion: """
-            From the first authorised sender on, the onion is closed to all others: they cannot even find out where it
-            is. The public half of the key stays here, the private half is shown once and not kept. The sender puts it
-            into a file of mode 600 and names that: tocsin send --onion-key FILE. tor also takes the file, as
-            NAME.auth_private, in its ClientOnionAuthDir.
+            Once a sender is authorised, the onion is closed to all others: without a key they cannot even find it.
+
+            The public key stays here; the private key is printed once and not kept. The sender puts it into a file of \
+            mode 600 and uses it with tocsin send --onion-key FILE. tor also reads the file from its \
+            ClientOnionAuthDir, as NAME.auth_private.
 
             EXAMPLES
               tocsin onion authorize alice
               tocsin onion authorize alice --output alice.auth_private
             """)
 
-    @Argument(help: "What to call the sender: letters, digits, - and _.")
+    @Argument(help: "A name for the sender: letters, digits, - and _.")
     var name: String
 
-    @Option(help: "Write the private half to this new file, of mode 600. Default: standard output.")
+    @Option(help: "Write the private key to this new file, with mode 600. Default: standard output.")
     var output: String?
 
     @OptionGroup var options: OnionOptions
@@ -34,7 +35,7 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
         let pair = ClientAuthorization(for: address)
         try OnionOptions.attempt { () throws(OnionFileError) in
             let name = try ClientName(name)
-            // Before the onion is closed: nobody should be authorised whose key is lost.
+            // Written before the onion is closed: no sender must be authorised whose key is lost.
             if let output { try StateOwner.asCaller { () throws(OnionFileError) in try pair.key.write(to: output) } }
             do throws(OnionFileError) {
                 try clients.install(pair.publicKey, as: name)
@@ -44,11 +45,11 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
             }
         }
         if let output {
-            Terminal.error("The private half is in \(output): hand it to \(name) by a way that nobody else reads.")
+            Terminal.error("The private key is in \(output): give it to \(name) over a confidential channel.")
         } else {
             Terminal.print(String(decoding: pair.key.line, as: UTF8.self))
             Terminal.error(
-                "The line above is a secret and is not kept: hand it to \(name) by a way that nobody else reads.")
+                "The line above is secret and is not kept: give it to \(name) over a confidential channel.")
         }
         await OnionOptions.announce(settings)
     }

@@ -4,13 +4,13 @@ import ArgumentParser
 
 struct OnionCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "onion", abstract: "The node's onion: its address, its keys, and who may reach it.",
+        commandName: "onion", abstract: "Show the node's onion, import its keys, and manage authorised senders.",
         discussion: """
             EXAMPLES
-              tocsin onion                              the address and its QR code
-              tocsin onion authorize alice              a key, and nobody without
-              tocsin onion revoke alice
-              tocsin onion import /var/lib/tor/tocsin   another tor's address
+              tocsin onion                              show the address and its QR code
+              tocsin onion authorize alice              create a key; close the onion to all others
+              tocsin onion revoke alice                 withdraw the authorisation
+              tocsin onion import /var/lib/tor/tocsin   take over the address of another tor
             """,
         subcommands: [
             OnionShowCommand.self, OnionAuthorizeCommand.self, OnionRevokeCommand.self, OnionListCommand.self,

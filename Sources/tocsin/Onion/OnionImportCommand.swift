@@ -6,10 +6,10 @@ import Tor
 
 struct OnionImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "import", abstract: "Go on with the address of another onion, by its keys.",
+        commandName: "import", abstract: "Take over the address of another onion by importing its keys.",
         discussion: """
-            Takes the keys, and the authorised senders where there are any, of the directory that tor calls
-            HiddenServiceDir. Two tors must not serve the same onion at the same time: end the other one.
+            Copies the keys, and the authorised senders if there are any, from the directory that is tor's \
+            HiddenServiceDir. Two tors must not serve the same onion at the same time: stop the other one.
 
             EXAMPLES
               tocsin onion import /var/lib/tor/tocsin
@@ -32,7 +32,7 @@ struct OnionImportCommand: AsyncParsableCommand {
         }
         let (address, clients) = try OnionOptions.attempt { () throws(OnionFileError) in
             let keys = try OnionKeys(directory: directory)
-            // Who may come in before what they come into: a closed onion is never open in between.
+            // The authorised senders before the keys: a closed onion must not be open in between.
             let present = try OnionKeys.present(in: settings.serviceDirectory)
             guard present == nil || present?.address == keys.address else {
                 throw .occupied(directory: settings.serviceDirectory, address: present?.address ?? keys.address)
@@ -45,7 +45,7 @@ struct OnionImportCommand: AsyncParsableCommand {
         Terminal.print("\(address)")
         Terminal.error(
             "The keys are in \(settings.serviceDirectory)"
-                + (clients > 0 ? ", and \(clients) authorised senders with them." : "."))
-        Terminal.error("End the tor that served this onion, then start the node: tocsin run")
+                + (clients > 0 ? ", with \(clients) authorised senders." : "."))
+        Terminal.error("Stop the tor that served this onion, then start the node: tocsin run")
     }
 }

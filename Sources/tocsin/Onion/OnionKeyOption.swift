@@ -5,16 +5,16 @@ import Console
 import EventLoop
 import Tor
 
-/// `--onion-key` and `--tor-control`, for a sender to a closed onion.
+/// The options `--onion-key` and `--tor-control`, for sending to a closed onion.
 struct OnionKeyOption: ParsableArguments {
     @Option(
         help: """
-            The file with the key to a closed onion, as its operator made it by tocsin onion authorize. tor is lent the \
-            key while the notification is handed over.
+            The file with the key to a closed onion, as created by its operator with tocsin onion authorize. tor has \
+            the key only while the notification is sent.
             """, completion: .file())
     var onionKey: String?
 
-    @Option(help: "tor's control port, by which it is lent the key; it must let this user in by its cookie.")
+    @Option(help: "tor's control port, for --onion-key; it must accept this user's cookie authentication.")
     var torControl: String = "unix:/run/tor/control"
 
     func validate() throws {
@@ -23,9 +23,9 @@ struct OnionKeyOption: ParsableArguments {
         }
     }
 
-    /// The loan to make before the node is dialled, and to take back afterwards; nil where no key is named.
-    /// - Parameter node: the onion that is to be reached.
-    /// - Throws: an exit status, after saying what is wrong with the key.
+    /// The key that tor needs while the node is reached; `nil` if the option is not given.
+    /// - Parameter node: the onion to reach.
+    /// - Throws: the exit code, after printing what is wrong with the key.
     func loan(for node: Endpoint, on loop: EventLoop) throws -> TemporaryOnionKey? {
         guard let onionKey, let control = Endpoint(torControl) else { return nil }
         let key: OnionKey

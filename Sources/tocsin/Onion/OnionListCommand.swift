@@ -6,7 +6,7 @@ import Tor
 
 struct OnionListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "List the authorised senders, one a line.",
+        commandName: "list", abstract: "List the authorised senders, one per line.",
         discussion: """
             EXAMPLES
               tocsin onion list
@@ -23,12 +23,12 @@ struct OnionListCommand: AsyncParsableCommand {
             if !entry.isValid {
                 Terminal.error(
                     """
-                    \(entry.name) is not let in: tor cannot read \(clients.directory)/\(entry.name).auth. Revoke and \
-                    authorize it anew
+                    \(entry.name) cannot connect: tor cannot read \(clients.directory)/\(entry.name).auth. Revoke and \
+                    authorize this sender again
                     """)
             }
         }
         guard !entries.contains(where: \.isValid) else { return }
-        Terminal.error("nobody is authorised: the onion is open to everybody who knows its address")
+        Terminal.error("no sender is authorised: the onion is open to everyone who knows its address")
     }
 }

@@ -5,18 +5,20 @@ import Console
 import EventLoop
 import Tor
 
-/// What all commands of `tocsin onion` need.
+/// Options and helpers that all commands of `tocsin onion` share.
 struct OnionOptions: ParsableArguments {
     @OptionGroup var configuration: ConfigurationOption
 
-    /// `[tor]` of the configuration.
+    /// Loads the configuration's `[tor]` table, and acts as the owner of the state directory from then on.
+    /// - Throws: the exit code, after printing the error.
     func settings() throws -> TorSettings {
         let configuration = try configuration.load()
         try StateOwner.act(onStateAt: configuration.state)
         return configuration.tor.settings(state: configuration.state)
     }
 
-    /// The onion's keys, or says why there are none.
+    /// The onion's keys.
+    /// - Throws: the exit code, after printing why there are none.
     static func keys(_ settings: TorSettings) throws -> OnionKeys {
         guard
             let keys = try attempt({ () throws(OnionFileError) in
@@ -25,14 +27,15 @@ struct OnionOptions: ParsableArguments {
         else {
             throw fail(
                 """
-                there is no onion yet in \(settings.serviceDirectory): tocsin run makes it when it first starts tor, and \
-                tocsin onion import takes over one that is
+                there is no onion yet in \(settings.serviceDirectory): tocsin run creates it when it first starts tor; \
+                tocsin onion import takes over an existing one
                 """, ExitStatus.configuration)
         }
         return keys
     }
 
-    /// Does something with the onion's files, or says what is wrong and ends.
+    /// Runs `body`, which uses the onion's files.
+    /// - Throws: the exit code, after printing the error.
     static func attempt<Result>(_ body: () throws(OnionFileError) -> Result) throws -> Result {
         do {
             return try body()
@@ -41,16 +44,16 @@ struct OnionOptions: ParsableArguments {
         }
     }
 
-    /// Has tor take in who is authorised now.
+    /// Makes tor load the changed authorisations, and prints when they take effect.
     static func announce(_ settings: TorSettings) async {
         guard settings.isManaged else {
-            Terminal.error("For it to count, have tor read its files anew: kill -HUP PID, or systemctl reload tor")
+            Terminal.error("To apply it, reload tor: kill -HUP PID, or systemctl reload tor")
             return
         }
-        let isTold = await RunningTor.reload(settings, on: EventLoop(name: "onion"))
+        let isReloaded = await RunningTor.reload(settings, on: EventLoop(name: "onion"))
         Terminal.error(
-            isTold
-                ? "The node's tor has taken it in; it counts when the onion's descriptor is published anew, within a minute."
-                : "The node's tor does not run, or does not let this user in: it counts from its next start on.")
+            isReloaded
+                ? "The node's tor has loaded it. It takes effect when tor republishes the onion's descriptor, within a minute."
+                : "The node's tor is not running, or does not accept this user: it takes effect when tor next starts.")
     }
 }

@@ -5,19 +5,19 @@ import Tor
 
 struct OnionRevokeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "revoke", abstract: "Take a sender's authorisation back.",
+        commandName: "revoke", abstract: "Withdraw a sender's authorisation.",
         discussion: """
-            The connections that the sender has stay until they end.
+            The sender's open connections stay open.
 
             EXAMPLES
               tocsin onion revoke alice
-              tocsin onion revoke alice --open-to-all     alice was the last one: open the onion to everybody again
+              tocsin onion revoke alice --open-to-all     alice is the last one: open the onion to everyone
             """)
 
-    @Argument(help: "The sender's name: tocsin onion list shows them.")
+    @Argument(help: "The sender's name, as listed by tocsin onion list.")
     var name: String
 
-    @Flag(help: "Revoke also the last one, which opens the onion to everybody who knows its address.")
+    @Flag(help: "Allow revoking the last sender, which opens the onion to everyone who knows its address.")
     var openToAll = false
 
     @OptionGroup var options: OnionOptions

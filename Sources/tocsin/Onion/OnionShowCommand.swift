@@ -8,9 +8,9 @@ import Tor
 
 struct OnionShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show", abstract: "Show the onion's address, where its keys lie, and whether it can be reached.",
+        commandName: "show", abstract: "Show the onion's address, key directory and state.",
         discussion: """
-            The address goes to standard output by itself, so that a script can take it; all else to standard error.
+            Only the address goes to standard output, for use in scripts; everything else goes to standard error.
 
             EXAMPLES
               tocsin onion show
@@ -27,30 +27,29 @@ struct OnionShowCommand: AsyncParsableCommand {
         if Terminal.isErrorATerminal, let code = try? QRCode("\(address)") {
             for line in code.terminalLines(isColoured: true) { Terminal.error(line) }
         }
-        Terminal.error("keys        \(settings.serviceDirectory) (who has a copy is this onion; keep one offline)")
+        Terminal.error("keys        \(settings.serviceDirectory) (anyone with a copy is this onion; keep one offline)")
         let clients = try OnionOptions.attempt { () throws(OnionFileError) in
             try AuthorizedClients(serviceDirectory: settings.serviceDirectory).list()
         }
         let count = clients.count { $0.isValid }
-        Terminal.error(
-            "open to     " + (count == 0 ? "everybody who knows the address" : "\(count) authorised: tocsin onion list")
-        )
+        let access = count == 0 ? "everyone who knows the address" : "\(count) authorised senders: tocsin onion list"
+        Terminal.error("open to     \(access)")
         if settings.isManaged { await showState(settings) }
     }
 
     private func showState(_ settings: TorSettings) async {
         guard let tor = await RunningTor(settings, on: EventLoop(name: "onion")) else {
-            Terminal.error("tor         does not run, or does not let this user in: tocsin run starts it")
+            Terminal.error("tor         not running, or does not accept this user: tocsin run starts it")
             return
         }
-        Terminal.error("tor         runs (pid \(tor.pid)), \(tor.bootstrap) % of its way into the network")
+        Terminal.error("tor         running (pid \(tor.pid)), bootstrapped \(tor.bootstrap) %")
         let state =
             switch tor.descriptor {
-            case .published?: "published: senders find the onion"
+            case .published?: "published: senders can find the onion"
             case .uploading?: "being published"
-            case .failed?: "not taken by any directory: see the node's log"
+            case .failed?: "rejected by all directories: see the node's log"
             case OnionDescriptor.none?: "not published yet"
-            case nil: "not known"
+            case nil: "unknown"
             }
         Terminal.error("descriptor  \(state)")
     }

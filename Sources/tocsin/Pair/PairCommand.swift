@@ -4,11 +4,11 @@ import ArgumentParser
 
 struct PairCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pair", abstract: "Read, show, confirm and end the pairing of a phone.",
+        commandName: "pair", abstract: "Check, create and show pairing tokens; confirm or erase a phone's pairing.",
         discussion: """
-            A pairing token, magic|descriptor|key|device token, is what the phone's app shows as a QR code. Whoever \
-            has it can read and forge what the phone is sent: keep it in a file that only you may read, and give - in its \
-            place to read it from standard input.
+            A pairing token, magic|descriptor|key|device token, is what the phone's app shows as a QR code. With it, \
+            anyone can read and forge notifications to the phone: keep it in a file that only you can read, and pass - \
+            to read it from standard input.
 
             EXAMPLES
               tocsin pair read - < pairing

@@ -7,10 +7,10 @@ struct PairConfirm: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "confirm", abstract: "Tell a phone that it is paired.",
         discussion: """
-            Sends SETUP_CONFIRMATION, with a sound: the app then leaves its QR code and shows notifications.
+            Sends SETUP_CONFIRMATION, with a sound: the app then closes its QR code and shows notifications.
 
             EXIT CODES
-              as those of tocsin send
+              as tocsin send
 
             EXAMPLES
               tocsin pair confirm - --node ADDRESS.onion:7077 < pairing
@@ -22,7 +22,7 @@ struct PairConfirm: AsyncParsableCommand {
 
     func run() async throws {
         let pairing = try phone.read()
-        // Bisq 1's app has words of its own for it; a sealed app shows what it is sent.
+        // Bisq 1's app shows its own text for it; a sealed app shows the text that it receives.
         let isSealed = Sealer(pairing, format: delivery.format).format == .sealed
         let notification = BisqNotification(
             kind: .setupConfirmation, title: isSealed ? "Paired" : "", message: isSealed ? "This phone is paired." : "",

@@ -6,13 +6,14 @@ import TocsinClient
 
 struct PairRead: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "read", abstract: "Check a pairing token, and say which apps would take it.",
+        commandName: "read", abstract: "Check a pairing token, and report which apps would accept it.",
         discussion: """
-            Looks at the four parts and says in words what is wrong. Key and device token are not shown, only how long \
-            they are.
+            Checks the four parts and explains what is wrong. Of key and device token it prints only the length.
 
             EXIT CODES
-              0 Tocsin takes it · 64 wrong usage · 65 Tocsin refuses it
+              0   Tocsin accepts it
+              64  wrong usage
+              65  Tocsin rejects it
 
             EXAMPLES
               tocsin pair read - < pairing

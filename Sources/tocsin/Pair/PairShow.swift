@@ -11,13 +11,16 @@ extension Magic: ExpressibleByArgument {}
 
 struct PairShow: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show", abstract: "Make a pairing token as a phone would, and show it with its QR code.",
+        commandName: "show", abstract: "Create a pairing token as a phone would, and show it with its QR code.",
         discussion: """
-            A new one has a key of its own and a device token that no phone has: it is for trying things out, with \
-            `tocsin simulate` or a desktop's camera. With --token it is one that is there already.
+            A new token has a new key and a device token that no phone has: use it for tests, with tocsin simulate or \
+            a desktop's camera. --token shows an existing token instead.
 
             EXIT CODES
-              0 shown · 64 wrong usage · 65 the pairing token is none · 78 the file cannot be written
+              0   shown
+              64  wrong usage
+              65  the pairing token is invalid
+              78  the file cannot be written
 
             EXAMPLES
               tocsin pair show
@@ -31,13 +34,13 @@ struct PairShow: ParsableCommand {
     @Option(help: "The phone's model. Default: iPhone 15, or Google Pixel 8.")
     var model: String?
 
-    @Option(help: "The form of its key: pipe (Bisq 1, Haveno) or sealed (Base64 of 32 bytes). Default: pipe.")
+    @Option(help: "The form of the key: pipe (Bisq 1, Haveno) or sealed (Base64 of 32 bytes). Default: pipe.")
     var format: EnvelopeFormat?
 
     @Option(help: "Show this pairing token; - reads it from standard input.")
     var token: String?
 
-    @Option(help: "Write the QR code to a new file too, a PNG picture that only you may read.")
+    @Option(help: "Also write the QR code to this new file, a PNG image that only you can read.")
     var png: String?
 
     @Flag(help: "Overwrite the file.")
@@ -48,9 +51,9 @@ struct PairShow: ParsableCommand {
     func validate() throws {
         guard token == nil || magic == nil && model == nil && format == nil else {
             throw ValidationError(
-                "--token shows a pairing token that is there already: leave out --magic, --model and --format")
+                "--token shows an existing pairing token: omit --magic, --model and --format")
         }
-        guard !force || png != nil else { throw ValidationError("--force goes with --png") }
+        guard !force || png != nil else { throw ValidationError("--force requires --png") }
         guard png?.isEmpty != true else { throw ValidationError("--png must name a file") }
         if let model {
             guard (1...Self.longestModel).contains(model.utf8.count), !model.contains("|"),
@@ -73,7 +76,7 @@ struct PairShow: ParsableCommand {
         } catch {
             throw fail("\(error)", ExitStatus.configuration)
         }
-        Terminal.error("tocsin: this holds the key: whoever sees it can read and forge what the phone is sent")
+        Terminal.error("tocsin: this contains the key: with it, anyone can read and forge notifications to the phone")
         Terminal.print(text)
         guard Terminal.outputColumns.map({ code.terminalWidth <= $0 }) ?? true else {
             Terminal.error(
@@ -90,7 +93,7 @@ struct PairShow: ParsableCommand {
             do {
                 _ = try PairingToken(pairing)
             } catch {
-                throw fail("\(error); tocsin pair read says more", ExitStatus.rejected)
+                throw fail("\(error); for details: tocsin pair read", ExitStatus.rejected)
             }
             return pairing
         }
@@ -103,7 +106,7 @@ struct PairShow: ParsableCommand {
 }
 
 extension Terminal {
-    /// Characters that fit into a line; nil where nobody looks or the terminal does not tell.
+    /// The columns of the terminal; `nil` if standard output is not a terminal or its size is unknown.
     fileprivate static var outputColumns: Int? {
         var size = winsize()
         guard isOutputATerminal, ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }

@@ -6,22 +6,22 @@ import Glibc
 import TNP
 import TocsinClient
 
-/// The phone's pairing token, as all commands take it that need one.
+/// The pairing token argument of all commands that need one.
 struct PairingArgument: ParsableArguments {
     @Argument(
         help: """
-            The phone's pairing token, magic|descriptor|key|device token. It holds the key: - reads it from standard \
-            input, where other users of this machine do not see it.
+            The phone's pairing token, magic|descriptor|key|device token. It contains the key: use - to read it from \
+            standard input, where other users of this machine cannot see it.
             """)
     var pairing: String
 
-    /// What was given, as it is.
+    /// The token as it was given.
     func text() -> String { Self.text(pairing) }
 
-    /// Standard input where `-` stands, without the line end of every file; else what stands there.
+    /// The content of standard input without its last line end if the argument is `-`; else the argument itself.
     static func text(_ argument: String) -> String {
         guard argument == "-" else { return argument }
-        // A person presses return and waits; a file may have been broken into lines on its way.
+        // On a terminal, one line; a file may have been broken into several lines on its way.
         var text = readLine(strippingNewline: false) ?? ""
         while isatty(STDIN_FILENO) == 0, text.utf8.count <= PairingReview.longestText,
             let line = readLine(strippingNewline: false)
@@ -32,7 +32,8 @@ struct PairingArgument: ParsableArguments {
         return text
     }
 
-    /// Reads the pairing token, or says what is wrong with it and ends.
+    /// Parses the pairing token.
+    /// - Throws: the exit code, after printing the error.
     func read() throws -> PairingToken {
         do {
             return try PairingToken(Self.oneLine(text()))
@@ -41,6 +42,6 @@ struct PairingArgument: ParsableArguments {
         }
     }
 
-    /// A terminal or a mail may have broken it.
+    /// Joins the lines of a token that a terminal or a mail program has broken.
     static func oneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined() }
 }

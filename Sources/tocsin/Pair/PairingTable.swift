@@ -3,20 +3,20 @@
 import Console
 import TocsinClient
 
-/// What is said of a pairing token: its parts, each app's attemptResult, and hints.
+/// The report on a pairing token: its parts, whether each app accepts it, and hints.
 struct PairingTable {
     let lines: [String]
 
     init(_ review: PairingReview) {
         var lines: [String] = []
         if !review.parts.isEmpty {
-            let header = ["part", "what it is", ""]
+            let header = ["part", "content", ""]
             lines += Self.table([header] + review.parts.map { [$0.name, $0.content, $0.fault ?? "ok"] }) + [""]
             lines += Self.table(
-                review.attemptResults.map { attemptResult in
-                    let words = attemptResult.takesIt ? "would take it" : "would refuse it"
-                    let separator = attemptResult.takesIt ? ", " : ": "
-                    return [attemptResult.app.rawValue, words + (attemptResult.remark.map { separator + $0 } ?? "")]
+                review.attemptResults.map { check in
+                    let text = check.takesIt ? "would accept it" : "would reject it"
+                    let separator = check.takesIt ? ", " : ": "
+                    return [check.app.rawValue, text + (check.remark.map { separator + $0 } ?? "")]
                 })
         }
         if !review.hints.isEmpty {
@@ -25,7 +25,7 @@ struct PairingTable {
         self.lines = lines
     }
 
-    /// Rows with the columns below each other.
+    /// Formats rows with aligned columns.
     private static func table(_ rows: [[String]]) -> [String] {
         let columns = rows.first?.count ?? 0
         let widths = (0..<columns).map { column in rows.map { $0[column].count }.max() ?? 0 }

@@ -3,31 +3,31 @@
 import Cryptography
 import Glibc
 
-/// Files with secrets that a person asks for, for the owner's eyes only.
+/// Writes files with secrets at the user's request, readable by their owner only.
 enum SecretFile {
-    /// Why there is no such file, and what to do.
+    /// Why the file was not written, and what to do.
     enum Failure: Error, Equatable, CustomStringConvertible {
-        /// There is one already.
+        /// A file with this name exists.
         case exists(String)
-        /// What is there is no file.
+        /// The path is not a regular file.
         case notAFile(String)
 
         var description: String {
             switch self {
-            case .exists(let path): "\(path) is there already: choose another name, or overwrite it with --force"
-            case .notAFile(let path): "\(path) is not a file: choose another name"
+            case .exists(let path): "\(path) exists: choose another name, or overwrite it with --force"
+            case .notAFile(let path): "\(path) is not a regular file: choose another name"
             }
         }
     }
 
     /// Writes a file with mode 0600.
-    /// - Parameter replacing: whether a file that is there may be replaced. It is, in one step, when the new one is on
+    /// - Parameter replacing: whether an existing file may be replaced. That happens atomically, once the new one is on
     ///   disk.
     /// - Throws: ``Failure``, `PrivateFileError`.
     static func write(_ bytes: [UInt8], to path: String, replacing: Bool) throws {
         var status = stat()
-        let isThere = lstat(path, &status) == 0
-        guard isThere else { return try PrivateFile.create(path, holding: bytes) }
+        let exists = lstat(path, &status) == 0
+        guard exists else { return try PrivateFile.create(path, holding: bytes) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw Failure.notAFile(path) }
         guard replacing else { throw Failure.exists(path) }
         let draft = "\(path).\(Hex.encode(SecureRandom.bytes(8)))"

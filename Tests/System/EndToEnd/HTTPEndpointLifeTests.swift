@@ -148,7 +148,7 @@ import Testing
             service_account_file = "service-account.json"
             """
         try await stage.start(more: second)
-        #expect(stage.log.count(of: "nothing reaches the app haveno on android") == 1)
+        #expect(stage.log.count(of: "cannot reach the app haveno on android") == 1)
         await stage.end()
     }
 }

@@ -560,7 +560,7 @@ private let hello: [UInt8] = {
         let p12 = "certificate_file = \"apns.p12\"\ncertificate_password_file = \"apns.p8\""
         let wrongPassword = stage.configuration(endpoints, credential: p12)
         #expect(
-            await problem { _ in wrongPassword }.contains("the password in certificate_password_file does not open it"))
+            await problem { _ in wrongPassword }.contains("the password in certificate_password_file is wrong"))
         #expect(await problem { $0.replacing("service-account.json", with: "apns.p8") }.contains("service account"))
         #expect(await problem { $0.replacing("\"ca.pem\"", with: "\"apns.p12.password\"") }.contains("no certificate"))
         await stage.end()

@@ -104,7 +104,7 @@ import TocsinClient
         #expect(outcome.reason == .nodeBusy)
         #expect(
             await stage.reasonsNotReady.contains(
-                "the spool takes no more envelopes: its envelopes take spool.max_bytes"))
+                "the spool takes no more envelopes: spool.max_bytes reached"))
         #expect(stage.log.count(of: "the spool takes no more envelopes") == 1)
         try await stage.services.restart(.apnsProduction)
         for _ in 0..<300 where stage.log.count(of: "the spool takes envelopes again") == 0 {

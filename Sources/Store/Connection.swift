@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CSQLite
+
+/// A connection to a SQLite database. Not safe for use by two threads at a time; ``ConnectionQueue`` serialises access.
+package final class Connection {
+    private let handle: OpaquePointer
+    /// Prepared statements by their SQL, compiled once each: the callers' SQL texts are constants.
+    private var statements: [String: Statement] = [:]
+
+    /// Milliseconds to wait for a lock that another connection holds, e.g. a backup.
+    private static let busyTimeout: Int32 = 5000
+
+    /// Opens a database file; creates it if it does not exist and `isReadOnly` is false.
+    /// - Throws: ``SQLiteError``.
+    package init(_ path: String, isReadOnly: Bool = false) throws(SQLiteError) {
+        let mode = isReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+        var handle: OpaquePointer?
+        let code = sqlite3_open_v2(path, &handle, mode | SQLITE_OPEN_NOMUTEX, nil)
+        guard code == SQLITE_OK, let handle else {
+            let error = SQLiteError(code, of: handle)
+            sqlite3_close_v2(handle)
+            throw error
+        }
+        self.handle = handle
+        sqlite3_busy_timeout(handle, Self.busyTimeout)
+    }
+
+    deinit {
+        statements = [:]
+        sqlite3_close_v2(handle)
+    }
+
+    /// Runs SQL without parameters, which may be several statements.
+    /// - Throws: ``SQLiteError``.
+    package func execute(_ sql: String) throws(SQLiteError) {
+        let code = sqlite3_exec(handle, sql, nil, nil, nil)
+        guard code == SQLITE_OK else { throw SQLiteError(code, of: handle) }
+    }
+
+    /// Runs one statement and calls `body` with each of its rows.
+    /// - Parameters:
+    ///   - sql: a constant text: it is compiled once and kept.
+    ///   - values: of the statement's parameters, in their order.
+    /// - Throws: ``SQLiteError``, or what `body` throws.
+    package func run(
+        _ sql: String, _ values: [any SQLiteValue] = [], _ body: (Row) throws -> Void = { _ in }
+    ) throws {
+        let statement = try statement(sql)
+        defer { statement.reset() }
+        try statement.bind(values)
+        while try statement.step() { try body(Row(statement.handle)) }
+    }
+
+    /// Runs one statement and converts its first row; `nil` if there is none.
+    package func first<Value>(
+        _ sql: String, _ values: [any SQLiteValue] = [], convert: (Row) throws -> Value
+    ) throws -> Value? {
+        let statement = try statement(sql)
+        defer { statement.reset() }
+        try statement.bind(values)
+        return try statement.step() ? convert(Row(statement.handle)) : nil
+    }
+
+    /// Runs one statement and converts all its rows.
+    package func all<Value>(
+        _ sql: String, _ values: [any SQLiteValue] = [], convert: (Row) throws -> Value
+    ) throws -> [Value] {
+        var result: [Value] = []
+        try run(sql, values) { result.append(try convert($0)) }
+        return result
+    }
+
+    private func statement(_ sql: String) throws(SQLiteError) -> Statement {
+        if let statement = statements[sql] { return statement }
+        let statement = try Statement(sql, on: handle)
+        statements[sql] = statement
+        return statement
+    }
+
+    /// Rows that the last statement inserted, changed or deleted.
+    package var changes: Int { Int(sqlite3_changes64(handle)) }
+
+    /// The row id of the last row inserted.
+    package var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(handle) }
+
+    /// Runs `body` in a transaction that takes the write lock at once; rolls back if `body` or the commit fails.
+    package func transaction(_ body: () throws -> Void) throws {
+        try execute("BEGIN IMMEDIATE")
+        do {
+            try body()
+            try execute("COMMIT")
+        } catch {
+            // SQLite rolls back by itself after some errors, e.g. a full disk.
+            if sqlite3_get_autocommit(handle) == 0 { try? execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    /// Writes the write-ahead log into the database and truncates it.
+    /// - Throws: ``SQLiteError``, e.g. while another connection reads.
+    package func truncateLog() throws(SQLiteError) {
+        let code = sqlite3_wal_checkpoint_v2(handle, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
+        guard code == SQLITE_OK else { throw SQLiteError(code, of: handle) }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+
+/// An open store: a locked SQLite file that only its owner can read, checked and migrated, with its key.
+package struct StoreFile {
+    package let connection: Connection
+    package let lock: FileLock
+    /// The random bytes of the key file.
+    package let key: SecretBytes
+
+    /// Opens a store, or creates an empty one together with its key. Reads the whole file once, and blocks while it does.
+    /// - Parameters:
+    ///   - path: of the database; `-wal`, `-shm` and `.lock` are appended for the files beside it.
+    ///   - keyFile: may be on other storage.
+    ///   - makeCheck: makes a text from a key that a new store keeps to recognise the key.
+    ///   - isRightKey: whether a key made this text.
+    /// - Throws: ``StoreError``.
+    package init(
+        _ kind: StoreKind, at path: String, keyFile: String, makeCheck: (SecretBytes) throws -> [UInt8],
+        isRightKey: (SecretBytes, [UInt8]) throws -> Bool
+    ) throws(StoreError) {
+        do {
+            lock = try FileLock(at: path + ".lock", for: path)
+            // Only an empty store gets a new key, before anything is written to it: so a lost key is noticed.
+            let isEmpty = try PrivateFile.ensure(path) == 0
+            let firstKey = try isEmpty ? KeyFile.readOrMake(keyFile) : nil
+            connection = try Connection(path)
+            try Self.refuseForeign(connection, kind, file: path)
+            try Self.configure(connection, kind, file: path)
+            key = try firstKey ?? KeyFile.read(keyFile)
+            // SQLite gives its other files the permissions of the database.
+            for suffix in ["", "-wal", "-shm"] { try PrivateFile.restrict(path + suffix) }
+            try Self.migrate(connection, kind, file: path) { try makeCheck(key) }
+            let check = try connection.first("SELECT value FROM meta WHERE name = 'key-check'") { $0.bytes(0) }
+            guard let check else { throw StoreError(.damaged, file: path, of: kind) }
+            guard try isRightKey(key, check) else {
+                throw StoreError(.wrongKey(store: path), file: keyFile, of: kind)
+            }
+        } catch {
+            throw StoreError(error, file: path, of: kind)
+        }
+    }
+
+    /// Checks that this version could open the store at `path`, without changing it. For a store that no process uses; it
+    /// need not exist.
+    /// - Throws: ``StoreError``: foreign, newer or damaged.
+    package static func inspect(_ kind: StoreKind, at path: String) throws(StoreError) {
+        do {
+            let connection = try Connection(path, isReadOnly: true)
+            try refuseForeign(connection, kind, file: path)
+            guard try version(connection) <= kind.migrations.count else {
+                throw StoreError(.newer, file: path, of: kind)
+            }
+        } catch {
+            throw StoreError(error, file: path, of: kind)
+        }
+    }
+
+    /// Refuses a database of another program before anything is written to it.
+    private static func refuseForeign(_ connection: Connection, _ kind: StoreKind, file: String) throws {
+        let mark = try connection.first("PRAGMA application_id") { $0.integer(0) } ?? 0
+        guard mark != Int64(kind.applicationID) else { return }
+        let isEmpty = try connection.first("SELECT COUNT(*) FROM sqlite_master") { $0.integer(0) } == 0
+        guard mark == 0, isEmpty else { throw StoreError(.foreign, file: file, of: kind) }
+    }
+
+    /// Configures the connection: a write-ahead log, and deleted content is overwritten.
+    private static func configure(_ connection: Connection, _ kind: StoreKind, file: String) throws {
+        guard try connection.first("PRAGMA journal_mode = WAL", convert: { $0.text(0) }) == "wal" else {
+            throw StoreError(.unusable("SQLite's WAL mode does not work there"), file: file, of: kind)
+        }
+        try connection.execute(
+            """
+            PRAGMA synchronous = \(kind.durability.rawValue);
+            PRAGMA secure_delete = ON;
+            PRAGMA journal_size_limit = 0;
+            PRAGMA temp_store = MEMORY;
+            PRAGMA cache_size = -16384;
+            """)
+    }
+
+    /// Refuses a damaged file and one of a newer version, and brings the tables of an older one up to date.
+    private static func migrate(
+        _ connection: Connection, _ kind: StoreKind, file: String, makeCheck: () throws -> [UInt8]
+    ) throws {
+        guard try connection.first("PRAGMA quick_check(1)", convert: { $0.text(0) }) == "ok" else {
+            throw StoreError(.damaged, file: file, of: kind)
+        }
+        let present = try version(connection)
+        guard present <= kind.migrations.count else { throw StoreError(.newer, file: file, of: kind) }
+        // Before the first table, so that a crash in between leaves a file that is recognised.
+        try connection.execute("PRAGMA application_id = \(kind.applicationID)")
+        for version in present..<kind.migrations.count {
+            try connection.transaction {
+                if version == 0 {
+                    try connection.execute(
+                        "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID")
+                    try connection.run("INSERT INTO meta (name, value) VALUES ('key-check', ?)", [makeCheck()])
+                }
+                try connection.execute(kind.migrations[version])
+                try connection.execute("PRAGMA user_version = \(version + 1)")
+            }
+        }
+    }
+
+    /// The version of the tables: how many migrations the file has had.
+    private static func version(_ connection: Connection) throws -> Int {
+        let version = try connection.first("PRAGMA user_version") { $0.integer(0) } ?? 0
+        // Until version 1.0, a table listed the migrations.
+        let hasList =
+            try connection.first("SELECT 1 FROM sqlite_master WHERE name = 'grdb_migrations'") { $0.integer(0) } != nil
+        guard version == 0, hasList else { return Int(version) }
+        return Int(try connection.first("SELECT COUNT(*) FROM grdb_migrations") { $0.integer(0) } ?? 0)
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+@testable import Store
+
+@Suite struct ConnectionTests {
+    private let directory = TemporaryDirectory()
+
+    private func connection() throws -> Connection {
+        let connection = try Connection(directory.path + "/db")
+        try connection.execute(
+            "CREATE TABLE IF NOT EXISTS pair (name BLOB NOT NULL PRIMARY KEY, number INTEGER) STRICT")
+        return connection
+    }
+
+    @Test func `values come back as they were bound`() throws {
+        let connection = try connection()
+        let values: [(name: [UInt8], number: Int64)] = [
+            ([], .min), ([0], -1), ([1, 0, 2], 0), (Array("é".utf8), .max),
+        ]
+        for value in values {
+            try connection.run("INSERT INTO pair VALUES (?, ?)", [value.name, value.number])
+            #expect(connection.changes == 1)
+        }
+        let read = try connection.all("SELECT name, number FROM pair ORDER BY number") { ($0.bytes(0), $0.integer(1)) }
+        #expect(read.map(\.0) == values.map(\.name) && read.map(\.1) == values.map(\.number))
+        #expect(try connection.first("SELECT number FROM pair WHERE name = ?", [[UInt8]([])]) { $0.integer(0) } == .min)
+        #expect(try connection.first("SELECT number FROM pair WHERE name = ?", [[UInt8]([9])]) { $0.integer(0) } == nil)
+    }
+
+    @Test func `a NULL is told from a zero`() throws {
+        let connection = try connection()
+        try connection.execute("INSERT INTO pair VALUES (x'01', NULL), (x'02', 0)")
+        let isNull = try connection.all("SELECT number FROM pair ORDER BY name") { $0.isNull(0) }
+        #expect(isNull == [true, false])
+    }
+
+    @Test func `a statement that failed can run again`() throws {
+        let connection = try connection()
+        let insert = "INSERT INTO pair VALUES (?, ?)"
+        try connection.run(insert, [[UInt8]([1]), 1])
+        #expect(throws: SQLiteError.self) { try connection.run(insert, [[UInt8]([1]), 2]) }
+        try connection.run(insert, [[UInt8]([2]), 2])
+        #expect(try connection.first("SELECT COUNT(*) FROM pair") { $0.integer(0) } == 2)
+    }
+
+    @Test func `a transaction that throws leaves nothing behind, and the next one works`() throws {
+        struct Stop: Error {}
+        let connection = try connection()
+        #expect(throws: Stop.self) {
+            try connection.transaction {
+                try connection.execute("INSERT INTO pair VALUES (x'01', 1)")
+                throw Stop()
+            }
+        }
+        #expect(try connection.first("SELECT COUNT(*) FROM pair") { $0.integer(0) } == 0)
+        try connection.transaction { try connection.execute("INSERT INTO pair VALUES (x'01', 1)") }
+        #expect(try connection.first("SELECT COUNT(*) FROM pair") { $0.integer(0) } == 1)
+    }
+
+    @Test func `an error names SQLite's code and no value`() throws {
+        let connection = try connection()
+        let error = #expect(throws: SQLiteError.self) {
+            try connection.execute("INSERT INTO pair VALUES ('secret', 1)")
+        }
+        let text = try #require(error).description
+        #expect(text.contains("SQLite ") && !text.contains("secret"))
+    }
+
+    @Test func `a file that is no database is reported when it is read`() throws {
+        try Data("this is no database, however long it may be".utf8).write(to: URL(filePath: directory.path + "/no"))
+        let connection = try Connection(directory.path + "/no", isReadOnly: true)
+        let error = #expect(throws: SQLiteError.self) { try connection.execute("SELECT * FROM sqlite_master") }
+        #expect(error?.code == 26)
+    }
+
+    @Test func `a queue runs work in order, and after closing says that there is no connection`() async throws {
+        let queue = ConnectionQueue(try connection(), label: "test")
+        for number in 0..<100 {
+            queue.async { try? $0?.run("INSERT INTO pair VALUES (?, ?)", [[UInt8(number)], number]) }
+        }
+        #expect(try queue.sync { try $0?.first("SELECT COUNT(*) FROM pair") { $0.integer(0) } } == 100)
+        await withCheckedContinuation { continuation in queue.close { continuation.resume() } }
+        #expect(queue.sync { $0 == nil })
+    }
+}
+
+/// A directory that is removed with its owner.
+final class TemporaryDirectory {
+    let path = URL.temporaryDirectory.appending(path: "tocsin-store-\(UUID().uuidString)").path()
+
+    init() { mkdir(path, 0o700) }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+}

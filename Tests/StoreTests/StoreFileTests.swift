@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import Foundation
+import Testing
+
+@testable import Store
+
+@Suite struct StoreFileTests {
+    private let directory = TemporaryDirectory()
+    private var path: String { directory.path + "/store" }
+    private var keyFile: String { directory.path + "/key" }
+
+    private static func kind(migrations: [String]) -> StoreKind {
+        StoreKind(
+            name: "test store", lossWhenMoved: "nothing is lost", applicationID: 7, durability: .normal,
+            migrations: migrations)
+    }
+
+    private let kind = kind(migrations: ["CREATE TABLE item (number INTEGER) STRICT"])
+
+    private func open(_ kind: StoreKind) throws(StoreError) -> StoreFile {
+        try StoreFile(
+            kind, at: path, keyFile: keyFile, makeCheck: { $0.keyedHash(of: BLAKE2b.hash256([]), count: 16) },
+            isRightKey: { $0.keyedHash(of: BLAKE2b.hash256([]), count: 16) == $1 })
+    }
+
+    private func problem(_ kind: StoreKind) -> StoreError.Problem? {
+        do {
+            _ = try open(kind)
+            return nil
+        } catch {
+            return error.problem
+        }
+    }
+
+    @Test func `a new store has its tables, its mark and a key that only its owner can read`() throws {
+        let connection = try open(kind).connection
+        try connection.execute("INSERT INTO item VALUES (1)")
+        #expect(try connection.first("PRAGMA application_id") { $0.integer(0) } == 7)
+        for file in [path, keyFile, path + "-wal"] {
+            var status = stat()
+            #expect(stat(file, &status) == 0 && status.st_mode & 0o077 == 0, "\(file)")
+        }
+    }
+
+    @Test func `a store is open once at a time`() throws {
+        let first = try open(kind)
+        #expect(problem(kind) == .inUse)
+        withExtendedLifetime(first) {}
+    }
+
+    @Test func `later migrations run once, in order, and keep the rows`() throws {
+        try open(kind).connection.execute("INSERT INTO item VALUES (1)")
+        let later = Self.kind(
+            migrations: kind.migrations + ["ALTER TABLE item ADD COLUMN name TEXT", "UPDATE item SET name = 'a'"])
+        for _ in 0..<2 {
+            let names = try open(later).connection.all("SELECT name FROM item") { $0.text(0) }
+            #expect(names == ["a"])
+        }
+        #expect(problem(kind) == .newer)
+        #expect(throws: StoreError(.newer, file: path, of: kind)) { try StoreFile.inspect(kind, at: path) }
+        try StoreFile.inspect(later, at: path)
+    }
+
+    @Test func `a migration that fails leaves the version before it`() throws {
+        try open(kind).connection.execute("INSERT INTO item VALUES (1)")
+        let broken = Self.kind(migrations: kind.migrations + ["UPDATE item SET number = 2; SELECT nonsense"])
+        #expect(problem(broken) != nil)
+        #expect(try open(kind).connection.first("SELECT number FROM item") { $0.integer(0) } == 1)
+    }
+
+    @Test func `a store whose migrations an earlier version listed in a table goes on from there`() throws {
+        do {
+            let connection = try open(kind).connection
+            try connection.execute(
+                """
+                PRAGMA user_version = 0;
+                CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
+                INSERT INTO grdb_migrations VALUES ('1');
+                INSERT INTO item VALUES (5);
+                """)
+        }
+        let later = Self.kind(migrations: kind.migrations + ["UPDATE item SET number = number + 1"])
+        for _ in 0..<2 {
+            #expect(try open(later).connection.first("SELECT number FROM item") { $0.integer(0) } == 6)
+        }
+        #expect(problem(kind) == .newer)
+    }
+
+    @Test(arguments: ["PRAGMA application_id = 8", "CREATE TABLE bookmark (url TEXT)"])
+    func `a database of another program is refused and left as it is`(_ sql: String) throws {
+        do { try Connection(path).execute(sql) }
+        let before = try Data(contentsOf: URL(filePath: path))
+        #expect(problem(kind) == .foreign)
+        #expect(try Data(contentsOf: URL(filePath: path)) == before)
+        #expect(!FileManager.default.fileExists(atPath: path + "-wal"))
+    }
+
+    @Test func `a lost key and a wrong one are noticed, and no new key is made`() throws {
+        _ = try open(kind)
+        unlink(keyFile)
+        #expect(problem(kind) == .keyMissing(store: path))
+        #expect(!FileManager.default.fileExists(atPath: keyFile))
+        try PrivateFile.create(keyFile, holding: [UInt8](repeating: 1, count: KeyFile.length))
+        #expect(problem(kind) == .wrongKey(store: path))
+    }
+
+    @Test func `every problem says what, where and what to do`() {
+        let problems: [StoreError.Problem] = [
+            .inUse, .keyMissing(store: "/store"), .keyReadableByOthers, .keyLength(3), .wrongKey(store: "/store"),
+            .damaged, .foreign, .newer, .diskFull, .closed, .unusable("reason"),
+        ]
+        for problem in problems {
+            let text = StoreError(problem, file: "/file", of: kind).description
+            #expect(text.contains("/file") && (text.contains(";") || text.contains(",")))
+        }
+    }
+}

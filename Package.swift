@@ -7,6 +7,8 @@ import PackageDescription
 let ours: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .treatAllWarnings(as: .error),
+    // A file can use only what it imports itself.
+    .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
 let package = Package(
@@ -23,6 +25,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.1.0"),
         .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
+        .package(url: "https://github.com/apple/swift-system", from: "1.5.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.0", traits: []),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     ],
@@ -80,6 +83,7 @@ let package = Package(
             name: "Tor",
             dependencies: [
                 "EventLoop", "Cryptography", "Time", .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: ours),
         .target(
@@ -175,12 +179,13 @@ let package = Package(
                 "Providers", "Simulator", "TNP", "TocsinNode", "Tor",
             ], swiftSettings: ours),
         .testTarget(
-            name: "EventLoopTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time"],
+            name: "EventLoopTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
             swiftSettings: ours),
         .testTarget(
-            name: "HTTP1Tests", dependencies: ["EventLoop", "HTTP1", "Simulator", "Time"], swiftSettings: ours),
+            name: "HTTP1Tests", dependencies: ["EventLoop", "HTTP1", "Simulator", "Time", "Tor"], swiftSettings: ours),
         .testTarget(
-            name: "HTTP2Tests", dependencies: ["Cryptography", "EventLoop", "HTTP2", "Simulator", "Time"],
+            name: "HTTP2Tests",
+            dependencies: ["CNGHTTP2", "Cryptography", "EventLoop", "HTTP2", "Simulator", "Time", "Tor"],
             swiftSettings: ours),
         .testTarget(
             name: "IngressTests",
@@ -190,7 +195,10 @@ let package = Package(
             ], swiftSettings: ours),
         .testTarget(
             name: "NodeConfigurationTests",
-            dependencies: ["Admission", "EventLoop", "NodeConfiguration", "TNP", "TocsinNode"], swiftSettings: ours),
+            dependencies: [
+                "Admission", "Delivery", "EventLoop", "NodeConfiguration", "Providers", "TNP", "TocsinNode",
+                .product(name: "Logging", package: "swift-log"),
+            ], swiftSettings: ours),
         .testTarget(
             name: "PrometheusTests",
             dependencies: ["Prometheus", "Simulator", .product(name: "CoreMetrics", package: "swift-metrics")],
@@ -199,7 +207,7 @@ let package = Package(
             name: "ProvidersTests",
             dependencies: ["Cryptography", "EventLoop", "HTTP2", "Providers", "Simulator", "TNP", "Time"],
             swiftSettings: ours),
-        .testTarget(name: "QRCodeTests", dependencies: ["QRCode", "Simulator"], swiftSettings: ours),
+        .testTarget(name: "QRCodeTests", dependencies: ["QRCode", "Simulator", "Tor"], swiftSettings: ours),
         .testTarget(
             name: "SenderTests",
             dependencies: [
@@ -210,7 +218,8 @@ let package = Package(
             swiftSettings: ours),
         .testTarget(name: "StoreTests", dependencies: ["Cryptography", "Store"], swiftSettings: ours),
         .testTarget(
-            name: "TNPTests", dependencies: ["Cryptography", "Simulator", "TNP", "TestSupport"], swiftSettings: ours),
+            name: "TNPTests", dependencies: ["Cryptography", "Simulator", "TNP", "Tor", "TestSupport"],
+            swiftSettings: ours),
         .testTarget(
             name: "TimeTests", dependencies: ["Admission", "EventLoop", "Providers", "Time"], swiftSettings: ours),
         .testTarget(
@@ -221,7 +230,7 @@ let package = Package(
             name: "TocsinNodeTests",
             dependencies: [
                 "Admission", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration", "Prometheus", "Providers",
-                "Simulator", "TNP", "Time", "TocsinNode", .product(name: "Logging", package: "swift-log"),
+                "Simulator", "TNP", "Time", "TocsinNode", "Tor", .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
             name: "TorTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
@@ -229,15 +238,15 @@ let package = Package(
         .testTarget(
             name: "tocsinTests",
             dependencies: [
-                "Console", "Cryptography", "NodeConfiguration", "Simulator", "TNP", "TocsinNode", "tocsin",
+                "Console", "Cryptography", "NodeConfiguration", "Providers", "Simulator", "TNP", "TocsinNode", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], swiftSettings: ours),
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "AdminPort", "Admission", "Console", "Cryptography", "Diagnostics", "EventLoop", "NodeConfiguration",
-                "Providers", "Simulator", "TNP", "Time", "TocsinClient", "TocsinNode", "Tor", "tocsin",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "AdminPort", "Admission", "Console", "Cryptography", "Diagnostics", "EventLoop", "Ingress",
+                "NodeConfiguration", "Providers", "Simulator", "TNP", "Time", "TocsinClient", "TocsinNode", "Tor",
+                "tocsin", .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",
             ], path: "Tests/System",
             exclude: ["Browser/browse.py", "Desktop/BisqDesktop.java", "Operations", "Package"], swiftSettings: ours),

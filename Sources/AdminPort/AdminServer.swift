@@ -73,6 +73,7 @@ package final class AdminServer: HTTPConnection.Host {
         connections.append(HTTPConnection(stream, limits: limits, host: self))
     }
 
+    /// Removes a closed connection.
     package func ended(_ connection: HTTPConnection) { forget(connection) }
 
     private func forget(_ connection: HTTPConnection) {
@@ -80,12 +81,14 @@ package final class AdminServer: HTTPConnection.Host {
         streams.removeAll { $0 === connection }
     }
 
+    /// The response to a malformed request, after which the connection closes.
     package func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
         Self.text(fault.status, fault.text).encoded(keepsAlive: false)
     }
 
     // MARK: Answers
 
+    /// Answers a request.
     package func handle(_ request: HTTPRequest, on connection: HTTPConnection) {
         do throws(AdminGate.Refusal) {
             let route = try gate.route(of: request)

@@ -2,8 +2,8 @@
 
 import NodeConfiguration
 
-/// The dashboard: how the node stands, as a page that is complete without JavaScript. There is nothing in it that the
-/// Content-Security-Policy forbids: no script, style or attribute of style.
+/// The dashboard page. It is complete without JavaScript, and contains no inline script or style, which the
+/// Content-Security-Policy forbids.
 struct DashboardPage {
     let snapshot: NodeSnapshot
     private let health: Health
@@ -13,7 +13,7 @@ struct DashboardPage {
         health = Health(snapshot)
     }
 
-    /// The page, as UTF-8.
+    /// The whole page in UTF-8.
     var whole: [UInt8] {
         let page: HTML = """
             <!DOCTYPE html>
@@ -29,7 +29,7 @@ struct DashboardPage {
             </head>
             <body>
             <header><h1>\(Self.bell) Tocsin</h1>
-            <noscript><p>JavaScript is off: the page shows the moment at which it was loaded.</p></noscript></header>
+            <noscript><p>JavaScript is off: this page does not update. Reload it for current values.</p></noscript></header>
             <p id="link" role="status"></p>
             <main>
             \(main)
@@ -41,13 +41,13 @@ struct DashboardPage {
         return Array(page.text.utf8)
     }
 
-    /// What changes: sections that each have an id, one a line.
+    /// The part that changes: one section per line, each with an id.
     var main: HTML {
         """
-        \(attemptResult)
+        \(summary)
         \(flow)
-        \(chart("hour", "The last hour, by minute", snapshot.hour, width: 60))
-        \(chart("day", "The last day, by ten minutes", snapshot.day, width: 600))
+        \(chart("hour", "Last hour, per minute", snapshot.hour, width: 60))
+        \(chart("day", "Last day, per 10 minutes", snapshot.day, width: 600))
         \(alarms)
         \(routes)
         \(latencies)
@@ -60,7 +60,7 @@ struct DashboardPage {
 
     // MARK: Sections
 
-    private var attemptResult: HTML {
+    private var summary: HTML {
         let marks: HTML =
             switch health.grade {
             case .good: #"<path d="M5 12.5l4.5 4.5L19 7.5"/>"#
@@ -82,24 +82,24 @@ struct DashboardPage {
         return recent == 0 ? "" : " · <a href=\"#alarms\">\(Format.count(recent, "alarm")) in the last hour</a>"
     }
 
-    /// The way of a notification, with how many are where.
+    /// The stages of a notification, with the number of notifications in each.
     private var flow: HTML {
         let waiting = snapshot.routes.reduce(0) { $0 + $1.waiting }
         let delivered = snapshot.hour.reduce(0) { $0 + $1.delivered }
         var stations: [HTML] = [
             Self.station(
                 "Senders", snapshot.connections.tnp + snapshot.connections.http,
-                "\(Format.count(snapshot.connections.tnp)) by TNP, \(Format.count(snapshot.connections.http)) by HTTP, "
+                "\(Format.count(snapshot.connections.tnp)) over TNP, \(Format.count(snapshot.connections.http)) over HTTP, "
                     + Format.count(snapshot.circuits, "circuit")),
-            Self.station("Under way", snapshot.inFlight, "\(Format.count(waiting)) of them wait for their turn"),
+            Self.station("In flight", snapshot.inFlight, "\(Format.count(waiting)) of them queued"),
         ]
         if let spool = snapshot.spool {
             stations.append(
-                Self.station("Stored on disk", spool.envelopes, "\(Format.bytes(spool.bytes)), sealed"))
+                Self.station("Stored on disk", spool.envelopes, "\(Format.bytes(spool.bytes)), encrypted"))
         }
         stations.append(Self.station("Delivered", delivered, "in the last hour"))
         return """
-            <section id="flow" class="wide"><h2 class="unseen">Now</h2><ol>\(stations)</ol></section>
+            <section id="flow" class="wide"><h2 class="unseen">Current load</h2><ol>\(stations)</ol></section>
             """
     }
 
@@ -119,7 +119,7 @@ struct DashboardPage {
 
     private var alarms: HTML {
         guard !snapshot.alarms.isEmpty else {
-            return Self.card("alarms", "Alarms", "<p>None since the start.</p>", "wide")
+            return Self.card("alarms", "Alarms", "<p>No alarms since the start.</p>", "wide")
         }
         let rows = snapshot.alarms.map { alarm -> HTML in
             let isToday = Format.date(alarm.time) == Format.date(snapshot.now)
@@ -130,8 +130,7 @@ struct DashboardPage {
                 """
         }
         let table = Self.table(
-            "What the operator should know, latest first; times are UTC",
-            ["Last", "Level", "What it is, and what to do", "Times"], rows)
+            "Warnings and errors, latest first; times in UTC", ["Last time", "Level", "Message", "Count"], rows)
         return Self.card("alarms", "Alarms", table, "wide")
     }
 
@@ -147,7 +146,7 @@ struct DashboardPage {
                 case "open": Self.sign("bad", Format.breaker(route.breaker))
                 default: Self.sign("warning", Format.breaker(route.breaker))
                 }
-            if route.isSurge { state += "<br>\(Self.sign("warning", "most device tokens are refused"))" }
+            if route.isSurge { state += "<br>\(Self.sign("warning", "surge of token refusals"))" }
             let answers = route.answers.prefix(5).map { "\($0.reason): \(Format.count($0.count))" }
             return """
                 <tr><th scope="row">\(route.name)</th><td>\(state)</td><td class="figure">\(Format.count(route.inFlight))\
@@ -156,9 +155,9 @@ struct DashboardPage {
                 """
         }
         let table = Self.table(
-            "Each app on each platform; answers since the start, times of the last hour",
-            ["Route", "State", "Under way", "Waiting", "Half within", "99 % within", "Answers"], rows)
-        return Self.card("routes", "Apple and Google", table, "wide")
+            "Each app on each platform; latency of the last hour, answers since the start",
+            ["Route", "Circuit breaker", "In flight", "Queued", "p50", "p99", "Answers"], rows)
+        return Self.card("routes", "Push services", table, "wide")
     }
 
     private var latencies: HTML {
@@ -170,12 +169,12 @@ struct DashboardPage {
             """
         }
         let table = Self.table(
-            "Time in each stage, the last hour; the bar goes from the half to 99 %, each step ten times longer",
-            ["Stage", "Half within", "90 % within", "99 % within", "10 µs – 100 s"], picture: 4, rows)
-        return Self.card("latencies", "How long it takes", table, "half")
+            "Latency of each stage in the last hour; the bar spans p50 to p99 on a logarithmic scale",
+            ["Stage", "p50", "p90", "p99", "10 µs – 100 s"], picture: 4, rows)
+        return Self.card("latencies", "Latency", table, "half")
     }
 
-    /// A line from the half to 99 %, on a scale of powers of ten from 10 µs to 100 s.
+    /// A bar from p50 to p99, on a logarithmic scale from 10 µs to 100 s.
     private static func spread(_ latency: NodeSnapshot.Latency) -> HTML {
         guard let p50 = latency.p50, let p99 = latency.p99, p50.isFinite, p99.isFinite else { return "" }
         let ticks = (1..<7).map { decade -> HTML in
@@ -196,14 +195,14 @@ struct DashboardPage {
             upper *= 10
             decades += 1
         }
-        // Straight within a power of ten: near enough for a picture.
+        // Linear within a decade, which is precise enough for this bar.
         decades += max(0, (seconds - upper / 10) / (upper * 0.9))
         return Format.decimal(4 + min(7, decades) * 132 / 7, 1)
     }
 
     private var refusals: HTML {
         guard !snapshot.refusals.isEmpty else {
-            return Self.card("refusals", "Refused at the door", "<p>Nothing since the start.</p>", "half")
+            return Self.card("refusals", "Rejected at admission", "<p>No rejections since the start.</p>", "half")
         }
         let most = max(1, snapshot.refusals.map(\.lastHour).max() ?? 1)
         let rows = snapshot.refusals.map { refusal -> HTML in
@@ -214,34 +213,34 @@ struct DashboardPage {
             """
         }
         let table = Self.table(
-            "Notifications that were not let in, most frequent first",
-            ["Why", "Last hour", "Beside the others", "Since the start"], picture: 2, rows)
-        return Self.card("refusals", "Refused at the door", table, "half")
+            "Submissions that the node did not accept, most frequent reason first",
+            ["Reason", "Last hour", "Relative", "Since the start"], picture: 2, rows)
+        return Self.card("refusals", "Rejected at admission", table, "half")
     }
 
     private var attack: HTML {
         let (all, unproven) = (snapshot.effort.all, snapshot.effort.unproven)
         let state: HTML =
             if all > 0 {
-                Self.sign("warning", "under load: proof of work is asked of everybody")
+                Self.sign("warning", "required for all submissions")
             } else if unproven > 0 {
-                Self.sign("warning", "proof of work is asked for new phones only")
+                Self.sign("warning", "required for new device tokens only")
             } else {
-                Self.sign("good", "calm: nothing is asked")
+                Self.sign("good", "off")
             }
-        let rows = [("everybody", all), ("device tokens not accepted yet", unproven)].map { who, effort -> HTML in
+        let rows = [("all submissions", all), ("new device tokens", unproven)].map { target, effort -> HTML in
             """
-            <tr><th scope="row">\(who)</th><td>\(effort == 0 ? "nothing" : Format.effort(effort))</td>\
+            <tr><th scope="row">\(target)</th><td>\(effort == 0 ? "none" : Format.effort(effort))</td>\
             <td class="picture">\(Self.meter(Self.height(effort), "retry"))</td></tr>
             """
         }
         let table = Self.table(
-            "Proof of work; the bar grows by a step each time it doubles", ["Asked of", "How much", "Level"],
+            "Effort that senders must spend; the bar is logarithmic", ["Required for", "Effort", "Level"],
             picture: 2, rows)
-        return Self.card("attack", "Attack level", "<p>\(state)</p>\(table)", "half")
+        return Self.card("attack", "Proof of work", "<p>\(state)</p>\(table)", "half")
     }
 
-    /// From the 2^12 that nobody feels to the 2^26 of half a minute.
+    /// The length of the bar: logarithmic, from 2^12 hashes, which take a negligible time, to 2^26, about half a minute.
     private static func height(_ effort: UInt32) -> Double {
         let bits = UInt32.bitWidth - effort.leadingZeroBitCount
         return effort == 0 ? 0 : Double(min(max(bits - 12, 1), 14)) / 14
@@ -249,7 +248,7 @@ struct DashboardPage {
 
     private var tor: HTML {
         guard let tor = snapshot.tor else {
-            return Self.card("tor", "Tor", "<p>Another tor runs the onion service; this node runs none.</p>", "half")
+            return Self.card("tor", "Tor", "<p>This node does not run its own tor.</p>", "half")
         }
         let isUp = tor.bootstrap >= 100
         let network: HTML =
@@ -260,8 +259,8 @@ struct DashboardPage {
             """
         let published =
             tor.isPublished
-            ? Self.sign("good", "can be found under its address")
-            : Self.sign("bad", "cannot be found under its address yet")
+            ? Self.sign("good", "published")
+            : Self.sign("bad", "not published")
         var rows: [HTML] = [
             "<tr><th scope=\"row\">Network</th><td>\(network)</td></tr>",
             "<tr><th scope=\"row\">Onion service</th><td>\(published)</td></tr>",
@@ -269,20 +268,20 @@ struct DashboardPage {
             "<tr><th scope=\"row\">Restarts</th><td>\(Format.count(tor.restarts))</td></tr>",
         ]
         if let warning = tor.warning {
-            rows.append("<tr><th scope=\"row\">Its last warning</th><td>\(warning)</td></tr>")
+            rows.append("<tr><th scope=\"row\">Last warning</th><td>\(warning)</td></tr>")
         }
-        return Self.card("tor", "Tor", Self.table("The tor that the node runs", ["What", "State"], rows), "half")
+        return Self.card("tor", "Tor", Self.table("The tor process of the node", ["Property", "State"], rows), "half")
     }
 
     private var credentials: HTML {
         let rows = snapshot.credentials.map { credential -> HTML in
-            var end: HTML = Self.sign("good", "does not end")
+            var end: HTML = Self.sign("good", "never")
             var left: HTML = ""
             if let expires = credential.expires {
                 let seconds = expires - snapshot.now
                 let grade = seconds <= 0 ? "bad" : seconds < Health.expiryNotice ? "warning" : "good"
                 end = Self.sign(grade, Format.end(expires, at: snapshot.now))
-                // Apple's certificates last for 13 months.
+                // Apple's certificates are valid for 13 months.
                 left = Self.meter(
                     Double(seconds) / (395 * 86_400), grade == "good" ? "delivered" : "rejected")
             }
@@ -292,8 +291,7 @@ struct DashboardPage {
                 """
         }
         let table = Self.table(
-            "What shows Apple and Google who the node is", ["App", "Credential", "Its end", "Time left"], picture: 3,
-            rows)
+            "Credentials for APNs and FCM", ["App", "Credential", "Expires", "Time left"], picture: 3, rows)
         return Self.card("credentials", "Credentials", table, "wide")
     }
 
@@ -303,7 +301,8 @@ struct DashboardPage {
         "<section id=\"\(id)\" class=\"\(width)\"><h2>\(title)</h2>\(content)</section>"
     }
 
-    /// - Parameter picture: the number of the column that only shows what stands beside it, and goes on a phone.
+    /// A table with a caption and column headers.
+    /// - Parameter picture: the index of the column that only illustrates its neighbour; hidden on small screens.
     private static func table(
         _ caption: String, _ columns: [String], picture: Int? = nil, _ rows: [HTML]
     ) -> HTML {
@@ -317,7 +316,7 @@ struct DashboardPage {
             """
     }
 
-    /// A state in words, with a shape and a colour of its own.
+    /// A state as text, with a symbol and colour for its grade.
     private static func sign(_ grade: String, _ words: String) -> HTML {
         let shape: HTML =
             switch grade {
@@ -330,7 +329,7 @@ struct DashboardPage {
             """
     }
 
-    /// A bar from 0 to 1; the words beside it say the same.
+    /// A bar from 0 to 1. It only repeats the text next to it, so screen readers skip it.
     private static func meter(_ fraction: Double, _ kind: String) -> HTML {
         let filled = Format.decimal(min(max(fraction, 0), 1) * 100, 1)
         return """

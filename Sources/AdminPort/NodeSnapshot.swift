@@ -22,7 +22,7 @@ package struct NodeSnapshot: Sendable {
         var isSurge: Bool
         /// Envelopes in flight.
         var inFlight: Int
-        /// Envelopes in flight that wait for their turn.
+        /// Envelopes in the fair queue, which are part of those in flight.
         var waiting: Int
         /// The number of each answer since the start, most frequent first.
         var answers: [(reason: String, count: Int)]
@@ -128,7 +128,7 @@ package struct NodeSnapshot: Sendable {
     var connections: (tnp: Int, http: Int)
     /// Known circuits.
     var circuits: Int
-    /// Envelopes without a final outcome.
+    /// Envelopes in memory without a final outcome.
     var inFlight: Int
     /// Stored envelopes and their size; `nil` if the spool is disabled.
     var spool: (envelopes: Int, bytes: Int)?

@@ -14,7 +14,7 @@ struct OutcomeChart {
             case .delivered: "delivered"
             case .retry: "told to retry"
             case .rejected: "rejected"
-            case .gone: "device token gone"
+            case .gone: "gone"
             }
         }
 

@@ -10,7 +10,7 @@ package enum SenderKeyMode: String, CaseIterable, Sendable {
     case required
 }
 
-/// The settings of ``Admission``. All of them may change while the node runs.
+/// The settings of ``Admission``. All but ``deviceTokens`` take effect while the node runs.
 package struct AdmissionSettings: Sendable, Equatable {
     /// The rate of submissions to one device token.
     package var device = Rate(burst: 20, perMinute: 10)
@@ -48,7 +48,7 @@ package struct AdmissionSettings: Sendable, Equatable {
     package var senders = SenderKeyMode.optional
     /// Days without use after which a device token is no longer bound to its sender key.
     package var senderForgetDays = 180
-    /// Days without an unsigned submission delivered after which a signed one binds the device token.
+    /// Days without a delivered unsigned submission after which a signed one binds the device token.
     package var senderQuietDays = 30
 
     /// The default settings.

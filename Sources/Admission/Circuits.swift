@@ -5,7 +5,7 @@ import TNP
 import Time
 
 /// The known circuits, each with its rate of submissions and its abuse account. Bounded: a circuit without a connection
-/// is forgotten once it has nothing against it, or to make room for another.
+/// is forgotten once its allowances are full and it is not blocked, or to make room for another.
 struct Circuits {
     /// The state of one circuit.
     struct Circuit {
@@ -20,7 +20,7 @@ struct Circuits {
         /// Whether it has an entry in ``Circuits/idle``.
         var isListed = false
 
-        /// Whether a new circuit would be treated no better.
+        /// Whether the circuit can be forgotten, because a new one would be treated no better.
         func isAsNew(at now: MonotonicTime) -> Bool {
             unproven == 0 && blockedUntil <= now && account.isFull(now: now) && submissions.isFull(now: now)
         }

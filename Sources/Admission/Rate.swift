@@ -29,7 +29,7 @@ package struct Rate: Sendable, Equatable {
 }
 
 /// A token bucket for a ``Rate``, in one word (GCRA, ITU-T I.371 annex A). It holds the time at which it is full again.
-/// A clock that goes back, or a rate that becomes smaller, makes it empty at worst.
+/// If the clock goes back or the rate becomes smaller, the bucket is empty at worst.
 package struct Allowance: Sendable, Equatable {
     /// The time at which it is full again, in nanoseconds of the monotonic clock.
     var fullAt: UInt64
@@ -45,7 +45,7 @@ package struct Allowance: Sendable, Equatable {
         fullAt > now.nanoseconds ? min(fullAt - now.nanoseconds, rate.whole) : 0
     }
 
-    /// The number of submissions left.
+    /// The number left in the bucket.
     package func left(_ rate: Rate, now: MonotonicTime) -> Int { Int((rate.whole - used(rate, now)) / rate.interval) }
 
     /// The time until one is left; zero if one is left now. A bucket below empty, which was used under another rate,

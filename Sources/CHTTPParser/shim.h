@@ -2,7 +2,7 @@
 
 #include <http_parser.h>
 
-// Bit fields and enumerations, as plain values.
+// Accessors that return bit fields, flags and enumerations as plain values.
 
 static inline enum http_errno chttp_errno(const http_parser *parser) { return HTTP_PARSER_ERRNO(parser); }
 
@@ -10,7 +10,7 @@ static inline const char *chttp_method(const http_parser *parser) {
     return http_method_str((enum http_method)parser->method);
 }
 
-// http_should_keep_alive alone would let "keep-alive" win over "close" in HTTP/1.0.
+// With http_should_keep_alive alone, "keep-alive" would take precedence over "close" in HTTP/1.0.
 static inline int chttp_keeps_alive(const http_parser *parser) {
     return http_should_keep_alive(parser) && !(parser->flags & F_CONNECTION_CLOSE);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// First: libevent's configuration defines _GNU_SOURCE, with which glibc's types would differ from those Swift knows.
+// Must come first: libevent's configuration defines _GNU_SOURCE, with which glibc's types would differ from those that
+// Swift imports.
 #include <sys/select.h>
 
 #include <event2/buffer.h>
@@ -14,5 +15,5 @@
 
 #include <sys/prctl.h>
 
-// prctl is variadic, which Swift cannot call. The kernel keeps the first 15 bytes.
+// Wraps prctl, because Swift cannot call variadic functions. The kernel keeps the first 15 bytes of the name.
 static inline void clibevent_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }

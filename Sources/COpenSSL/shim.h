@@ -15,7 +15,7 @@
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
-// What OpenSSL offers as macros, as functions that Swift can call.
+// Functions in place of OpenSSL's macros, which Swift cannot call.
 
 static inline int cssl_set_sni(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
 static inline long cssl_ctx_set_min_tls12(SSL_CTX *ctx) { return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION); }
@@ -43,7 +43,8 @@ static inline int cssl_x509_stack_count(const STACK_OF(X509) *stack) { return sk
 static inline X509 *cssl_x509_stack_item(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
 static inline void cssl_x509_stack_free(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
 
-// No renegotiation; an end without close_notify is an end (what runs inside is framed and knows if it was cut short).
+// Disables renegotiation, and accepts an end of stream without close_notify: the protocols on top are framed and detect
+// truncation themselves.
 static inline void cssl_ctx_set_safe_options(SSL_CTX *ctx) {
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
 }

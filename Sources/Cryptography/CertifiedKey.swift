@@ -27,6 +27,7 @@ package enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
     /// The file contains no certificate with its private key.
     case incomplete
 
+    /// The error message for the operator.
     package var description: String {
         switch self {
         case .notPKCS12: "not a PKCS #12 (.p12) file"

@@ -29,7 +29,7 @@ package enum KeyFile {
         defer { close(descriptor) }
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .system(path) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "it is not a regular file") }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "not a regular file") }
         guard status.st_mode & 0o077 == 0 else { throw .readableByOthers(file: path) }
         guard status.st_size == length else { throw .length(file: path, bytes: Int(status.st_size)) }
         var bytes = [UInt8](repeating: 0, count: length)

@@ -17,7 +17,7 @@ package enum PrivateFile {
         }
         var status = stat()
         guard errno == EEXIST, stat(path, &status) == 0 else { throw .system(path) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "it is not a regular file") }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "not a regular file") }
         return Int(status.st_size)
     }
 

@@ -8,7 +8,7 @@ package enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertib
     case inUse(file: String, pid: Int32?)
     /// The key file does not exist.
     case missing(file: String)
-    /// Other users than its owner may read the key file.
+    /// Users other than its owner may read the key file.
     case readableByOthers(file: String)
     /// The key file has this many bytes, which is not the length of a key.
     case length(file: String, bytes: Int)
@@ -23,7 +23,7 @@ package enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertib
         case .missing(let file):
             "the key file \(file) is missing; restore it from a backup"
         case .readableByOthers(let file):
-            "the key file \(file) can be read by users other than its owner; run: chmod 600 \(file)"
+            "users other than its owner can read the key file \(file); run: chmod 600 \(file)"
         case .length(let file, let bytes):
             "the key file \(file) has \(bytes) bytes instead of \(KeyFile.length); restore it from a backup"
         case .unusable(let file, let reason):

@@ -2,7 +2,7 @@
 
 import CSodium
 
-/// Initializes libsodium, which selects its fastest implementations. Every use of libsodium evaluates ``ready`` first.
+/// Initialises libsodium, which selects its fastest implementations. Every use of libsodium evaluates ``ready`` first.
 enum Sodium {
     static let ready: Void = {
         precondition(sodium_init() >= 0, "libsodium could not be initialised")

@@ -3,6 +3,7 @@
 import EventLoop
 import Providers
 import TNP
+import Time
 
 /// Results that follow from what the node knows rather than from an attempt.
 extension AttemptResult {

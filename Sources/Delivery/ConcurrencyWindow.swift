@@ -10,9 +10,10 @@ import Time
 /// The queue that a full window causes at the provider must not count as the provider's own latency, or the window
 /// would grow because of its own effect. So the base latency may fall at any time, but rises only by measurements under
 /// light load: with at most a quarter of the window in flight, or the smallest window. Under sustained load the window
-/// shrinks to a quarter once a minute until the base is measured again. The base cannot creep up: if a window
-/// exceeds the provider's capacity, a quarter of it has a quarter of the latency, and three times that is less. Each
-/// measurement lowers the latency limit towards 3 × the true base + 50 ms, or towards 200 ms if that is more.
+/// shrinks to a quarter once a minute until the base is measured again. The base cannot creep up: if the limit
+/// admits a window only because of that window's own queue, a quarter of it has a quarter of the latency, and three
+/// times that is less. Each measurement lowers the limit towards 3 × the true base + 50 ms, or towards 200 ms if that is
+/// more.
 struct ConcurrencyWindow: Sendable {
     private static let decrease = 0.7
     /// Minimum time between two decreases, in milliseconds; in less time the effect of a decrease does not show.

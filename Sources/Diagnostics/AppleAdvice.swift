@@ -2,18 +2,19 @@
 
 import Providers
 
-/// What Apple's answer to a question with an impossible device token says, and what to do.
+/// Turns the answer of APNs to a probe, a request with an impossible device token, into a finding.
 enum AppleAdvice {
-    /// Which of Apple's environments.
+    /// An environment of APNs.
     enum Environment: String, CaseIterable, Sendable {
         case production, development
     }
 
     private static let keys = "developer.apple.com, Certificates, Identifiers & Profiles, Keys"
 
+    /// The finding for an answer.
     /// - Parameters:
-    ///   - app: its name.
-    ///   - isCertificate: whether the node shows a certificate rather than a token.
+    ///   - app: the name of the app.
+    ///   - isCertificate: whether the node authenticates with a certificate instead of a token.
     static func finding(
         on answer: ProbeAnswer, app: String, environment: Environment, topic: String, isCertificate: Bool
     ) -> Finding {
@@ -21,10 +22,11 @@ enum AppleAdvice {
         let isOther = environment == .development && otherEnvironment.contains(answer.attemptResult.answer)
         return Finding(
             .apple, "\(app) \(environment.rawValue)", isOther ? .warning : grade,
-            isOther ? "\(text). Only builds from Xcode need it" : text)
+            isOther ? "\(text). Only builds from Xcode need this environment" : text)
     }
 
-    /// A credential for the other environment alone is enough for phones with the app from the store.
+    /// Answers to a credential for the other environment only. In the development environment they are just a warning:
+    /// the production environment alone is enough for App Store builds.
     private static let otherEnvironment: Set<String> = [
         "BadCertificateEnvironment", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
     ]
@@ -35,49 +37,50 @@ enum AppleAdvice {
         let word = answer.attemptResult.answer
         switch word {
         case "accepted", "BadDeviceToken", "DeviceTokenNotForTopic", "Unregistered", "ExpiredToken":
-            // It looks at the device token last.
+            // APNs checks the device token last.
             return (
-                .ok, "Apple takes the \(isCertificate ? "certificate" : "key, key_id, team_id") and the topic \(topic)"
+                .ok,
+                "Apple accepts the \(isCertificate ? "certificate" : "key, key_id, team_id") and the topic \(topic)"
             )
         case "InvalidProviderToken":
             return (
                 .failed,
-                "\(word): Apple does not know this key of this team. Compare key_id, team_id and key_file with \(keys);"
-                    + " a key that was revoked is refused like this, too"
+                "\(word): Apple does not know this key for this team. Compare key_id, team_id and key_file with \(keys)."
+                    + " A revoked key gets the same answer"
             )
         case "ExpiredProviderToken":
-            return (.failed, "\(word): the token is too old by Apple's clock: set this machine's clock right")
+            return (.failed, "\(word): the token has expired by Apple's clock: correct this machine's clock")
         case "BadTopic", "TopicDisallowed", "MissingTopic":
             return (
                 .failed,
-                "\(word): \(topic) is no app of this "
-                    + (isCertificate ? "certificate" : "team, or the key is not allowed for it")
-                    + ": compare topic with the app's bundle id, under Identifiers"
+                "\(word): \(topic) is not an app of this "
+                    + (isCertificate ? "certificate" : "team, or the key does not cover it")
+                    + ": compare topic with the app's bundle id at developer.apple.com, under Identifiers"
             )
         case "BadCertificate":
-            return (.failed, "\(word): Apple does not take this certificate: make a new one for \(topic)")
+            return (.failed, "\(word): Apple rejects this certificate: create a new one for \(topic)")
         case "BadCertificateEnvironment":
             return (.failed, "\(word): the certificate is for Apple's other environment")
         case "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken":
-            return (.failed, "\(word): the key is for Apple's other environment: make one for both, under \(keys)")
+            return (.failed, "\(word): the key is for Apple's other environment: create one for both, under \(keys)")
         case "UnrelatedKeyIdInToken":
-            return (.failed, "\(word): the key is not for this app: allow it for \(topic) under \(keys)")
+            return (.failed, "\(word): the key does not cover this app: allow it for \(topic) under \(keys)")
         case "Forbidden", "MissingProviderToken":
-            return (.failed, "\(word): Apple lets nobody in with this credential: make a new one")
+            return (.failed, "\(word): Apple rejects this credential: create a new one")
         case "TooManyProviderTokenUpdates":
             return (.warning, "\(word): \(APNsAnswers.tooManyTokens)")
         default: return transport(answer.attemptResult)
         }
     }
 
-    /// Answers that say nothing of the credential.
+    /// The grade and text for answers that do not concern the credential.
     static func transport(_ attemptResult: AttemptResult) -> (Finding.Grade, String) {
         let words = attemptResult.detail.map { "\(attemptResult.answer): \($0)" } ?? attemptResult.answer
         return switch attemptResult.disposition.failureSource {
-        case .provider: (.failed, "no answer that says anything (\(words)): try again later; see the lines above")
-        case .developer: (.failed, "\(words): the question was called wrong: please report this")
-        case .nodeOperator: (.failed, "\(words): this node is refused: look at its credential")
-        case .none, .deviceToken: (.ok, "the credential is taken")
+        case .provider: (.failed, "no conclusive answer (\(words)): see the lines above; try again later")
+        case .developer: (.failed, "\(words): the push service calls the probe invalid: please report this as a bug")
+        case .nodeOperator: (.failed, "\(words): the push service rejects this node: check its credential")
+        case .none, .deviceToken: (.ok, "the push service accepts the credential")
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How Apple names its keys and their files.
+/// Apple's conventions for names of keys and key files.
 package enum AppleKeyName {
-    /// The key id in a file's name like `AuthKey_ABCDE12345.p8`; nil where there is none.
+    /// The key id in a file name like `AuthKey_ABCDE12345.p8`; `nil` if there is none.
     package static func keyID(in file: String) -> String? {
         let name = file.split(separator: "/").last ?? ""
         guard name.hasPrefix("AuthKey_"), name.hasSuffix(".p8") else { return nil }
@@ -10,7 +10,7 @@ package enum AppleKeyName {
         return isIdentifier(id) ? String(id) : nil
     }
 
-    /// Whether this could be the id of a key or of a team: 10 letters and digits.
+    /// Whether a text has the form of a key id or team id: 10 letters and digits.
     package static func isIdentifier(_ text: some StringProtocol) -> Bool {
         text.utf8.count == 10
             && text.utf8.allSatisfy { byte in

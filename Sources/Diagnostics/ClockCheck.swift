@@ -3,65 +3,67 @@
 import Glibc
 import NodeConfiguration
 
-/// What is to be said of this machine's clock.
+/// Checks this machine's clock.
 enum ClockCheck {
-    /// No clock of a machine that runs this can be before: 2025-01-01, Unix time in seconds.
+    /// The earliest plausible time: 2025-01-01, Unix time in seconds.
     static let earliest: Int64 = 1_735_689_600
-    /// Nor after: 2100-01-01.
+    /// The latest plausible time: 2100-01-01.
     static let latest: Int64 = 4_102_444_800
-    /// Seconds from which the clock is worth a word, and from which Apple and Google refuse tokens.
+    /// A difference of more seconds than this is a warning.
     static let noticeable: Int64 = 60
+    /// With a difference of more seconds than this, Apple and Google refuse tokens.
     static let refused: Int64 = 300
 
-    private static let cure = "set it right: timedatectl set-ntp true"
+    private static let cure = "synchronise it with timedatectl set-ntp true"
 
-    /// By itself.
+    /// Checks the clock without comparing it with another one.
     /// - Parameters:
     ///   - now: Unix time in seconds.
-    ///   - isSynchronised: what the kernel says; nil where it does not.
+    ///   - isSynchronised: whether the kernel reports the clock as synchronised; `nil` if the kernel does not report it.
     static func alone(now: Int64, isSynchronised: Bool?) -> Finding {
         let date = Format.date(now)
         guard (earliest..<latest).contains(now) else {
-            return Finding(.clock, "this machine", .failed, "says that it is \(date): \(cure)")
+            return Finding(.clock, "this machine", .failed, "the clock is wrong, it shows \(date): \(cure)")
         }
         switch isSynchronised {
         case true?: return Finding(.clock, "this machine", .ok, "\(date), synchronised")
         case false?:
             return Finding(
                 .clock, "this machine", .warning,
-                "\(date), but nothing keeps it right: run an NTP service (timedatectl set-ntp true). A clock that is"
-                    + " minutes off has tokens refused, and tor stopped")
+                "\(date), but not synchronised: run an NTP service (timedatectl set-ntp true). If the clock is minutes"
+                    + " off, push services refuse tokens and tor cannot connect")
         case nil:
-            return Finding(.clock, "this machine", .ok, "\(date); whether it is synchronised cannot be seen from here")
+            return Finding(.clock, "this machine", .ok, "\(date); unknown whether it is synchronised")
         }
     }
 
-    /// Beside a push service's.
+    /// Compares the clock with that of a push service.
     /// - Parameters:
-    ///   - ahead: seconds that this machine's is ahead; negative where it is behind.
-    ///   - host: whose clock it is compared with.
+    ///   - host: the host of the push service.
+    ///   - ahead: seconds by which this machine's clock is ahead; negative if it is behind.
     static func beside(_ host: String, ahead: Int64) -> Finding {
         let words = "\(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") that of \(host)"
         if ahead.magnitude > UInt64(refused) {
-            return Finding(.clock, host, .failed, "this machine's is \(words), and tokens are refused: \(cure)")
+            return Finding(
+                .clock, host, .failed, "this machine's clock is \(words), so push services refuse tokens: \(cure)")
         }
         if ahead.magnitude > UInt64(noticeable) {
-            return Finding(.clock, host, .warning, "this machine's is \(words): \(cure)")
+            return Finding(.clock, host, .warning, "this machine's clock is \(words): \(cure)")
         }
-        return Finding(.clock, host, .ok, "agrees with this machine's")
+        return Finding(.clock, host, .ok, "agrees with this machine's clock")
     }
 }
 
-/// The kernel's word on whether the clock is kept right (adjtimex(2)).
+/// The kernel's clock state (adjtimex(2)).
 enum KernelClock {
-    /// TIME_ERROR: among others, nothing has set the clock for long.
+    /// TIME_ERROR: the clock is not synchronised.
     private static let unsynchronised: Int32 = 5
-    /// More than the kernel's structure has.
+    /// An upper bound of the size of `struct timex`, in bytes.
     private static let structureLength = 512
 
-    /// Nil where the kernel does not say.
+    /// Whether the clock is synchronised; `nil` if the kernel does not report it.
     static var isSynchronised: Bool? {
-        // Swift's module of glibc has no sys/timex.h. Of the structure nothing is read; all zeros ask and change nothing.
+        // The Glibc module lacks sys/timex.h. A zeroed structure only queries the state; its result is not read.
         typealias Call = @convention(c) (UnsafeMutableRawPointer) -> Int32
         guard let symbol = dlsym(nil, "adjtimex") else { return nil }
         let adjtimex = unsafeBitCast(symbol, to: Call.self)

@@ -3,39 +3,42 @@
 import Glibc
 import NodeConfiguration
 
-/// What is to be said of the disk under the state directory.
+/// Checks the free space for the state directory.
 struct DiskCheck: Equatable {
-    /// Less than this, and the node cannot even keep what it must: as much as the spool leaves free, 32 MiB.
+    /// Free bytes that the node needs, 32 MiB: the spool leaves that much free for the rest of the state.
     static let least = 32 << 20
-    /// Less than this is soon nothing.
+    /// Less free space than this, 256 MiB, is a warning.
     static let comfortable = 256 << 20
+    /// Fewer free inodes than this are a failure.
     private static let fewestFiles = 100
 
+    /// The state directory.
     var path: String
-    /// For this user.
+    /// Bytes available to this user.
     var freeBytes: Int
-    /// Files that can still be made; nil where the file system does not count.
+    /// Free inodes; `nil` if the file system does not count them.
     var freeFiles: Int?
-    /// Nil: there is no spool.
+    /// `spool.max_bytes`; `nil` if the spool is disabled.
     var spoolLimit: Int?
-    /// What it takes already.
+    /// Bytes that the spool occupies already.
     var spoolSize = 0
 
     var finding: Finding {
         let free = "\(Format.bytes(freeBytes)) free"
-        if freeBytes < Self.least { return finding(.failed, "\(free): make room") }
+        if freeBytes < Self.least { return finding(.failed, "\(free): free up space") }
         if let freeFiles, freeFiles < Self.fewestFiles {
-            return finding(.failed, "\(free), but only \(freeFiles) more files can be made: remove some (df -i)")
+            return finding(.failed, "\(free), but only \(freeFiles) free inodes (df -i): delete files")
         }
         if let spoolLimit {
             let growth = max(0, spoolLimit - spoolSize)
             if freeBytes - Self.least < growth {
                 return finding(
                     .warning,
-                    "\(free), and the spool may grow by \(Format.bytes(growth)): make room, or lower spool.max_bytes")
+                    "\(free), but the spool may grow by \(Format.bytes(growth)): free up space, or lower spool.max_bytes"
+                )
             }
         }
-        if freeBytes < Self.comfortable { return finding(.warning, "\(free): make room soon") }
+        if freeBytes < Self.comfortable { return finding(.warning, "\(free): free up space soon") }
         return finding(.ok, free)
     }
 
@@ -45,7 +48,7 @@ struct DiskCheck: Equatable {
 }
 
 extension DiskCheck {
-    /// Looks at the disk of a state directory, or of what is above it; nil where that cannot be seen.
+    /// Reads the free space for a state directory, or for its nearest existing parent; `nil` if that fails.
     init?(lookingAt state: String, spool: Configuration.Spool?) {
         var path = state
         var status = statvfs()

@@ -2,28 +2,30 @@
 
 import FoundationEssentials
 
-/// One thing that was looked at, and what came of it. Holds nothing secret.
+/// The result of one check. Contains no secrets.
 package struct Finding: Sendable, Equatable, Encodable {
-    /// How it is.
+    /// The severity of a finding.
     package enum Grade: String, Sendable, Encodable, CaseIterable {
-        /// As it should be.
+        /// Nothing is wrong.
         case ok
-        /// The node works, but somebody should look at it.
+        /// The node works, but the operator should act.
         case warning
-        /// The node, or a part of it, does not work like this.
+        /// The node or a part of it cannot work.
         case failed
     }
 
-    /// What it belongs to.
+    /// The subject area of a finding.
     package enum Area: String, Sendable, Encodable, CaseIterable {
         case configuration, state, credentials, clock, machine, tor, ports, network, apple, google, onion, phone
     }
 
+    /// The area that was checked.
     package var area: Area
-    /// Which of the area's things, e.g. a file, an app, an address.
+    /// The object that was checked, e.g. a file, an app or an address.
     package var subject: String
+    /// The severity.
     package var grade: Grade
-    /// What is the case; where it is not well, also what to do.
+    /// The observation, and the remedy unless the grade is `ok`.
     package var text: String
 
     /// - Parameters: as the properties of the same names.
@@ -36,7 +38,7 @@ package struct Finding: Sendable, Equatable, Encodable {
 }
 
 extension [Finding] {
-    /// As a JSON array of objects with `area`, `subject`, `grade` and `text`.
+    /// The findings as a JSON array of objects with `area`, `subject`, `grade` and `text`.
     package var json: String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -44,6 +46,6 @@ extension [Finding] {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Whether something does not work.
+    /// Whether any check has failed.
     package var hasFailure: Bool { contains { $0.grade == .failed } }
 }

@@ -2,11 +2,12 @@
 
 import Providers
 
-/// What Google's answer to a question with a made-up device token says, and what to do.
+/// Turns the answer of FCM to a probe, a request with an invented device token, into a finding.
 enum GoogleAdvice {
+    /// The finding for an answer.
     /// - Parameters:
-    ///   - app: its name.
-    ///   - projectID: of the service account.
+    ///   - app: the name of the app.
+    ///   - projectID: the project of the service account.
     static func finding(on answer: ProbeAnswer, app: String, projectID: String) -> Finding {
         let (grade, text) = advice(answer, projectID: projectID)
         return Finding(.google, app, grade, text)
@@ -18,37 +19,37 @@ enum GoogleAdvice {
         case "access-token-refused":
             return (
                 .failed,
-                "Google gives this service account no access token. Is its key still listed in the Google Cloud console"
-                    + " under IAM, Service accounts, Keys? Is this machine's clock right?"
+                "Google refuses an access token for this service account: check that its key is still listed in the"
+                    + " Google Cloud console under IAM, Service accounts, Keys, and that this machine's clock is right"
             )
         case "access-token-unreachable":
-            return (.failed, "no access token could be fetched: see the lines above; try again later")
+            return (.failed, "the node cannot fetch an access token: see the lines above; try again later")
         case "PERMISSION_DENIED":
             return (
                 .failed,
                 "\(word): the service account may not send for the project \(projectID): give it the role “Firebase Cloud"
-                    + " Messaging API Admin”, and see that this API is enabled for the project"
+                    + " Messaging API Admin”, and check that this API is enabled for the project"
             )
         case "SENDER_ID_MISMATCH":
             return (
                 .failed,
-                "\(word): the service account is of another project than the app: take the file of the app's own project"
+                "\(word): the service account belongs to another project than the app: use a file of the app's project"
             )
         case "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR":
             return (
-                .failed, "\(word): Google does not take its own access token: is this machine's clock right?"
+                .failed, "\(word): Google rejects an access token that it has issued: check this machine's clock"
             )
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED":
-            return (.warning, "\(word): the project has used up its allowance for now; the account itself is taken")
+            return (.warning, "\(word): the project has used up its quota for now; Google accepts the account")
         default: break
         }
         switch answer.attemptResult.disposition.failureSource {
         case .none, .deviceToken:
-            return (.ok, "Google takes the service account for the project \(projectID)")
+            return (.ok, "Google accepts the service account for the project \(projectID)")
         case .nodeOperator:
             return (
                 .failed,
-                "\(word): Google knows no project \(projectID) that this account may use: take the file as Firebase gives it"
+                "\(word): Google knows no project \(projectID) that this account may use: use the file from Firebase unchanged"
             )
         case .developer, .provider: return AppleAdvice.transport(answer.attemptResult)
         }

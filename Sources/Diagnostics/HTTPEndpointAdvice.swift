@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Admission
 import NodeConfiguration
 
-/// What the operator of an open HTTP endpoint should know: its senders are the desktops of today, which neither sign nor send
-/// again.
+/// Advice for operators that enable the HTTP API, whose senders (today's desktops) neither sign nor retry.
 package enum HTTPEndpointAdvice {
-    /// One sentence for each setting that costs such senders something.
+    /// One advice for each setting that makes such senders lose notifications.
     package static func texts(for configuration: Configuration) -> [(key: String, text: String)] {
         guard configuration.listen.http != nil else { return [] }
         var texts: [(key: String, text: String)] = []
@@ -13,17 +13,18 @@ package enum HTTPEndpointAdvice {
             texts.append(
                 (
                     "spool.enabled",
-                    "is off: Bisq 1 and Haveno never send again what is answered 429 or 503, so that it is lost. With spool.enabled"
-                        + " = true the node stores it, sealed, and tries until it is delivered"
+                    "is off: Bisq 1 and Haveno do not retry after 429 or 503, so these notifications are lost. With"
+                        + " spool.enabled = true the node stores them, encrypted, and retries until they are delivered"
                 ))
         }
         if configuration.admission.senders == .optional {
             texts.append(
                 (
                     "senders.mode",
-                    "is \"optional\": a sender that signs may bind a phone that no unsigned notification has rung for"
-                        + " \(configuration.admission.senderQuietDays) days (senders.quiet_days), and desktops that come by"
-                        + " listen.http, which cannot sign, then no longer ring it. Set \"off\" while your users have such desktops"
+                    "is \"optional\": a sender that signs can bind a phone that no unsigned notification has reached for"
+                        + " \(configuration.admission.senderQuietDays) days (senders.quiet_days). Desktops that use"
+                        + " listen.http cannot sign, so they can no longer ring that phone. Set \"off\" while your users"
+                        + " have such desktops"
                 ))
         }
         return texts

@@ -3,25 +3,26 @@
 import Glibc
 import NodeConfiguration
 
-/// What is to be said of a process's limits (getrlimit(2)).
+/// Checks the resource limits of a process (getrlimit(2)).
 struct LimitCheck: Equatable {
-    /// What the keys take, with the guard pages around them.
+    /// Locked memory that the keys and their guard pages need: 256 KiB.
     static let lockedMemory: UInt64 = 256 << 10
 
-    /// Whose limits: `this shell`, or the running node.
+    /// The process: `this shell`, or the running node with its pid.
     var whose: String
-    /// Whether it is the node.
+    /// Whether the process is the running node.
     var isNode: Bool
-    /// Open files at most.
+    /// Maximum number of open files.
     var files: UInt64
-    /// Bytes of memory that may be locked.
+    /// Maximum locked memory, in bytes.
     var locked: UInt64
-    /// Bytes of a core dump.
+    /// Maximum size of a core dump, in bytes.
     var core: UInt64
 
+    /// Compares the limits with the needs of the node.
     /// - Parameters:
     ///   - connections: `limits.connections`.
-    ///   - others: descriptors for what is no sender.
+    ///   - others: descriptors that are not available to senders.
     func findings(connections: Int, others: Int) -> [Finding] {
         [descriptors(connections, others), lockedMemory, coreDump]
     }
@@ -29,36 +30,38 @@ struct LimitCheck: Equatable {
     private func descriptors(_ connections: Int, _ others: Int) -> Finding {
         let subject = "open files of \(whose)"
         let left = Int(clamping: files) - others
-        if left >= connections { return Finding(.machine, subject, .ok, "\(files) are enough") }
-        let cure = "raise the limit: ulimit -n \(connections + others), LimitNOFILE=\(connections + others)"
-        if left < 1 { return Finding(.machine, subject, .failed, "\(files) leave none for senders: \(cure)") }
+        if left >= connections { return Finding(.machine, subject, .ok, "the limit of \(files) is sufficient") }
+        let cure = "raise the limit: ulimit -n \(connections + others), or LimitNOFILE=\(connections + others)"
+        if left < 1 {
+            return Finding(.machine, subject, .failed, "the limit of \(files) leaves none for senders: \(cure)")
+        }
         return Finding(
             .machine, subject, .warning,
-            "\(files) leave \(left) for senders, and limits.connections is \(connections): \(cure)")
+            "the limit of \(files) leaves \(left) for senders, but limits.connections is \(connections): \(cure)")
     }
 
     private var lockedMemory: Finding {
         let subject = "locked memory of \(whose)"
-        if locked >= Self.lockedMemory { return Finding(.machine, subject, .ok, "enough for all keys") }
+        if locked >= Self.lockedMemory { return Finding(.machine, subject, .ok, "sufficient for all keys") }
         return Finding(
             .machine, subject, .warning,
-            "too little (\(Format.bytes(Int(clamping: locked)))), so that keys may get into swap space: ulimit -l 8192,"
-                + " LimitMEMLOCK=8M")
+            "the limit of \(Format.bytes(Int(clamping: locked))) is too low, so keys may be swapped to disk: raise it with"
+                + " ulimit -l 8192, or LimitMEMLOCK=8M")
     }
 
     private var coreDump: Finding {
         let subject = "core dumps of \(whose)"
         if core == 0 { return Finding(.machine, subject, .ok, "off") }
-        guard isNode else { return Finding(.machine, subject, .ok, "the node forbids itself any when it starts") }
+        guard isNode else { return Finding(.machine, subject, .ok, "the node turns them off when it starts") }
         return Finding(
             .machine, subject, .warning,
-            "on: a crash would write keys to disk. Switch them off: ulimit -c 0, LimitCORE=0")
+            "on: a crash would write keys to disk. Turn them off with ulimit -c 0, or LimitCORE=0")
     }
 }
 
 extension LimitCheck {
-    /// Those of a process, from the text of its `/proc/PID/limits`; nil where they are not there. Of open files, a node
-    /// takes as many as it may.
+    /// Parses the text of `/proc/PID/limits`; `nil` if a limit is missing. For open files the hard limit counts, because
+    /// the node raises its soft limit.
     init?(of whose: String, isNode: Bool, procText text: String) {
         func limit(_ name: String, column: Int) -> UInt64? {
             for line in text.split(separator: "\n") where line.hasPrefix(name) {
@@ -74,9 +77,9 @@ extension LimitCheck {
         self.init(whose: whose, isNode: isNode, files: files, locked: locked, core: core)
     }
 
-    /// Those of a running node, or else of this process, as a node gets them that is started here; nil where the system
-    /// does not say.
-    /// - Parameter node: its number.
+    /// Reads the limits of the running node. Without one, reads those of this process, which a node started from here
+    /// would inherit. `nil` if the system does not provide them.
+    /// - Parameter node: the pid of the running node.
     static func look(node: Int32?) -> LimitCheck? {
         if let node, let text = text(of: "/proc/\(node)/limits") {
             return LimitCheck(of: "the node (pid \(node))", isNode: true, procText: text)

@@ -2,17 +2,16 @@
 
 import Glibc
 
-/// Whether a node runs on a state directory.
+/// The state of the lock on a state directory: whether a node uses the directory.
 package enum LockState: Equatable, Sendable {
-    /// None does.
+    /// No node uses the directory.
     case free
-    /// One does; its number, where it can be read.
+    /// A node uses the directory; its pid, if the lock file contains it.
     case held(pid: Int32?)
-    /// This user cannot tell.
+    /// This user cannot read the lock file.
     case unknown(reason: String)
 
-    /// Looks at the lock file of a state directory. Nothing is written; that nobody holds the lock is found by sharing it
-    /// for a moment.
+    /// Tests the lock of a state directory. Writes nothing, but holds a free lock in shared mode for a moment.
     package init(ofStateAt state: String) {
         let descriptor = open("\(state)/lock", O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
@@ -32,6 +31,6 @@ package enum LockState: Equatable, Sendable {
         }
     }
 
-    /// Whether a node is known to run.
+    /// Whether a node certainly uses the directory.
     package var isHeld: Bool { if case .held = self { true } else { false } }
 }

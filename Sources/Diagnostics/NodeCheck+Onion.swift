@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import NodeConfiguration
 import TNP
 import Tor
 
-/// What is known of the node's onion.
+/// The state of the node's onion service, according to its files.
 enum OnionState: Equatable {
-    /// Its address, and whether it is open to everybody who knows it.
+    /// The service exists. It is open if it requires no client authorisation.
     case there(OnionAddress, isOpen: Bool)
-    /// tor has not made it yet.
+    /// tor has not created the service yet.
     case none
-    /// Its files cannot be read, for this reason.
+    /// The files cannot be read, for this reason.
     case hidden(String)
 
+    /// Reads the files of the onion service.
     init(_ settings: TorSettings) {
         do throws(OnionFileError) {
             guard let keys = try OnionKeys.present(in: settings.serviceDirectory) else {
@@ -28,11 +30,11 @@ enum OnionState: Equatable {
 }
 
 extension NodeCheck {
-    /// For a way through tor: two circuits and a descriptor.
-    private static let onionPatience = Duration.seconds(60)
+    /// The timeout for a connection through tor, which fetches a descriptor and builds two circuits.
+    private static let onionTimeout = Duration.seconds(60)
 
-    /// Where a sender on this machine reaches the node: where it listens, or through tor where it wants to know the
-    /// circuits; nil where the onion is not known.
+    /// The TNP address at which a sender on this machine reaches the node, with the proxy to use. That is `listen.tnp`, or
+    /// the onion through tor if the node expects circuit ids; `nil` if the onion address is unknown.
     package nonisolated func httpEndpointForSenders(through tor: Endpoint) -> (node: Endpoint, proxy: Endpoint?)? {
         guard configuration.listen.circuitIDs else { return (configuration.listen.tnp, nil) }
         let settings = configuration.tor.settings(state: configuration.state)
@@ -40,26 +42,28 @@ extension NodeCheck {
         return (.tcp(host: "\(address)", port: port), tor)
     }
 
-    /// Reaches the node from outside, through tor and its onion.
+    /// Connects to the node through tor and its onion, as senders do.
     /// - Parameters:
-    ///   - tor: a SOCKS port.
-    ///   - isWanted: whether that port was named; else it is a guess, and nothing is wrong where no tor is there.
+    ///   - tor: the SOCKS port of a tor.
+    ///   - isWanted: whether the operator named that port. If not, it is a guess, and a missing tor is only a warning.
     package func onion(through tor: Endpoint, isWanted: Bool) async -> [Finding] {
         let settings = configuration.tor.settings(state: configuration.state)
         guard settings.isManaged || settings.foreignServiceDirectory != nil else {
             return isWanted
-                ? [Finding(.onion, "onion", .failed, "not known: name its directory in tor.onion_directory")] : []
+                ? [Finding(.onion, "onion", .failed, "unknown: set tor.onion_directory to its directory")] : []
         }
         switch OnionState(settings) {
         case .none:
-            return [Finding(.onion, "onion", .warning, "not there yet: tocsin run makes it when it first starts tor")]
-        case .hidden(let reason): return [Finding(.onion, "onion", .warning, "not tried: \(reason)")]
+            return [
+                Finding(.onion, "onion", .warning, "does not exist yet: tocsin run creates it when it first starts tor")
+            ]
+        case .hidden(let reason): return [Finding(.onion, "onion", .warning, "not tested: \(reason)")]
         case .there(let address, let isOpen):
             guard state.lock != .free else {
-                return [Finding(.onion, "\(address)", .warning, "not tried: the node does not run (tocsin run)")]
+                return [Finding(.onion, "\(address)", .warning, "not tested: the node is not running")]
             }
             guard let port = settings.tnpPorts.first else { return [] }
-            show("reaching the node through tor; that may take a minute …")
+            show("connecting to the node through tor; this may take a minute …")
             return [
                 await reach(.tcp(host: "\(address)", port: port), through: tor, isOpen: isOpen, isWanted: isWanted)
             ]
@@ -67,28 +71,28 @@ extension NodeCheck {
     }
 
     private func reach(_ onion: Endpoint, through tor: Endpoint, isOpen: Bool, isWanted: Bool) async -> Finding {
-        // Circuits of its own: what another use of this tor has found out is no proof.
+        // Random credentials get new circuits and a new descriptor from tor, so that its caches prove nothing.
         let label = SOCKS5.Credentials(user: "tocsin-check", password: "\(UInt64.random(in: 0...UInt64.max))")
         do {
             _ = try await NodeWelcome.exchange(
-                with: onion, through: .socks5(tor, label), on: loop, timeout: Self.onionPatience)
+                with: onion, through: .socks5(tor, label), on: loop, timeout: Self.onionTimeout)
             return Finding(.onion, "\(onion)", .ok, "the node answers through tor")
         } catch StreamError.system(let reason) {
             return Finding(
                 .onion, "\(onion)", isWanted ? .failed : .warning,
-                "not tried: no tor at \(tor) (\(reason)). Name the SOCKS port of one: --tor HOST:PORT (apt install tor"
-                    + " gives one at 127.0.0.1:9050)")
+                "not tested: no tor at \(tor) (\(reason)). Give the SOCKS port of a tor with --tor HOST:PORT (apt install"
+                    + " tor provides one at 127.0.0.1:9050)")
         } catch {
             guard isOpen else {
                 return Finding(
                     .onion, "\(onion)", .warning,
-                    "no answer, as is right: it is open to authorised clients only. Try it from one: tocsin send"
+                    "no answer, as expected: only authorised clients can connect. Test it from one with tocsin send"
                         + " --onion-key")
             }
             return Finding(
                 .onion, "\(onion)", .failed,
-                "cannot be reached through tor (\(error)): is the descriptor published (tocsin onion show), and what does"
-                    + " the node's log say of tor?")
+                "cannot be reached through tor (\(error)): check that the descriptor is published (tocsin onion show), and"
+                    + " the messages about tor in the node's log")
         }
     }
 }

@@ -10,22 +10,22 @@ import TNP
 import Time
 
 extension NodeCheck {
-    /// For a name, a connection, an answer.
-    private static let patience = Duration.seconds(10)
-    /// The same for a connection through a proxy: tor has circuits to build.
-    private static let patienceWithProxy = Duration.seconds(30)
+    /// The timeout for resolving a name, for a connection and for an answer.
+    private static let timeout = Duration.seconds(10)
+    /// The timeout for a connection through a proxy; tor may have to build circuits.
+    private static let proxyTimeout = Duration.seconds(30)
 
     private var dialTimeout: Duration {
-        configuration.outboundProxy == nil ? Self.patience : Self.patienceWithProxy
+        configuration.outboundProxy == nil ? Self.timeout : Self.proxyTimeout
     }
 
-    /// A server that the node calls.
+    /// A server to which the node connects.
     private struct Service: Hashable {
         let url: ServiceURL
         let trustFile: String?
     }
 
-    /// Asks the push services: their names, their certificates, and what they say of the credentials. Nobody is rung.
+    /// Checks the push services: name resolution, TLS and the credentials. Rings no phone.
     package func online() async -> [Finding] {
         var findings: [Finding] = []
         var reachable: Set<Service> = []
@@ -46,7 +46,7 @@ extension NodeCheck {
         return findings
     }
 
-    /// All of them, once each.
+    /// All servers to which the node connects, without duplicates.
     private func services() -> [Service] {
         let settings = configuration.services
         var services: [Service] = []
@@ -62,7 +62,7 @@ extension NodeCheck {
                 }
             }
         }
-        // By authority: the path of the token endpoint does not matter here.
+        // Compares authorities only, because the path of the token endpoint does not matter here.
         var seen: Set<String> = []
         return services.filter { seen.insert("\($0.url.authority) \($0.trustFile ?? "")").inserted }
     }
@@ -82,10 +82,10 @@ extension NodeCheck {
         var findings: [Finding] = []
         if let proxy = configuration.outboundProxy {
             findings.append(
-                Finding(.network, url.host, .ok, "its name is resolved by the proxy at \(proxy.endpoint)"))
+                Finding(.network, url.host, .ok, "the proxy at \(proxy.endpoint) resolves this name"))
         } else {
             show("resolving \(url.host) …")
-            let count = await within(Self.patience) { checkup -> Result<Int, StreamError> in
+            let count = await within(Self.timeout) { checkup -> Result<Int, StreamError> in
                 do throws(StreamError) {
                     return .success(try await checkup.loop.addressCount(of: url.host))
                 } catch {
@@ -98,10 +98,10 @@ extension NodeCheck {
             case .failure(let error)?:
                 return [
                     Finding(
-                        .network, url.host, .failed, "\(error): is this machine connected, and /etc/resolv.conf right?")
+                        .network, url.host, .failed, "\(error): check the network connection and /etc/resolv.conf")
                 ]
             case nil:
-                return [Finding(.network, url.host, .failed, "no name server answers: look at /etc/resolv.conf")]
+                return [Finding(.network, url.host, .failed, "no name server answers: check /etc/resolv.conf")]
             }
         }
         show("connecting to \(url.authority) …")
@@ -111,29 +111,29 @@ extension NodeCheck {
 
     private func handshake(with service: Service) async -> Finding {
         let url = service.url
-        let witness: CertificateRecorder
+        let recorder: CertificateRecorder
         do {
-            witness = CertificateRecorder(of: try context(trustFile: service.trustFile, identity: nil))
+            recorder = CertificateRecorder(of: try context(trustFile: service.trustFile, identity: nil))
         } catch {
             return Finding(.network, url.authority, .failed, error.text)
         }
-        let result = await connect(to: url, witness.context)
+        let result = await connect(to: url, recorder.context)
         switch result {
         case .success?:
-            let end = witness.notAfter.map { ", its certificate \(Format.end($0, at: UnixTime.now))" } ?? ""
-            return Finding(.network, url.authority, .ok, "TLS and HTTP/2 are agreed\(end)")
+            let end = recorder.notAfter.map { ", its certificate \(Format.end($0, at: UnixTime.now))" } ?? ""
+            return Finding(.network, url.authority, .ok, "TLS and HTTP/2 work\(end)")
         case .failure(.tls(let reason))?:
             return Finding(
                 .network, url.authority, .failed,
-                "TLS: \(reason). Are the certificates of this machine there (apt install ca-certificates) and its clock"
-                    + " right? Does something in between open connections?")
+                "TLS: \(reason). Check that CA certificates are installed (apt install ca-certificates), that the clock is"
+                    + " right, and that nothing in between intercepts TLS")
         case .failure(let error)?:
             return Finding(
                 .network, url.authority, .failed,
-                "\(error): does the firewall let this machine out to port \(url.port)"
-                    + (configuration.outboundProxy.map { ", and does the proxy at \($0.endpoint) work" } ?? "") + "?")
+                "\(error): check that the firewall allows outgoing connections to port \(url.port)"
+                    + (configuration.outboundProxy.map { ", and that the proxy at \($0.endpoint) works" } ?? ""))
         case nil:
-            return Finding(.network, url.authority, .failed, "no connection in \(dialTimeout.components.seconds) s")
+            return Finding(.network, url.authority, .failed, "no connection within \(dialTimeout.components.seconds) s")
         }
     }
 
@@ -172,22 +172,22 @@ extension NodeCheck {
             on: loop)
     }
 
-    /// For an answer, connecting included.
-    private var answerTimeout: Duration { dialTimeout + Self.patience }
+    /// The timeout for an answer, including the connection.
+    private var answerTimeout: Duration { dialTimeout + Self.timeout }
 
     // MARK: Apple
 
     private func apple(
         _ app: Configuration.App, _ reachable: Set<Service>, _ skews: inout [(host: String, ahead: Int64)]
     ) async -> [Finding] {
-        // What is wrong with the file itself was said before.
+        // The offline checks report an unusable credential.
         guard let (profile, named) = app.apns, let credential = try? Credential(named) else { return [] }
         var token: APNsProviderToken?
         var identity: TLSContext.Identity?
         switch credential {
         case .appleKey(let key, let keyID, let teamID):
             token = self.token(key, keyID, teamID)
-        case .appleCertificate(let its, _): identity = its
+        case .appleCertificate(let certificate, _): identity = certificate
         case .google: return []
         }
         var findings: [Finding] = []
@@ -218,7 +218,8 @@ extension NodeCheck {
         return findings
     }
 
-    /// Apple wants no second token of a key within 20 minutes: what the node has kept is used, for all apps of the key.
+    /// The provider token of a key, shared by all apps of that key. Starts from the token that the node has saved, because
+    /// Apple allows only one new token in 20 minutes.
     private func token(_ key: SigningKey, _ keyID: String, _ teamID: String) -> APNsProviderToken {
         let file = "\(configuration.state)/apns-\(teamID)-\(keyID).token"
         if let token = tokens[file] { return token }
@@ -261,7 +262,7 @@ extension NodeCheck {
     }
 }
 
-/// The node's provider token. One that is made here is kept for the node where that can read it.
+/// The provider token in the state directory. A new token is saved only if the node can read the file.
 private struct SharedProviderToken: ProviderTokenKeeping {
     let file: ProviderTokenFile
     let isKept: Bool

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Admission
 import EventLoop
 import Glibc
 import NodeConfiguration
 import Providers
 import Time
 
-/// Looks at all that a node needs, before users notice what is wrong: `tocsin check`. Changes nothing but Apple's provider
-/// token, which is kept in the state directory for the node as the node itself does.
+/// The checks of `tocsin check`. The only file they change is the provider token for Apple in the state directory, which
+/// the node uses, too.
 package actor NodeCheck {
     nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -16,14 +17,15 @@ package actor NodeCheck {
     private let searchPath: String?
     private let progress: @Sendable (String) -> Void
     let state: StateCheck
-    /// By the files that the node keeps them in.
+    /// The provider tokens for Apple, by the file in which the node saves them.
     var tokens: [String: APNsProviderToken] = [:]
 
+    /// Prepares the checks of a configuration.
     /// - Parameters:
-    ///   - configuration: with ``Configuration/decideTor(path:)`` decided.
+    ///   - configuration: after a call of ``Configuration/decideTor(path:)``.
     ///   - searchPath: the environment's `PATH`.
-    ///   - loop: what has to wait runs there.
-    ///   - progress: told what is being looked at, where that takes its time.
+    ///   - loop: runs all network operations.
+    ///   - progress: receives a description of each check that may take some time.
     package init(
         _ configuration: Configuration, searchPath: String?, on loop: EventLoop,
         progress: @escaping @Sendable (String) -> Void = { _ in }
@@ -39,7 +41,7 @@ package actor NodeCheck {
 
     // MARK: Without the network
 
-    /// Looks at what this machine itself can tell.
+    /// Runs the checks that need no network.
     package func offline() async -> [Finding] {
         var findings = settings()
         findings += state.findings + state.databases(spool: configuration.spool?.file)
@@ -57,12 +59,12 @@ package actor NodeCheck {
 
     private func settings() -> [Finding] {
         let names = configuration.apps.map(\.name).joined(separator: ", ")
-        var findings = [Finding(.configuration, configuration.file, .ok, "can be read; apps: \(names)")]
+        var findings = [Finding(.configuration, configuration.file, .ok, "valid; apps: \(names)")]
         if configuration.listen.http != nil, configuration.admission.senders == .required {
             findings.append(
                 Finding(
                     .configuration, "senders.mode", .warning,
-                    "is \"required\", and who comes through the HTTP endpoint signs nothing: leave listen.http out, or set"
+                    "is \"required\", but senders that use the HTTP API cannot sign: remove listen.http, or set"
                         + " \"optional\""))
         }
         findings += HTTPEndpointAdvice.texts(for: configuration).map {
@@ -72,7 +74,7 @@ package actor NodeCheck {
             findings.append(
                 Finding(
                     .configuration, "listen.circuit_ids", .warning,
-                    "is off, so that limits hold for connections, not for tor's circuits: switch it on together with"
+                    "is off, so limits apply to connections instead of circuits: turn it on together with"
                         + " HiddenServiceExportCircuitID haproxy in torrc"))
         }
         return findings
@@ -86,11 +88,11 @@ package actor NodeCheck {
                 findings += apple(credential, topic: profile.topic, now: now)
             }
             if let file = app.fcm?.serviceAccountFile {
-                findings += file.isReadBy(state.nodeUser)
+                findings += file.ownerFindings(nodeUser: state.nodeUser)
                 do throws(Credential.Problem) {
                     guard case .google(let account, _) = try Credential(serviceAccountFile: file) else { continue }
                     findings.append(
-                        Finding(.credentials, file, .ok, "Google's service account of the project \(account.projectID)")
+                        Finding(.credentials, file, .ok, "FCM service account of the project \(account.projectID)")
                     )
                 } catch {
                     findings.append(Finding(.credentials, error.file, .failed, error.text))
@@ -111,13 +113,13 @@ package actor NodeCheck {
             findings += [CredentialCheck.name(of: keyFile, keyID: keyID)].compactMap(\.self)
         case .certificate(let certificateFile, let passwordFile):
             file = certificateFile
-            findings += passwordFile?.isReadBy(state.nodeUser) ?? []
+            findings += passwordFile?.ownerFindings(nodeUser: state.nodeUser) ?? []
         }
-        findings += file.isReadBy(state.nodeUser)
+        findings += file.ownerFindings(nodeUser: state.nodeUser)
         do throws(Credential.Problem) {
             switch try Credential(credential) {
             case .appleKey(_, let keyID, let teamID):
-                findings.append(Finding(.credentials, file, .ok, "Apple's key \(keyID) of the team \(teamID)"))
+                findings.append(Finding(.credentials, file, .ok, "APNs key \(keyID) of the team \(teamID)"))
             case .appleCertificate(_, let facts):
                 findings += CredentialCheck.certificate(file, facts, topic: topic, now: now)
             case .google: break
@@ -137,11 +139,11 @@ package actor NodeCheck {
 
     private func ports() async -> [Finding] {
         let listen = configuration.listen
-        let doors = [
+        let endpoints = [
             ("listen.tnp", Optional(listen.tnp)), ("listen.http", listen.http), ("listen.admin", listen.admin),
         ]
         var findings: [Finding] = []
-        for (key, endpoint) in doors {
+        for (key, endpoint) in endpoints {
             guard let endpoint else { continue }
             let present = await PortCheck.State.look(at: endpoint, on: loop)
             findings.append(
@@ -152,7 +154,7 @@ package actor NodeCheck {
 
     // MARK: Time
 
-    /// Waits for `body`, but no longer than this; nil where that is over. What is then still under way goes on by itself.
+    /// Waits for `body` until the limit; `nil` after a timeout. `body` is not cancelled and continues in the background.
     func within<Value: Sendable>(
         _ limit: Duration, _ body: @escaping @Sendable (isolated NodeCheck) async -> Value
     ) async -> Value? {
@@ -166,7 +168,7 @@ package actor NodeCheck {
     }
 }
 
-/// Whoever comes first answers.
+/// Resumes a continuation with the first of two results.
 private final class Race<Value: Sendable>: @unchecked Sendable {
     // Unchecked: touched on the loop only, by the actor and its timer.
     private var continuation: CheckedContinuation<Value?, Never>?
@@ -182,8 +184,8 @@ private final class Race<Value: Sendable>: @unchecked Sendable {
 }
 
 extension String {
-    /// Of a file that only its owner may read: what is to be said where that is not the node's user.
-    fileprivate func isReadBy(_ nodeUser: uid_t) -> [Finding] {
+    /// Checks that a file readable by its owner only belongs to the node's user. `self` is the path.
+    fileprivate func ownerFindings(nodeUser: uid_t) -> [Finding] {
         var status = stat()
         guard stat(self, &status) == 0 else { return [] }
         return [CredentialCheck.owner(self, owner: status.st_uid, nodeUser: nodeUser)].compactMap(\.self)

@@ -3,16 +3,16 @@
 import EventLoop
 import TNP
 
-/// Says HELLO to a node, to see that one answers.
+/// Exchanges HELLO and WELCOME with a node to test that it answers.
 enum NodeWelcome {
-    /// Why no node was found there.
+    /// The reason why no node was found at an address.
     struct Failure: Error, Equatable, CustomStringConvertible {
         let description: String
     }
 
-    /// Says HELLO and waits for WELCOME. On the loop.
-    /// - Parameter timeout: for the connection, and then again for the answer.
-    /// - Throws: `StreamError`, or ``Failure`` where something answers that is no node.
+    /// Sends HELLO and waits for WELCOME. Must be called on the loop.
+    /// - Parameter timeout: the timeout for the connection, and again for the answer.
+    /// - Throws: `StreamError`, or ``Failure`` if the server is not a node.
     static func exchange(
         with endpoint: Endpoint, through proxy: Proxy?, on loop: EventLoop, timeout: Duration,
         isolation: isolated (any Actor)? = #isolation
@@ -34,10 +34,10 @@ enum NodeWelcome {
         switch message {
         case .welcome(let welcome): return welcome
         case .goAway(let goAway):
-            throw Failure(description: "the node says GOAWAY \(goAway.code.rawValue): \(goAway.text)")
+            throw Failure(description: "the node answers GOAWAY \(goAway.code.rawValue): \(goAway.text)")
         default: throw foreign
         }
     }
 
-    private static let foreign = Failure(description: "what answers there is no Tocsin node")
+    private static let foreign = Failure(description: "the server at this address is not a Tocsin node")
 }

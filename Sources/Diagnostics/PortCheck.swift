@@ -3,18 +3,18 @@
 import EventLoop
 import Glibc
 
-/// What is to be said of an address that the node listens at.
+/// Checks an address on which the node listens.
 struct PortCheck: Equatable {
-    /// How it is now.
+    /// The current state of an address.
     enum State: Equatable {
         case free
-        /// Somebody listens there.
+        /// A process listens on the address.
         case taken
-        /// Nobody can listen there, for this reason.
+        /// No process can listen on the address, for this reason.
         case impossible(String)
     }
 
-    /// `listen.tnp`
+    /// The configuration key, e.g. `listen.tnp`.
     var key: String
     var endpoint: Endpoint
     var state: State
@@ -23,18 +23,16 @@ struct PortCheck: Equatable {
     var finding: Finding {
         switch (state, lock) {
         case (.impossible(let reason), _):
-            finding(.failed, "nobody can listen there (\(reason)): choose another address in \(key)")
+            finding(.failed, "the node cannot listen on it (\(reason)): choose another address for \(key)")
         case (.free, .held):
-            finding(
-                .warning, "the running node does not listen there: was \(key) changed? It counts from its next start on"
-            )
+            finding(.warning, "the running node does not listen on it: if you have changed \(key), restart the node")
         case (.free, _): finding(.ok, "free")
-        case (.taken, .held): finding(.ok, "the running node listens there")
+        case (.taken, .held): finding(.ok, "the running node listens on it")
         case (.taken, .free):
             finding(
                 .failed,
-                "another process listens there (ss -ltnp shows which): end it, or choose another address in \(key)")
-        case (.taken, .unknown): finding(.warning, "somebody listens there; whether it is the node cannot be seen")
+                "another process listens on it (ss -ltnp shows which): stop it, or choose another address for \(key)")
+        case (.taken, .unknown): finding(.warning, "in use; cannot tell whether by the node")
         }
     }
 
@@ -44,9 +42,9 @@ struct PortCheck: Equatable {
 }
 
 extension PortCheck.State {
-    private static let patience = Duration.seconds(2)
+    private static let timeout = Duration.seconds(2)
 
-    /// Looks, by listening or connecting for a moment. On the loop.
+    /// Tests an address by listening on it or connecting to it for a moment. Must be called on the loop.
     static func look(at endpoint: Endpoint, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async
         -> Self
     {
@@ -61,9 +59,9 @@ extension PortCheck.State {
                 return error.reason == String(cString: strerror(EADDRINUSE)) ? .taken : .impossible(error.reason)
             }
         case .unix(let path):
-            // Not made even for a moment: its owner and its directory would be this user's choice.
+            // Creates no socket: it would belong to this user, not to the node's.
             if access(path, F_OK) == 0 {
-                guard let stream = try? await loop.dial(endpoint, timeout: patience) else { return .free }
+                guard let stream = try? await loop.dial(endpoint, timeout: timeout) else { return .free }
                 stream.close()
                 return .taken
             }

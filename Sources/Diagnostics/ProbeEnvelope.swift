@@ -3,13 +3,14 @@
 import Cryptography
 import TNP
 
-/// Envelopes that can ring nobody: their device tokens are none.
+/// Envelopes for probes. Their device tokens are invalid, so they ring no phone.
 enum ProbeEnvelope {
+    /// Creates an envelope.
     /// - Parameters:
-    ///   - magic: whom it is for.
-    ///   - format: of the app.
-    ///   - random: 64 bytes.
-    /// - Throws: `Rejection`, where fewer bytes are given.
+    ///   - magic: the platform and environment to probe.
+    ///   - format: the format of the app.
+    ///   - random: 64 random bytes.
+    /// - Throws: `Rejection` if there are fewer bytes.
     static func make(
         _ magic: Magic, format: EnvelopeFormat, random: [UInt8] = SecureRandom.bytes(64)
     ) throws(Rejection) -> Envelope {
@@ -18,7 +19,7 @@ enum ProbeEnvelope {
             case .iOS, .iOSDev: String(repeating: "0", count: PairingToken.appleTokenLength)
             case .android: "tocsin-check-" + Hex.encode(Array(random.prefix(16)))
             }
-        // Fresh, so that no two of them are the same.
+        // Random, so that no two probes are the same.
         let (iv, ciphertext) =
             switch format {
             case .pipe: (Base64.encode(Array(random.prefix(12))), Array(random.dropFirst(16).prefix(32)))

@@ -5,11 +5,11 @@ import Delivery
 import Glibc
 import Store
 
-/// What is to be said of the state directory.
+/// Checks the state directory.
 package struct StateCheck {
-    /// What is at the path.
+    /// The kind of file at the path.
     package enum Kind: Equatable {
-        /// Nothing; `isPossible`: whether the node could make it.
+        /// Nothing exists at the path. `isPossible` tells whether the node can create the directory.
         case missing(isPossible: Bool, reason: String)
         case directory
         case other
@@ -17,48 +17,48 @@ package struct StateCheck {
 
     var path: String
     var kind: Kind
-    /// Permission bits.
+    /// The permission bits.
     package var mode: mode_t = 0o700
     var owner: uid_t
-    /// Who runs the check.
+    /// The user that runs the check.
     var user: uid_t
-    /// Nil: it can be written to; else why not.
+    /// The reason why the directory is not writable; `nil` if it is.
     var writeFailure: String?
-    /// A file or directory in it whose owner is not the owner of the directory, with that owner.
+    /// An entry of the directory with another owner than the directory, and that owner.
     var foreign: (path: String, owner: uid_t)?
     var lock: LockState
 
-    /// Whoever owns the directory runs the node; where there is none yet, whoever looks.
+    /// The user that runs the node: the owner of the directory, or, before it exists, the user that runs the check.
     var nodeUser: uid_t { kind == .directory ? owner : user }
 
     var findings: [Finding] {
         switch kind {
-        case .missing(true, _): return [finding(.ok, "not there yet; the node makes it with mode 0700")]
+        case .missing(true, _): return [finding(.ok, "does not exist yet; the node creates it with mode 0700")]
         case .missing(false, let reason):
             return [
-                finding(.failed, "not there, and cannot be made (\(reason)): make it: install -d -m 700 \(path)")
+                finding(.failed, "does not exist and cannot be created (\(reason)); run: install -d -m 700 \(path)")
             ]
-        case .other: return [finding(.failed, "not a directory: name another one in node.state")]
+        case .other: return [finding(.failed, "is not a directory: choose another path in node.state")]
         case .directory: return [directory, running]
         }
     }
 
-    /// Why a node of this user must not run on it; nil: it may. Files of another user would end the next start of the node
-    /// that they belong to.
+    /// The reason why a node of this user must not use the directory; `nil` if it may. Files of another user would make
+    /// the next start of the directory's own node fail.
     package var refusal: String? {
-        guard kind != .other else { return "is not a directory: name another one in node.state" }
+        guard kind != .other else { return "is not a directory: choose another path in node.state" }
         guard kind == .directory else { return nil }
         guard owner == user else {
             let (name, me) = (UserName.forCommands(owner), UserName.forCommands(user))
-            return "belongs to \(UserName.of(owner)), and the node runs as \(UserName.of(user)): run it as that user, "
-                + "systemctl start tocsin or sudo -u \(name) tocsin run, or give it away with chown -R \(me): \(path)"
+            return "belongs to \(UserName.of(owner)), but the node runs as \(UserName.of(user)): start it with "
+                + "systemctl start tocsin or sudo -u \(name) tocsin run, or change the owner with chown -R \(me): \(path)"
         }
         return foreignFile
     }
 
     private var foreignFile: String? {
         foreign.map {
-            "holds \($0.path), which belongs to \(UserName.of($0.owner)) and not to \(UserName.of(owner)): run "
+            "contains \($0.path), which belongs to \(UserName.of($0.owner)), not to \(UserName.of(owner)); run: "
                 + "chown -R \(UserName.forCommands(owner)): \(path)"
         }
     }
@@ -68,23 +68,24 @@ package struct StateCheck {
         if let foreignFile { return finding(.failed, foreignFile) }
         if let writeFailure {
             return finding(
-                .failed, "cannot be written to (\(writeFailure)): the node keeps there what it must not forget")
+                .failed, "is not writable (\(writeFailure)): the node has to save its state there")
         }
         guard mode & 0o022 == 0 else {
-            return finding(.failed, "others can write to it (mode \(modeText)): run: chmod 700 \(path)")
+            return finding(.failed, "is writable by other users (mode \(modeText)); run: chmod 700 \(path)")
         }
         guard mode & 0o077 == 0 else {
-            return finding(.warning, "others can look into it (mode \(modeText)): run: chmod 700 \(path)")
+            return finding(.warning, "is accessible to other users (mode \(modeText)); run: chmod 700 \(path)")
         }
-        return finding(.ok, owner == user ? "for its owner only" : "for its owner only, \(UserName.of(owner))")
+        return finding(
+            .ok, owner == user ? "accessible to its owner only" : "accessible to its owner only, \(UserName.of(owner))")
     }
 
     private var running: Finding {
         switch lock {
-        case .free: finding(.ok, "no node runs on it")
-        case .held(let pid): finding(.ok, "the node runs" + (pid.map { " (pid \($0))" } ?? ""))
+        case .free: finding(.ok, "no node runs in it")
+        case .held(let pid): finding(.ok, "the node is running" + (pid.map { " (pid \($0))" } ?? ""))
         case .unknown(let reason):
-            finding(.warning, "cannot tell whether a node runs on it (\(reason)): check as the node's user")
+            finding(.warning, "cannot tell whether a node runs in it (\(reason)): run the check as the node's user")
         }
     }
 
@@ -94,7 +95,7 @@ package struct StateCheck {
 }
 
 extension StateCheck {
-    /// Looks at the directory.
+    /// Reads the state of the directory.
     package init(lookingAt path: String) {
         let user = geteuid()
         var status = stat()
@@ -116,7 +117,7 @@ extension StateCheck {
             lock: isDirectory ? LockState(ofStateAt: path) : .free)
     }
 
-    /// Entries of the directory and of those below it that are looked at; the node makes some dozens.
+    /// Maximum entries to examine in the directory and below it. The node creates a few dozen.
     private static let mostEntries = 1000
 
     private static func foreignFile(in path: String, owner: uid_t) -> (path: String, owner: uid_t)? {
@@ -129,7 +130,7 @@ extension StateCheck {
                 let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
                     String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
                 }
-                // The file system makes lost+found itself, where the directory is one of its own.
+                // The file system creates lost+found in its top directory.
                 guard ![".", "..", "lost+found"].contains(name) else { continue }
                 var status = stat()
                 guard lstat("\(directory)/\(name)", &status) == 0 else { continue }
@@ -142,7 +143,7 @@ extension StateCheck {
         return look(path, depth: 4)
     }
 
-    /// What is to be said of the databases in it. Those of a running node are good, and are left alone.
+    /// Checks the databases in the directory, unless a node runs: it has checked them itself.
     func databases(spool: String?) -> [Finding] {
         guard kind == .directory, lock == .free else { return [] }
         var findings: [Finding] = []
@@ -150,7 +151,7 @@ extension StateCheck {
             guard access(file, F_OK) == 0 else { return }
             do {
                 try inspect(file)
-                findings.append(Finding(.state, file, .ok, "of a version that this one can read"))
+                findings.append(Finding(.state, file, .ok, "compatible with this version"))
             } catch {
                 findings.append(Finding(.state, file, .failed, "\(error)"))
             }

@@ -3,48 +3,49 @@
 import NodeConfiguration
 import Tor
 
-/// What is to be said of tor.
+/// Checks tor.
 enum TorCheck: Equatable {
-    /// The node runs its own.
+    /// The node runs its own tor.
     case managed(Result<TorBuild, TorProblem>)
-    /// Another one serves the onion of this directory.
+    /// An external tor serves the onion of this directory.
     case foreign(directory: String, Result<OnionAddress?, OnionFileError>)
-    /// The node runs none, and knows of no other.
+    /// The node does not run tor, and `tor.onion_directory` names no external one.
     case none(isInstalled: Bool)
 
     var finding: Finding {
         switch self {
         case .managed(.success(let build)) where build.hasProofOfWork:
-            Finding(.tor, "tor", .ok, "\(build.version), with proof of work; the node runs it")
+            Finding(.tor, "tor", .ok, "\(build.version), with proof of work; run by the node")
         case .managed(.success(let build)):
             Finding(
                 .tor, "tor", .warning,
-                "\(build.version), built without proof of work: the onion has no defence against a flood. Install one from"
+                "\(build.version), built without proof of work: the onion has no defence against a flood. Install tor from"
                     + " Debian or deb.torproject.org")
         case .managed(.failure(let trouble)): Finding(.tor, "tor", .failed, "\(trouble)")
-        case .foreign(_, .success(let address?)): Finding(.tor, "onion", .ok, "\(address), served by another tor")
+        case .foreign(_, .success(let address?)): Finding(.tor, "onion", .ok, "\(address), served by an external tor")
         case .foreign(let directory, .success(nil)):
             Finding(
-                .tor, "onion", .warning, "there are no keys in \(directory) yet: start that tor, which makes them")
+                .tor, "onion", .warning, "no keys in \(directory) yet: start the external tor, which creates them")
         case .foreign(_, .failure(let error)):
             Finding(
                 .tor, "onion", .warning,
-                "\(error). Only `tocsin onion` needs it: run that as the user of that tor, or as root")
+                "\(error). Only tocsin onion needs this file: run it as the user of the external tor, or as root")
         case .none(true):
             Finding(
                 .tor, "tor", .warning,
-                "the node runs none, and tor.onion_directory names no other: is there one that leads to listen.tnp?")
+                "the node does not run tor, and tor.onion_directory is not set: check that an external tor forwards to"
+                    + " listen.tnp")
         case .none(false):
             Finding(
                 .tor, "tor", .warning,
-                "not installed, so that only this machine reaches the node: apt install tor, or name another one's"
-                    + " tor.onion_directory")
+                "not installed, so senders cannot reach the node: apt install tor, or set tor.onion_directory for an"
+                    + " external tor")
         }
     }
 }
 
 extension TorCheck {
-    /// Looks at the program, or at the other tor's files.
+    /// Asks the tor program for its version, or reads the files of the external tor.
     /// - Parameter path: the environment's `PATH`.
     static func look(_ configuration: Configuration, path: String?) async -> TorCheck {
         let settings = configuration.tor.settings(state: configuration.state)

@@ -2,12 +2,12 @@
 
 import Glibc
 
-/// What a user is called, for messages and the commands in them.
+/// Names of users for messages and commands.
 package enum UserName {
-    /// The user's name, or `uid 1234` where none is known.
+    /// The user's name, or `uid 1234` if the user has no name.
     package static func of(_ user: uid_t) -> String { known(user) ?? "uid \(user)" }
 
-    /// As `chown` and `sudo -u` take it.
+    /// The user's name or number, as `chown` and `sudo -u` accept it.
     package static func forCommands(_ user: uid_t) -> String { known(user) ?? "\(user)" }
 
     private static func known(_ user: uid_t) -> String? {

@@ -54,7 +54,7 @@ package final class ByteStream {
     private var lingerTimer: Timer?
     private var selfWhileLingering: ByteStream?
     private var whenFinished: (() -> Void)?
-    /// Why the stream ended, for code that was not its handler at the time; `nil` before the end.
+    /// Why the stream ended; `nil` before its end. For code that was not the handler at that time.
     package private(set) var endReason: StreamError?
 
     /// Takes ownership of a connected socket, as a plain stream or, if `context` is given, as the server side of TLS.

@@ -2,6 +2,7 @@
 
 import CLibevent
 import Glibc
+import Time
 
 /// A one-shot timer on an event loop: fires once after each ``start(after:)`` unless stopped first. Releasing it stops
 /// it.

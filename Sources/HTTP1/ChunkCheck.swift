@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What surrounds the data of chunks: the lines with their sizes, and the trailers.
+/// Checks the framing around chunk data: the size lines and the trailers.
 struct ChunkCheck {
-    /// The longest line with a chunk's size and its extensions, the end of the chunk before included.
+    /// Maximum length of a chunk's size line with its extensions, including the line end of the preceding chunk data.
     static let longestSizeLine = 256
 
     private enum Part { case endOfData, sizeLine, trailers }
     private var part = Part.sizeLine
     private var lines = LineCheck()
-    /// Bytes of the line with a size, its end and that of the data before it included.
+    /// Bytes of the size line so far, including its line end and that of the data before it.
     private var sizeLineLength = 0
     private var sizeLine = ChunkSizeLine()
     private var trailersLeft: Int
 
-    /// - Parameter trailers: how many bytes the trailers may have, with the empty line at their end.
+    /// - Parameter trailers: maximum bytes of the trailers, including the final empty line.
     init(trailers: Int) { trailersLeft = trailers }
 
-    /// Data of a chunk went by: what comes next is more of it, or the end of its line.
+    /// Chunk data was consumed: the next byte is more of it, or starts its line end.
     mutating func dataPassed() {
         part = .endOfData
         sizeLineLength = 0
         lines.mustEnd()
     }
 
-    /// Takes the next byte that is no data.
+    /// Takes the next byte that is not chunk data.
     mutating func take(_ byte: UInt8) throws(HTTPRequestError) {
         let step = lines.take(byte)
         if step == .broken { throw .malformed }

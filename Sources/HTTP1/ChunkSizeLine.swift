@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Checks the line that begins a chunk, byte by byte (RFC 9112 §7.1, §7.1.1):
+/// Checks a chunk's size line, byte by byte (RFC 9112 §7.1, §7.1.1):
 ///
 ///     chunk-size [ *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS ( token / quoted-string ) ] ) ]
 ///
-/// The parser takes any bytes after the size and a space.
+/// http-parser accepts any bytes after the size and a space.
 struct ChunkSizeLine {
     private enum State {
         case start, size
@@ -27,8 +27,8 @@ struct ChunkSizeLine {
         }
     }
 
-    /// Takes the next byte, which is not part of the line's end.
-    /// - Returns: false where the grammar does not allow it.
+    /// Takes the next byte, which is not part of the line end.
+    /// - Returns: `false` if the grammar does not allow it.
     mutating func take(_ byte: UInt8) -> Bool {
         guard let next = next(byte) else { return false }
         state = next
@@ -77,7 +77,7 @@ struct ChunkSizeLine {
         }
     }
 
-    /// RFC 9110 §5.6.2.
+    /// `tchar` (RFC 9110 §5.6.2).
     private static func isToken(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -3,34 +3,37 @@
 import EventLoop
 import Time
 
-/// One client's connection: performs what its ``HTTPSession`` decides. Lives on its stream's loop.
+/// One client connection: performs what its ``HTTPSession`` decides. Runs on the stream's loop.
 package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
-    /// Who answers; not retained, and has to live until it hears of the connection's end or closes it.
+    /// Answers the requests of a connection. Not retained: it must live until it receives ``ended(_:)`` or closes the
+    /// connection.
     package protocol Host: AnyObject {
-        /// Answers a request by ``HTTPConnection/respond(_:)``, at once or later; the next one comes after that.
+        /// Answers a request with ``HTTPConnection/respond(_:)``, at once or later. The next request follows the
+        /// response.
         func handle(_ request: HTTPRequest, on connection: HTTPConnection)
-        /// What a client is told whose stream is at fault: whole bytes, usually those of
+        /// The error response to an invalid request stream: complete bytes, usually from
         /// ``HTTPResponse/encoded(keepsAlive:)``.
         func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8]
-        /// The connection has ended, whatever the reason. Comes once, and not after ``HTTPConnection/close()``.
+        /// The connection has ended, for any reason. Called once, and not after ``HTTPConnection/close()`` or
+        /// ``HTTPConnection/evict(_:)``.
         func ended(_ connection: HTTPConnection)
     }
 
-    /// What became of the bytes before the first request.
+    /// The result of reading bytes before the first request.
     package enum Prelude {
-        /// All were taken, and more are needed.
+        /// All bytes were consumed, and more are needed.
         case more
-        /// So many of the last ones belong to it; HTTP begins behind them.
+        /// The prelude is complete. The first `taken` of the latest bytes belong to it; HTTP starts after them.
         case done(taken: Int)
-        /// The connection ends with these words.
+        /// The prelude is rejected: the connection sends `farewell` and closes.
         case refused(farewell: [UInt8])
     }
 
-    /// Bytes of answers that may lie unread before the next request is answered.
-    private static let mostUnread = 16 * 1024
-    /// Requests that one turn of the loop hands out: a client that sends many small ones at once must not delay others.
+    /// Maximum unsent response bytes with which the next request is still handed out.
+    private static let maxUnsent = 16 * 1024
+    /// Maximum requests handed out per turn of the loop: a client that sends many small ones must not delay others.
     static let requestsPerTurn = 8
-    /// Bytes that one turn reads.
+    /// Maximum bytes read per turn of the loop.
     private static let largestRead = 16 * 1024
 
     private let stream: ByteStream
@@ -40,22 +43,22 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     private var prelude: ((RawSpan) -> Prelude)?
     private var output: [UInt8] = []
     private var flushScheduled = false
-    /// The request that the host has not been told of yet.
+    /// A complete request that the host has not received yet.
     private var next: HTTPRequest?
     private var isHandling = false
-    /// Requests handed out in the turn of this number.
+    /// The turn in which requests were last handed out, and their number.
     private var handedOut: (turn: UInt64, count: Int) = (0, 0)
     private var nextTurn: Timer?
     private var isPaused = false
     private var timer: Timer?
-    /// Since when an answer lies unread.
+    /// Since when output is unsent; `nil` if there is none.
     private var unreadSince: MonotonicTime?
-    private var hostListens = true
-    /// Whether nothing more can be said here. What was said may still be on its way.
+    private var hostIsListening = true
+    /// Whether the connection accepts no more output. Earlier output may still be in flight.
     package private(set) var isOver = false
 
-    /// Serves `stream`, from what has already come on it on.
-    /// - Parameter prelude: is shown the first bytes, read by read, until it says that it is done.
+    /// Becomes the handler of `stream` and serves it.
+    /// - Parameter prelude: receives the first bytes, read by read, until it returns `done`.
     package init(
         _ stream: ByteStream, limits: HTTPLimits, host: any Host, prelude: ((RawSpan) -> Prelude)? = nil
     ) {
@@ -64,8 +67,8 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         self.prelude = prelude
         readTimeout = limits.readTimeout
         session = HTTPSession(limits: limits, now: .now)
-        // Nothing is read until all that was written has gone out: then a client that has closed its own side gets
-        // all of its answer before the end of its stream is noticed.
+        // Reading stops while any output is unsent: a client that has closed its own side then gets its whole response
+        // before the stream reports the end.
         stream.highWater = 0
         stream.largestRead = Self.largestRead
         stream.handler = self
@@ -73,58 +76,59 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         armTimer()
     }
 
-    /// Whether no request is under way and none has begun.
+    /// Whether no request is in progress, not even a partial one.
     package var isIdle: Bool { session.isIdle }
 
-    // MARK: What the host says
+    // MARK: Calls by the host
 
-    /// Answers the request under way. Does nothing where there is none any more.
+    /// Answers the current request. Does nothing if there is none.
     package func respond(_ response: HTTPResponse) {
-        // Before the host has been told of it, it cannot answer it.
+        // The host cannot answer a request that it has not received.
         guard next == nil else { return }
         let now = MonotonicTime.now
         perform { session, effects in session.respond(response, now: now, &effects) }
     }
 
-    /// Answers the request under way by a stream: this head, what its body holds already, then what ``send(_:)`` brings,
-    /// until the connection ends. Does nothing where there is no request any more.
+    /// Starts a streamed response to the current request: sends this head and its body, then what ``send(_:)`` adds,
+    /// until the connection ends. Does nothing if there is no request.
     package func stream(_ head: HTTPResponse) {
         guard next == nil else { return }
         perform { session, effects in session.stream(head, &effects) }
     }
 
-    /// Sends the next piece of a stream. A client that has ``HTTPSession/mostUnread`` bytes of it unread is let go
-    /// instead, as is one for which nothing could be sent for the read timeout.
+    /// Sends the next piece of a streamed response. Closes the connection instead if at least
+    /// ``HTTPSession/mostUnread`` bytes are unsent. The connection also closes if output stays unsent for the read
+    /// timeout.
     package func send(_ bytes: [UInt8]) {
         let unsent = output.count + stream.unsent
         perform { session, effects in session.send(bytes, unsent: unsent, &effects) }
     }
 
-    /// Takes no further request: ends at once, or after the answer to the request under way. Ends a
-    /// stream.
+    /// Accepts no further requests: closes at once, or after the response to the current request. Ends a streamed
+    /// response.
     package func leave() { perform { session, effects in session.leave(&effects) } }
 
-    /// Says last words and ends; an answer that is due is not waited for.
+    /// Sends `farewell` and closes, without waiting for a pending response.
     package func reject(_ farewell: [UInt8]) {
         guard !isOver else { return }
         output += farewell
         end()
     }
 
-    /// Says last words, unless the connection is over, and ends it at once, without waiting for the client. The host hears
-    /// nothing more of it.
+    /// Sends `farewell` unless the connection is over, and closes at once, without waiting for the client. The host
+    /// receives no further events.
     package func evict(_ farewell: [UInt8]) {
-        hostListens = false
+        hostIsListening = false
         guard !isOver else { return stream.close() }
         stop()
         stream.write(output + farewell)
         stream.closeAfterWriting()
     }
 
-    /// Ends the connection at once. The host hears nothing more of it.
+    /// Closes the connection at once. The host receives no further events.
     package func close() {
         stop()
-        hostListens = false
+        hostIsListening = false
         stream.close()
     }
 
@@ -159,20 +163,20 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         }
     }
 
-    /// Tells the host of the next request, unless answers to earlier ones lie unread. Where the host answers at once,
-    /// the one after it comes from here, too, and not from within the answer.
+    /// Hands the next request to the host, unless too much output is unsent. If the host answers at once, this loop
+    /// hands out the following request, not the nested call.
     private func handOut() {
         guard !isHandling else { return }
         isHandling = true
         defer { isHandling = false }
-        while !isOver, output.count + stream.unsent <= Self.mostUnread, let request = next {
+        while !isOver, output.count + stream.unsent <= Self.maxUnsent, let request = next {
             guard countRequest() else { return }
             next = nil
             host.handle(request, on: self)
         }
     }
 
-    /// - Returns: false where this turn has handed out as many as it may; the next turn goes on.
+    /// - Returns: `false` if this turn has reached ``requestsPerTurn``; the next turn continues.
     private func countRequest() -> Bool {
         if handedOut.turn != stream.loop.turn { handedOut = (stream.loop.turn, 0) }
         guard handedOut.count < Self.requestsPerTurn else {
@@ -209,7 +213,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         stop()
         flush()
         stream.finish { [self] in
-            if hostListens { host.ended(self) }
+            if hostIsListening { host.ended(self) }
         }
     }
 
@@ -228,14 +232,14 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     private func armTimer() {
-        // The deadline may move while the timer runs: it is looked at again when the timer fires.
+        // The deadline may move while the timer runs; it is checked again when the timer fires.
         if let deadline { timer?.start(after: deadline - .now + .milliseconds(1)) }
     }
 
     private func timeReached() {
         let now = MonotonicTime.now
         if let unreadSince, now - unreadSince >= readTimeout {
-            // Nothing that is said now would be read.
+            // The client would not read a response.
             close()
             return host.ended(self)
         }

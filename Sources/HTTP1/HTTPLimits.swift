@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How much and how long a connection may take. Sizes are in bytes.
+/// Size and time limits of a connection. Sizes are in bytes.
 package struct HTTPLimits: Sendable {
-    /// The target of a request line.
+    /// The request target.
     package var target: Int
-    /// All of the head: request line, fields, the empty line; trailers count, too. Above 80 KiB the parser's own limit
-    /// holds.
+    /// The request head: request line, fields and empty line; trailers count too. Above 80 KiB, the parser's own limit
+    /// applies.
     package var head: Int
-    /// The number of fields.
+    /// The number of header fields.
     package var fields: Int
-    /// The body, decoded.
+    /// The request body, decoded.
     package var body: Int
-    /// From the first byte of a request until it is whole.
+    /// From the first byte of a request until it is complete.
     package var requestTimeout: Duration
     /// Between requests.
     package var idleTimeout: Duration
-    /// For which an answer may lie unread.
+    /// How long output may remain unsent.
     package var readTimeout: Duration
     /// Until the first byte of the first request.
     package var firstTimeout: Duration
 
-    /// Limits; what is not named is as the node has it by default.
+    /// The given limits; omitted ones have the node's defaults.
     package init(
         target: Int = 8192, head: Int = 16384, fields: Int = 100, body: Int = 16384,
         requestTimeout: Duration = .seconds(20), idleTimeout: Duration = .seconds(60),

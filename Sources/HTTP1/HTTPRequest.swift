@@ -2,21 +2,21 @@
 
 import Cryptography
 
-/// A whole request. May hold tokens and payloads: prints as `<redacted>`.
+/// A complete request. It may contain tokens and payloads, so it prints as `<redacted>`.
 package struct HTTPRequest: Sendable, Redacted {
-    /// The method as it came, for instance `GET`.
+    /// The method as received, for instance `GET`.
     package let method: String
-    /// Path and query as they came, also where the absolute form was sent (`http://host/path?query`); `*`; for CONNECT
-    /// `host:port`. Visible ASCII only.
+    /// The path and query as received, also from the absolute form (`http://host/path?query`); `*`; or `host:port` for
+    /// CONNECT. Visible ASCII only.
     package let target: [UInt8]
-    /// 0 for HTTP/1.0, 1 for HTTP/1.1 and what comes after it.
+    /// 0 for HTTP/1.0, 1 for HTTP/1.1 and later minor versions.
     package let minorVersion: Int
-    /// Names in lower case, values without the spaces and tabs around them; in the order they came.
+    /// Fields in the order received: names in lower case, values without surrounding spaces and tabs.
     package let headers: [(name: String, value: String)]
-    /// The body, decoded where it came in chunks.
+    /// The body, without chunked coding.
     package let body: [UInt8]
 
-    /// A request made by hand; `headers` have names in lower case.
+    /// A request from its parts; names in `headers` must be in lower case.
     package init(
         method: String, target: [UInt8], minorVersion: Int = 1, headers: [(name: String, value: String)] = [],
         body: [UInt8] = []
@@ -28,6 +28,6 @@ package struct HTTPRequest: Sendable, Redacted {
         self.body = body
     }
 
-    /// The value of the first field of this name, which is to be in lower case.
+    /// The value of the first field with this name, which must be in lower case; `nil` if there is none.
     package func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is wrong with a stream of requests; it ends the connection.
+/// Why a request stream is rejected; the connection then closes.
 package enum HTTPRequestError: Error, Equatable, Sendable {
-    /// Not the grammar of HTTP/1.1, or more than one reading of it.
+    /// Not valid HTTP/1.1, or ambiguous.
     case malformed
-    /// The request line, the fields and the trailers together, or the fields by their number.
+    /// The request line, fields and trailers are too long together, or there are too many fields.
     case headTooLarge
+    /// The request target is too long.
     case targetTooLong
+    /// The request body is too large.
     case bodyTooLarge
-    /// A request was begun and not ended.
+    /// A request was not complete in time.
     case timeout
-    /// A request was begun, and this side takes no more.
+    /// A request had begun, and this side accepts no more requests.
     case leaving
     /// An expectation other than `100-continue`.
     case expectation
@@ -18,10 +20,10 @@ package enum HTTPRequestError: Error, Equatable, Sendable {
     case transferCoding
     /// Not HTTP/1.x.
     case version
-    /// The stream begins with what no HTTP request begins with.
+    /// The stream starts with a byte that cannot start an HTTP request.
     case notHTTP(firstByte: UInt8)
 
-    /// The status to answer with.
+    /// The HTTP status of the response.
     package var status: Int {
         switch self {
         case .malformed, .notHTTP: 400
@@ -36,19 +38,19 @@ package enum HTTPRequestError: Error, Equatable, Sendable {
         }
     }
 
-    /// One sentence for a person, with nothing of what came.
+    /// A sentence for people, which contains nothing of the request.
     package var text: String {
         switch self {
         case .malformed: "The request is not valid HTTP/1.1."
-        case .headTooLarge: "The request's header fields are too many or too long."
-        case .targetTooLong: "The request's address is too long."
-        case .bodyTooLarge: "The request's body is too large."
-        case .timeout: "The request did not come to its end in time."
-        case .leaving: "The server takes no more requests here; come again in a while."
-        case .expectation: "The request expects something other than 100-continue."
-        case .transferCoding: "The request's transfer coding is not known here; send it in chunks or with its length."
-        case .version: "Only HTTP/1.1 and HTTP/1.0 are spoken here."
-        case .notHTTP: "This is no HTTP request; only plain HTTP/1.1 is spoken here."
+        case .headTooLarge: "The request has too many header fields, or they are too long."
+        case .targetTooLong: "The request target is too long."
+        case .bodyTooLarge: "The request body is too large."
+        case .timeout: "The request was not complete in time."
+        case .leaving: "The server accepts no more requests on this connection; retry later."
+        case .expectation: "The only supported expectation is 100-continue."
+        case .transferCoding: "The transfer coding is not supported; use chunked or Content-Length."
+        case .version: "Only HTTP/1.1 and HTTP/1.0 are supported."
+        case .notHTTP: "Not an HTTP request; only unencrypted HTTP/1.1 is supported."
         }
     }
 }

@@ -2,35 +2,35 @@
 
 import CHTTPParser
 
-/// An answer. `Content-Length` and `Connection` are added where it is encoded.
+/// A response. Encoding it adds `Content-Length` and `Connection`.
 ///
-/// Neither `Date` nor `Server` is sent. An onion service should tell no more than is needed: the offset of a clock can
-/// name a machine, a product and its version can name a weakness. RFC 9110, 6.6.1 asks for a date of those only whose
-/// clock can be relied on.
+/// It has neither `Date` nor `Server`. An onion service should reveal no more than is needed: a clock offset can
+/// identify a machine, and a product version can reveal a vulnerability. RFC 9110 §6.6.1 requires a date only from
+/// servers whose clock is reliable.
 package struct HTTPResponse: Sendable {
-    /// The status, three digits.
+    /// The three-digit status code.
     package var status: Int
-    /// Further fields, in this order; control bytes in them are sent as spaces.
+    /// Additional fields, in this order; control bytes in them are sent as spaces.
     package var headers: [(name: String, value: String)]
-    /// The body; not sent where the request was HEAD, or the status is 204 or 304.
+    /// The body; not sent in response to HEAD, or with status 204 or 304.
     package var body: [UInt8]
 
-    /// An answer.
+    /// A response from its parts.
     package init(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {
         self.status = status
         self.headers = headers.map { (name: $0.0, value: $0.1) }
         self.body = body
     }
 
-    /// The answer as it is sent, to a request that was not HEAD.
-    /// - Parameter keepsAlive: whether the connection stays; else the answer says that it closes.
+    /// The encoded response to a request other than HEAD.
+    /// - Parameter keepsAlive: whether the connection stays open; otherwise the response contains `Connection: close`.
     package func encoded(keepsAlive: Bool) -> [UInt8] {
         var output: [UInt8] = []
         encode(into: &output, connection: keepsAlive ? nil : "close", isHead: false)
         return output
     }
 
-    /// - Parameter hasLength: false where the body goes on after what is here, until the connection ends.
+    /// - Parameter hasLength: `false` if the body continues after `body`, until the connection ends.
     func encode(into output: inout [UInt8], connection: StaticString?, isHead: Bool, hasLength: Bool = true) {
         func field(_ name: String, _ value: String) {
             output.appendText(name)
@@ -42,7 +42,7 @@ package struct HTTPResponse: Sendable {
         output += "\(status) \(reason)".utf8
         output += Self.lineEnd
         for (name, value) in headers { field(name, value) }
-        // RFC 9110, 8.6 and 15.4.5: none in 204, and in 304 it would speak of another answer.
+        // RFC 9110 §8.6, §15.4.5: 204 has no Content-Length, and in 304 it would describe another response.
         let hasBody = status != 204 && status != 304
         if hasBody, hasLength { field("Content-Length", "\(body.count)") }
         if let connection { field("Connection", "\(connection)") }
@@ -60,7 +60,7 @@ package struct HTTPResponse: Sendable {
 }
 
 extension [UInt8] {
-    /// A line break in a value would begin another field: no control byte gets out.
+    /// Appends text with control bytes replaced: a line break in a value would start another field.
     fileprivate mutating func appendText(_ text: String) {
         for byte in text.utf8 { append(byte < 0x20 || byte == 0x7F ? 0x20 : byte) }
     }

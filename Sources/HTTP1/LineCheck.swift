@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How lines may look: visible bytes, spaces and tabs, ended by CR LF and by nothing else; none is continued on the
-/// next.
+/// Checks lines: no control bytes except tabs, ended by CR LF only, and no line folding.
 ///
-/// The parser is not as strict. As Debian builds it, it takes any byte for the LF that ends a head, or for the CR LF
+/// http-parser is less strict. As Debian builds it, it accepts any byte as the LF that ends a head, or as the CR LF
 /// after a chunk.
 struct LineCheck {
     enum Step { case goesOn, endOfLine, emptyLine, broken }
@@ -11,10 +10,10 @@ struct LineCheck {
     private enum State { case lineStart, line, lineEnding, emptyLineEnding, mustEnd }
     private var state = State.lineStart
 
-    /// The next byte has to begin an end of line.
+    /// Requires the next byte to start a line end.
     mutating func mustEnd() { state = .mustEnd }
 
-    /// Whether a CR has come and its LF has not.
+    /// Whether a CR has arrived and its LF has not.
     var isEnding: Bool { state == .lineEnding || state == .emptyLineEnding }
 
     /// Takes the next byte.

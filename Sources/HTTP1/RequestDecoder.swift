@@ -2,13 +2,13 @@
 
 import CHTTPParser
 
-/// Makes one request of bytes: looks at every line of the head first, as ``LineCheck`` says, then gives it to the
-/// parser. Buffers nothing but the parts of the request.
+/// Decodes one request: checks every line of the head with ``LineCheck``, then passes it to http-parser. Buffers only
+/// the parts of the request.
 struct RequestDecoder {
-    /// Empty lines before a request that are passed over: some send one after a body (RFC 9112, 2.2).
+    /// Maximum empty lines skipped before a request: some clients send one after a body (RFC 9112 §2.2).
     static let mostEmptyLines = 4
 
-    /// How HTTP/2's preface begins, and no method does.
+    /// The start of the HTTP/2 preface; no method starts with it.
     private static let preface = Array("PRI".utf8)
 
     /// `HTTP/`
@@ -22,10 +22,10 @@ struct RequestDecoder {
     private var parts: RequestParts
     private var lines = LineCheck()
     private var emptyLines = 0
-    /// Bytes of the head so far, and how many of the first of them are those of HTTP/2's preface.
+    /// Bytes of the head so far, and how many of the first ones match the HTTP/2 preface.
     private var headCount = 0
     private var prefaceCount = 0
-    /// The last eight bytes of the request line, without its end.
+    /// The last eight bytes of the request line, without its line end.
     private var lineTail: UInt64 = 0
     private var chunks: ChunkCheck?
 
@@ -35,16 +35,16 @@ struct RequestDecoder {
         http_parser_init(&parser, HTTP_REQUEST)
     }
 
-    /// Whether a request has begun and is not whole.
+    /// Whether a request has begun but is not complete.
     var isBegun: Bool { phase != .start && !parts.isWhole }
 
-    /// The request, once it is whole, and whether the connection may be kept after it.
+    /// The complete request, and whether the connection may persist after it; `nil` until then.
     var whole: (request: HTTPRequest, keepsAlive: Bool)? {
         parts.isWhole ? (parts.request, parts.keepsAlive) : nil
     }
 
-    /// Takes bytes up to the end of the request.
-    /// - Returns: how many were taken: all of them, unless the request is whole.
+    /// Consumes bytes up to the end of the request.
+    /// - Returns: the number of bytes consumed: all of them, unless the request is complete.
     mutating func append(_ bytes: RawSpan) throws(HTTPRequestError) -> Int {
         try bytes.withUnsafeBytes { (bytes) throws(HTTPRequestError) -> Int in
             var taken = 0
@@ -59,7 +59,7 @@ struct RequestDecoder {
         }
     }
 
-    /// Whether its sender waits to be told to go on: true once, where the head has come and nothing of the body has.
+    /// Whether to send `100 Continue`: true once, if the head has arrived and none of the body has.
     mutating func takeContinue() -> Bool {
         phase == .body && parts.takeContinue()
     }
@@ -88,14 +88,14 @@ struct RequestDecoder {
             let step = lines.take(byte)
             let fault = headFault(at: byte, step)
             guard fault != nil || step != .goesOn || index == bytes.count - 1 else { continue }
-            // What came before the fault may be wrong in another way, and is told first.
+            // The bytes before the fault may contain an earlier one, which takes precedence.
             let end = fault == nil || fault == .headTooLarge ? index + 1 : index
             try feedHead(UnsafeRawBufferPointer(rebasing: bytes[fed..<end]))
             fed = end
             if let fault { throw fault }
             if step == .endOfLine, phase == .requestLine {
                 guard parser.http_major == 1 else { throw .version }
-                // As Debian builds it, the parser takes any letters there.
+                // As Debian builds it, http-parser accepts any letters there.
                 guard lineTail >> 24 == Self.protocolName else { throw .malformed }
                 phase = .fields
             } else if step == .emptyLine {
@@ -124,8 +124,8 @@ struct RequestDecoder {
 
     // MARK: The parser
 
-    /// Gives bytes (not none: that would mean the end of the stream) to the parser.
-    /// - Returns: how many it took.
+    /// Passes bytes to the parser; not none, which would mean the end of the stream.
+    /// - Returns: the number of bytes it consumed.
     private mutating func feed(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
         // Moved, not copied: the arrays grow in place.
         var call = ParserCall(parts: parts, chunks: chunks)

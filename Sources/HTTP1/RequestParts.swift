@@ -2,16 +2,16 @@
 
 import CHTTPParser
 
-/// What the parser has told of a request so far, held to the limits as it comes. No I/O, and no pointer that outlives
-/// a call.
+/// The parts of a request that the parser has reported so far, checked against the limits as they arrive. No I/O, and
+/// no pointer that outlives a call.
 struct RequestParts {
     let limits: HTTPLimits
-    /// Why the request is not taken.
+    /// Why the request is rejected.
     private(set) var fault: HTTPRequestError?
     private(set) var hasHead = false
     private(set) var isWhole = false
     private(set) var keepsAlive = false
-    /// Whether the sender waits for `100 Continue` before it sends the body.
+    /// Whether the client waits for `100 Continue` before it sends the body.
     private var expectsContinue = false
     private(set) var isChunked = false
 
@@ -20,25 +20,25 @@ struct RequestParts {
     private var target: [UInt8] = []
     private var headers: [(name: String, value: String)] = []
     private var body: [UInt8] = []
-    /// The field that is coming in.
+    /// The field that is being received.
     private var name: [UInt8] = []
     private var value: [UInt8] = []
     private var isInValue = false
 
     init(limits: HTTPLimits) { self.limits = limits }
 
-    /// The request, once it is whole.
+    /// The request; valid once `isWhole`.
     var request: HTTPRequest {
         HTTPRequest(method: method, target: target, minorVersion: minorVersion, headers: headers, body: body)
     }
 
-    /// Whether the sender is to be told to send the body; true once.
+    /// Whether to send `100 Continue`; true once.
     mutating func takeContinue() -> Bool {
         defer { expectsContinue = false }
         return expectsContinue
     }
 
-    // MARK: What the parser calls; each says whether it may go on.
+    // MARK: Parser callbacks; each returns whether parsing may continue
 
     mutating func target(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard target.count + bytes.count <= limits.target else { return fail(.targetTooLong) }
@@ -63,7 +63,7 @@ struct RequestParts {
     }
 
     private mutating func endField() {
-        // The parser takes names with spaces, among them those before the colon, which RFC 9112, 5.1 forbids.
+        // http-parser accepts spaces in names, including before the colon, which RFC 9112 §5.1 forbids.
         if name.contains(UInt8(ascii: " ")) { fault = .malformed }
         func isSpace(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
         let trimmed = value.drop(while: isSpace)
@@ -107,7 +107,7 @@ struct RequestParts {
     mutating func data(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard body.count + bytes.count <= limits.body else { return fail(.bodyTooLarge) }
         body += bytes
-        // It comes without being asked for.
+        // The client did not wait for `100 Continue`.
         expectsContinue = false
         return true
     }
@@ -122,13 +122,13 @@ struct RequestParts {
         return false
     }
 
-    // MARK: What the parser does not look at
+    // MARK: Checks that the parser does not make
 
     private mutating func checkTarget() throws(HTTPRequestError) {
         let isVisible = target.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") }
         guard !target.isEmpty, isVisible else { throw .malformed }
         guard method != "CONNECT", target[0] != UInt8(ascii: "/"), target[0] != UInt8(ascii: "*") else { return }
-        // RFC 9112, 3.2.2: a server takes the absolute form, too. The parser has seen to "scheme://".
+        // RFC 9112 §3.2.2: a server accepts the absolute form, too. The parser has checked "scheme://".
         let colon = target.firstIndex(of: UInt8(ascii: ":")) ?? 0
         let afterHost = target.dropFirst(colon + 3).drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
         target = afterHost.first == UInt8(ascii: "/") ? Array(afterHost) : [UInt8(ascii: "/")] + afterHost
@@ -136,16 +136,16 @@ struct RequestParts {
 
     private mutating func checkFields() throws(HTTPRequestError) {
         func values(_ name: String) -> [String] { headers.filter { $0.name == name }.map(\.value) }
-        // RFC 9112, 3.2.
+        // RFC 9112 §3.2: exactly one Host, optional in HTTP/1.0.
         let hosts = values("host").count
         guard hosts == 1 || (hosts == 0 && minorVersion == 0) else { throw .malformed }
         let codings = values("transfer-encoding")
         if !codings.isEmpty {
-            // RFC 9112, 6.1: two ways to tell where the body ends are one too many, and HTTP/1.0 has no chunks.
+            // RFC 9112 §6.1: two ways to delimit the body are ambiguous, and HTTP/1.0 has no chunked coding.
             guard minorVersion == 1, values("content-length").isEmpty else { throw .malformed }
             guard codings.count == 1, codings[0].lowercased() == "chunked", isChunked else { throw .transferCoding }
         }
-        // RFC 9110, 10.1.1: in HTTP/1.0 it means nothing.
+        // RFC 9110 §10.1.1: a server ignores Expect in HTTP/1.0 requests.
         let expectations = minorVersion == 0 ? [] : values("expect")
         guard expectations.allSatisfy({ $0.lowercased() == "100-continue" }) else { throw .expectation }
         expectsContinue = !expectations.isEmpty

@@ -4,32 +4,32 @@ import CNGHTTP2
 import EventLoop
 import Time
 
-/// What an HTTP/2 client connection tells its owner; on the connection's loop.
+/// Receives the events of a client connection, on the connection's loop.
 protocol ClientConnectionOwner: AnyObject {
-    /// How many streams the server takes at a time (RFC 9113 §6.5.2).
+    /// The server allows this many concurrent streams (RFC 9113 §6.5.2).
     func connection(_ connection: ClientConnection, allows streams: Int)
-    /// Nothing new should be sent here: the server goes away (RFC 9113 §6.8), or answers nothing any more. What is under
-    /// way may still be answered.
+    /// The connection takes no new requests: the server is going away (RFC 9113 §6.8) or has stopped answering.
+    /// Requests in flight may still be answered.
     func connectionIsGoingAway(_ connection: ClientConnection)
-    /// The connection is over; every request on it has had its answer or failure.
+    /// The connection has ended, and every request on it has completed or failed.
     func connectionEnded(_ connection: ClientConnection, reason: String)
 }
 
-/// The client's side of one HTTP/2 connection: many requests at a time, each awaited by itself.
+/// The client side of one HTTP/2 connection: many requests at a time, each awaited separately.
 ///
-/// What is sent in one turn of the loop goes out in one write. A connection that looks open and is not is found out by
-/// a ``ConnectionWatch``.
+/// The frames of one turn of the loop go out in one write. A ``ConnectionWatch`` detects a connection that looks open
+/// but is dead.
 final class ClientConnection: SessionEvents {
-    /// The largest body of an answer that is taken, in bytes.
+    /// Maximum size of a response body, in bytes.
     static let largestResponse = 64 * 1024
-    /// The most bytes of header fields of an answer that are taken.
+    /// Maximum size of a response's header fields, in bytes.
     static let largestResponseHeaders = 16 * 1024
-    /// How often deadlines are looked at: a request may outlive its own by this much.
+    /// How often deadlines are checked: a request may exceed its deadline by this much.
     private static let deadlineResolution = Duration.milliseconds(100)
-    /// How often an idle connection is looked at.
+    /// How often an idle connection is checked.
     private static let idleResolution = Duration.seconds(60)
 
-    /// Who waits for an answer.
+    /// Resumed with the result of a request.
     typealias Continuation = UnsafeContinuation<Result<Response, RequestFailure>, Never>
 
     private struct Slot {
@@ -54,12 +54,12 @@ final class ClientConnection: SessionEvents {
     private var budget = FrameBudget(now: .now)
     private var hasSent = false
     private var endReason: String?
-    /// Requests without an answer.
+    /// Requests in flight.
     private(set) var inFlight = 0
-    /// Whether nothing new is sent here.
+    /// Whether the connection accepts no new requests.
     private var isGoingAway = false
 
-    /// Speaks HTTP/2 on `stream`, which must be open. The owner is not retained.
+    /// Starts HTTP/2 on `stream`, which must be open. The owner is not retained.
     init(_ stream: ByteStream, owner: (any ClientConnectionOwner)?) {
         self.owner = owner
         loop = stream.loop
@@ -74,7 +74,7 @@ final class ClientConnection: SessionEvents {
         sweep = Timer(on: loop) { [unowned self] in sweepNow() }
     }
 
-    /// Begins to read; what the server said first is told to the owner from here on.
+    /// Starts reading. The owner receives events from here on, including those of bytes that have already arrived.
     func start() {
         armSweep()
         session.stream.resumeReading()
@@ -82,10 +82,10 @@ final class ClientConnection: SessionEvents {
 
     deinit { session.stream.close() }
 
-    /// Sends a request, whose whole answer `continuation` gets within `timeout`, or the failure that says whether the
-    /// request may have been processed.
+    /// Sends a request. Resumes `continuation` within `timeout` with the complete response, or with a failure that says
+    /// whether the request may have been processed.
     ///
-    /// An answer that comes before the body has been sent is the answer (RFC 9113 §8.1).
+    /// A response that arrives before the request body has been sent is final (RFC 9113 §8.1).
     func send(_ request: Request, timeout: Duration, _ continuation: Continuation) {
         if let endReason {
             continuation.resume(returning: .failure(.notProcessed(.connectionLost(endReason))))
@@ -96,7 +96,7 @@ final class ClientConnection: SessionEvents {
         }
     }
 
-    /// Sends nothing new here, and ends the connection once what is under way is answered.
+    /// Accepts no new requests, and closes once those in flight are answered.
     func leave() {
         isGoingAway = true
         endIfLeft()
@@ -106,12 +106,12 @@ final class ClientConnection: SessionEvents {
         if isGoingAway, inFlight == 0, endReason == nil { session.terminate() }
     }
 
-    /// Ends the connection; requests without an answer fail.
+    /// Closes the connection; requests without a response fail.
     func close() {
         guard endReason == nil else { return }
         nghttp2_session_terminate_session(session.handle, NGHTTP2_NO_ERROR.rawValue)
         session.turnEnded()
-        session.fail("closed by this side")
+        session.fail("closed locally")
     }
 
     private func start(_ request: Request, timeout: Duration, _ continuation: Continuation) {
@@ -131,7 +131,7 @@ final class ClientConnection: SessionEvents {
         }
         hasSent = true
         guard stream > 0 else {
-            // Out of stream numbers: another connection has to take over.
+            // Out of stream identifiers: another connection has to take over.
             isGoingAway = true
             owner?.connectionIsGoingAway(self)
             return finish(slot, .failure(.notProcessed(.connectionLost(Session.reason(Int(stream))))), freeing: true)
@@ -172,7 +172,7 @@ final class ClientConnection: SessionEvents {
         case .nothing: break
         case .ping: session.ping()
         case .stalled: owner?.connectionIsGoingAway(self)
-        case .dead: return session.fail("the server no longer answers")
+        case .dead: return session.fail("the server stopped responding")
         }
         armSweep()
     }
@@ -228,7 +228,7 @@ final class ClientConnection: SessionEvents {
         watch.answered(session.lastReceived)
         budget.answer(bytes: slots[slot].response.body.count)
         finish(slot, .success(slots[slot].response))
-        // The answer came before the end of our body: nobody wants the rest.
+        // The response ended before the request body: cancel the rest.
         if slots[slot].bodySent < slots[slot].body.count { reset(slot) }
     }
 
@@ -236,7 +236,7 @@ final class ClientConnection: SessionEvents {
 
     func session(closed stream: Int32, slot: Int, code: UInt32) {
         if code == NGHTTP2_REFUSED_STREAM.rawValue {
-            // Also what nghttp2 itself says of streams above GOAWAY's last one (RFC 9113 §8.7).
+            // nghttp2 also reports this for streams above the last one of GOAWAY (RFC 9113 §8.7).
             finish(slot, .failure(.notProcessed(isGoingAway ? .goAway : .reset(code: code))), freeing: true)
         } else {
             finish(slot, .failure(failure(slot, .reset(code: code))), freeing: true)
@@ -246,7 +246,7 @@ final class ClientConnection: SessionEvents {
     func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {
         isGoingAway = true
         owner?.connectionIsGoingAway(self)
-        // What still waits for a place would wait until a stream ends.
+        // Requests that nghttp2 still queues would have to wait until a stream ends.
         for slot in slots.indices where slots[slot].continuation != nil && !slots[slot].isSent {
             reset(slot)
             finish(slot, .failure(.notProcessed(.goAway)))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What an answer means for the connection that it came on.
+/// The effect of a response on the connection that carried it.
 package enum ConnectionEffect: String, Sendable {
+    /// The connection stays in use.
     case kept
-    /// Nothing new is sent on it; what is under way is still answered.
+    /// The connection takes no new requests; those in flight are still answered.
     case left
-    /// The same for every connection to this server.
+    /// The same applies to every connection to this server.
     case allLeft
 }

@@ -3,34 +3,35 @@
 import EventLoop
 import Time
 
-/// Tells a connection that works from one that only looks so: events and time in, what to do out. No I/O and no clock.
+/// Detects a connection that looks open but is dead: events and time in, findings out. No I/O and no clock.
 struct ConnectionWatch {
-    /// What is to be done about the connection.
+    /// What to do about the connection.
     enum Finding: Equatable {
         case nothing
-        /// No byte for a while with work outstanding, or a long idle time: ask with a PING.
+        /// No byte for ``quietBeforePing`` with requests in flight, or for ``idleBeforePing`` while idle: send a PING.
         case ping
-        /// Bytes come, but no answer to anything: new requests go elsewhere.
+        /// Bytes arrive, but no response completes: new requests go elsewhere.
         case stalled
-        /// Not even the PING was answered.
+        /// The PING was not answered either.
         case dead
     }
 
-    /// How long no byte may come, with work outstanding, before a PING asks.
+    /// How long no byte may arrive, with requests in flight, before a PING is sent. An idle connection must answer its
+    /// PING within the same time.
     static let quietBeforePing = Duration.seconds(5)
-    /// How long no byte may come, with work outstanding, before the connection is given up: so that another has taken its
-    /// place within ten seconds.
+    /// How long no byte may arrive, with requests in flight, before the connection is given up: a replacement is then
+    /// in place within ten seconds.
     static let quietBeforeDeath = Duration.seconds(9)
-    /// How long no answer may come, with work outstanding, before new requests go elsewhere.
+    /// How long no response may complete, with requests in flight, before new requests go elsewhere.
     static let longestWithoutAnswer = Duration.seconds(10)
-    /// How long an idle connection is left alone (Apple: a PING after about an hour keeps it).
+    /// How long an idle connection stays silent before a PING (Apple: a PING after about an hour keeps it open).
     static let idleBeforePing = Duration.seconds(3600)
 
-    /// Since when there has been work without a break; nil: idle.
+    /// Since when requests have been in flight without a break; `nil` if idle.
     private var busySince: MonotonicTime?
     private var lastByte: MonotonicTime
     private var lastAnswer: MonotonicTime
-    /// When an unanswered PING went out.
+    /// When the unanswered PING was sent.
     private var pingSent: MonotonicTime?
     private var isStalled = false
 
@@ -39,20 +40,20 @@ struct ConnectionWatch {
         lastAnswer = now
     }
 
-    /// Work is outstanding where there was none.
+    /// A request is in flight after none was.
     mutating func becameBusy(_ now: MonotonicTime) { busySince = now }
 
-    /// Nothing is outstanding any more.
+    /// No request is in flight any more.
     mutating func becameIdle() {
         busySince = nil
         isStalled = false
     }
 
-    /// An answer is complete.
+    /// A response is complete.
     mutating func answered(_ now: MonotonicTime) { lastAnswer = now }
 
-    /// Time has passed.
-    /// - Parameter lastReceived: when bytes last came.
+    /// Checks the connection at the current time.
+    /// - Parameter lastReceived: when bytes last arrived.
     mutating func check(_ now: MonotonicTime, lastReceived: MonotonicTime) -> Finding {
         lastByte = lastReceived
         if let sent = pingSent, lastByte > sent { pingSent = nil }

@@ -3,18 +3,18 @@
 import EventLoop
 import Time
 
-/// Bounds what a peer's frames may cost this side: each frame takes a credit, each answer brings some, and some come with
-/// time. A server whose frames bring no answers for long (empty DATA, padding, 1xx, SETTINGS, PING, …: RFC 9113 §10.5) runs
-/// out of them, and its connection is closed.
+/// Limits what a peer's frames may cost this side. Each frame and each kilobyte takes a credit; each complete response
+/// and each second adds some. A server whose frames bring no responses for long (empty DATA, padding, 1xx, SETTINGS,
+/// PING, …: RFC 9113 §10.5) runs out of credits, and its connection is closed.
 struct FrameBudget {
-    /// Credits at first and at most: as many streams may answer in pieces at a time.
+    /// Initial and maximum credits: this many streams may each have a partial response at a time.
     static let most = 4096
-    /// Credits of a whole answer: it may come in so many frames, on average.
+    /// Credits for a complete response: the number of frames that it may have, on average.
     static let ofAnAnswer = 16
-    /// Credits of a second.
+    /// Credits per second.
     static let ofASecond = 256
 
-    /// What a kilobyte costs on top of its frames.
+    /// Bytes that cost one credit, in addition to the credits for their frames.
     static let bytesOfACredit = 1024
 
     private var credits = Self.most
@@ -23,8 +23,8 @@ struct FrameBudget {
 
     init(now: MonotonicTime) { since = now }
 
-    /// A frame has come.
-    /// - Returns: false where it is one too many.
+    /// Charges for a frame.
+    /// - Returns: `false` if no credit is left.
     mutating func frame(_ now: MonotonicTime) -> Bool {
         if credits == 0 { refill(now) }
         guard credits > 0 else { return false }
@@ -32,8 +32,8 @@ struct FrameBudget {
         return true
     }
 
-    /// The peer has sent bytes, of frames of any type, including those that nghttp2 reports to no callback.
-    /// - Returns: false where they are too many.
+    /// Charges for received bytes, of frames of any type, including those that nghttp2 reports to no callback.
+    /// - Returns: `false` if the credits do not suffice.
     mutating func bytes(_ count: Int, _ now: MonotonicTime) -> Bool {
         unpaid += count
         let cost = unpaid / Self.bytesOfACredit
@@ -44,7 +44,7 @@ struct FrameBudget {
         return credits >= cost
     }
 
-    /// An answer is complete, with so many bytes in its body.
+    /// Adds the credits of a complete response with this many bytes in its body.
     mutating func answer(bytes: Int = 0) {
         credits = min(Self.most, credits + Self.ofAnAnswer + bytes / Self.bytesOfACredit)
     }

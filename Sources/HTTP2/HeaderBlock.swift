@@ -2,16 +2,17 @@
 
 import Cryptography
 
-/// Header fields in the order they were added, in one buffer. A block that is the same for all requests is made once;
-/// a copy of it takes what differs.
+/// Header fields in the order they were added, in one buffer. Build a block that all requests share once, and append
+/// what differs to a copy.
 package struct HeaderBlock: Sendable, Redacted {
-    /// What HPACK may do with a field (RFC 7541 §6.2).
+    /// How HPACK encodes a field (RFC 7541 §6.2).
     package enum Indexing: Sendable {
-        /// Goes into the peer's table: for values that come again.
+        /// Added to the peer's table: for values that repeat.
         case allowed
-        /// Only with the first request of a connection, so that the name is in the table; later values are literals.
+        /// Added only with the first request of a connection, so that the name is in the table; later values are
+        /// literals.
         case firstOnly
-        /// Never: for secrets and for values that never come again.
+        /// Never added: for secrets and for values that do not repeat.
         case never
     }
 
@@ -21,31 +22,32 @@ package struct HeaderBlock: Sendable, Redacted {
         let indexing: Indexing
     }
 
+    /// The names and values of all fields.
     package private(set) var bytes: [UInt8] = []
     private(set) var fields: [Field] = []
 
-    /// A block without fields.
+    /// An empty block.
     package init() {}
 
-    /// A block without fields that has room for so many, and for so many bytes of names and values.
+    /// An empty block with capacity for this many fields, and bytes of names and values.
     package init(bytes: Int, fields: Int) {
         self.bytes.reserveCapacity(bytes)
         self.fields.reserveCapacity(fields)
     }
 
-    /// Appends a field; `name` is in lower case.
+    /// Appends a field; `name` must be in lower case.
     package mutating func append(
         _ name: StaticString, _ value: some Collection<UInt8>, indexing: Indexing = .allowed
     ) {
         append(UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), value, indexing: indexing)
     }
 
-    /// Appends a field with a text as its value; `name` is in lower case.
+    /// Appends a field with a text as its value; `name` must be in lower case.
     package mutating func append(_ name: StaticString, _ value: String, indexing: Indexing = .allowed) {
         append(name, value.utf8, indexing: indexing)
     }
 
-    /// Appends a field whose value `write` appends to the buffer it is given.
+    /// Appends a field whose value `write` appends to the given buffer.
     package mutating func append(_ name: StaticString, indexing: Indexing, writing write: (inout [UInt8]) -> Void) {
         let start = bytes.count
         bytes.append(contentsOf: UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
@@ -54,6 +56,7 @@ package struct HeaderBlock: Sendable, Redacted {
         fields.append(Field(name: start..<middle, value: middle..<bytes.count, indexing: indexing))
     }
 
+    /// Appends a field whose name is a buffer; it must be in lower case.
     package mutating func append(
         _ name: UnsafeBufferPointer<UInt8>, _ value: some Collection<UInt8>, indexing: Indexing = .allowed
     ) {
@@ -82,20 +85,20 @@ package struct HeaderBlock: Sendable, Redacted {
         }
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     package var count: Int { fields.count }
 
-    /// The value of the first field of this name; nil where there is none.
+    /// The value of the first field with this name; `nil` if there is none.
     package subscript(name: StaticString) -> ArraySlice<UInt8>? {
         let wanted = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
         for field in fields where bytes[field.name].elementsEqual(wanted) { return bytes[field.value] }
         return nil
     }
 
-    /// The value of the first field of this name as text; nil where there is none.
+    /// The value of the first field with this name as text; `nil` if there is none.
     package func text(_ name: StaticString) -> String? { self[name].map { String(decoding: $0, as: UTF8.self) } }
 
-    /// Every field as text, for whoever checks them all.
+    /// All fields as text.
     package var all: [(name: String, value: String)] {
         fields.map {
             (String(decoding: bytes[$0.name], as: UTF8.self), String(decoding: bytes[$0.value], as: UTF8.self))

@@ -4,42 +4,43 @@ import DequeModule
 import EventLoop
 import Time
 
-/// Which connection a request goes to, and when there are more or fewer of them: events and time in, actions out. No
-/// I/O and no clock. Connections and waiting requests are known by number.
+/// Decides which connection serves a request, and when to open and drain connections: events and time in, actions out.
+/// No I/O and no clock. Connections and waiting requests are identified by number.
 struct PoolState {
-    /// Bounds and manners.
+    /// The limits and policy of a pool.
     struct Rules: Sendable {
-        /// Connections that are opened as soon as there is work.
+        /// Number of connections opened as soon as there is work.
         var minimum = 1
-        /// Connections that are opened when streams run out.
+        /// Maximum number of connections; the pool grows to it when streams run out.
         var maximum = 1
-        /// Whether a new connection carries one request until that has been answered (Apple, "Establishing a
-        /// token-based connection to APNs").
+        /// Whether a new connection carries only one request until that is answered (Apple, "Establishing a token-based
+        /// connection to APNs").
         var provesFirst = false
-        /// Between failed dials.
+        /// The delay after a failed dial.
         var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
     }
 
-    /// What is to be done.
+    /// What to do.
     enum Action: Equatable {
-        /// Open a connection and call it so.
+        /// Open a connection and identify it by this number.
         case dial(Int)
-        /// This waiting request goes to this connection, where it has been given a place.
+        /// Send this waiting request on this connection, which has a stream reserved for it.
         case run(request: Int, on: Int)
-        /// This waiting request cannot be served; nil: this side has ended, and another may take it.
+        /// Fail this waiting request; `because` is `nil` if the pool was retired, and another one may serve the
+        /// request.
         case fail(request: Int, because: String?)
-        /// Call ``timeReached(_:)`` then.
+        /// Call ``timeReached(_:_:)`` at this time.
         case wake(at: MonotonicTime)
-        /// End this connection once what is under way on it is answered.
+        /// Close this connection once its requests in flight are answered.
         case drain(Int)
     }
 
     /// Where a new request goes.
     enum Place: Equatable {
         case connection(Int)
-        /// It waits; an action will name it.
+        /// The request waits; a later action names it.
         case waiting
-        /// It cannot be served now.
+        /// The request cannot be served now; `because` is `nil` if the pool was retired.
         case none(because: String?)
     }
 
@@ -48,22 +49,22 @@ struct PoolState {
         let id: Int
         var phase = Phase.dialling
         var streams = 0
-        /// The server's MAX_CONCURRENT_STREAMS; nil until it has said so.
+        /// The server's MAX_CONCURRENT_STREAMS; `nil` until it has announced one.
         var limit: Int?
         var isProven = false
-        /// Since when requests wait in vain for a place here: the server allows no stream, and none is open.
-        var barrenSince: MonotonicTime?
+        /// Since when requests have waited for this connection although the server allows no stream and none is open.
+        var blockedSince: MonotonicTime?
 
-        var isBarren: Bool { phase == .open && limit == 0 && streams == 0 }
+        var isBlocked: Bool { phase == .open && limit == 0 && streams == 0 }
 
-        /// Whether it has been barren for so long that another connection takes its place.
-        func isUseless(_ now: MonotonicTime) -> Bool {
-            isBarren && barrenSince.map { now - $0 >= PoolState.longestBarren } ?? false
+        /// Whether it has been blocked for so long that another connection takes its place.
+        func isBlockedTooLong(_ now: MonotonicTime) -> Bool {
+            isBlocked && blockedSince.map { now - $0 >= PoolState.longestBarren } ?? false
         }
     }
 
-    /// How long requests wait for a connection that allows no streams before another one is dialled. That one takes over
-    /// when it serves.
+    /// How long requests wait for a connection that allows no streams before another one is dialled. The new one takes
+    /// over once it serves requests.
     static let longestBarren = Duration.seconds(10)
 
     private let rules: Rules
@@ -80,16 +81,16 @@ struct PoolState {
         backoff = rules.backoff
     }
 
-    /// Connections that are open, or nearly.
+    /// Number of open connections.
     var openCount: Int { connections.count { $0.phase == .open } }
-    /// Requests that wait for a place.
+    /// Number of requests that wait for a stream.
     var waitingCount: Int { waiting.count }
-    /// Whether nothing is left to be done here: no connection, no request.
+    /// Whether there is no connection and no waiting request.
     var isEmpty: Bool { connections.isEmpty && waiting.isEmpty }
 
     // MARK: Requests
 
-    /// A request comes; where it has to wait, it is known by `request`.
+    /// Places a new request; `request` identifies it if it has to wait.
     mutating func place(request: Int, now: MonotonicTime, _ actions: inout [Action]) -> Place {
         if isRetired { return .none(because: nil) }
         openMinimum(now, &actions)
@@ -103,13 +104,13 @@ struct PoolState {
         return .waiting
     }
 
-    /// A waiting request's time is over.
+    /// Removes a waiting request whose deadline has passed.
     mutating func giveUp(request: Int) {
         if let index = waiting.firstIndex(of: request) { waiting.remove(at: index) }
     }
 
-    /// A request on a connection has come to its end.
-    /// - Parameter isProof: whether the answer shows that the server takes this connection's credential.
+    /// A request on a connection has completed or failed.
+    /// - Parameter isProof: whether the response shows that the server accepts this connection's credential.
     mutating func finished(on id: Int, isProof: Bool, now: MonotonicTime, _ actions: inout [Action]) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         connections[index].streams -= 1
@@ -117,13 +118,13 @@ struct PoolState {
             connections[index].isProven = true
             backoff.reset()
         }
-        if isProof { leaveUseless(now: now, &actions) }
+        if isProof { drainBlocked(now: now, &actions) }
         if !waiting.isEmpty { serveWaiting(now, &actions) }
     }
 
     // MARK: Connections
 
-    /// The dial has led to a connection.
+    /// The dial has succeeded.
     mutating func opened(_ id: Int, now: MonotonicTime, _ actions: inout [Action]) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         connections[index].phase = isRetired ? .draining : .open
@@ -131,15 +132,15 @@ struct PoolState {
         serveWaiting(now, &actions)
     }
 
-    /// The server says how many streams it takes at a time.
+    /// The server has announced how many concurrent streams it allows.
     mutating func allows(_ limit: Int, on id: Int, now: MonotonicTime, _ actions: inout [Action]) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         connections[index].limit = limit
-        if limit > 0 { connections[index].barrenSince = nil }
+        if limit > 0 { connections[index].blockedSince = nil }
         serveWaiting(now, &actions)
     }
 
-    /// Nothing new can be sent on a connection: the server goes away, or this side has lost trust in it.
+    /// Stops placing requests on a connection: the server is going away, or the connection has become suspect.
     mutating func leave(_ id: Int, now: MonotonicTime, _ actions: inout [Action]) {
         guard let index = connections.firstIndex(where: { $0.id == id }), connections[index].phase == .open else {
             return
@@ -147,25 +148,25 @@ struct PoolState {
         let wasBusy = connections[index].streams > 0
         connections[index].phase = .draining
         actions.append(.drain(id))
-        // Another takes over while this one finishes, before a request has to wait for it.
+        // Dial a replacement while this one drains, before a request has to wait for it.
         if wasBusy { openMinimum(now, &actions) }
         serveWaiting(now, &actions)
     }
 
-    /// Nothing new goes to any connection that is open now.
+    /// Stops placing requests on all connections that are open now.
     mutating func leaveAll(now: MonotonicTime, _ actions: inout [Action]) {
         for connection in connections where connection.phase == .open { leave(connection.id, now: now, &actions) }
     }
 
     /// A dial has failed, or a connection has ended.
-    /// - Parameter random: from 0 up to 1.
+    /// - Parameter random: jitter of the backoff, from 0 up to 1.
     mutating func ended(
         _ id: Int, because reason: String, now: MonotonicTime, random: Double, _ actions: inout [Action]
     ) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         let connection = connections.remove(at: index)
-        // E.g. a client certificate that the server refuses shows only after the dial, and some servers say GOAWAY at
-        // once: dialling again without a pause would not help. One that has worked is replaced without delay.
+        // A second dial at once would not help: a rejected client certificate, for example, shows only after the dial,
+        // and some servers send GOAWAY at once. A proven connection is replaced without delay.
         if connection.isProven {
             nextDial = nil
         } else if !isRetired {
@@ -175,7 +176,7 @@ struct PoolState {
         serveWaiting(now, &actions)
     }
 
-    /// No more requests: connections end once what is under way is answered.
+    /// Accepts no more requests; connections close once their requests in flight are answered.
     mutating func retire(_ actions: inout [Action]) {
         isRetired = true
         for index in connections.indices where connections[index].phase == .open {
@@ -187,29 +188,29 @@ struct PoolState {
         }
     }
 
-    /// The time of ``Action/wake(at:)`` has come.
+    /// The time of ``Action/wake(at:)`` has been reached.
     mutating func timeReached(_ now: MonotonicTime, _ actions: inout [Action]) { serveWaiting(now, &actions) }
 
-    // MARK: Inside
+    // MARK: Implementation
 
     private func room(_ connection: Connection) -> Int {
         guard connection.phase == .open else { return 0 }
         return (isSettled(connection) ? connection.limit! : min(1, connection.limit ?? 1)) - connection.streams
     }
 
-    /// Whether it is known what the connection can carry. Until then it carries one request.
+    /// Whether the connection's capacity is known. Until then, it carries one request.
     private func isSettled(_ connection: Connection) -> Bool {
         connection.limit != nil && (connection.isProven || !rules.provesFirst)
     }
 
     private func indexWithPlace() -> Int? {
         if connections.count == 1 { return room(connections[0]) > 0 ? 0 : nil }
-        // The emptiest of several, so that none is held up by another's head of line.
+        // The least loaded of several, to limit head-of-line blocking.
         return connections.indices.filter { room(connections[$0]) > 0 }
             .min { connections[$0].streams < connections[$1].streams }
     }
 
-    /// Whether a request that waits has anything to wait for.
+    /// Whether a waiting request has a connection or a dial to wait for.
     private func canServeSoon(_ now: MonotonicTime) -> Bool {
         connections.contains { $0.phase != .draining } || nextDial.map { $0 <= now } ?? true
     }
@@ -231,24 +232,24 @@ struct PoolState {
         while connections.count(where: { $0.phase != .draining }) < rules.minimum, dial(now, &actions) {}
     }
 
-    /// One more connection where streams have run out. While one is on its way, or not yet settled, it is waited for: a
-    /// burst at the start would open them all. Useless ones do not count.
+    /// Dials one more connection if streams have run out. While one is being dialled or is not yet settled, it waits:
+    /// otherwise a burst at the start would open all of them. Connections blocked for too long do not count.
     private mutating func grow(_ now: MonotonicTime, _ actions: inout [Action]) {
-        for index in connections.indices where connections[index].isBarren && connections[index].barrenSince == nil {
-            connections[index].barrenSince = now
+        for index in connections.indices where connections[index].isBlocked && connections[index].blockedSince == nil {
+            connections[index].blockedSince = now
         }
-        let useful = connections.filter { $0.phase != .draining && !$0.isUseless(now) }
-        var wake = useful.filter(\.isBarren).compactMap(\.barrenSince).min().map { $0 + Self.longestBarren }
+        let useful = connections.filter { $0.phase != .draining && !$0.isBlockedTooLong(now) }
+        var wake = useful.filter(\.isBlocked).compactMap(\.blockedSince).min().map { $0 + Self.longestBarren }
         if useful.count < rules.maximum, useful.allSatisfy({ $0.phase == .open && isSettled($0) }) {
-            // One of them is kept, in case that the server changes its mind.
-            leaveUseless(sparing: 1, now: now, &actions)
+            // Keep one of them, in case the server raises its limit.
+            drainBlocked(sparing: 1, now: now, &actions)
             if !dial(now, &actions) { wake = [wake, nextDial].compactMap(\.self).min() }
         }
         if let wake { actions.append(.wake(at: wake)) }
     }
 
-    private mutating func leaveUseless(sparing spared: Int = 0, now: MonotonicTime, _ actions: inout [Action]) {
-        for index in connections.indices.filter({ connections[$0].isUseless(now) }).dropLast(spared) {
+    private mutating func drainBlocked(sparing spared: Int = 0, now: MonotonicTime, _ actions: inout [Action]) {
+        for index in connections.indices.filter({ connections[$0].isBlockedTooLong(now) }).dropLast(spared) {
             connections[index].phase = .draining
             actions.append(.drain(connections[index].id))
         }

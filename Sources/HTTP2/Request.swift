@@ -2,10 +2,11 @@
 
 import Cryptography
 
-/// A request with all of its body.
+/// A request with its complete body.
 package struct Request: Sendable, Redacted {
-    /// Pseudo-header fields first (RFC 9113 §8.3).
+    /// The header fields, pseudo-header fields first (RFC 9113 §8.3).
     package var headers: HeaderBlock
+    /// The body.
     package var body: [UInt8]
 
     /// - Parameters: as the properties of the same names.
@@ -15,12 +16,13 @@ package struct Request: Sendable, Redacted {
     }
 }
 
-/// An answer with all of its body.
+/// A response with its complete body.
 package struct Response: Sendable, Redacted {
     /// The HTTP status code.
     package var status: Int
-    /// Without the pseudo-header fields.
+    /// The header fields without pseudo-header fields.
     package var headers: HeaderBlock
+    /// The body.
     package var body: [UInt8]
 
     /// - Parameters: as the properties of the same names.
@@ -31,30 +33,30 @@ package struct Response: Sendable, Redacted {
     }
 }
 
-/// Why a request has no answer, and what that says of the request.
+/// Why a request has no response, and whether it may have been processed.
 package enum RequestFailure: Error, Equatable, Sendable {
-    /// The server has not seen it, or says that it did nothing with it: it may be sent again without harm.
+    /// The server has not received the request, or reports that it did not process it: it is safe to retry.
     case notProcessed(Cause)
-    /// It went out and no answer came: nobody knows whether it was processed.
+    /// The request was sent but not answered: the server may have processed it.
     case fateUnknown(Cause)
 
-    /// What happened.
+    /// The cause of a failure.
     package enum Cause: Equatable, Sendable {
-        /// There is no connection and none could be made, for this reason.
+        /// No connection is open and none could be opened, for this reason.
         case unreachable(String)
         /// The connection ended, for this reason.
         case connectionLost(String)
-        /// No answer within the request's time.
+        /// No response before the request's deadline.
         case timedOut
         /// The server reset the stream with this code (RFC 9113 §7).
         case reset(code: UInt32)
-        /// The server goes away and has not looked at this stream.
+        /// The connection is closing or the pool was retired, and the server did not process the request.
         case goAway
-        /// The answer is larger than is taken.
+        /// The response exceeds the size limit.
         case responseTooLarge
     }
 
-    /// What happened.
+    /// The cause, in either case.
     package var cause: Cause {
         switch self {
         case .notProcessed(let cause), .fateUnknown(let cause): cause

@@ -3,7 +3,7 @@
 import CNGHTTP2
 import EventLoop
 
-/// The server's half of a session, for servers that test the client.
+/// The server side of a session, for servers that test the client.
 extension Session {
     /// A session that serves a client.
     /// - Parameter concurrentStreams: SETTINGS_MAX_CONCURRENT_STREAMS.
@@ -11,7 +11,7 @@ extension Session {
         self.init(stream, role: .server, settings: [Self.setting(concurrentStreams)], events: events)
     }
 
-    /// Sends response headers, and then the body that `SessionEvents` fills in for this slot.
+    /// Sends response headers, then the body that ``SessionEvents`` supplies for this slot.
     package func respond(to stream: Int32, slot: Int, headers: HeaderBlock, hasBody: Bool) {
         _ = Session.withFields(headers, isFirst: false) { fields, count in
             withUnsafePointer(to: Session.bodySource(slot)) { source in

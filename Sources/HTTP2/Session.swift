@@ -4,51 +4,65 @@ import CNGHTTP2
 import EventLoop
 import Time
 
-/// What a session tells the side that it serves.
+/// Receives the events of a session.
 package protocol SessionEvents: AnyObject {
+    /// A header block begins on this stream.
     func session(began stream: Int32)
+    /// A header field arrived.
+    /// - Returns: `false` to reset the stream.
     func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
+    /// Body bytes arrived.
+    /// - Returns: `false` to cancel the stream.
     func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
+    /// The peer has sent everything on this stream.
     func session(endOf stream: Int32, slot: Int)
+    /// The header block of this slot was sent.
     func session(sentHeadersOf slot: Int)
+    /// The stream closed, with this error code.
     func session(closed stream: Int32, slot: Int, code: UInt32)
+    /// The peer sent GOAWAY.
     func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8])
-    /// The next bytes of a body into `buffer`: how many, and whether the body ends with them.
+    /// Writes the next bytes of a body to `buffer`: returns how many, and whether the body ends with them.
     func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool)
+    /// The session has ended, for this reason.
     func sessionEnded(_ reason: String)
-    /// The peer has sent SETTINGS, which are in force now.
+    /// The peer has sent SETTINGS, and they are now in effect.
     func sessionGotSettings()
-    /// A frame of the peer's begins.
-    /// - Returns: false where it is one too many: the connection ends.
+    /// A frame from the peer begins.
+    /// - Returns: `false` to close the connection because of too many frames.
     func sessionTakesFrame() -> Bool
-    /// So many bytes of the peer's have come.
-    /// - Returns: false where they are too many: the connection ends.
+    /// This many bytes have arrived from the peer.
+    /// - Returns: `false` to close the connection because of too many bytes.
     func sessionTakes(bytes: Int) -> Bool
 }
 
 extension SessionEvents {
+    /// Does nothing by default.
     package func sessionGotSettings() {}
+    /// Accepts every frame by default.
     package func sessionTakesFrame() -> Bool { true }
+    /// Accepts any number of bytes by default.
     package func sessionTakes(bytes: Int) -> Bool { true }
 }
 
-/// nghttp2's state of one connection, tied to a stream: bytes go in as they come, and what it wants to send is gathered
-/// and written once a turn of the loop.
+/// The nghttp2 state of one connection, on a stream. Received bytes go in as they arrive; output is gathered and
+/// written once per turn of the loop.
 package final class Session: ByteStreamHandler, TurnEndHandler {
     enum Role { case client, server }
 
-    /// TLS records and writes are filled up to this size.
+    /// The size up to which a write is filled, chosen to fill a TLS record.
     private static let writeSize = 16_336
-    private static let flood = "a flood of frames that bring no answers"
+    private static let flood = "too many frames without a response (flood protection)"
     private static let connectionWindow: Int32 = 1 << 24
+    /// The underlying stream.
     package let stream: ByteStream
     private(set) var handle: OpaquePointer?
     private unowned let events: any SessionEvents
     private var gathered: [UInt8] = []
     private var flushScheduled = false
-    /// Whether the peer has sent one frame too many.
+    /// Whether the peer has sent too many frames.
     private var isFlooded = false
-    /// When bytes last came from the peer.
+    /// When bytes last arrived from the peer.
     private(set) var lastReceived = MonotonicTime.now
 
     init(_ stream: ByteStream, role: Role, settings: [nghttp2_settings_entry], events: any SessionEvents) {
@@ -58,14 +72,14 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         var options: OpaquePointer?
         nghttp2_option_new(&options)
         defer { nghttp2_option_del(options) }
-        // Until the server's SETTINGS say more, one stream: "do not assume the number of streams".
+        // One stream until the server's SETTINGS allow more: "do not assume the number of streams".
         nghttp2_option_set_peer_max_concurrent_streams(options, 1)
         let user = Unmanaged.passUnretained(self).toOpaque()
         switch role {
         case .client: nghttp2_session_client_new2(&handle, Session.callbacks, user, options)
         case .server: nghttp2_session_server_new2(&handle, Session.callbacks, user, options)
         }
-        // Streams are bounded one by one; a window of the whole connection would only let many of them starve.
+        // Each stream has its own window; a small window for the whole connection would only let streams starve.
         nghttp2_session_set_local_window_size(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Self.connectionWindow)
         nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
         stream.handler = self
@@ -88,7 +102,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     private func flush() {
-        // The loop may hold a session for its turn's end longer than the side that it served lives.
+        // The loop may call turnEnded() after `events` has been released.
         guard stream.endReason == nil else { return }
         while stream.unsent < ByteStream.highWater {
             var data: UnsafePointer<UInt8>?
@@ -103,7 +117,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         writeGathered()
         if stream.isOpen, nghttp2_session_want_read(handle) == 0, nghttp2_session_want_write(handle) == 0 {
             stream.finish()
-            events.sessionEnded("the connection was ended by agreement")
+            events.sessionEnded("connection closed after GOAWAY")
         }
     }
 
@@ -113,7 +127,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         gathered.removeAll(keepingCapacity: true)
     }
 
-    /// How many streams the peer takes at a time.
+    /// The number of concurrent streams that the peer allows.
     var peerStreamLimit: Int {
         Int(clamping: nghttp2_session_get_remote_settings(handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
     }
@@ -123,7 +137,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         scheduleFlush()
     }
 
-    /// Says GOAWAY; the connection ends when that is out.
+    /// Sends GOAWAY, then closes the connection.
     func terminate() {
         nghttp2_session_terminate_session(handle, NGHTTP2_NO_ERROR.rawValue)
         scheduleFlush()
@@ -137,7 +151,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
             nghttp2_session_mem_recv(handle, $0.assumingMemoryBound(to: UInt8.self).baseAddress, $0.count)
         }
         guard taken >= 0 else {
-            return fail(isFlooded ? Self.flood : "not HTTP/2: \(Session.reason(taken))")
+            return fail(isFlooded ? Self.flood : "HTTP/2 error: \(Session.reason(taken))")
         }
         guard events.sessionTakes(bytes: bytes.byteCount) else { return fail(Self.flood) }
         scheduleFlush()
@@ -147,20 +161,22 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
 
     package func stream(_ stream: ByteStream, ended reason: StreamError) { events.sessionEnded(reason.description) }
 
-    /// Ends the connection at once, telling the peer where it still can be told.
+    /// Closes the connection, after the output already written to the stream.
     func fail(_ reason: String) {
         guard stream.isOpen else { return }
         stream.finish()
         events.sessionEnded(reason)
     }
 
-    // MARK: nghttp2's calls
+    // MARK: nghttp2
 
+    /// Resets a stream with this error code.
     package func reset(_ stream: Int32, code: UInt32) {
         nghttp2_submit_rst_stream(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, code)
         scheduleFlush()
     }
 
+    /// Assigns a slot to a stream; events of the stream then report the slot.
     package func setSlot(_ slot: Int, of stream: Int32) {
         nghttp2_session_set_stream_user_data(handle, stream, Session.pointer(slot))
     }
@@ -169,7 +185,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         nghttp2_session_get_stream_user_data(handle, stream).map { Int(bitPattern: $0) - 1 }
     }
 
-    /// Slots travel through nghttp2 as pointers; 0 would be nil.
+    /// Slots pass through nghttp2 as pointers, plus 1, since 0 would be nil.
     static func pointer(_ slot: Int) -> UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: slot + 1) }
 
     static func reason(_ code: Int) -> String { String(cString: nghttp2_strerror(Int32(code))) }
@@ -178,7 +194,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         Unmanaged<Session>.fromOpaque(user!).takeUnretainedValue()
     }
 
-    /// Lends the header fields of a block to nghttp2, which copies them.
+    /// Calls `body` with the header fields of a block in nghttp2's form. nghttp2 copies them.
     static func withFields<Result>(
         _ block: HeaderBlock, isFirst: Bool, _ body: (UnsafePointer<nghttp2_nv>, Int) -> Result
     ) -> Result {
@@ -201,7 +217,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         }
     }
 
-    /// A source of body bytes that asks the side behind the session.
+    /// A source of body bytes, which calls ``SessionEvents/session(fill:slot:)``.
     static func bodySource(_ slot: Int) -> nghttp2_data_provider {
         nghttp2_data_provider(
             source: nghttp2_data_source(ptr: pointer(slot)),
@@ -215,7 +231,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     nonisolated(unsafe) private static let callbacks: OpaquePointer? = {
-        // Unsafe only in the compiler's eyes: made once, then read by nghttp2 when sessions are made.
+        // Safe, though the compiler cannot tell: created once, then only read by nghttp2 when a session is created.
         var callbacks: OpaquePointer?
         nghttp2_session_callbacks_new(&callbacks)
         nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, user in

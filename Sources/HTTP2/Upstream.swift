@@ -3,22 +3,23 @@
 import EventLoop
 import Time
 
-/// A server that requests go to, over as many connections as it takes: performs what ``PoolState`` decides. One attempt
-/// each: a request that fails says so to its caller. One that was used lives until it is closed or retired.
+/// A server that requests are sent to over a pool of connections: performs what ``PoolState`` decides. Each request is
+/// attempted once; a failure is thrown to the caller. An upstream with connections keeps itself alive: close or retire
+/// it.
 package actor Upstream: ClientConnectionOwner {
-    /// Where the server is and how it is reached.
+    /// Where the server is, and how to connect to it.
     package struct Target: Sendable {
-        /// Host and port; the host is also the name that the certificate must carry.
+        /// Host and port; the certificate must be valid for the host.
         package var endpoint: Endpoint
-        /// How TLS is set up; its application protocol is `h2`.
+        /// The TLS settings; the application protocol is `h2`.
         package var tls: TLSContext
-        /// Through which proxy, where not directly.
+        /// The proxy to connect through; `nil` for direct connections.
         package var proxy: Proxy?
-        /// For connecting, TLS included.
+        /// The timeout for connecting, including the TLS handshake.
         package var dialTimeout: Duration
-        /// Connections that are opened as soon as there is work, and to how many they may grow.
+        /// The number of connections opened as soon as there is work, and the maximum.
         package var connections: ClosedRange<Int>
-        /// Whether a new connection carries one request until that has been answered.
+        /// Whether a new connection carries only one request until that is answered.
         package var provesFirst: Bool
 
         /// - Parameters: as the properties of the same names.
@@ -40,9 +41,10 @@ package actor Upstream: ClientConnectionOwner {
         let deadline: MonotonicTime
     }
 
-    /// Where requests go.
+    /// The server, and how to connect to it.
     package nonisolated let target: Target
     private nonisolated let loop: EventLoop
+    /// The loop, as this actor's executor.
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private var pool: PoolState
@@ -53,13 +55,13 @@ package actor Upstream: ClientConnectionOwner {
     private var nextRequest = 1
     private var sweep: Timer?
     private var wake: Timer?
-    /// The pool itself while it has connections: what hangs on the loop must not be let go of on another thread.
-    private var whileOpen: Upstream?
+    /// Keeps self alive while it has connections: resources of the loop must be released on its thread.
+    private var selfWhileOpen: Upstream?
 
-    /// How often the deadlines of waiting requests are looked at.
+    /// How often the deadlines of waiting requests are checked.
     private static let deadlineResolution = Duration.milliseconds(100)
 
-    /// A server that is not connected to yet.
+    /// An upstream without connections; the first request opens them.
     package init(_ target: Target, on loop: EventLoop) {
         self.target = target
         self.loop = loop
@@ -69,16 +71,16 @@ package actor Upstream: ClientConnectionOwner {
                 provesFirst: target.provesFirst))
     }
 
-    /// Sends a request and waits for the answer.
-    /// - Parameter timeout: for all of it, waiting for a place on a connection included.
+    /// Sends a request and waits for the response.
+    /// - Parameter timeout: for the whole exchange, including the wait for a stream.
     /// - Throws: ``RequestFailure``.
     package func send(_ request: Request, timeout: Duration) async throws(RequestFailure) -> Response {
         try await exchange(request, timeout: timeout).response
     }
 
-    /// Sends a request and waits for the answer.
-    /// - Parameter timeout: for all of it, waiting for a place on a connection included.
-    /// - Returns: the answer, and the number of the connection that it came on.
+    /// Sends a request and waits for the response.
+    /// - Parameter timeout: for the whole exchange, including the wait for a stream.
+    /// - Returns: the response, and the number of the connection that carried it.
     /// - Throws: ``RequestFailure``.
     package func exchange(
         _ request: Request, timeout: Duration
@@ -107,7 +109,7 @@ package actor Upstream: ClientConnectionOwner {
         }
         guard let connection = connections[number] else {
             settle(number, isProof: false)
-            throw .notProcessed(.connectionLost("closed by this side"))
+            throw .notProcessed(.connectionLost("closed locally"))
         }
         let result = await withUnsafeContinuation { connection.send(request, timeout: left, $0) }
         switch result {
@@ -116,7 +118,7 @@ package actor Upstream: ClientConnectionOwner {
             return (response, number)
         case .failure(let failure):
             settle(number, isProof: false)
-            // The connection may be the cause: the next request takes another.
+            // The connection may be the cause: send the next requests elsewhere.
             if case .fateUnknown(.timedOut) = failure { apply(.left, to: number) }
             throw failure
         }
@@ -132,7 +134,7 @@ package actor Upstream: ClientConnectionOwner {
         perform(actions)
     }
 
-    /// Does what an answer means for the connection that it came on.
+    /// Applies the effect of a response to the connection that carried it.
     package func apply(_ effect: ConnectionEffect, to connection: Int) {
         var actions: [PoolState.Action] = []
         switch effect {
@@ -143,7 +145,7 @@ package actor Upstream: ClientConnectionOwner {
         perform(actions)
     }
 
-    /// Takes no more requests; connections end once what is under way is answered.
+    /// Accepts no more requests; connections close once their requests in flight are answered.
     package nonisolated func retire() {
         assumeIsolated { upstream in
             var actions: [PoolState.Action] = []
@@ -152,7 +154,7 @@ package actor Upstream: ClientConnectionOwner {
         }
     }
 
-    /// Ends all connections; requests without an answer fail.
+    /// Closes all connections; requests without a response fail.
     package nonisolated func close() {
         assumeIsolated { upstream in
             var actions: [PoolState.Action] = []
@@ -163,10 +165,10 @@ package actor Upstream: ClientConnectionOwner {
         }
     }
 
-    /// Connections that are open.
+    /// The number of open connections.
     package var openConnections: Int { pool.openCount }
 
-    // MARK: What the pool decides
+    // MARK: Pool actions
 
     private func perform(_ actions: [PoolState.Action]) {
         for action in actions {
@@ -183,7 +185,7 @@ package actor Upstream: ClientConnectionOwner {
     }
 
     private func dial(_ number: Int) {
-        whileOpen = self
+        selfWhileOpen = self
         dials[number] = Task {
             let result: Result<ByteStream, StreamError>
             do throws(StreamError) {
@@ -202,7 +204,7 @@ package actor Upstream: ClientConnectionOwner {
         switch result {
         case .success(let stream) where isCancelled:
             stream.close()
-            ended(number, because: "closed by this side")
+            ended(number, because: "closed locally")
         case .success(let stream):
             let connection = ClientConnection(stream, owner: self)
             connections[number] = connection
@@ -223,7 +225,7 @@ package actor Upstream: ClientConnectionOwner {
         if pool.isEmpty {
             sweep = nil
             wake = nil
-            whileOpen = nil
+            selfWhileOpen = nil
         }
     }
 
@@ -281,7 +283,7 @@ package actor Upstream: ClientConnectionOwner {
 
     private nonisolated func take(_ event: Event, of connection: ClientConnection) {
         let identity = ObjectIdentifier(connection)
-        // The connection is inside a call of its own: it lives on until that is over.
+        // The connection is the caller: keep it alive until the call returns.
         withExtendedLifetime(connection) { assumeIsolated { $0.take(event, of: identity) } }
     }
 

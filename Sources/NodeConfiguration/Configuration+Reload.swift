@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Admission
+
 extension Configuration {
     /// The configuration after a reload: the new one, with the current values of the keys that require a restart.
     package func reloaded(from new: Configuration) -> Configuration {

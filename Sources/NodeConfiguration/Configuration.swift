@@ -123,9 +123,13 @@ package struct Configuration: Sendable {
 
     /// `[[app]]`
     package struct App: Sendable {
+        /// The name that senders use for the app.
         package var name: String
+        /// The payload format of the app.
         package var format: EnvelopeFormat
+        /// The app on iPhones; `nil` without `[app.apns]`.
         package var apns: (profile: APNsProfile, credential: APNsCredential)?
+        /// The app on Android phones; `nil` without `[app.fcm]`.
         package var fcm: (profile: FCMProfile, serviceAccountFile: String)?
         /// The name of the table in error messages: `app[1]`.
         package var path: String
@@ -133,12 +137,17 @@ package struct Configuration: Sendable {
 
     /// `[apns]` and `[fcm]`
     package struct PushServices: Sendable {
+        /// The production environment of APNs.
         package var production: ServiceURL
+        /// The development environment of APNs.
         package var development: ServiceURL
+        /// Additional certificate authorities for APNs.
         package var apnsTrustFile: String?
         /// Minimum and maximum number of connections per app and environment.
         package var apnsConnections: ClosedRange<Int>
+        /// The endpoint of FCM.
         package var fcm: ServiceURL
+        /// Additional certificate authorities for FCM and Google's token endpoint.
         package var fcmTrustFile: String?
         /// Minimum and maximum number of connections per app.
         package var fcmConnections: ClosedRange<Int>
@@ -151,16 +160,23 @@ package struct Configuration: Sendable {
     package var file: String
     /// The state directory.
     package var state: String
+    /// The minimum level of log messages.
     package var logLevel: Logger.Level
+    /// The format of log lines.
     package var logFormat: LogFormat
+    /// `[listen]`
     package var listen: Listen
+    /// `[tor]`
     package var tor: Tor
+    /// `[limits]`, except the settings of admission.
     package var limits: Limits
     /// The admission settings of `[limits]`, `[puzzle]` and `[senders]`.
     package var admission: AdmissionSettings
-    /// `nil` if the spool is disabled.
+    /// `[spool]`; `nil` if the spool is disabled.
     package var spool: Spool?
+    /// All `[[app]]` tables, in order.
     package var apps: [App]
+    /// `[apns]` and `[fcm]`
     package var services: PushServices
     /// The proxy for connections to Apple and Google; `nil` if they are direct.
     package var outboundProxy: Proxy?
@@ -288,7 +304,7 @@ package struct Configuration: Sendable {
                 "in_flight", in: 1...10_000, default: 64, "Maximum submissions without a result on one connection"),
             totalInFlight: try limits.integer(
                 "total_in_flight", in: 1...1_000_000, default: 10_000,
-                "Maximum envelopes in memory without an outcome; one app on one platform may use half of them alone"),
+                "Maximum envelopes in memory without an outcome; a single app on a single platform gets at most half"),
             maximumFrame: try limits.integer(
                 "max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength,
                 "Maximum length of a TNP frame, in bytes"),
@@ -460,7 +476,7 @@ package struct Configuration: Sendable {
             "Days without use after which an accepted device token counts as not accepted yet")
         settings.deadDays = try limits.integer(
             "dead_days", in: 1...3650, default: settings.deadDays,
-            "Days after which the push service is asked about a dead device token again")
+            "Days after which the node asks the push service about a dead device token again")
 
         let puzzle = try root.table("puzzle", "Proof of work required from TNP senders.")
         let efforts = 1...Int(UInt32.max)
@@ -555,9 +571,9 @@ package struct Configuration: Sendable {
         let standard = "New notification"
         let text = try table.string(
             "alert", "Text that the iPhone shows until the app has decrypted the envelope. If not set: \(standard)")
-        let key = try table.string("alert_loc_key", "Instead of `alert`: a key of the app's localized strings")
+        let key = try table.string("alert_loc_key", "Instead of `alert`: a key of the app's localised strings")
         guard let key else { return .text(text ?? standard) }
-        guard text == nil else { throw table.problem("alert_loc_key", "give alert or alert_loc_key, not both") }
+        guard text == nil else { throw table.problem("alert_loc_key", "set alert or alert_loc_key, not both") }
         return .localized(key: key)
     }
 
@@ -630,10 +646,10 @@ package struct Configuration: Sendable {
                     "key_id", "is for key_file only; a certificate_file needs neither key_id nor team_id")
             }
             return .certificate(file: paths.absolute(certificate), passwordFile: password.map(paths.absolute))
-        case (_?, _?): throw table.problem("key_file", "give key_file or certificate_file, not both")
+        case (_?, _?): throw table.problem("key_file", "set key_file or certificate_file, not both")
         case (nil, nil):
             throw table.missing(
-                "key_file", "is missing: give key_file (.p8) with key_id and team_id, or certificate_file (.p12)")
+                "key_file", "is missing: set key_file (.p8) with key_id and team_id, or certificate_file (.p12)")
         }
     }
 
@@ -694,7 +710,9 @@ extension Endpoint {
 
 /// The URL of a push service: `https://host[:port][/path]`
 package struct ServiceURL: Hashable, Sendable {
+    /// The host name or address.
     package let host: String
+    /// The port; 443 unless the URL names another one.
     package let port: UInt16
     /// The path with its leading slash, or an empty string.
     package let path: String

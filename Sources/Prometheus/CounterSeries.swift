@@ -3,11 +3,11 @@
 import CoreMetrics
 import Synchronization
 
-/// A figure that only grows.
+/// A series whose value only increases.
 final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
     let place: Place
     private let drops: DroppedSamples
-    /// Apart, so that counting by one stays exact and is one instruction.
+    /// Kept separate from fractions, so that counting whole numbers is exact and takes one instruction.
     private let whole = Atomic<UInt64>(0)
     private let fractional = Atomic<Double>(0)
 
@@ -40,7 +40,7 @@ extension Atomic<Double> {
     func add(_ amount: Double) {
         var seen = load(ordering: .relaxed)
         while true {
-            // By bit pattern: NaN is equal to itself here, and this ends.
+            // Compares bit patterns: NaN equals itself here, so the loop ends.
             let (done, original) = weakCompareExchange(expected: seen, desired: seen + amount, ordering: .relaxed)
             if done { return }
             seen = original

@@ -2,26 +2,26 @@
 
 import Synchronization
 
-/// What was not kept, by what is wrong with it. None of it is an error of the moment: the catalogue and the code that
-/// counts do not agree, or there are more series than was thought.
+/// Counts what the registry dropped, by reason. Drops are permanent faults of the program: the catalogue and the
+/// instrumented code disagree, or a family has more series than planned.
 final class DroppedSamples: Sendable {
     enum Reason: String, CaseIterable, Error {
-        /// A metric that is not in the catalogue.
+        /// The catalogue does not contain the metric.
         case name
-        /// It is of another kind there.
+        /// The catalogue declares the metric with another kind.
         case kind
-        /// It has other labels there, or a label's value is too long.
+        /// The catalogue declares the metric with other labels, or a label's value is too long.
         case labels
-        /// One series more than the family may have.
+        /// The family already has its maximum of series.
         case series
-        /// A counter that should go down; an observation that is negative, infinite or no number.
+        /// A negative increment of a counter, or an observation that is negative, infinite or NaN.
         case value
     }
 
-    /// A metric as often as it was asked for, a value as often as it was told.
+    /// Counts each request for a metric and each recorded value that is dropped.
     static let family = MetricFamily(
         "tocsin_metrics_dropped_total", .counter,
-        help: "Metrics that were asked for, and values, that were not kept, by what is wrong with them.",
+        help: "Requests for metrics, and recorded values, that were dropped, by reason.",
         labels: ["reason"], maximumSeries: Reason.allCases.count)
 
     private let counts = Mutex<[Reason: Int]>([:])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes the text exposition format 0.0.4.
+/// Writes Prometheus' text exposition format 0.0.4.
 struct ExpositionText {
     private(set) var bytes: [UInt8] = []
 
@@ -16,7 +16,7 @@ struct ExpositionText {
         add("\n# TYPE ", family.name, kind)
     }
 
-    /// One series, in as many lines as it takes.
+    /// Appends the lines of one series.
     mutating func series(of family: MetricFamily, values: [String], _ reading: Reading) {
         switch reading {
         case .number(let value): sample(of: family, "", values, Self.number(value))
@@ -55,7 +55,7 @@ struct ExpositionText {
         bytes.append(contentsOf: three.utf8)
     }
 
-    /// A line feed would end the line, and a quote the value.
+    /// Appends a text with backslashes and line feeds escaped, and quotes too if `quotes` is set.
     private mutating func addEscaped(_ text: String, quotes: Bool) {
         for byte in text.utf8 {
             switch byte {
@@ -67,10 +67,10 @@ struct ExpositionText {
         }
     }
 
-    /// The shortest text that is read as the same number; whole numbers without a fraction.
+    /// Returns the shortest text that parses as the same number, without a fraction for whole numbers.
     static func number(_ value: Double) -> String {
         guard value.isFinite else { return value.isNaN ? "NaN" : value > 0 ? "+Inf" : "-Inf" }
-        // Up to here each whole number is a Double.
+        // A Double represents every whole number below 2^53 exactly.
         guard value.magnitude < 0x1p53, let whole = Int64(exactly: value) else { return value.description }
         return whole.description
     }

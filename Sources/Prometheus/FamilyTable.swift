@@ -2,10 +2,10 @@
 
 import Synchronization
 
-/// The series of one family, never more than it may have.
+/// The series of one family, up to its ``MetricFamily/maximumSeries``.
 final class FamilyTable: Sendable {
     let family: MetricFamily
-    /// The family's number in the catalogue.
+    /// The index of the family in the catalogue.
     private let number: Int
     private let table = Mutex<[[String]: any Series]>([:])
 
@@ -14,8 +14,8 @@ final class FamilyTable: Sendable {
         self.number = number
     }
 
-    /// The series of these values: the one that is there, or a new one. Otherwise why there can be none; `make` gives
-    /// nil where the family is of another kind.
+    /// Returns the series with these label values, creating it if necessary, or the reason why there is none.
+    /// - Parameter make: creates the series, or returns `nil` if the family has another kind.
     func series<Wanted: Series>(
         of values: [String], make: (MetricFamily.Kind, Place) -> Wanted?
     ) -> Result<Wanted, DroppedSamples.Reason> {
@@ -28,7 +28,8 @@ final class FamilyTable: Sendable {
         }
     }
 
-    /// Puts a series that is fetched in the place of whatever is there. False where there is no room for it.
+    /// Adds a series whose value is fetched, replacing an existing one with the same label values. Returns `false` if the
+    /// family already has its maximum of series.
     func put(_ values: [String], fetch: @escaping @Sendable () -> Double?) -> Bool {
         table.withLock { table in
             guard table[values] != nil || table.count < family.maximumSeries else { return false }
@@ -37,20 +38,21 @@ final class FamilyTable: Sendable {
         }
     }
 
-    /// Forgets a series, unless another has taken its place.
+    /// Removes a series, unless another has replaced it.
     func remove(_ series: any Series) {
         table.withLock { table in
             if table[series.place.values] === series { table[series.place.values] = nil }
         }
     }
 
-    /// What all series say, in no order. They are asked after the lock is let go: a fetched one may call whom it likes.
+    /// The values of all series, in no order. They are read after the lock is released, because a fetch closure may call
+    /// any code.
     var readings: [(values: [String], reading: Reading)] {
         table.withLock { Array($0.values) }.compactMap { series in
             series.reading.map { (series.place.values, $0) }
         }
     }
 
-    /// The series of exactly these values.
+    /// The series with exactly these label values.
     subscript(values: [String]) -> (any Series)? { table.withLock { $0[values] } }
 }

@@ -3,7 +3,7 @@
 import CoreMetrics
 import Synchronization
 
-/// A figure that goes up and down.
+/// A series whose value can go up and down.
 final class GaugeSeries: Series, MeterHandler, RecorderHandler {
     let place: Place
     private let value = Atomic<Double>(0)

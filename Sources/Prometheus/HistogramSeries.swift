@@ -3,12 +3,12 @@
 import CoreMetrics
 import Synchronization
 
-/// A distribution. What a `Timer` records is kept in seconds.
+/// A series that holds a distribution. It stores the durations of a `Timer` in seconds.
 final class HistogramSeries: Series, TimerHandler, RecorderHandler {
     let place: Place
     private let drops: DroppedSamples
     private let bounds: [Double]
-    /// One lock for all of it: a scrape never sees an observation in a bucket and not yet in the sum.
+    /// One lock protects all of it, so that a scrape never sees an observation in its bucket but not in the sum.
     private let state: Mutex<HistogramSnapshot>
 
     init(_ place: Place, buckets: [Double], drops: DroppedSamples) {
@@ -22,13 +22,13 @@ final class HistogramSeries: Series, TimerHandler, RecorderHandler {
 
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1_000_000_000) }
 
-    /// All durations are in seconds here.
+    /// Does nothing, because durations are always in seconds.
     func preferDisplayUnit(_ unit: TimeUnit) {}
 
     func record(_ value: Int64) { record(Double(value)) }
 
     func record(_ value: Double) {
-        // NaN would be in the sum for ever, and a negative one would make the sum go back.
+        // NaN would make the sum NaN permanently, and a negative value would decrease it.
         guard value >= 0, value.isFinite else { return drops.count(.value) }
         let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
         state.withLock { $0.record(value, bucket: bucket) }

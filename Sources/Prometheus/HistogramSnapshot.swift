@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A histogram at one moment.
+/// The state of a histogram at one moment.
 package struct HistogramSnapshot: Sendable, Equatable {
-    /// The upper bounds, ascending, each belonging to its bucket; without `+Inf`.
+    /// The inclusive upper bounds of the buckets, ascending, without `+Inf`.
     package let bounds: [Double]
-    /// How many observations each bucket has, not cumulative; the last is the bucket up to `+Inf`.
+    /// The number of observations in each bucket, not cumulative; the last bucket is the one up to `+Inf`.
     package private(set) var counts: [UInt64]
-    /// All that was observed, added up.
+    /// The sum of all observations.
     package private(set) var sum = 0.0
 
-    /// One with no observations.
+    /// Creates a snapshot without observations.
     init(bounds: [Double]) {
         self.bounds = bounds
         counts = Array(repeating: 0, count: bounds.count + 1)
     }
 
-    /// How many observations there are.
+    /// The number of observations.
     package var count: UInt64 { counts.reduce(0, +) }
 
     mutating func record(_ value: Double, bucket: Int) {
@@ -23,7 +23,7 @@ package struct HistogramSnapshot: Sendable, Equatable {
         sum += value
     }
 
-    /// Two of the same bounds.
+    /// Adds two histograms with the same bounds.
     static func + (one: Self, other: Self) -> Self {
         var both = one
         for bucket in both.counts.indices { both.counts[bucket] += other.counts[bucket] }
@@ -31,7 +31,8 @@ package struct HistogramSnapshot: Sendable, Equatable {
         return both
     }
 
-    /// What was observed after `earlier`. All of it where `earlier` is not an earlier state of the same histogram.
+    /// Returns the observations made after `earlier`, or all of them if `earlier` is not an earlier state of the same
+    /// histogram.
     package func since(_ earlier: HistogramSnapshot) -> HistogramSnapshot {
         guard bounds == earlier.bounds, zip(counts, earlier.counts).allSatisfy(>=) else { return self }
         var difference = self
@@ -40,9 +41,9 @@ package struct HistogramSnapshot: Sendable, Equatable {
         return difference
     }
 
-    /// An estimate of the value that the share `q` (0 to 1) of the observations does not exceed: as Prometheus'
-    /// `histogram_quantile`, linear within a bucket, of which the first begins at 0. Nil where nothing was observed or
-    /// `q` is no share. What lies beyond the last bound is said to lie on it.
+    /// Estimates the `q`-quantile of the observations as Prometheus' `histogram_quantile` does: interpolates linearly within
+    /// a bucket, starts the first bucket at 0, and treats observations above the last bound as equal to it.
+    /// - Returns: `nil` if there are no observations or `q` is not in 0 to 1.
     package func quantile(_ q: Double) -> Double? {
         let total = count
         guard (0...1).contains(q), total > 0 else { return nil }

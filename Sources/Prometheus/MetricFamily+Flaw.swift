@@ -1,42 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension MetricFamily {
-    /// What makes this family impossible to write or to keep; nil where nothing does.
+    /// The reason why this family is invalid; `nil` if it is valid.
     var flaw: String? {
-        guard Self.isName(name, colons: true) else { return "\"\(name)\" is no name for a metric" }
-        guard maximumSeries > 0 else { return "\(name) may have no series" }
+        guard Self.isName(name, colons: true) else { return "\"\(name)\" is not a valid metric name" }
+        guard maximumSeries > 0 else { return "\(name): maximumSeries must be at least 1" }
         for label in labels where !Self.isName(label, colons: false) || label.hasPrefix("__") {
-            return "\(name): \"\(label)\" is no name for a label"
+            return "\(name): \"\(label)\" is not a valid label name"
         }
-        guard Set(labels).count == labels.count else { return "\(name) has a label twice" }
+        guard Set(labels).count == labels.count else { return "\(name): duplicate label" }
         switch kind {
         case .counter:
-            return name.hasSuffix("_total") ? nil : "\(name) is a counter, whose name ends in _total"
+            return name.hasSuffix("_total") ? nil : "\(name): the name of a counter must end in _total"
         case .gauge:
-            return name.hasSuffix("_total") ? "\(name) is a gauge, whose name does not end in _total" : nil
+            return name.hasSuffix("_total") ? "\(name): the name of a gauge must not end in _total" : nil
         case .histogram(let buckets):
-            guard !labels.contains("le") else { return "\(name): the label le belongs to its buckets" }
+            guard !labels.contains("le") else { return "\(name): the label le is reserved for buckets" }
             guard let first = buckets.first, first >= 0, buckets.allSatisfy(\.isFinite) else {
-                return "\(name) needs buckets that are finite and not negative"
+                return "\(name): a histogram needs buckets, which must be finite and not negative"
             }
-            guard zip(buckets, buckets.dropFirst()).allSatisfy(<) else { return "\(name)'s buckets do not ascend" }
+            guard zip(buckets, buckets.dropFirst()).allSatisfy(<) else {
+                return "\(name): the buckets must be in ascending order"
+            }
             return nil
         }
     }
 
-    /// The first flaw of a whole catalogue; nil where it has none.
+    /// The first reason why a catalogue is invalid; `nil` if it is valid.
     static func flaw(in catalogue: [MetricFamily]) -> String? {
         var taken: Set<String> = []
         for family in catalogue {
             if let flaw = family.flaw { return flaw }
             for name in family.writtenNames where !taken.insert(name).inserted {
-                return "\(family.name): the name \(name) is taken"
+                return "\(family.name): the name \(name) is already in use"
             }
         }
         return nil
     }
 
-    /// Each name that a line of this family may begin with, and its own.
+    /// The family's own name, and the names with which lines of the family begin.
     private var writtenNames: [String] {
         guard case .histogram = kind else { return [name] }
         return [name] + ["_bucket", "_sum", "_count"].map { name + $0 }

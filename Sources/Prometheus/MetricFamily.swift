@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a metric is called, what it is and how large it may grow: one entry of the catalogue that a
-/// ``PrometheusRegistry`` is made with. The lines `# HELP` and `# TYPE` come from it.
+/// The declaration of a metric: one entry of the catalogue of a ``PrometheusRegistry``, which writes the lines `# HELP`
+/// and `# TYPE` from it.
 package struct MetricFamily: Sendable, Equatable {
-    /// What the figures of a family are.
+    /// The kind of a metric.
     package enum Kind: Sendable, Equatable {
-        /// A figure that only grows; its name ends in `_total`.
+        /// A value that only increases; the name ends in `_total`.
         case counter
-        /// A figure that goes up and down, or the constant 1 of a family that ends in `_info`.
+        /// A value that can go up and down, or the constant 1 of a family whose name ends in `_info`.
         case gauge
-        /// How many observations were at most as large as each of these upper bounds; `+Inf` is understood.
+        /// A distribution with these inclusive upper bounds of its buckets; `+Inf` is implied.
         case histogram(buckets: [Double])
     }
 
-    /// As on the wire: base units, `_total` after a counter, `_seconds` after a duration.
+    /// The name as Prometheus sees it: in base units, with `_total` after a counter and `_seconds` after a duration.
     package let name: String
+    /// The kind of the metric.
     package let kind: Kind
-    /// One sentence for people.
+    /// One sentence of help for people.
     package let help: String
-    /// The labels that each series has, in the order in which they are written.
+    /// The labels of each series, in the order in which they are written.
     package let labels: [String]
-    /// More series than this are not kept.
+    /// The largest number of series; further ones are dropped.
     package let maximumSeries: Int
 
-    /// A label's value may be this long, in bytes of UTF-8.
+    /// The largest length of a label's value, in bytes of UTF-8.
     package static let maximumValueLength = 256
 
+    /// Creates an entry of the catalogue.
     /// - Parameters: as the properties of the same names.
     package init(_ name: String, _ kind: Kind, help: String, labels: [String] = [], maximumSeries: Int = 1) {
         self.name = name
@@ -35,9 +37,9 @@ package struct MetricFamily: Sendable, Equatable {
         self.maximumSeries = maximumSeries
     }
 
-    /// The values in the order of ``labels``; nil where `dimensions` has other labels, or a value that is too long.
+    /// Returns the values in the order of ``labels``, or `nil` if `dimensions` has other labels or a value that is too long.
     func values(of dimensions: some Collection<(String, String)>) -> [String]? {
-        // As many as there are labels, and each label among them: so there is none twice.
+        // With equal counts, finding each label below implies that none is missing and none occurs twice.
         guard dimensions.count == labels.count else { return nil }
         var values: [String] = []
         values.reserveCapacity(labels.count)
@@ -50,7 +52,7 @@ package struct MetricFamily: Sendable, Equatable {
         return values
     }
 
-    /// Whether a series with these values has all labels of `wanted`, with the same values.
+    /// Whether a series with these label values has all labels of `wanted`, with the same values.
     func matches(_ values: [String], _ wanted: [String: String]) -> Bool {
         wanted.allSatisfy { label, value in
             labels.firstIndex(of: label).map { values[$0] == value } ?? false

@@ -2,10 +2,10 @@
 
 import Glibc
 
-/// Figures of this process under the names that all Prometheus clients use, read from `/proc/self` when they are looked
-/// at. What cannot be read there is left out.
+/// Metrics of this process under the names that all Prometheus clients use. Each scrape reads them from `/proc/self` and
+/// omits those that cannot be read.
 package enum ProcessCollector {
-    /// For the catalogue.
+    /// The entries of these metrics in the catalogue.
     package static let families = [
         MetricFamily(
             "process_cpu_seconds_total", .counter, help: "Total user and system CPU time spent in seconds."),
@@ -16,8 +16,8 @@ package enum ProcessCollector {
             "process_start_time_seconds", .gauge, help: "Start time of the process since unix epoch in seconds."),
     ]
 
-    /// Begins to collect.
-    /// - Parameter registry: its catalogue has ``families``.
+    /// Registers the metrics.
+    /// - Parameter registry: a registry whose catalogue contains ``families``.
     package static func collect(in registry: PrometheusRegistry) {
         let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
         let pageSize = Double(sysconf(Int32(_SC_PAGESIZE)))
@@ -25,7 +25,7 @@ package enum ProcessCollector {
         registry.collect("process_resident_memory_bytes") { statistics.map { Double($0.residentPages) * pageSize } }
         registry.collect("process_open_fds") { openFiles.map { Double($0) } }
         registry.collect("process_max_fds") { fileLimit }
-        // Once: whoever sets the clock does not start the process again.
+        // Computed once, so that a change of the system clock does not change the start time.
         let start = statistics.map {
             seconds(of: CLOCK_REALTIME) - seconds(of: CLOCK_BOOTTIME) + Double($0.startTicks) / ticksPerSecond
         }
@@ -36,7 +36,7 @@ package enum ProcessCollector {
         let file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }
-        // 52 numbers and a name of 64 bytes at most: it comes in one piece.
+        // 52 numbers and a name of at most 64 bytes: one read returns it all.
         let text = [UInt8](unsafeUninitializedCapacity: 2048) { buffer, count in
             count = max(0, read(file, buffer.baseAddress, buffer.count))
         }
@@ -48,7 +48,7 @@ package enum ProcessCollector {
         defer { closedir(directory) }
         var entries = 0
         while readdir(directory) != nil { entries += 1 }
-        // Without ".", ".." and the directory that is open for this.
+        // Not counted: ".", ".." and the descriptor of this directory itself.
         return entries - 3
     }
 

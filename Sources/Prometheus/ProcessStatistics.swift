@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What `/proc/self/stat` says of a process: proc(5).
+/// Statistics of a process from `/proc/self/stat`, as proc(5) describes it.
 struct ProcessStatistics: Equatable {
     /// CPU time in user and kernel mode, in clock ticks.
     let cpuTicks: UInt64
-    /// When the process started, in clock ticks since the machine did.
+    /// The start time of the process, in clock ticks since boot.
     let startTicks: UInt64
-    /// Memory that is in RAM, in pages.
+    /// The resident set size, in pages.
     let residentPages: UInt64
 
-    /// Nil where the text is not of that form.
+    /// Parses the content of `/proc/self/stat`; `nil` if it is malformed.
     init?(_ text: some Collection<UInt8>) {
-        // The name in parentheses may hold anything, spaces and parentheses too; after it come numbers only.
+        // The name in parentheses may contain any characters, even spaces and parentheses; only numbers follow it.
         let bytes = Array(text)
         guard let end = bytes.lastIndex(of: UInt8(ascii: ")")) else { return nil }
         let fields = bytes[(end + 1)...].split { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\n") }
-        // The manual counts from 1, and the first after the name is its third.
+        // proc(5) numbers the fields from 1; the first one after the name is number 3.
         func field(_ number: Int) -> UInt64? {
             guard fields.count > number - 3 else { return nil }
             return UInt64(String(decoding: fields[number - 3], as: UTF8.self))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension PrometheusRegistry {
-    /// The `Content-Type` of what ``expose()`` gives.
+    /// The `Content-Type` of the text that ``expose()`` returns.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// All that is kept, as Prometheus reads it: families in the catalogue's order, those without a series left out,
-    /// series in the order of their labels' values.
+    /// Returns all metrics in the text exposition format: families in the order of the catalogue, without those that have no
+    /// series, and series in the order of their label values.
     package func expose() -> [UInt8] {
         var text = ExpositionText()
         for table in families {

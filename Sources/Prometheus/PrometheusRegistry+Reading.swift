@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is kept, for those who show it themselves. A name that is not in the catalogue has no series.
+/// Reads the registry from within the program. A name that is not in the catalogue has no series.
 extension PrometheusRegistry {
-    /// A counter or gauge.
-    /// - Parameter labels: all labels of the family, with their values.
-    /// - Returns: nil where there is no such series.
+    /// Returns the value of a counter or gauge.
+    /// - Parameters:
+    ///   - name: the name of the family.
+    ///   - labels: all labels of the family, with their values.
+    /// - Returns: `nil` if there is no such series.
     package func value(_ name: String, labels: [String: String] = [:]) -> Double? {
         guard let table = table(name), let values = table.family.values(of: labels.map { ($0, $1) }),
             case .number(let value)? = table[values]?.reading
@@ -12,26 +14,31 @@ extension PrometheusRegistry {
         return value
     }
 
-    /// A family's counters or gauges added up.
-    /// - Parameter labels: only series that have these labels with these values.
-    /// - Returns: 0 where there is none.
+    /// Returns the sum of a family's counters or gauges.
+    /// - Parameters:
+    ///   - name: the name of the family.
+    ///   - labels: selects the series that have these labels with these values.
+    /// - Returns: 0 if there is no such series.
     package func sum(_ name: String, where labels: [String: String] = [:]) -> Double {
         figures(name, labels).reduce(0) { $0 + $1.value }
     }
 
-    /// A family's counters or gauges added up, for each value of one of its labels.
+    /// Returns the sums of a family's counters or gauges, grouped by the values of one label.
     /// - Parameters:
-    ///   - label: the label by whose values they are told apart.
-    ///   - labels: only series that have these labels with these values.
-    /// - Returns: empty where the family has no such label.
+    ///   - name: the name of the family.
+    ///   - label: the label by whose values the sums are grouped.
+    ///   - labels: selects the series that have these labels with these values.
+    /// - Returns: an empty dictionary if the family has no such label.
     package func sums(_ name: String, by label: String, where labels: [String: String] = [:]) -> [String: Double] {
         guard let index = table(name)?.family.labels.firstIndex(of: label) else { return [:] }
         return figures(name, labels).reduce(into: [:]) { $0[$1.values[index], default: 0] += $1.value }
     }
 
-    /// A family's histograms added up.
-    /// - Parameter labels: only series that have these labels with these values.
-    /// - Returns: nil where there is none.
+    /// Returns the sum of a family's histograms.
+    /// - Parameters:
+    ///   - name: the name of the family.
+    ///   - labels: selects the series that have these labels with these values.
+    /// - Returns: `nil` if there is no such series.
     package func histogram(_ name: String, where labels: [String: String] = [:]) -> HistogramSnapshot? {
         readings(name, labels).reduce(nil) { sum, series in
             guard case .histogram(let histogram) = series.reading else { return sum }
@@ -39,9 +46,9 @@ extension PrometheusRegistry {
         }
     }
 
-    /// An estimate of the value that the share `q` (0 to 1) of a family's observations since the start does not exceed:
+    /// Estimates the `q`-quantile of a family's observations since the start of the process; see
     /// ``HistogramSnapshot/quantile(_:)``.
-    /// - Returns: nil where nothing was observed.
+    /// - Returns: `nil` if there are no observations or `q` is not in 0 to 1.
     package func quantile(_ q: Double, of name: String, where labels: [String: String] = [:]) -> Double? {
         histogram(name, where: labels)?.quantile(q)
     }

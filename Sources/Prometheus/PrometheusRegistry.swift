@@ -2,25 +2,28 @@
 
 import CoreMetrics
 
-/// Keeps figures in memory and writes them as Prometheus reads them (text exposition format 0.0.4).
+/// Holds metrics in memory and writes them in Prometheus' text exposition format 0.0.4.
 ///
-/// Only what the catalogue names is kept, with the labels and no more series than it says there: memory is bounded
-/// whatever is counted. The rest is counted in `tocsin_metrics_dropped_total{reason=…}`, and never an error.
+/// The registry holds only the families of its catalogue, each with its labels and up to its maximum of series, so that
+/// memory is bounded whatever the program counts. It drops everything else without an error and counts it in
+/// `tocsin_metrics_dropped_total{reason=…}`.
 ///
-/// A `Counter` or `FloatingPointCounter` is kept as a counter, a `Meter` or `Gauge` as a gauge, a `Timer` (in seconds)
-/// or aggregating `Recorder` as a histogram. Whoever asks twice for the same metric gets the same series.
+/// A `Counter` or `FloatingPointCounter` becomes a counter, a `Meter` or `Gauge` a gauge, a `Timer` (in seconds) or
+/// aggregating `Recorder` a histogram. Two requests for the same metric return the same series.
 package final class PrometheusRegistry: MetricsFactory, Sendable {
-    /// In the catalogue's order.
+    /// The tables of the families, in the order of the catalogue.
     let families: [FamilyTable]
     private let numbers: [String: Int]
     private let drops = DroppedSamples()
 
-    /// - Parameter catalogue: what is kept, in the order in which it is written. It is part of the program: one that
-    ///   cannot be written (a name twice, a counter that does not end in `_total`, buckets that do not ascend) traps.
+    /// Creates a registry.
+    /// - Parameter catalogue: the families that the registry holds, in the order in which it writes them. An invalid
+    ///   catalogue (such as one with a duplicate name, a counter whose name does not end in `_total`, or buckets that are
+    ///   not in ascending order) is a programming error and traps.
     package init(_ catalogue: [MetricFamily]) {
         let all = catalogue + [DroppedSamples.family]
         let flaw = MetricFamily.flaw(in: all)
-        precondition(flaw == nil, "the catalogue of metrics: \(flaw ?? "")")
+        precondition(flaw == nil, "invalid catalogue of metrics: \(flaw ?? "")")
         families = all.enumerated().map { FamilyTable($1, number: $0) }
         numbers = Dictionary(uniqueKeysWithValues: all.enumerated().map { ($1.name, $0) })
         for reason in DroppedSamples.Reason.allCases {
@@ -29,15 +32,16 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
         }
     }
 
-    /// The family of this name; nil where the catalogue has none.
+    /// The table of the family with this name; `nil` if the catalogue does not contain it.
     func table(_ name: String) -> FamilyTable? { numbers[name].map { families[$0] } }
 
-    /// Has a counter's or gauge's figure fetched whenever it is looked at, in the place of what was kept for it.
+    /// Registers a closure that supplies the value of a counter or gauge whenever it is read. Replaces an existing series
+    /// with the same labels.
     /// - Parameters:
-    ///   - name: the family's.
+    ///   - name: the name of the family.
     ///   - labels: all labels of the family, with their values.
-    ///   - fetch: gives the figure, or nil where there is none to be had. Is called on the thread that looks, with no
-    ///     lock held; it should take no time.
+    ///   - fetch: returns the value, or `nil` if it is not available. The registry calls it on the reading thread, without
+    ///     holding a lock; it must return quickly.
     package func collect(_ name: String, labels: [String: String] = [:], fetch: @escaping @Sendable () -> Double?) {
         guard let table = table(name) else { return drops.count(.name) }
         if case .histogram = table.family.kind { return drops.count(.kind) }
@@ -72,7 +76,7 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
         histogram(label, dimensions) ?? NOOPMetricsHandler.instance
     }
 
-    // A series that is destroyed is written no more; what is yet counted on it goes nowhere.
+    // A destroyed series no longer appears in the output; later increments of it have no effect.
 
     package func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
 
@@ -105,7 +109,7 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
         }
     }
 
-    /// The series that is wanted; nil, which is counted, where it is not kept.
+    /// Returns the series with these labels; counts a drop and returns `nil` if there is none.
     private func series<Wanted: Series>(
         _ name: String, _ dimensions: [(String, String)], make: (MetricFamily.Kind, Place) -> Wanted?
     ) -> Wanted? {

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// One series of a family: what holds its figure. Whoever counts keeps the series, and needs no look-up.
+/// One series of a family. Instrumented code holds a reference to its series, so that counting needs no look-up.
 protocol Series: AnyObject, Sendable {
     var place: Place { get }
-    /// The figure at this moment; nil where there is none.
+    /// The present value; `nil` if it is not available.
     var reading: Reading? { get }
 }
 
-/// Where a series stands.
+/// The identity of a series: its family and label values.
 struct Place: Sendable {
-    /// The number of its family in the catalogue.
+    /// The index of the family in the catalogue.
     let family: Int
-    /// Its labels' values, in the family's order.
+    /// The label values, in the order of the family's labels.
     let values: [String]
 }
 
-/// The figure of a series.
+/// The value of a series at one moment.
 enum Reading {
     case number(Double)
     case histogram(HistogramSnapshot)
 }
 
-/// A series whose figure is fetched when it is looked at.
+/// A series that calls a closure for its value whenever it is read.
 final class FetchedSeries: Series {
     let place: Place
     private let fetch: @Sendable () -> Double?

@@ -3,16 +3,16 @@
 import CPNG
 
 extension QRCode {
-    /// The most pixels of a picture's side, which is 16 MiB of memory.
+    /// The largest width and height of an image, in pixels. An image of this size takes 16 MiB of memory.
     package static let widestImage = 4096
 
-    /// A picture of the code: PNG, 8 bits of grey.
+    /// Returns the code as a PNG image with 8 bits of grey.
     /// - Parameters:
-    ///   - scale: pixels of a module's side, at least 1.
-    ///   - border: light modules around it, at least 0; the standard asks for 4.
+    ///   - scale: the width and height of a module in pixels, at least 1.
+    ///   - border: the width of the light border in modules, at least 0; the standard requires 4.
     /// - Throws: ``QRCodeError/tooLarge(pixels:)``, ``QRCodeError/noMemory``.
     package func png(scale: Int = 8, border: Int = 4) throws(QRCodeError) -> [UInt8] {
-        precondition(scale > 0 && border >= 0, "a picture has a scale of at least 1 and a border of at least 0")
+        precondition(scale > 0 && border >= 0, "the scale must be at least 1 and the border at least 0")
         let side = (size + 2 * min(border, Self.widestImage)) * min(scale, Self.widestImage)
         guard side <= Self.widestImage else { throw .tooLarge(pixels: side) }
         var pixels: [UInt8] = []
@@ -28,7 +28,7 @@ extension QRCode {
         image.width = png_uint_32(side)
         image.height = png_uint_32(side)
         image.format = png_uint_32(PNG_FORMAT_GRAY)
-        // A dry run says how long it becomes.
+        // The first call, without a buffer, only computes the length.
         var length: png_alloc_size_t = 0
         guard png_image_write_to_memory(&image, nil, &length, 0, pixels, 0, nil) != 0 else { throw .noMemory }
         var bytes = [UInt8](repeating: 0, count: Int(length))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension QRCode {
-    /// The code as an SVG picture, one unit a module: dark on white, to be scaled to any size.
-    /// - Parameter border: light modules around it, at least 0; the standard asks for 4.
+    /// Returns the code as an SVG image, dark on white, with one unit per module.
+    /// - Parameter border: the width of the light border in modules, at least 0; the standard requires 4.
     package func svg(border: Int = 4) -> String {
-        precondition(border >= 0, "a picture has a border of at least 0")
+        precondition(border >= 0, "the border must be at least 0")
         let side = size + 2 * border
-        // Each run of dark modules in a row is one rectangle of the path.
+        // Each horizontal run of dark modules becomes one rectangle of the path.
         var path = ""
         for y in 0..<size {
             var x = 0

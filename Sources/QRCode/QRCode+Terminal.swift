@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension QRCode {
-    /// Light modules around the code on a terminal. The standard asks for 4; readers do with 2, and 24 lines then hold
-    /// the code of an iPhone's pairing token.
+    /// The width of the light border on a terminal, in modules. The standard requires 4, but readers accept 2, with which
+    /// the code of an iPhone's pairing token fits into 24 lines.
     package static let terminalBorder = 2
 
-    /// Columns that ``terminalLines(isColoured:)`` fill.
+    /// The number of columns that the lines of ``terminalLines(isColoured:)`` fill.
     package var terminalWidth: Int { size + 2 * Self.terminalBorder }
 
-    /// The code in half blocks, two rows of modules a line.
-    /// - Parameter isColoured: black on white by ANSI escapes, whatever the terminal's own colours are. Without them
-    ///   the ink is dark, as on paper.
+    /// Returns the code as lines of half blocks, with two rows of modules per line.
+    /// - Parameter isColoured: whether to set black on white with ANSI escapes, independently of the terminal's colours.
+    ///   Without them, dark modules have the terminal's text colour.
     package func terminalLines(isColoured: Bool) -> [String] {
-        // Black and white of the 256 colours: the first 16 are whatever a terminal's theme makes of them.
+        // Black and white from the upper 240 of the 256 colours, because the terminal's theme defines the first 16.
         let (start, end) = isColoured ? ("\u{1B}[38;5;16;48;5;231m", "\u{1B}[0m") : ("", "")
         let range = -Self.terminalBorder..<size + Self.terminalBorder
         return stride(from: range.lowerBound, to: range.upperBound, by: 2).map { y in

@@ -2,18 +2,18 @@
 
 import CQREncode
 
-/// A QR code (ISO/IEC 18004): a square of dark and light modules that says a text.
+/// A QR code (ISO/IEC 18004): a square of dark and light modules that encodes a text.
 package struct QRCode: Sendable, Equatable {
-    /// Modules of one side: 21 to 177.
+    /// The width and height in modules: 21 to 177.
     package let size: Int
-    /// Row by row.
+    /// The modules, row by row.
     private let isDark: [Bool]
 
-    /// The most bytes of UTF-8 that a code holds.
+    /// The largest text that a code holds, in bytes of UTF-8.
     package static let longestText = 2953
 
-    /// The smallest code for a text, with the lowest error correction: it is shown on clean screens, where a smaller
-    /// code is read more easily than one that makes up for stains.
+    /// Creates the smallest code for a text. It has the lowest level of error correction, because readers scan a small code
+    /// on a clean screen more easily than a larger one that tolerates damage.
     /// - Parameter text: 1 to ``longestText`` bytes of UTF-8.
     /// - Throws: ``QRCodeError``.
     package init(_ text: String) throws(QRCodeError) {
@@ -23,11 +23,11 @@ package struct QRCode: Sendable, Equatable {
         guard let code = QRcode_encodeData(Int32(bytes.count), bytes, 0, QR_ECLEVEL_L) else { throw .noMemory }
         defer { QRcode_free(code) }
         size = Int(code.pointee.width)
-        // The lowest bit says the colour; the others tell what the module is for.
+        // The lowest bit is the colour; the other bits are the module's function.
         isDark = UnsafeBufferPointer(start: code.pointee.data, count: size * size).map { $0 & 1 == 1 }
     }
 
-    /// Whether the module in this column and row is dark; all around the code are light ones.
+    /// Whether the module in this column and row is dark. Modules outside the code are light.
     package subscript(x: Int, y: Int) -> Bool {
         (0..<size).contains(x) && (0..<size).contains(y) && isDark[y * size + x]
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why there is no QR code or picture of one. Holds nothing of the text.
+/// The error of a QR code or image that cannot be created. Contains nothing of the text.
 package enum QRCodeError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// There is nothing to say.
+    /// The text is empty.
     case empty
-    /// The text has so many bytes of UTF-8.
+    /// The text is too long, with this number of bytes of UTF-8.
     case tooLong(bytes: Int)
-    /// The picture would have so many pixels a side.
+    /// The image would be too large, with this number of pixels per side.
     case tooLarge(pixels: Int)
-    /// There is no memory left for it.
+    /// There is not enough memory.
     case noMemory
 
     package var description: String {
         switch self {
-        case .empty: "there is no text for the QR code"
-        case .tooLong(let bytes): "the text has \(bytes) bytes, and a QR code holds \(QRCode.longestText)"
+        case .empty: "the text for the QR code is empty"
+        case .tooLong(let bytes): "the text has \(bytes) bytes; a QR code holds at most \(QRCode.longestText)"
         case .tooLarge(let pixels):
-            "the picture would be \(pixels) pixels wide, and may be \(QRCode.widestImage): choose a smaller scale"
-        case .noMemory: "there is no memory left for the QR code"
+            "the image would be \(pixels) pixels wide; the limit is \(QRCode.widestImage): choose a smaller scale"
+        case .noMemory: "not enough memory for the QR code"
         }
     }
 }

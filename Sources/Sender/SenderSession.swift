@@ -14,7 +14,7 @@ package struct SenderSession {
         case welcomed(Welcome)
         /// A submission has an outcome, which may be QUEUED.
         case result(SubmissionResult)
-        /// The node takes no more submissions on this connection. Reconnect after ``GoAway/retryAfter``, or, if `isFatal`,
+        /// The node takes no more submissions on this connection. Reconnect after its `retryAfter`, or, if `isFatal`,
         /// not at all: the node would close the next connection for the same reason.
         case goAway(GoAway, isFatal: Bool)
         /// Send these bytes.
@@ -62,7 +62,7 @@ package struct SenderSession {
     package private(set) var welcome: Welcome?
     /// The puzzle that the node sent last on the present connection; `nil` before WELCOME.
     private var puzzle: Puzzle?
-    /// The seed before the present one, for which the node still accepts proofs.
+    /// The seed before the present one; the node still accepts proofs for it.
     private var previousSeed: [UInt8]?
 
     /// The largest `length` of a frame that the sender accepts. The largest frame of a node is a WELCOME with many routes.

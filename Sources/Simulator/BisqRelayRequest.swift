@@ -4,12 +4,13 @@ import Cryptography
 import EventLoop
 import TNP
 
-/// `GET /relay` as Bisq 1 writes it, for what shows or measures the HTTP endpoint as a desktop of today would use it.
+/// A request `GET /relay` exactly as Bisq 1 sends it, for demos and benchmarks of the HTTP endpoint.
 package struct BisqRelayRequest {
     /// Path and query.
     package let target: String
 
-    /// - Parameter envelope: of a `pipe` app.
+    /// Builds the request for an envelope.
+    /// - Parameter envelope: an envelope of a `pipe` app.
     package init(_ envelope: Envelope) {
         let isAndroid = envelope.magic == .android
         var text: [UInt8] = []
@@ -20,14 +21,14 @@ package struct BisqRelayRequest {
             + "&snd=\(envelope.sound)&token=\(Hex.encode(envelope.deviceToken))&msg=\(Hex.encode(text))"
     }
 
-    /// The whole request, after which the connection ends.
-    /// - Parameter host: of the relay.
+    /// Returns the complete request, with `Connection: close`.
+    /// - Parameter host: the host name of the relay.
     package func bytes(host: String) -> [UInt8] {
         Array(
             "GET \(target) HTTP/1.1\r\nUser-Agent: bisq/1.9.17\r\nHost: \(host)\r\nConnection: close\r\n\r\n".utf8)
     }
 
-    /// Sends it and reads until the relay ends the connection, or the time is over.
+    /// Sends the request and reads until the relay closes the connection or the time is over.
     package func answer(
         on stream: ByteStream, host: String, within time: Duration, _ loop: EventLoop,
         isolation: isolated (any Actor)? = #isolation
@@ -40,7 +41,7 @@ package struct BisqRelayRequest {
         return await reader.readToEnd()
     }
 
-    /// All that Bisq looks at: the status, and these seven bytes as the body.
+    /// Whether Bisq 1 would accept the answer: it checks only the status and the body `success`.
     package static func isSuccess(_ answer: [UInt8]) -> Bool {
         let text = String(decoding: answer, as: UTF8.self)
         return text.hasPrefix("HTTP/1.1 200 ") && text.hasSuffix("\r\n\r\nsuccess")

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A phone as Apple or Google know it.
+/// A phone as APNs or FCM know it.
 package struct Device: Sendable {
-    /// Whose notifications it gets.
+    /// The push service, and for APNs its environment.
     package enum Platform: String, Sendable, Hashable {
         case apnsProduction, apnsDevelopment, fcm
     }
 
-    /// What has become of its token.
+    /// The state of a device token.
     package enum State: Sendable, Equatable {
+        /// The token is valid.
         case registered
         /// The app was removed at this Unix time in milliseconds.
         case unregistered(since: UInt64)
-        /// The token ended at this Unix time in milliseconds.
+        /// The token expired at this Unix time in milliseconds.
         case expired(since: UInt64)
-        /// Whatever comes for it is answered so: for answers that nothing a sender does can provoke.
+        /// Every request for the token gets this answer: for answers that a sender cannot provoke.
         case answers(status: Int, reason: String, retryAfter: Int?)
     }
 
+    /// The push service that knows the phone.
     package var platform: Platform
-    /// Bundle id for Apple, project id for Google.
+    /// The bundle id for APNs, the project id for FCM.
     package var app: String
+    /// The state of the device token.
     package var state: State
 
+    /// Creates a device.
     /// - Parameters: as the properties of the same names.
     package init(platform: Platform, app: String, state: State = .registered) {
         self.platform = platform
@@ -31,11 +35,11 @@ package struct Device: Sendable {
     }
 }
 
-/// The phones that Apple and Google know, and what has come for them; on the simulator's loop.
+/// The phones known to APNs and FCM, and the notifications received for them. Confined to the simulator's loop.
 final class DeviceRegistry {
     private var devices: [String: Device] = [:]
     private(set) var received: [ReceivedNotification] = []
-    /// Whether what comes is kept, or only told.
+    /// Whether notifications are stored, or only passed to the observer.
     var keepsReceived = true
     var observer: (@Sendable (ReceivedNotification) -> Void)?
     var lostObserver: (@Sendable (ReceivedNotification) -> Void)?
@@ -53,10 +57,10 @@ final class DeviceRegistry {
         observer?(notification)
     }
 
-    /// Whether anyone wants to know of lost answers.
+    /// Whether an observer for lost answers is set.
     var reportsLoss: Bool { lostObserver != nil }
 
-    /// The phone has got it, and whoever sent it may never know.
+    /// Reports a notification that the phone has received, although the answer may not have reached the node.
     func lose(_ notification: ReceivedNotification) { lostObserver?(notification) }
 
     func forgetReceived() { received.removeAll() }

@@ -2,7 +2,7 @@
 
 import FoundationEssentials
 
-/// Any JSON, for checks that look at everything that is there.
+/// Any JSON value, for checks that inspect every field.
 enum JSONValue: Decodable, Equatable {
     case object([String: JSONValue])
     case array([JSONValue])
@@ -28,7 +28,7 @@ enum JSONValue: Decodable, Equatable {
         }
     }
 
-    /// Reads JSON text; nil where it is none.
+    /// Parses JSON text; `nil` if it is malformed.
     init?(_ bytes: [UInt8]) {
         guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else { return nil }
         self = value

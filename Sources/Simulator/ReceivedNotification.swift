@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A notification that Apple or Google have taken for a phone.
+/// A notification that APNs or FCM have accepted for a phone.
 package struct ReceivedNotification: Sendable {
-    /// What the phone's system can show by itself.
+    /// The alert that the phone's system can show without the app.
     package struct Banner: Sendable, Equatable {
+        /// The title, if there is one.
         package let title: String?
-        /// The body; or, where it has a `loc-key` instead, that key: iOS shows it as it stands where the app has no
-        /// text for it, and none of the simulator's apps has.
+        /// The body, or the `loc-key` in its place: iOS shows the key itself if the app has no text for it, and none of
+        /// the simulated apps has.
         package let text: String
 
+        /// Creates a banner.
         /// - Parameters: as the properties of the same names.
         package init(title: String? = nil, text: String) {
             self.title = title
@@ -16,25 +18,27 @@ package struct ReceivedNotification: Sendable {
         }
     }
 
-    /// Which service, and which environment of it.
+    /// The push service, and for APNs its environment.
     package let platform: Device.Platform
+    /// The device token that it was sent to.
     package let deviceToken: String
-    /// The text under the key `encrypted`; empty where there is none.
+    /// The text of the field `encrypted`; empty if there is none.
     package let encrypted: String
-    /// nil for data only.
+    /// The banner; `nil` for a data message.
     package let banner: Banner?
-    /// Whether it asks for a sound: of the system where there is a banner, else of the app.
+    /// Whether it requests a sound: from the system if there is a banner, else from the app.
     package let hasSound: Bool
-    /// Whether the app is to be woken in the background; Apple's only.
+    /// Whether it wakes the app in the background; APNs only.
     package let isContentAvailable: Bool
-    /// Whether the app's extension may change it before it is shown; Apple's only.
+    /// Whether the app's extension may change it before it is shown; APNs only.
     package let isMutableContent: Bool
-    /// Whether it is delivered at once, whatever that costs the phone's battery.
+    /// Whether it is delivered immediately, regardless of the phone's battery.
     package let isUrgent: Bool
-    /// `apns-id`, or the name of Google's message.
+    /// The `apns-id`, or the name of the FCM message.
     package let id: String
+    /// The collapse id, if there is one.
     package let collapseID: String?
 
-    /// What is shown before the app opens it; nil for data only.
+    /// The text shown before the app opens the envelope; `nil` for a data message.
     package var alert: String? { banner?.text }
 }

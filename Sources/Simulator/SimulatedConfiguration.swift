@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The configuration of a node whose Apple and Google are the stand-ins; its paths are relative to their directory.
+/// The configuration of a node that uses the simulated push services. Its paths are relative to their directory.
 package struct SimulatedConfiguration {
     let endpoints: SimulatedServices.Endpoints
-    /// Where the node listens.
+    /// Where the node listens for TNP.
     let tnp: String
-    /// Where its HTTP endpoint is, if it has one.
+    /// Where the node listens for HTTP, if it does.
     var http: String?
-    /// Where its admin port is, if it has one.
+    /// Where the node's admin port is, if it has one.
     var admin: String?
     var circuitIDs = false
     var logLevel = "info"
-    /// More tables, in TOML.
+    /// Further tables, in TOML.
     var more = ""
 
+    /// Creates a configuration.
     /// - Parameters: as the properties of the same names.
     package init(
         endpoints: SimulatedServices.Endpoints, tnp: String, http: String? = nil, admin: String? = nil,
@@ -28,7 +29,7 @@ package struct SimulatedConfiguration {
         self.more = more
     }
 
-    /// Limits that are never reached, where it is not they that are looked at. Ends within `[limits]`.
+    /// Tables with limits that are never reached, for tests and benchmarks of other things. Ends within `[limits]`.
     package static let openGates: String = {
         let rates = ["device", "circuit", "app", "node", "unproven", "http", "http_unproven", "abuse", "control"]
             .map { "\($0)_burst = 10000000\n\($0)_per_minute = 1000000000" }.joined(separator: "\n")
@@ -41,9 +42,10 @@ package struct SimulatedConfiguration {
             """
     }()
 
+    /// The configuration as TOML.
     package var text: String {
         """
-        # A node for the stand-ins of `tocsin simulate`.
+        # A node for the push services simulated by `tocsin simulate`.
         [node]
         state = "state"
         log = "\(logLevel)"

@@ -6,23 +6,25 @@ import Glibc
 import HTTP2
 import TNP
 
-/// Apple's two environments and Google on loopback, with TLS from an authority of their own, and the credentials by
-/// which a node comes to them.
+/// Simulated push services on loopback: APNs production, APNs development and FCM, with TLS certificates of their own
+/// authority, and the credentials with which a node uses them.
 package actor SimulatedServices {
-    /// What the stand-ins know of the apps.
+    /// The configuration of the simulated services.
     package struct Options: Sendable {
-        /// Where the files for the node are written: `ca.pem`, `apns.p8` for the apps of all phones, `apns.p12` with
-        /// `apns.p12.password` for Bisq's alone, and a ``PhoneApp/serviceAccountFile`` for each. Made with mode 0700.
+        /// The directory for the node's files: `ca.pem`, `apns.p8` for all apps, `apns.p12` with `apns.p12.password`
+        /// for Bisq's app only, and a ``PhoneApp/serviceAccountFile`` for each app. Created with mode 0700.
         package var directory: String
-        /// The bundle id of Bisq's app: at most 43 bytes, so that it has room in a certificate's name.
+        /// The bundle id of Bisq's app: at most 43 bytes, so that it fits into a certificate's common name.
         package var topic: String
-        /// The project of Bisq's app at Google.
+        /// The FCM project id of Bisq's app.
         package var projectID: String
-        /// Ports to listen on: production, development, Google; 0: any that is free.
+        /// The ports to listen on: APNs production, APNs development, FCM; 0 selects a free port.
         package var ports: (production: UInt16, development: UInt16, fcm: UInt16)
-        /// The same seed decides the same on the same requests: which of them meet a fault.
+        /// The seed of the random choice of requests that meet a fault: the same seed and requests give the same
+        /// faults.
         package var seed: UInt64
 
+        /// Creates options.
         /// - Parameters: as the properties of the same names.
         package init(
             directory: String, topic: String = PhoneApp.bisq.topic, projectID: String = PhoneApp.bisq.projectID,
@@ -41,29 +43,34 @@ package actor SimulatedServices {
         func projectID(of app: PhoneApp) -> String { app == .bisq ? projectID : app.projectID }
     }
 
-    /// Where the stand-ins listen.
+    /// Where the simulated services listen.
     package struct Endpoints: Sendable {
+        /// APNs production.
         package let production: Endpoint
+        /// APNs development.
         package let development: Endpoint
+        /// FCM, including its token endpoint.
         package let fcm: Endpoint
     }
 
-    /// Why the stand-ins could not start.
+    /// Why the simulated services cannot be started or changed.
     package struct SetUpError: Error, CustomStringConvertible {
+        /// The message.
         package let description: String
     }
 
-    /// Apple's identifiers of the key in `apns.p8`.
+    /// The APNs key id of `apns.p8`.
     package static let keyID = "SIMKEY0001"
+    /// The APNs team id of `apns.p8`.
     package static let teamID = "SIMTEAM001"
-    /// Opens `apns.p12`.
+    /// The password of `apns.p12`.
     package static let certificatePassword = "simulated"
 
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// One of Apple's environments, or Google.
-    private struct StandIn {
+    /// A simulated service with its server.
+    private struct Instance {
         let service: FaultyService
         let server: Server
         let asksClients: Bool
@@ -71,20 +78,22 @@ package actor SimulatedServices {
 
     private let options: Options
     private let registry = DeviceRegistry()
-    private var standIns: [Device.Platform: StandIn] = [:]
+    private var instances: [Device.Platform: Instance] = [:]
     private var certificates: ServerCertificates?
     private var google: SimulatedFCM?
     private var clockOffset: Int64 = 0
 
-    /// Stand-ins that do not run yet.
+    /// Creates services that do not listen yet.
     package init(_ options: Options, on loop: EventLoop) {
         self.options = options
         self.loop = loop
     }
 
-    /// Makes the credentials, writes them and starts to listen.
-    /// - Parameter identityValidFor: seconds from now that the servers' certificates are good for; one of the past
-    ///   gives certificates that have expired.
+    /// Generates the credentials, writes them and starts to listen.
+    /// - Parameters:
+    ///   - identityValidFor: validity of the servers' certificates in seconds from now; a negative value gives expired
+    ///     certificates.
+    ///   - serverNames: host names and addresses in the servers' certificates.
     /// - Throws: ``SetUpError`` or `ListenError`.
     package func start(identityValidFor: Int = 86_400 * 7, serverNames: [String] = ["127.0.0.1", "localhost"]) throws
         -> Endpoints
@@ -98,30 +107,30 @@ package actor SimulatedServices {
         let clock = { [unowned self] in assumeIsolated { $0.now } }
         var seeds = SplitMix64(seed: options.seed)
 
-        func standIn(_ service: any PushService, port: UInt16, asksClients: Bool) throws -> StandIn {
+        func instance(_ service: any PushService, port: UInt16, asksClients: Bool) throws -> Instance {
             let faulty = FaultyService(service, registry: registry, loop: loop, seed: seeds.next(), now: clock)
             let server = try Server(
                 on: .tcp(host: "127.0.0.1", port: port), loop: loop,
                 tls: try certificates.context(.good, asksClients: asksClients), handler: faulty)
-            return StandIn(service: faulty, server: server, asksClients: asksClients)
+            return Instance(service: faulty, server: server, asksClients: asksClients)
         }
-        func apple(_ platform: Device.Platform, port: UInt16) throws -> StandIn {
+        func apns(_ platform: Device.Platform, port: UInt16) throws -> Instance {
             let validator = APNsRequestValidator(
                 platform: platform, topics: Set(PhoneApp.allCases.map(options.topic(of:))),
                 key: APNsRequestValidator.Key(keyID: Self.keyID, teamID: Self.teamID, key: apnsKey.verifyingKey),
                 certificateName: certificateName)
-            return try standIn(SimulatedAPNs(validator, registry: registry, now: clock), port: port, asksClients: true)
+            return try instance(SimulatedAPNs(validator, registry: registry, now: clock), port: port, asksClients: true)
         }
         let google = SimulatedFCM(
             projectIDs: Set(PhoneApp.allCases.map(options.projectID(of:))), key: googleKey.verifyingKey,
             registry: registry, now: clock)
-        let production = try apple(.apnsProduction, port: options.ports.production)
-        let development = try apple(.apnsDevelopment, port: options.ports.development)
-        let fcm = try standIn(google, port: options.ports.fcm, asksClients: false)
+        let production = try apns(.apnsProduction, port: options.ports.production)
+        let development = try apns(.apnsDevelopment, port: options.ports.development)
+        let fcm = try instance(google, port: options.ports.fcm, asksClients: false)
         guard let productionAt = production.server.endpoint, let developmentAt = development.server.endpoint,
             let fcmAt = fcm.server.endpoint
-        else { throw SetUpError(description: "the simulator does not listen") }
-        standIns = [.apnsProduction: production, .apnsDevelopment: development, .fcm: fcm]
+        else { throw SetUpError(description: "the simulator is not listening") }
+        instances = [.apnsProduction: production, .apnsDevelopment: development, .fcm: fcm]
         self.google = google
         google.tokenURI = "https://\(fcmAt)\(SimulatedFCM.tokenEndpointPath)"
 
@@ -137,7 +146,7 @@ package actor SimulatedServices {
         return Endpoints(production: productionAt, development: developmentAt, fcm: fcmAt)
     }
 
-    /// The file by which Google lets a node in.
+    /// The content of a service account file.
     private func serviceAccount(_ projectID: String, key: SigningKey, tokenURI: String) -> [UInt8] {
         let pem = String(decoding: key.pem, as: UTF8.self).split(separator: "\n").joined(separator: "\\n") + "\\n"
         return Array(
@@ -153,14 +162,14 @@ package actor SimulatedServices {
             """.utf8)
     }
 
-    /// Ends the stand-ins; their files stay.
+    /// Stops the services; their files remain.
     package func stop() {
-        for standIn in standIns.values { standIn.server.close() }
+        for instance in instances.values { instance.server.close() }
     }
 
     // MARK: Phones
 
-    /// Makes a phone known to Apple or Google, for its app alone.
+    /// Registers a phone with APNs or FCM, for its app only.
     package func register(_ phone: Phone) {
         let (platform, app): (Device.Platform, String) =
             switch phone.magic {
@@ -171,87 +180,87 @@ package actor SimulatedServices {
         registry[phone.deviceToken] = Device(platform: platform, app: app)
     }
 
-    /// Makes a device known, or changes it.
+    /// Adds or changes a device; `nil` removes it.
     package func set(_ device: Device?, for deviceToken: String) { registry[deviceToken] = device }
 
-    /// What has come for the phones, in order.
+    /// The notifications received for the phones, in order.
     package var received: [ReceivedNotification] { registry.received }
 
-    /// The tokens of all phones that are known or were.
+    /// The device tokens in the registry, whatever their state.
     package var deviceTokens: [String] { registry.tokens }
 
-    /// Whether what comes is kept for ``received``, up to a million; it is told to the observer in any case.
+    /// Sets whether notifications are stored in ``received``, up to a million. The observer is called in any case.
     package func setKeepsReceived(_ keepsReceived: Bool) { registry.keepsReceived = keepsReceived }
 
-    /// Forgets what has come.
+    /// Clears ``received``.
     package func forgetReceived() { registry.forgetReceived() }
 
-    /// Has each notification told as it comes.
+    /// Sets an observer that is called with each received notification.
     package func observe(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
         registry.observer = observer
     }
 
-    /// Has each notification told that a phone has got, after ``observe(_:)``'s observer, and whose answer a fault has
-    /// kept back or may have lost: whoever sent it cannot know its fate, and may send it again. An answer that went out
-    /// less than a second before its connection was dropped counts as lost.
+    /// Sets an observer that is called, after the one of ``observe(_:)``, with each notification that a phone has
+    /// received but whose answer a fault has withheld or may have lost: the node cannot know the result and may send it
+    /// again. An answer sent less than a second before its connection was dropped counts as lost.
     package func observeLost(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
         registry.lostObserver = observer
     }
 
-    /// How many access tokens Google's stand-in has given out.
+    /// Number of access tokens issued by the simulated FCM.
     package var accessTokensIssued: Int { google?.tokensIssued ?? 0 }
 
-    /// How many different provider tokens one of Apple's environments has been shown; 0 for Google.
+    /// Number of different provider tokens seen by a simulated APNs environment; 0 for FCM.
     package func providerTokensSeen(_ platform: Device.Platform) -> Int {
-        standIns[platform]?.service.providerTokensSeen ?? 0
+        instances[platform]?.service.providerTokensSeen ?? 0
     }
 
-    /// How many requests have come whole, those for access tokens included.
-    package func requests(_ platform: Device.Platform) -> Int { standIns[platform]?.service.requests ?? 0 }
+    /// Number of complete requests received, including those for access tokens.
+    package func requests(_ platform: Device.Platform) -> Int { instances[platform]?.service.requests ?? 0 }
 
-    /// How many connections there are.
-    package func connections(_ platform: Device.Platform) -> Int { standIns[platform]?.server.openConnections ?? 0 }
+    /// Number of open connections.
+    package func connections(_ platform: Device.Platform) -> Int { instances[platform]?.server.openConnections ?? 0 }
 
-    /// How many TCP connections have been accepted since the start.
-    package func connectionsAccepted(_ platform: Device.Platform) -> Int { standIns[platform]?.server.accepted ?? 0 }
+    /// Number of TCP connections accepted since the start.
+    package func connectionsAccepted(_ platform: Device.Platform) -> Int { instances[platform]?.server.accepted ?? 0 }
 
-    /// Sets the stand-ins' clock ahead by so many seconds, or back.
+    /// Moves the services' clock forward by this many seconds; a negative number moves it back.
     package func moveClock(by seconds: Int64) { clockOffset += seconds }
 
     private var now: Int64 { Int64(time(nil)) + clockOffset }
 
     // MARK: Faults
 
-    /// Has a stand-in do this wrong from now on, and nothing else.
-    /// - Throws: ``SetUpError`` before ``start(identityValidFor:serverNames:)``; `ListenError` where swallowing begins
-    ///   or ends, for which it listens anew.
+    /// Replaces the faults of a service.
+    /// - Throws: ``SetUpError`` before ``start(identityValidFor:serverNames:)``; `ListenError` if swallowing starts or
+    ///   stops, because the listener is reopened.
     package func set(_ faults: Faults, on platform: Device.Platform) throws {
-        let standIn = try running(platform)
-        standIn.service.faults = faults
-        standIn.server.set(concurrentStreams: faults.concurrentStreams ?? Server.Limits().concurrentStreams)
-        try standIn.server.set(isSwallowing: faults.swallows)
+        let instance = try running(platform)
+        instance.service.faults = faults
+        instance.server.set(concurrentStreams: faults.concurrentStreams ?? Server.Limits().concurrentStreams)
+        try instance.server.set(isSwallowing: faults.swallows)
     }
 
-    /// Ends a stand-in's listener and all its connections, without a word to anyone.
+    /// Closes a service's listener and all its connections, without GOAWAY.
     package func kill(_ platform: Device.Platform) {
-        guard let standIn = standIns[platform] else { return }
-        standIn.server.forEachConnection { standIn.service.abort($0) }
-        standIn.server.close()
+        guard let instance = instances[platform] else { return }
+        instance.server.forEachConnection { instance.service.abort($0) }
+        instance.server.close()
     }
 
-    /// Has a stand-in listen again where it did before ``kill(_:)``.
+    /// Makes a service listen again on the same endpoint after ``kill(_:)``.
     /// - Throws: ``SetUpError`` or `ListenError`.
     package func restart(_ platform: Device.Platform) throws { try running(platform).server.listen() }
 
-    /// Has a stand-in show another certificate to those who connect from now on.
-    /// - Throws: ``SetUpError`` or `ListenError`: for this, it listens anew.
+    /// Changes a service's certificate for new connections.
+    /// - Throws: ``SetUpError``, or `ListenError` because the listener is reopened.
     package func swapCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
-        let standIn = try running(platform)
+        let instance = try running(platform)
         guard let certificates else { return }
-        try standIn.server.use(try certificates.context(certificate, asksClients: standIn.asksClients))
+        try instance.server.use(try certificates.context(certificate, asksClients: instance.asksClients))
     }
 
-    /// Does what a line says.
+    /// Applies a directive.
     /// - Throws: ``SetUpError`` or `ListenError`.
     package func obey(_ line: FaultDirective) throws {
         switch line {
@@ -262,9 +271,9 @@ package actor SimulatedServices {
         }
     }
 
-    private func running(_ platform: Device.Platform) throws -> StandIn {
-        guard let standIn = standIns[platform] else { throw SetUpError(description: "the simulator does not run") }
-        return standIn
+    private func running(_ platform: Device.Platform) throws -> Instance {
+        guard let instance = instances[platform] else { throw SetUpError(description: "the simulator is not running") }
+        return instance
     }
 
     // MARK: Files

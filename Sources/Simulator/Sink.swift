@@ -4,7 +4,7 @@ import Cryptography
 import EventLoop
 import HTTP2
 
-/// A server that answers 200 to every request once its whole body is there: what benchmarks send to.
+/// An HTTP/2 server that answers every complete request with 200: the target of benchmarks.
 package actor Sink {
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -16,11 +16,11 @@ package actor Sink {
         }
     }
 
-    /// A sink that does not run yet.
+    /// Creates a sink that does not listen yet.
     package init(on loop: EventLoop) { self.loop = loop }
 
-    /// Starts to listen on this port of 127.0.0.1; 0: any that is free.
-    /// - Returns: where it listens, and the authority that signed its certificate, in PEM form.
+    /// Listens on this port of 127.0.0.1; 0 selects a free port.
+    /// - Returns: the address, and the authority that signed the certificate, in PEM form.
     package func start(port: UInt16) throws -> (endpoint: Endpoint, authority: [UInt8]) {
         let authority = CertificateAuthority(name: "Tocsin sink")
         let identity = authority.issue(subject: "sink", purpose: .server(names: ["127.0.0.1", "localhost"]))
@@ -34,7 +34,7 @@ package actor Sink {
         return (server.endpoint ?? .tcp(host: "127.0.0.1", port: port), authority.pem)
     }
 
-    /// Ends it.
+    /// Stops the server and closes its connections.
     package func stop() {
         server?.close()
         server = nil

@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// A JSON Web Token that somebody shows, taken apart but not yet believed.
+/// A parsed JSON Web Token whose signature is not verified yet.
 struct WebToken {
     let header: JSONValue
     let claims: JSONValue

@@ -13,7 +13,7 @@ extension [UInt8] {
 /// Reads a payload from its front and checks every length before using it.
 struct ByteReader {
     private(set) var rest: Bytes
-    /// The name of what is read, for error texts.
+    /// The name of the message, for error texts.
     private let what: StaticString
 
     init(_ bytes: Bytes, of what: StaticString) {

@@ -49,7 +49,7 @@ public struct Envelope: Sendable, Redacted {
     public let iv: Bytes
     /// The encrypted notification; for `sealed` with the 16-byte tag at its end.
     public let ciphertext: Bytes
-    /// Seconds for which the provider tries to deliver; 0 for a single try.
+    /// How long the provider tries to deliver, in seconds; 0 for a single try.
     public let ttl: UInt32
     /// The urgency of the notification.
     public let priority: DeliveryPriority
@@ -66,7 +66,7 @@ public struct Envelope: Sendable, Redacted {
     /// The identity of the envelope (PROTOCOL §3).
     public let digest: Digest256
 
-    /// The longest time for which Apple and Google keep a notification, in seconds: 28 days.
+    /// The longest time that Apple and Google keep a notification, in seconds: 28 days.
     public static let longestTTL: UInt32 = 2_419_200
 
     /// Creates an envelope and checks its fields. ``contentAvailable`` and ``mutableContent`` are `nil`.

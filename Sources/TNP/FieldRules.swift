@@ -19,7 +19,7 @@ enum FieldRules {
                 deviceToken.allSatisfy(isHexDigit)
             else {
                 throw Rejection(
-                    .deviceTokenFormat, "an Apple device token must be an even number of 2 to 200 hexadecimal digits")
+                    .deviceTokenFormat, "an Apple device token must be 2 to 200 hexadecimal digits, an even number")
             }
         case .android:
             guard deviceToken.allSatisfy({ $0 > 0x20 && $0 != 0x7F }),
@@ -47,7 +47,7 @@ enum FieldRules {
         case .pipe:
             guard pipeCiphertextLengths.contains(ciphertext.count), ciphertext.count.isMultiple(of: 16) else {
                 throw Rejection(
-                    .ciphertextLength, "this app requires a ciphertext of 16 to 3072 bytes, in a multiple of 16")
+                    .ciphertextLength, "this app requires a ciphertext of 16 to 3072 bytes, a multiple of 16")
             }
         case .sealed:
             guard sealedCiphertextLengths.contains(ciphertext.count) else {

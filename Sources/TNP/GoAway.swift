@@ -2,7 +2,7 @@
 
 /// GOAWAY: the announcement that a connection ends, with its reason (PROTOCOL §6).
 public struct GoAway: Equatable, Sendable {
-    /// The reason for which a connection ends. Codes that this version does not know keep their number.
+    /// The reason why a connection ends. Codes that this version does not know keep their number.
     public struct Code: RawRepresentable, Hashable, Sendable {
         /// The code's number on the wire.
         public let rawValue: UInt16
@@ -30,7 +30,7 @@ public struct GoAway: Equatable, Sendable {
         public var answersWhatWasTaken: Bool { self == .shuttingDown || self == .idle }
     }
 
-    /// The reason for which the connection ends.
+    /// The reason why the connection ends.
     public var code: Code
     /// Milliseconds that the sender waits before it reconnects; 0 if unspecified.
     public var retryAfter: UInt32

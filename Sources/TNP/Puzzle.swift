@@ -8,7 +8,7 @@ public struct Puzzle: Equatable, Sendable {
     public var seed: [UInt8]
     /// The expected number of hashes for a proof; 0 if no proof is required.
     public var effort: UInt32
-    /// Seconds for which the seed stays valid.
+    /// How long the seed stays valid, in seconds.
     public var lifetime: UInt32
 
     /// The length of a seed, in bytes.
@@ -101,7 +101,7 @@ public struct Proof: Equatable, Sendable {
     public var seedPrefix: [UInt8]
     /// The effort that the proof claims; it must be at least the required one.
     public var effort: UInt32
-    /// The number for which the hash is small enough.
+    /// The number that makes the hash small enough.
     public var nonce: UInt64
 
     static let seedPrefixLength = 4

@@ -11,7 +11,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     /// 0: no reason given.
     public static let none = Reason(rawValue: 0)
 
-    // MARK: 1xx: the submission
+    // MARK: Submission (1xx)
 
     /// 100: the submission is malformed.
     public static let malformed = Reason(rawValue: 100)
@@ -32,7 +32,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     /// 108: an option is out of range.
     public static let optionOutOfRange = Reason(rawValue: 108)
 
-    // MARK: 2xx: admission
+    // MARK: Admission (2xx)
 
     /// 200: the device token is over its rate limit.
     public static let deviceTokenOverRate = Reason(rawValue: 200)
@@ -55,7 +55,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     /// 210: the connection has too many submissions in flight.
     public static let tooManyInFlight = Reason(rawValue: 210)
 
-    // MARK: 3xx: the provider
+    // MARK: Provider (3xx)
 
     /// 300: the node does not serve this platform for this app.
     public static let platformNotConfigured = Reason(rawValue: 300)
@@ -74,7 +74,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     /// 307: the ttl ran out before delivery.
     public static let ttlRanOut = Reason(rawValue: 307)
 
-    // MARK: 4xx: the node
+    // MARK: Node (4xx)
 
     /// 400: the node is shutting down.
     public static let shuttingDown = Reason(rawValue: 400)
@@ -99,7 +99,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
         (.proofNeeded, "proof_needed", "proof of work is required"),
         (.proofWrong, "proof_wrong", "the proof of work is invalid, too small or for an old seed"),
         (.senderKeyNeeded, "sender_key_needed", "this device accepts signed submissions only"),
-        (.notThisSenderKey, "not_this_sender_key", "this device is bound to another sender key"),
+        (.notThisSenderKey, "not_this_sender_key", "invalid signature, or the device is bound to another sender key"),
         (.ivReused, "iv_reused", "the iv was used before with another ciphertext"),
         (.tooManyUnproven, "too_many_unproven", "too many submissions to devices not reached before"),
         (.tooManyInFlight, "too_many_in_flight", "too many submissions in flight on this connection"),

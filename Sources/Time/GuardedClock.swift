@@ -22,7 +22,7 @@ package struct GuardedClock: Sendable {
     /// - Parameter wall: Unix time in seconds.
     package init(wall: Int64, at now: MonotonicTime) { offset = wall - now.wholeSeconds }
 
-    /// Assumes from now on that the wall clock is this many seconds ahead.
+    /// Assumes from now on that the wall clock is this many more seconds ahead, whatever it shows later.
     package mutating func setBack(by seconds: Int64) {
         ahead += seconds
         offset -= seconds

@@ -3,28 +3,40 @@
 import Cryptography
 import TNP
 
-/// What Bisq's desktop tells its phone: JSON with the fields, the order and the escapes of the desktop's own.
+/// A notification from Bisq's desktop to its phone, encoded as JSON with the fields, order and escapes of the desktop.
 public struct BisqNotification: Sendable {
-    /// What it is about.
+    /// The subject of a notification.
     public enum Kind: String, Sendable, CaseIterable {
+        /// The desktop confirms the pairing.
         case setupConfirmation = "SETUP_CONFIRMATION"
+        /// The notification is about an offer.
         case offer = "OFFER"
+        /// The notification is about a trade.
         case trade = "TRADE"
+        /// The notification is about a dispute.
         case dispute = "DISPUTE"
+        /// The notification is about a price.
         case price = "PRICE"
+        /// The notification is about the market.
         case market = "MARKET"
+        /// The notification is about a financial matter.
         case financial = "FINANCIAL"
+        /// The phone's app deletes its pairing and all notifications.
         case erase = "ERASE"
     }
 
+    /// The subject of the notification.
     public var kind: Kind
+    /// The title that the phone shows.
     public var title: String
+    /// The text that the phone shows.
     public var message: String
-    /// Short id of the trade or offer; may be empty.
+    /// The short id of the trade or offer; may be empty.
     public var transactionID: String
-    /// Unix time in milliseconds.
+    /// The Unix time in milliseconds at which the notification is sent.
     public var sentDate: Int64
 
+    /// Creates a notification.
     /// - Parameters: as the properties of the same names.
     public init(kind: Kind, title: String, message: String, transactionID: String = "", sentDate: Int64) {
         self.kind = kind
@@ -34,7 +46,7 @@ public struct BisqNotification: Sendable {
         self.sentDate = sentDate
     }
 
-    /// The clear text, UTF-8.
+    /// The clear text for Bisq 1's apps, in UTF-8.
     public var json: [UInt8] {
         let text =
             "{\"sentDate\":\(sentDate),\"txId\":\"\(Self.escaped(transactionID))\",\"title\":\"\(Self.escaped(title))\","
@@ -43,9 +55,9 @@ public struct BisqNotification: Sendable {
         return Array(text.utf8)
     }
 
-    /// The clear text for Bisq Connect and for apps that read its notifications, UTF-8: `id`, `title`, `message`,
-    /// `category` and, where there is one, `tradeId`.
-    /// - Parameter id: an Android phone replaces a notification by another one of the same id.
+    /// Returns the clear text for Bisq Connect and compatible apps, in UTF-8: `id`, `title`, `message`, `category` and,
+    /// unless ``transactionID`` is empty, `tradeId`.
+    /// - Parameter id: an id of the notification; an Android phone replaces an earlier notification with the same id.
     public func connectJSON(id: String) -> [UInt8] {
         let category =
             switch kind {
@@ -60,7 +72,7 @@ public struct BisqNotification: Sendable {
         return Array(text.utf8)
     }
 
-    /// As Gson escapes by default: also `'`, `<`, `>`, `&` and `=`, and the two line separators of JavaScript.
+    /// Escapes a JSON string as Gson does by default: also `'`, `<`, `>`, `&`, `=`, U+2028 and U+2029.
     private static func escaped(_ text: String) -> String {
         var output = ""
         for scalar in text.unicodeScalars {

@@ -3,20 +3,20 @@
 import EventLoop
 import TNP
 
-/// Why a submission has no outcome.
+/// The error of a submission that has no outcome.
 public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The node could not be reached, or was lost, for as long as the client was told to try. The last reason.
+    /// The client could not connect to the node, or lost the connection, until the time limit passed; with the last reason.
     case unreachable(String)
-    /// tor's SOCKS port, or another proxy, cannot be reached: where it should be, and why.
+    /// The client could not connect to tor's SOCKS port or another proxy; with the proxy's endpoint and the reason.
     case proxyUnreachable(Endpoint, String)
-    /// The node was reached and took the submission, but said nothing of its outcome for as long as the client was told to
-    /// try: it may still deliver it.
+    /// The client was connected to the node, but received no result within this time limit. The node may still deliver the
+    /// notification.
     case noResult(Duration)
-    /// What listens there sent nothing after the connection was made.
+    /// The client was connected, but the peer sent no WELCOME within this time.
     case silent(Duration)
-    /// The node ended the connection for a fault that trying again does not mend.
+    /// The connection ended for a reason that a retry does not remove: the node sent this GOAWAY, or it does not speak TNP.
     case refused(GoAway)
-    /// The client was closed.
+    /// The client was closed before the submission had an outcome.
     case closed
 
     public var description: String {
@@ -25,17 +25,17 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
         case .proxyUnreachable(let endpoint, let reason): "the SOCKS proxy at \(endpoint) cannot be reached: \(reason)"
         case .noResult(let time): "no result within \(time.components.seconds) s; the node may still deliver it"
         case .silent(let time): "connected, but the node sent nothing within \(time.components.seconds) s"
-        case .refused(let goAway): "the node refused: \(Self.words(goAway))"
+        case .refused(let goAway): "connection closed: \(Self.text(goAway))"
         case .closed: "the client was closed"
         }
     }
 
-    /// For those who watch a client that tries again.
+    /// The reason that ``TocsinClient/Progress`` shows before a retry.
     var reason: String {
         if case .unreachable(let reason) = self { reason } else { description }
     }
 
-    private static func words(_ goAway: GoAway) -> String {
+    private static func text(_ goAway: GoAway) -> String {
         let text = goAway.text.isEmpty ? "GOAWAY with code \(goAway.code.rawValue)" : goAway.text
         guard goAway.retryAfter > 0 else { return text }
         return "\(text); try again in \((UInt64(goAway.retryAfter) + 999) / 1000) s"

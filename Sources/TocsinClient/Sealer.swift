@@ -6,21 +6,26 @@ import TNP
 /// Seals notifications for one pairing, so that only its phone can open them.
 public struct Sealer: Sendable {
     private let pairing: PairingToken
-    /// How the phone's app opens envelopes.
+    /// The envelope format that the phone's app opens.
     public let format: EnvelopeFormat
 
-    /// For the phone of this pairing token.
-    /// - Parameter format: nil: the one that goes with the form of the pairing's key.
+    /// Creates a sealer for the phone of a pairing token.
+    /// - Parameters:
+    ///   - pairing: the phone's pairing token.
+    ///   - format: the envelope format; `nil` for the usual one for the form of the pairing's key.
     public init(_ pairing: PairingToken, format: EnvelopeFormat? = nil) {
         self.pairing = pairing
         self.format = format ?? pairing.usualFormat
     }
 
-    /// Seals a notification in the words of the app's own desktop: Bisq 1's for a `pipe` app, Bisq 2's for a `sealed` one.
+    /// Seals a notification, encoded as the app's own desktop encodes it: Bisq 1 for a `pipe` app, Bisq 2 for a `sealed`
+    /// one.
     /// - Parameters:
-    ///   - app: the app profile's name; empty: the node's first.
-    ///   - ttl: seconds that Apple or Google may keep it.
-    /// - Throws: `Rejection` where the result breaks a rule of the protocol, e.g. because the text is too long.
+    ///   - notification: the notification to seal.
+    ///   - app: the name of the app profile; empty for the node's first.
+    ///   - ttl: how long Apple or Google may keep the notification, in seconds.
+    ///   - sound: whether the phone plays a sound.
+    /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.
     public func seal(
         _ notification: BisqNotification, app: String = "", ttl: UInt32 = Envelope.longestTTL, sound: Bool = true
     ) throws(Rejection) -> Envelope {
@@ -32,14 +37,17 @@ public struct Sealer: Sendable {
         return try seal(clearText, app: app, ttl: ttl, sound: sound)
     }
 
-    /// Seals a clear text. For a `pipe` app: AES-256-CBC, the text padded with spaces to whole blocks counted in bytes of
-    /// UTF-8, so that text of any script works and the phones' own JSON readers do not mind. For a `sealed` app:
-    /// AES-256-GCM.
+    /// Seals a clear text.
+    ///
+    /// A `pipe` app gets AES-256-CBC. The text is padded with spaces to a multiple of 16 bytes of UTF-8, so that any script
+    /// works, and the phones' JSON parsers ignore the spaces. A `sealed` app gets AES-256-GCM.
     /// - Parameters:
-    ///   - iv: as the format needs it, never used twice; nil: a fresh one.
-    ///   - app: the app profile's name; empty: the node's first.
-    ///   - ttl: seconds that Apple or Google may keep it.
-    /// - Throws: `Rejection` where the result breaks a rule of the protocol, e.g. because the text is too long.
+    ///   - clearText: the bytes to seal.
+    ///   - iv: an initialisation vector for the format, which must not be used twice; `nil` for a random one.
+    ///   - app: the name of the app profile; empty for the node's first.
+    ///   - ttl: how long Apple or Google may keep the notification, in seconds.
+    ///   - sound: whether the phone plays a sound.
+    /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.
     public func seal(
         _ clearText: [UInt8], iv: [UInt8]? = nil, app: String = "", ttl: UInt32 = Envelope.longestTTL,
         sound: Bool = true
@@ -61,12 +69,14 @@ public struct Sealer: Sendable {
             iv: iv[...], ciphertext: ciphertext[...], ttl: ttl, sound: sound, format: format)
     }
 
-    /// 96 random bits: for a `pipe` app 16 characters of `0-9A-Za-z+/`, for a `sealed` one 12 bytes.
+    /// Returns an initialisation vector of 96 random bits: 16 characters of `0-9A-Za-z+/` for `pipe`, 12 bytes for
+    /// `sealed`.
     public static func freshIV(_ format: EnvelopeFormat) -> [UInt8] {
         let bytes = SecureRandom.bytes(12)
         return format == .pipe ? Base64.encode(bytes) : bytes
     }
 
-    /// Signs submissions for this phone, where it is to be rung by those who have its pairing only (PROTOCOL §3).
+    /// The key that signs submissions for this phone. The node binds it to the phone, so that afterwards only senders with
+    /// the pairing reach the phone (PROTOCOL §3).
     public var senderKey: Ed25519.PrivateKey { Ed25519.PrivateKey(ofSenderFor: pairing) }
 }

@@ -6,26 +6,29 @@ import Sender
 import TNP
 import Time
 
-/// A sender: keeps a connection to a node, submits envelopes over it and waits for what comes of each. A broken
-/// connection is made anew, and what has no final result is sent again with the same bytes, which the node recognises.
-/// Where the node asks for proof of work, it is done on other threads than the loop's.
-/// It lives until it is closed, or until the node ends an idle connection.
+/// A client that submits envelopes to a node and waits for their outcomes.
+///
+/// The client connects at its first submission. When the connection breaks, it reconnects and sends every submission
+/// without a final result again, with the same bytes, so that the node recognises it. If the node requires proof of work,
+/// the client computes it on other threads than the event loop's.
+///
+/// A connected client keeps itself alive: call ``close()``, or the connection stays until the node closes it as idle.
 public actor TocsinClient {
-    /// How the node is reached.
+    /// The node's address and the settings of the connection.
     public struct Options: Sendable {
-        /// The onion address with its port, or where the node listens.
+        /// The node's onion address and port, or the endpoint at which the node listens.
         public var node: Endpoint
-        /// tor's SOCKS port, or nil to connect directly.
+        /// tor's SOCKS port or another proxy; `nil` to connect directly.
         public var proxy: Proxy?
-        /// Named in HELLO; leave it empty to be like everyone.
+        /// The agent in HELLO, at most 64 bytes of UTF-8. Leave it empty, so that the client does not differ from others.
         public var agent: String
-        /// For one try to connect; tor takes its time to find an onion service.
+        /// The time limit for one attempt to connect. tor needs some time to find an onion service.
         public var dialTimeout: Duration
-        /// How long the client may compute for one submission, where the node asks for proof of work; zero: it never
-        /// does.
+        /// The longest time to compute proofs of work for one submission; zero to compute none.
         public var workLimit: Duration
 
-        /// - Parameters: as the properties of the same names; `agent` is at most 64 bytes of UTF-8.
+        /// Creates options; `agent` must be at most 64 bytes of UTF-8.
+        /// - Parameters: as the properties of the same names.
         public init(
             node: Endpoint, proxy: Proxy? = nil, agent: String = "", dialTimeout: Duration = .seconds(60),
             workLimit: Duration = .seconds(60)
@@ -39,25 +42,26 @@ public actor TocsinClient {
         }
     }
 
-    /// What the client is doing, for those who watch.
+    /// A step in the client's work, for display.
     public enum Progress: Sendable, Equatable {
-        /// Connecting, through the proxy where there is one.
+        /// The client is connecting, through the proxy if one is set.
         case dialling
-        /// The node is reached; HELLO and what is to be sent are on their way.
+        /// The client is connected and sends HELLO and the submissions.
         case connected
-        /// The node has answered.
+        /// The node has answered with WELCOME.
         case welcomed(Welcome)
-        /// Connecting failed or the connection was lost; the next try follows after this time.
+        /// The client could not connect or lost the connection; it tries again after this time.
         case retrying(reason: String, after: Duration)
-        /// QUEUED: the node has stored it, and the final outcome follows.
+        /// QUEUED: the node has stored an envelope, and the final outcome follows.
         case queued
-        /// The node asks for proof of work, and one is looked for; `effort` hashes are to be expected.
+        /// The client is computing a proof of work, with `effort` hashes expected.
         case working(effort: UInt32)
     }
 
+    /// A caller that waits for the outcome of its submission.
     private struct Waiter {
         let continuation: CheckedContinuation<Outcome, any Error>
-        let isContentWithQueued: Bool
+        let returnsWhenQueued: Bool
         let started: MonotonicTime
         let deadline: MonotonicTime
     }
@@ -68,27 +72,32 @@ public actor TocsinClient {
     private let options: Options
     private let progress: (@Sendable (Progress) -> Void)?
     private var session: SenderSession
-    /// Searches for proofs of work, by request.
+    /// The running searches for proofs of work, by request.
     private(set) var solving: [UInt32: Task<Void, Never>] = [:]
     private var waiters: [UInt32: Waiter] = [:]
     private var wire: Wire?
-    /// The client itself while it has a connection: what hangs on the loop must not be let go of on another thread.
-    private var whileConnected: TocsinClient?
-    /// What the node said when it began to leave: it still answers what it has taken, and takes nothing more.
+    /// Keeps self alive while connected: resources of the loop must be released on its thread.
+    private var selfWhileConnected: TocsinClient?
+    /// The node's GOAWAY on the present connection: the node takes no more submissions, and may still answer those that it
+    /// has taken.
     private var leaving: GoAway?
     private var isConnecting = false
     private var isClosed = false
     private var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
     private var lastFailure = ClientError.unreachable("not tried yet")
-    /// When the present connection was made.
     private var connectedAt = MonotonicTime.now
     private var lastReceived = MonotonicTime.now
     private var connecting: Task<Void, Never>?
-    /// However long a node says to stay away.
+    /// The longest `retryAfter` of a GOAWAY that the client waits for.
     private static let longestPause = Duration.seconds(600)
-    private var sweep: Timer?
+    /// Fires every 250 ms while submissions wait, to end those whose deadline has passed.
+    private var deadlineTimer: Timer?
 
-    /// A client that connects at its first submission.
+    /// Creates a client, which connects at its first submission.
+    /// - Parameters:
+    ///   - options: the node's address and the settings of the connection.
+    ///   - loop: the event loop on which the client runs.
+    ///   - progress: receives the steps of the client's work, on the thread of `loop`.
     public init(_ options: Options, on loop: EventLoop, progress: (@Sendable (Progress) -> Void)? = nil) {
         self.options = options
         self.loop = loop
@@ -96,15 +105,19 @@ public actor TocsinClient {
         session = SenderSession(workLimit: options.workLimit)
     }
 
-    /// Submits an envelope and waits for its final outcome. Where the node asks for more proof of work than may be done,
-    /// that is RETRY with reason 203 or 204.
+    /// Submits an envelope and waits for its final outcome.
+    ///
+    /// If the node requires more proof of work than ``Options/workLimit`` or `patience` allows, the outcome is RETRY with
+    /// reason 203 or 204.
     /// - Parameters:
-    ///   - patience: how long to go on trying while the node cannot be reached, does not answer or wants work done.
-    ///   - acceptQueued: whether the node may store it durably and answer later.
-    ///   - returnsWhenQueued: whether QUEUED ends the wait: the node goes on trying until the ttl is over, and nobody here
-    ///     hears what came of it.
-    ///   - key: signs the submission, where the phone is to be rung by one sender only.
-    /// - Throws: ``ClientError``.
+    ///   - envelope: the envelope to submit.
+    ///   - patience: the time limit for an outcome, while the node is unreachable, does not answer or requires work.
+    ///   - acceptQueued: whether the node may store the envelope durably and deliver it later.
+    ///   - returnsWhenQueued: whether to return at QUEUED. The node then tries to deliver until the ttl is over, and the
+    ///     client does not report the final outcome.
+    ///   - key: the sender key that signs the submission; `nil` for an unsigned one.
+    /// - Returns: the final outcome, or QUEUED if `returnsWhenQueued` is set.
+    /// - Throws: ``ClientError`` if there is no outcome.
     public func submit(
         _ envelope: Envelope, patience: Duration = .seconds(180), acceptQueued: Bool = false,
         returnsWhenQueued: Bool = false, signedBy key: Ed25519.PrivateKey? = nil
@@ -115,20 +128,20 @@ public actor TocsinClient {
             Submission(request: $0, envelope: envelope, acceptQueued: acceptQueued, signature: signature)
         }
         flush()
-        if sweep == nil { startSweep() }
+        if deadlineTimer == nil { startDeadlineTimer() }
         return try await withCheckedThrowingContinuation {
             let now = MonotonicTime.now
             waiters[request] = Waiter(
-                continuation: $0, isContentWithQueued: returnsWhenQueued, started: now, deadline: now + patience)
+                continuation: $0, returnsWhenQueued: returnsWhenQueued, started: now, deadline: now + patience)
         }
     }
 
-    /// Ends the connection; submissions without an outcome fail with ``ClientError/closed``.
+    /// Closes the connection; submissions without an outcome fail with ``ClientError/closed``.
     public func close() {
         isClosed = true
         connecting?.cancel()
         disconnect()
-        sweep = nil
+        deadlineTimer = nil
         failAll(ClientError.closed)
     }
 
@@ -137,7 +150,7 @@ public actor TocsinClient {
     private func flush() {
         if wire == nil { connect() }
         for action in session.flush(now: .now) { perform(action) }
-        if wire != nil, session.isStuck { reconnect(because: "the node works on what was left to it") }
+        if wire != nil, session.isStuck { reconnect(because: "abandoned submissions fill the connection") }
     }
 
     private func connect(after pause: (reason: String, delay: Duration)? = nil) {
@@ -159,8 +172,8 @@ public actor TocsinClient {
                     break
                 }
                 progress?(.connected)
-                // What the node has said already is heard at once, and may be that it does not serve us: that is no reason
-                // to go on without a pause.
+                // Reset before `open`, which may read a GOAWAY at once: `reconnect` then has to start a new attempt, after
+                // a pause.
                 isConnecting = false
                 return open(stream)
             } catch {
@@ -177,7 +190,7 @@ public actor TocsinClient {
     private func open(_ stream: ByteStream) {
         let wire = Wire(stream, client: self)
         self.wire = wire
-        whileConnected = self
+        selfWhileConnected = self
         connectedAt = .now
         leaving = nil
         wire.send(session.connected(agent: options.agent))
@@ -193,7 +206,7 @@ public actor TocsinClient {
     }
 
     fileprivate nonisolated func received(_ bytes: RawSpan) {
-        // A RawSpan cannot go into the closure of assumeIsolated; the bytes of one read can.
+        // The closure of assumeIsolated cannot capture a RawSpan, only a copy of its bytes.
         let copy = bytes.withUnsafeBytes { Array($0) }
         assumeIsolated { $0.take(copy) }
     }
@@ -204,12 +217,12 @@ public actor TocsinClient {
         do throws(ProtocolError) {
             defer {
                 for action in actions { perform(action) }
-                // A place may have become free also without an action.
+                // A slot may be free even if there is no action.
                 flush()
             }
             try session.received(bytes.span.bytes, &actions)
         } catch {
-            fatal(.refused(GoAway(code: .protocolError, text: "it does not speak TNP (\(error))")))
+            fatal(.refused(GoAway(code: .protocolError, text: "the node does not speak TNP (\(error))")))
         }
     }
 
@@ -221,7 +234,7 @@ public actor TocsinClient {
         case .result(let result):
             guard result.outcome.isFinal else {
                 progress?(.queued)
-                if waiters[result.request]?.isContentWithQueued == true {
+                if waiters[result.request]?.returnsWhenQueued == true {
                     session.remove(result.request)
                     waiters.removeValue(forKey: result.request)?.continuation.resume(returning: result.outcome)
                 }
@@ -245,7 +258,7 @@ public actor TocsinClient {
     private func solve(_ request: UInt32, _ solver: PuzzleSolver) {
         solving[request] = Task(priority: .utility) {
             let proof = await solver.proof(from: UInt64.random(in: 0...UInt64.max))
-            // One that was stopped has nothing to say: another may be under way for the same request.
+            // Ignore a cancelled search: another may be running for the same request.
             guard !Task.isCancelled else { return }
             solving[request] = nil
             if let proof {
@@ -259,29 +272,29 @@ public actor TocsinClient {
 
     private func stopSolving(_ request: UInt32) { solving.removeValue(forKey: request)?.cancel() }
 
-    // MARK: The end of a connection
+    // MARK: Disconnection
 
     fileprivate nonisolated func ended(_ reason: StreamError) {
         assumeIsolated { $0.reconnect(because: reason.description) }
     }
 
     private func reconnect(because reason: String) {
-        let words = leaving.map { $0.text.isEmpty ? "the node said GOAWAY" : $0.text } ?? reason
+        let reason = leaving.map { $0.text.isEmpty ? "the node sent GOAWAY" : $0.text } ?? reason
         let delay = Duration.milliseconds(Int64(leaving?.retryAfter ?? 0))
         disconnect()
-        connect(after: (words, delay))
+        connect(after: (reason, delay))
     }
 
     private func disconnect() {
         wire?.close()
         wire = nil
-        whileConnected = nil
+        selfWhileConnected = nil
         session.disconnected()
     }
 
     private func fatal(_ error: ClientError) {
         disconnect()
-        sweep = nil
+        deadlineTimer = nil
         failAll(error)
     }
 
@@ -295,15 +308,15 @@ public actor TocsinClient {
         }
     }
 
-    // MARK: Patience
+    // MARK: Deadlines
 
-    private func startSweep() {
+    private func startDeadlineTimer() {
         let timer = Timer(on: loop) { [unowned self] in assumeIsolated { $0.endOverdue() } }
         timer.start(after: .milliseconds(250))
-        sweep = timer
+        deadlineTimer = timer
     }
 
-    /// Why a submission has no outcome though its time is over.
+    /// The error of a submission whose deadline has passed.
     private func failure(of waiter: Waiter, now: MonotonicTime) -> ClientError {
         if wire == nil { return lastFailure }
         return session.welcome == nil ? .silent(now - connectedAt) : .noResult(waiter.deadline - waiter.started)
@@ -323,19 +336,19 @@ public actor TocsinClient {
             session.remove(request)
             waiter.continuation.resume(throwing: failure(of: waiter, now: now))
         }
-        // Nothing at all since it was submitted: a circuit that died without a word.
-        if isSilent, wire != nil { reconnect(because: "the node no longer answers") }
-        // What is gone leaves its place to the next, and its proof is looked for no more.
+        // The client has received nothing since a submission was made: the circuit is dead.
+        if isSilent, wire != nil { reconnect(because: "the node stopped responding") }
+        // Removed submissions leave their slots to others, and their searches stop.
         flush()
         guard !waiters.isEmpty else {
-            sweep = nil
+            deadlineTimer = nil
             return
         }
-        sweep?.start(after: .milliseconds(250))
+        deadlineTimer?.start(after: .milliseconds(250))
     }
 }
 
-/// The client's end of a stream: what is sent in one turn of the loop goes out as one write.
+/// The client's end of a stream. Combines what the client sends in one turn of the loop into one write.
 private final class Wire: ByteStreamHandler, TurnEndHandler {
     private let stream: ByteStream
     private unowned let client: TocsinClient

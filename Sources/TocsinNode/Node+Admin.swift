@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AdminPort
+import Admission
 import Delivery
 import EventLoop
 import Logging
+import NodeConfiguration
 import Prometheus
 import Providers
 import TNP

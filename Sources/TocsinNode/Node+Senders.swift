@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AdminPort
 import Admission
 import Cryptography
 import Delivery

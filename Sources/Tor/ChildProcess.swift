@@ -2,6 +2,7 @@
 
 import Subprocess
 import Synchronization
+import SystemPackage
 
 /// A child process: started once, and signalled only by its own pid.
 ///

@@ -56,17 +56,17 @@ package enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible
             directory away and try again
             """
         case .badName:
-            "a client name must be 1 to 64 characters: letters a-z and A-Z, digits, - and _"
+            "a sender's name must be 1 to 64 characters: letters a-z and A-Z, digits, - and _"
         case .clientExists(let name):
-            "client \(name) is already authorised; to issue a new key, revoke it first, or choose another name"
+            "sender \(name) is already authorised; to issue a new key, revoke it first, or choose another name"
         case .noSuchClient(let name, let directory):
-            "no client \(name) is authorised in \(directory); tocsin onion list shows the clients"
+            "no sender \(name) is authorised in \(directory); tocsin onion list shows the authorised ones"
         case .tooManyClients(let limit):
-            "\(limit) clients are authorised, the most that fit into the onion's descriptor; revoke unused ones"
+            "\(limit) senders are authorised, the most that fit into the onion's descriptor; revoke unused ones"
         case .lastClient(let name):
             """
-            \(name) is the last client: without it, anyone who knows the address can connect. Authorise another client \
-            first, or confirm with --open-to-all
+            \(name) is the last authorised sender: without it, anyone who knows the address can connect. Authorise \
+            another sender first, or confirm with --open-to-all
             """
         case .system(let action, let path, let code):
             "cannot \(action) \(path): \(String(cString: strerror(code)))"

@@ -12,23 +12,23 @@ import Time
 
 struct BenchAdmission: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "admission", abstract: "Time of an admission's decision and memory of its tables, when full.",
+        commandName: "admission", abstract: "Measure the time of an admission decision and the memory of full tables.",
         discussion: """
-            Fills the table of device tokens by submissions that are admitted and delivered, one for each, then times \
-            decisions for tokens chosen at random: the first gate and the second, without proof of work.
+            Fills the table of device tokens with one admitted and delivered submission each, then measures decisions \
+            for random tokens: both gates, without proof of work.
 
             EXAMPLES
-              tocsin bench admission
-              tocsin bench admission --tokens 1000000
+              tocsin-bench admission
+              tocsin-bench admission --tokens 1000000
             """)
 
-    @Option(help: "Device tokens in the large table.")
+    @Option(help: "Number of device tokens in the large table.")
     var tokens = 10_000_000
 
-    @Option(help: "Circuits.")
+    @Option(help: "Number of circuits.")
     var circuits = 100_000
 
-    @Option(help: "Decisions that are timed for each table.")
+    @Option(help: "Number of decisions to measure for each table.")
     var decisions = 1_000_000
 
     func run() async throws {
@@ -39,23 +39,23 @@ struct BenchAdmission: AsyncParsableCommand {
         large.fill { Terminal.progress("\($0 / 1_000_000) million device tokens …") }
         Terminal.endProgress()
         let after = Self.residentBytes
-        // In turns, so that a noisy moment hits both.
+        // Alternating, so that noise affects both alike.
         var times: (small: [Double], large: [Double]) = ([], [])
         for _ in 0..<max(1, decisions / AdmissionLoad.batch) {
             times.small.append(small.timeBatch())
             times.large.append(large.timeBatch())
         }
-        let few = Self.median(times.small)
-        let many = Self.median(times.large)
+        let smallTime = Self.median(times.small)
+        let largeTime = Self.median(times.large)
         let bytes = Admission.mostBytes(deviceTokens: tokens)
         Terminal.print(
             """
-            decision, 1000 device tokens known        \(Terminal.number(few, digits: 0)) ns
-            decision, \(tokens) device tokens known    \(Terminal.number(many, digits: 0)) ns
-            the one / the other                       \(Terminal.number(many / few, digits: 2))
+            decision, 1000 device tokens known        \(Terminal.number(smallTime, digits: 0)) ns
+            decision, \(tokens) device tokens known    \(Terminal.number(largeTime, digits: 0)) ns
+            ratio of the two                          \(Terminal.number(largeTime / smallTime, digits: 2))
             device tokens and circuits, measured      \(Self.megabytes(after - before)) MB
-            device tokens, at most                    \(Self.megabytes(bytes)) MB
-            circuits, at most                         \(Self.megabytes(Admission.mostBytes(circuits: circuits))) MB
+            device tokens, bound                      \(Self.megabytes(bytes)) MB
+            circuits, bound                           \(Self.megabytes(Admission.mostBytes(circuits: circuits))) MB
             """)
     }
 
@@ -70,7 +70,7 @@ struct BenchAdmission: AsyncParsableCommand {
     }
 }
 
-/// An admission with so many device tokens and circuits, and submissions to it.
+/// An `Admission` with this number of device tokens and circuits, and submissions to it.
 private final class AdmissionLoad {
     static let batch = 10_000
 
@@ -95,14 +95,15 @@ private final class AdmissionLoad {
         for circuit in 0..<circuits { _ = admission.connected(.tor(UInt32(circuit)), at: clock) }
     }
 
+    /// Admits and delivers one submission for each device token.
     func fill(progress: (Int) -> Void = { _ in }) {
         let circuit = CircuitID.tor(0)
         for number in 0..<tokens {
             guard let submission = Self.submission(to: number) else { continue }
-            let now = moment()
+            let now = advanceClock()
             guard let ticket = try? admit(submission, on: circuit, at: now) else { continue }
             _ = admission.concluded(ticket, .delivered(), .asked, at: now)
-            // What a store would take.
+            // Drains what a store would save.
             if number.isMultiple(of: 100_000) {
                 while admission.takeChanges(atMost: 100_000) != nil {}
                 progress(number)
@@ -112,19 +113,19 @@ private final class AdmissionLoad {
     }
 
     private func admit(
-        _ submission: Submission, on circuit: CircuitID, at moment: ClockReading
+        _ submission: Submission, on circuit: CircuitID, at now: ClockReading
     ) throws(Refusal) -> Admission.Ticket {
-        let paid = try admission.verify(submission, on: circuit, through: .tnp, at: moment.monotonic)
-        return try admission.admit(submission, paid: paid, app: "bisq", on: circuit, through: .tnp, at: moment)
+        let paid = try admission.verify(submission, on: circuit, through: .tnp, at: now.monotonic)
+        return try admission.admit(submission, paid: paid, app: "bisq", on: circuit, through: .tnp, at: now)
     }
 
-    /// Nanoseconds of a decision, on average over a batch.
+    /// The average time of a decision over a batch, in nanoseconds.
     func timeBatch() -> Double {
         let submissions = (0..<Self.batch).compactMap { _ in
             Self.submission(to: Int.random(in: 0..<tokens, using: &random))
         }
         let places = submissions.map { _ in CircuitID.tor(UInt32.random(in: 0..<UInt32(circuits), using: &random)) }
-        let now = moment()
+        let now = advanceClock()
         var admitted = 0
         let start = MonotonicTime.now
         for (submission, circuit) in zip(submissions, places) {
@@ -135,12 +136,12 @@ private final class AdmissionLoad {
             admitted += 1
         }
         let time = MonotonicTime.now - start
-        precondition(admitted == submissions.count, "a decision that says no is another measurement")
+        precondition(admitted == submissions.count, "a refusal takes another path and must not be measured")
         return time.milliseconds * 1_000_000 / Double(submissions.count)
     }
 
-    private func moment() -> ClockReading {
-        // Time goes on, or allowances would be used up.
+    private func advanceClock() -> ClockReading {
+        // Without the advance, rate limits would be used up.
         clock = clock + .milliseconds(1)
         return ClockReading(monotonic: clock, unix: 1_800_000_000)
     }

@@ -7,22 +7,24 @@ import EventLoop
 import FoundationEssentials
 import Glibc
 import Simulator
+import TNP
 import Time
 
 struct BenchCompare: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "compare", abstract: "All rows in alternating rounds of one run: medians in a table.",
+        commandName: "compare", abstract: "Compare the node and its HTTP/2 client with h2load, nghttpx and nginx.",
         discussion: """
-            Ratios hold on this machine in this minute only; compare no row with one of another run.
+            Measures all rows in alternating rounds and prints their medians. Only ratios within one run are \
+            meaningful: do not compare rows of different runs.
 
             EXAMPLES
-              tocsin bench compare --rounds 5
+              tocsin-bench compare --rounds 5
             """)
 
-    @Option(help: "Rounds.")
+    @Option(help: "Number of rounds.")
     var rounds = 5
 
-    @Option(help: "Requests a row and round.")
+    @Option(help: "Requests per row and round.")
     var requests = 200_000
 
     func run() async throws {
@@ -43,10 +45,10 @@ struct BenchCompare: AsyncParsableCommand {
     }
 }
 
-/// The processes that are measured, and what came of it.
+/// The processes under test, and their results.
 private final class Comparison {
     enum Row: Int, CaseIterable {
-        case h2load, client, nghttpx, node, nginx, senderProtocol
+        case h2load, client, nghttpx, node, nginx, httpAPI
 
         var title: String {
             switch self {
@@ -55,7 +57,7 @@ private final class Comparison {
             case .nghttpx: "(c) h2load → nghttpx → sink"
             case .node: "(d) TNP load → node → sink"
             case .nginx: "(e) h2load, HTTP/1.1 → nginx"
-            case .senderProtocol: "(f) h2load, HTTP/1.1 → node → sink"
+            case .httpAPI: "(f) h2load, HTTP/1.1 → node → sink"
             }
         }
     }
@@ -73,7 +75,7 @@ private final class Comparison {
     private let httpPort: UInt16
     private let nginx: MeasuredProcess
     private let nginxPort: UInt16
-    /// Distinct for each request of row (f), and so for (e).
+    /// Makes each request of rows (e) and (f) distinct.
     private var source = EnvelopeGenerator(
         [.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: 288)
     private var results: [Row: [Measurement]] = [:]
@@ -130,7 +132,7 @@ private final class Comparison {
         usleep(500_000)
     }
 
-    /// Ends them all, by their pids.
+    /// Terminates all processes, by their pids.
     func end() {
         for process in [node, proxy, sink, nginx] { process.end() }
     }
@@ -142,7 +144,7 @@ private final class Comparison {
             measurement = try h2load(
                 ["-c1", "-m500", "https://127.0.0.1:\(sinkPort)/3/device/00"], underTest: nil)
         case .client:
-            measurement = try own([
+            measurement = try runBench([
                 "http2", "--server", "127.0.0.1:\(sinkPort)", "--authority", "\(directory)/ca.pem",
                 "--requests", "\(requests)",
             ])
@@ -150,21 +152,21 @@ private final class Comparison {
             measurement = try h2load(
                 ["-c50", "-m20", "http://127.0.0.1:\(proxyPort)/3/device/00"], underTest: proxy.pid)
         case .node:
-            measurement = try own([
+            measurement = try runBench([
                 "load", "--node", "127.0.0.1:\(nodePort)", "--envelopes", "\(requests)", "--pid",
                 "\(node.pid)",
             ])
         case .nginx: measurement = try relay(to: nginxPort, underTest: nginx.pid)
-        case .senderProtocol: measurement = try relay(to: httpPort, underTest: node.pid)
+        case .httpAPI: measurement = try relay(to: httpPort, underTest: node.pid)
         }
         results[row, default: []].append(measurement)
     }
 
-    private func own(_ arguments: [String]) throws -> Measurement {
+    private func runBench(_ arguments: [String]) throws -> Measurement {
         let result = try MeasuredProcess([bench] + arguments, directory: directory).wait()
         guard result.status == 0, let line = result.output.split(separator: "\n").last,
             let measurement = try? JSONDecoder().decode(Measurement.self, from: Data(line.utf8))
-        else { throw fail("tocsin \(arguments.joined(separator: " ")) failed: \(result.output)", ExitStatus.failure) }
+        else { throw fail("\(arguments.joined(separator: " ")) failed: \(result.output)", ExitStatus.failure) }
         return measurement
     }
 
@@ -188,7 +190,7 @@ private final class Comparison {
             measurement.cpuSeconds = after.cpuSeconds - before.cpuSeconds
             measurement.peakKilobytes = after.peakKilobytes
         }
-        // Latencies in a second, shorter run: writing each one down costs h2load too much.
+        // Latencies in a second, shorter run: logging each one slows h2load down too much.
         let log = "\(directory)/latencies"
         unlink(log)
         _ = try MeasuredProcess(
@@ -200,8 +202,8 @@ private final class Comparison {
         return measurement
     }
 
-    /// Requests as Bisq 1 sends them, no two of them the same, on several connections; each of them is an h2load of its
-    /// own, as all connections of one send the same list.
+    /// Sends requests as Bisq 1 does, all distinct, on several connections. Each connection is an h2load process of its
+    /// own, because all connections of one process send the same list.
     private func relay(to port: UInt16, underTest pid: pid_t) throws -> Measurement {
         let connections = 16
         let each = max(1, min(requests, 32_000) / connections)
@@ -272,23 +274,23 @@ private final class Comparison {
         let cpu = median(.node, \.cpuPer100000) / median(.nghttpx, \.cpuPer100000)
         lines.append("")
         lines.append(
-            "medians of \(results[.node]?.count ?? 0) rounds of \(requests) requests; CPU and RSS of the part in question"
+            "medians of \(results[.node]?.count ?? 0) rounds of \(requests) requests; CPU and RSS of the part under test"
         )
-        lines.append("rate of (b) / rate of (a):                 \(Terminal.number(rate * 100, digits: 0)) %")
-        lines.append("CPU an envelope of (d) / a request of (c): \(Terminal.number(cpu, digits: 2))")
-        let senderProtocol = median(.senderProtocol, \.cpuPer100000)
+        lines.append("rate of (b) / rate of (a):                     \(Terminal.number(rate * 100, digits: 0)) %")
+        lines.append("CPU per envelope in (d) / per request in (c):  \(Terminal.number(cpu, digits: 2))")
+        let httpAPI = median(.httpAPI, \.cpuPer100000)
         lines.append(
-            "CPU a request of (f) / a request of (e):   "
-                + Terminal.number(senderProtocol / median(.nginx, \.cpuPer100000), digits: 2))
+            "CPU per request in (f) / per request in (e):   "
+                + Terminal.number(httpAPI / median(.nginx, \.cpuPer100000), digits: 2))
         lines.append(
-            "CPU a request of (f) / an envelope of (d): "
-                + Terminal.number(senderProtocol / median(.node, \.cpuPer100000), digits: 2))
+            "CPU per request in (f) / per envelope in (d):  "
+                + Terminal.number(httpAPI / median(.node, \.cpuPer100000), digits: 2))
         return lines.joined(separator: "\n")
     }
 
     // MARK: Set-up
 
-    /// One process, so that its figures are all of it.
+    /// nginx as a single process, so that its figures are complete.
     private static func nginxConfiguration(_ directory: String, port: UInt16) -> String {
         """
         daemon off;

@@ -7,17 +7,17 @@ import TNP
 
 struct BenchConnections: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "connections", abstract: "Memory that connections take in a node.",
+        commandName: "connections", abstract: "Measure the memory that connections take in a node.",
         discussion: """
-            Opens connections, each of a circuit of its own: first such that have said HELLO and are silent, then, on the
-            same, half a frame that is never ended. A node with its default limits otherwise.
+            Opens connections, each on a circuit of its own: first they send only HELLO, then also an incomplete \
+            frame. All other limits of the node are the defaults.
 
             EXAMPLES
-              tocsin bench connections
-              tocsin bench connections --connections 1000
+              tocsin-bench connections
+              tocsin-bench connections --connections 1000
             """)
 
-    @Option(help: "Connections, 1 to 10000.")
+    @Option(help: "Number of connections, 1 to 10000.")
     var connections = 10_000
 
     func validate() throws {
@@ -28,18 +28,18 @@ struct BenchConnections: AsyncParsableCommand {
 
     func run() async throws {
         guard OpenFiles.allowMost() > connections + 100 else {
-            throw fail("too few open files are allowed for that: ulimit -n \(connections + 200)", ExitStatus.failure)
+            throw fail("the limit of open files is too low: ulimit -n \(connections + 200)", ExitStatus.failure)
         }
         try await TestBed.run("connections", more: "", circuitIDs: true) { bed in
             let crowd = Crowd(bed)
             let before = await bed.nodeKilobytes
             Terminal.progress("connecting …")
-            try await crowd.come(connections)
+            try await crowd.connect(connections)
             let silent = await bed.nodeKilobytes
-            Terminal.progress("half a frame on each …")
+            Terminal.progress("sending an incomplete frame on each …")
             await crowd.beginFrames()
-            let stuffed = await bed.nodeKilobytes
-            await crowd.leave()
+            let partial = await bed.nodeKilobytes
+            await crowd.close()
             Terminal.endProgress()
             func row(_ title: String, _ kilobytes: Int) -> String {
                 let each = Double(kilobytes - before) / Double(connections)
@@ -50,14 +50,14 @@ struct BenchConnections: AsyncParsableCommand {
             Terminal.print(
                 """
                 \(row("node without connections", before))
-                \(row("\(connections) connections that have said HELLO", silent))
-                \(row("the same, each within a frame of 8 kB", stuffed))
+                \(row("\(connections) connections after HELLO", silent))
+                \(row("the same, each with an incomplete frame of 8 kB", partial))
                 """)
         }
     }
 }
 
-/// Connections that are held open.
+/// Holds connections open.
 private actor Crowd {
     private nonisolated let loop = EventLoop(name: "crowd")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -66,17 +66,17 @@ private actor Crowd {
     private var circuits = TorCircuits(after: 0)
     private var streams: [ByteStream] = []
 
-    /// Until the node has taken what was sent.
+    /// The wait until the node has processed what was sent.
     private static let settling = Duration.seconds(2)
-    /// A frame's head and all of its bytes but one, as large as a node takes it.
-    private static let unendedFrame =
+    /// A frame of the largest size that a node accepts, without its last byte.
+    private static let incompleteFrame =
         [0, 0, 0x20, 0, FrameType.submit.rawValue] + [UInt8](repeating: 0, count: Frame.defaultMaximumLength - 2)
 
     init(_ bed: TestBed) { node = bed.endpoint }
 
-    func come(_ count: Int) async throws {
+    func connect(_ count: Int) async throws {
         for number in 0..<count {
-            // No faster than the node accepts: a unix socket refuses who finds its backlog full.
+            // Paced, because a unix socket refuses connections when its backlog is full.
             if number.isMultiple(of: 100) { await loop.sleep(for: .milliseconds(50)) }
             let stream = try await loop.dial(node, timeout: .seconds(10))
             var bytes = circuits.next().proxyLine
@@ -90,13 +90,13 @@ private actor Crowd {
 
     func beginFrames() async {
         for stream in streams {
-            stream.write(Self.unendedFrame)
+            stream.write(Self.incompleteFrame)
             await loop.sleep(for: .microseconds(100))
         }
         await loop.sleep(for: Self.settling)
     }
 
-    func leave() {
+    func close() {
         for stream in streams { stream.close() }
         streams = []
     }

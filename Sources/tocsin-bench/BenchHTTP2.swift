@@ -9,22 +9,24 @@ import Time
 
 struct BenchHTTP2: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "http2", abstract: "Our HTTP/2 client alone: one connection, many requests at a time.")
+        commandName: "http2", abstract: "Measure the HTTP/2 client alone, with concurrent requests on one connection.")
 
-    @Option(help: "The server, 127.0.0.1:PORT.")
+    @Option(help: "The server's address, 127.0.0.1:PORT.")
     var server: String
 
-    @Option(help: "The authority of its certificate.")
+    @Option(help: "The file with the certificate authority of the server, PEM.")
     var authority: String
 
-    @Option(help: "Requests in all.")
+    @Option(help: "Total number of requests.")
     var requests = 200_000
 
-    @Option(help: "Requests at a time.")
+    @Option(help: "Number of concurrent requests.")
     var inFlight = 500
 
     func run() async throws {
-        guard let endpoint = Endpoint(server) else { throw fail("no server: \(server)", ExitStatus.usage) }
+        guard let endpoint = Endpoint(server) else {
+            throw fail("--server must be like 127.0.0.1:443, not \(server)", ExitStatus.usage)
+        }
         let context = try TLSContext.client(
             extraAuthorities: Array(try Data(contentsOf: URL(filePath: authority))), applicationProtocol: "h2")
         let loop = EventLoop(name: "http2")
@@ -34,7 +36,7 @@ struct BenchHTTP2: AsyncParsableCommand {
     }
 }
 
-/// Requests like Apple's over one connection, each awaited by itself.
+/// Requests like those to Apple over one connection, each awaited by its own task.
 private actor HTTP2Load {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -69,7 +71,7 @@ private actor HTTP2Load {
         }
         let seconds = (MonotonicTime.now - start).milliseconds / 1000
         let after = Measurement.ofThisProcess()
-        // Here, on the loop: what is let go of later has nothing left to end.
+        // Closed here, on the loop, so that deinitialisation on another thread has nothing left to close.
         upstream.close()
         await loop.sleep(for: .milliseconds(100))
         return Measurement(

@@ -11,42 +11,45 @@ import TocsinClient
 
 struct BenchLoad: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "load", abstract: "A load of distinct envelopes through a node.",
+        commandName: "load", abstract: "Send a load of distinct envelopes through a node.",
         discussion: """
-            Closed loop: each connection keeps so many submissions in flight. Open loop (--rate): so many a second, whatever
-            comes back, and latencies count from the moment at which each was due.
+            Closed loop by default: each connection keeps --in-flight submissions in flight. Open loop with --rate: \
+            submissions start at that rate regardless of outcomes, and latencies count from the time at which each was \
+            due.
 
             EXAMPLES
-              tocsin bench load --node 127.0.0.1:7077 --envelopes 200000
-              tocsin bench load --node 127.0.0.1:7077 --envelopes 60000 --rate 2000
+              tocsin-bench load --node 127.0.0.1:7077 --envelopes 200000
+              tocsin-bench load --node 127.0.0.1:7077 --envelopes 60000 --rate 2000
             """)
 
-    @Option(help: "Where the node listens.")
+    @Option(help: "The address where the node listens.")
     var node: String
 
-    @Option(help: "Connections.")
+    @Option(help: "Number of connections.")
     var connections = 50
 
-    @Option(help: "Submissions in flight on each.")
+    @Option(help: "Submissions in flight per connection.")
     var inFlight = 20
 
-    @Option(help: "Envelopes in all.")
+    @Option(help: "Total number of envelopes.")
     var envelopes = 200_000
 
-    @Option(help: "Open loop: envelopes a second.")
+    @Option(help: "Open loop: envelopes per second.")
     var rate: Double?
 
-    @Option(help: "Process whose CPU and memory count; this one where there is none.")
+    @Option(help: "The process whose CPU and memory are measured. Default: this one.")
     var pid: Int32?
 
-    @Option(help: "Bytes of ciphertext, a multiple of 16.")
+    @Option(help: "Bytes of ciphertext per envelope, a multiple of 16.")
     var ciphertext = 704
 
     func run() async throws {
         guard (32...3072).contains(ciphertext), ciphertext.isMultiple(of: 16) else {
             throw fail("--ciphertext must be a multiple of 16 from 32 to 3072, not \(ciphertext)", ExitStatus.usage)
         }
-        guard let endpoint = Endpoint(node) else { throw fail("no node: \(node)", ExitStatus.usage) }
+        guard let endpoint = Endpoint(node) else {
+            throw fail("--node must be like 127.0.0.1:7077, not \(node)", ExitStatus.usage)
+        }
         let loop = EventLoop(name: "load")
         let load = NodeLoad(loop: loop, node: endpoint, connections: connections, ciphertext: ciphertext)
         try await load.warmUp()

@@ -10,29 +10,29 @@ import TocsinClient
 
 struct BenchSilence: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "silence", abstract: "Honest senders beside silent connections.",
+        commandName: "silence", abstract: "Test that honest senders are served beside silent connections.",
         discussion: """
-            Opens connections at both endpoints, as fast as --silent in --seconds needs, and never says a word on them, while
-            honest senders come to each endpoint on new connections. Four nodes one after the other: with limits.connections
-            of 500, 1100 and 10000, and with 1024 open files.
+            Opens --silent connections to both endpoints over --seconds and sends nothing on them, while honest \
+            senders open new connections to each endpoint. Tests four nodes in turn: with limits.connections of 500, \
+            1100 and 10000, and with 1024 open files.
 
-            With --check it ends with 0 only if every honest sender was served.
+            With --check it exits with 0 only if every honest sender was served.
 
             EXAMPLES
-              tocsin bench silence --check
-              tocsin bench silence --silent 20000 --seconds 2
+              tocsin-bench silence --check
+              tocsin-bench silence --silent 20000 --seconds 2
             """)
 
-    @Option(help: "Silent connections, 1 to 1000000.")
+    @Option(help: "Number of silent connections, 1 to 1000000.")
     var silent = 100_000
 
-    @Option(help: "Seconds for each node, 1 to 600.")
+    @Option(help: "Seconds per node, 1 to 600.")
     var seconds = 60
 
-    @Option(help: "Honest senders at each endpoint, 1 to 200.")
+    @Option(help: "Honest senders per endpoint, 1 to 200.")
     var honest = 20
 
-    @Flag(help: "End with 1 where an honest sender was not served.")
+    @Flag(help: "Exit with 1 if an honest sender was not served.")
     var check = false
 
     func validate() throws {
@@ -43,7 +43,7 @@ struct BenchSilence: AsyncParsableCommand {
         guard (1...200).contains(honest) else { throw ValidationError("--honest must be 1 to 200, not \(honest)") }
     }
 
-    /// A node that is put to the test.
+    /// A node to test.
     private struct Candidate {
         let title: String
         let connections: Int
@@ -69,22 +69,22 @@ struct BenchSilence: AsyncParsableCommand {
                 descriptors: candidate.descriptors
             ) { bed in
                 let before = await bed.nodeFigures
-                async let crowd = SilentCrowd(bed).come(silent, within: .seconds(seconds))
-                let served = await Visitors(bed).come(honest, within: .seconds(seconds))
-                let (came, held) = await crowd
+                async let crowd = SilentCrowd(bed).connect(silent, within: .seconds(seconds))
+                let served = await HonestClients(bed).run(honest, within: .seconds(seconds))
+                let (opened, held) = await crowd
                 let used = await bed.nodeFigures.map { $0.cpuSeconds - (before?.cpuSeconds ?? 0) } ?? 0
                 Terminal.endProgress()
                 Terminal.print(
                     Self.line(
                         candidate.title,
                         [
-                            "\(came)", "\(held)", "\(served.tnp) of \(honest)", "\(served.http) of \(honest)",
+                            "\(opened)", "\(held)", "\(served.tnp) of \(honest)", "\(served.http) of \(honest)",
                             Terminal.number(served.slowest.milliseconds, digits: 1), Terminal.number(used, digits: 1),
                         ]))
                 isComplete = isComplete && served.tnp == honest && served.http == honest
             }
         }
-        if check, !isComplete { throw fail("honest senders were not served", ExitStatus.failure) }
+        if check, !isComplete { throw fail("not all honest senders were served", ExitStatus.failure) }
     }
 
     private static func line(_ title: String, _ cells: [String]) -> String {
@@ -92,7 +92,7 @@ struct BenchSilence: AsyncParsableCommand {
     }
 }
 
-/// Connections on which nothing is said, held for as long as the node holds them.
+/// Connections on which nothing is sent, held until the node closes them.
 private actor SilentCrowd: ByteStreamHandler {
     private nonisolated let loop = EventLoop(name: "silent")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -100,15 +100,16 @@ private actor SilentCrowd: ByteStreamHandler {
     private let endpoints: [Endpoint]
     private var held: [ObjectIdentifier: ByteStream] = [:]
 
-    /// How long it waits where the node's backlog is full.
+    /// The pause after a failed connection, when the node's backlog is full.
     private static let pause = Duration.milliseconds(2)
 
     init(_ bed: TestBed) { endpoints = [bed.endpoint, bed.httpEndpoint] }
 
-    /// - Returns: how many came, and how many the node still held at the end.
-    func come(_ count: Int, within time: Duration) async -> (came: Int, held: Int) {
+    /// Opens connections at an even pace.
+    /// - Returns: how many were opened, and how many the node still held at the end.
+    func connect(_ count: Int, within time: Duration) async -> (opened: Int, held: Int) {
         let start = MonotonicTime.now
-        var came = 0
+        var opened = 0
         for number in 0..<count {
             let wait = start + time * number / count - .now
             if wait > .zero { await loop.sleep(for: wait) }
@@ -120,7 +121,7 @@ private actor SilentCrowd: ByteStreamHandler {
             stream.handler = self
             stream.resumeReading()
             held[ObjectIdentifier(stream)] = stream
-            came += 1
+            opened += 1
         }
         let wait = start + time - .now
         if wait > .zero { await loop.sleep(for: wait) }
@@ -128,7 +129,7 @@ private actor SilentCrowd: ByteStreamHandler {
             for stream in held.values { stream.close() }
             held = [:]
         }
-        return (came, held.count)
+        return (opened, held.count)
     }
 
     nonisolated func stream(_ stream: ByteStream, received bytes: RawSpan) {}
@@ -139,8 +140,8 @@ private actor SilentCrowd: ByteStreamHandler {
     }
 }
 
-/// Honest senders, each with a phone of its own, on a new connection, and with one try.
-private actor Visitors {
+/// Honest senders, each with its own phone, a new connection and a single attempt.
+private actor HonestClients {
     private nonisolated let loop = EventLoop(name: "honest")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
@@ -157,24 +158,24 @@ private actor Visitors {
 
     init(_ bed: TestBed) { self.bed = bed }
 
-    func come(_ count: Int, within time: Duration) async -> Served {
+    func run(_ count: Int, within time: Duration) async -> Served {
         let phones = bed.tokens[.iOS] ?? []
         await withTaskGroup { group in
             for number in 0..<count {
-                // The first come when the silent ones are there.
+                // The first senders start when silent connections are open already.
                 let start = time * (number + 1) / (count + 1)
                 group.addTask {
-                    await self.visit(Array(phones[2 * number]), after: start) { try await self.submit($0) }
+                    await self.attempt(Array(phones[2 * number]), after: start) { try await self.submit($0) }
                 }
                 group.addTask {
-                    await self.visit(Array(phones[2 * number + 1]), after: start) { try await self.ask($0) }
+                    await self.attempt(Array(phones[2 * number + 1]), after: start) { try await self.submitByHTTP($0) }
                 }
             }
         }
         return served
     }
 
-    private func visit(
+    private func attempt(
         _ phone: [UInt8], after delay: Duration, _ send: (Envelope) async throws -> Bool
     ) async {
         await loop.sleep(for: delay)
@@ -193,7 +194,7 @@ private actor Visitors {
         return true
     }
 
-    private func ask(_ envelope: Envelope) async throws -> Bool {
+    private func submitByHTTP(_ envelope: Envelope) async throws -> Bool {
         let stream = try await loop.dial(bed.httpEndpoint, timeout: Self.patience)
         let answer = await BisqRelayRequest(envelope).answer(on: stream, host: "localhost", within: Self.patience, loop)
         guard BisqRelayRequest.isSuccess(answer) else { return false }

@@ -8,12 +8,12 @@ import Simulator
 
 struct BenchSink: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "sink", abstract: "An HTTP/2 server that answers 200 once the whole body is there.")
+        commandName: "sink", abstract: "Run an HTTP/2 server that answers 200 after reading the whole body.")
 
-    @Option(help: "Port of 127.0.0.1; 0: any that is free.")
+    @Option(help: "The port on 127.0.0.1; 0: any free port.")
     var port: UInt16 = 0
 
-    @Option(help: "Where the authority of its certificate is written.")
+    @Option(help: "The file to which the server's certificate authority is written, PEM.")
     var authority: String
 
     func run() async throws {

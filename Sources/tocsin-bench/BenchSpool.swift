@@ -12,21 +12,21 @@ import Time
 
 struct BenchSpool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "spool", abstract: "How many envelopes a second the spool puts on this disk.",
+        commandName: "spool", abstract: "Measure how many envelopes per second the spool writes to this disk.",
         discussion: """
-            Each counts when its transaction is on disk, which is when QUEUED may be said.
+            An envelope counts when its transaction is on disk: only then may the node answer QUEUED.
 
             EXAMPLES
-              tocsin bench spool --directory /var/lib/tocsin
+              tocsin-bench spool --directory /var/lib/tocsin
             """)
 
-    @Option(help: "Where the spool is made; gone again afterwards. Its disk is what is measured.")
+    @Option(help: "The directory for the spool, which is removed afterwards. Determines the disk to measure.")
     var directory = "."
 
-    @Option(help: "Envelopes in all.")
+    @Option(help: "Total number of envelopes.")
     var envelopes = 100_000
 
-    @Option(help: "Stores that wait at a time.")
+    @Option(help: "Number of concurrent store operations.")
     var inFlight = 500
 
     func run() async throws {
@@ -38,11 +38,12 @@ struct BenchSpool: AsyncParsableCommand {
         let bench = SpoolLoad(spool)
         let (stored, finished) = await bench.run(envelopes: envelopes, inFlight: inFlight)
         await spool.close()
-        Terminal.print("stored, each on disk before it counts   \(Terminal.number(stored, digits: 0)) a second")
-        Terminal.print("removed again, outcome kept             \(Terminal.number(finished, digits: 0)) a second")
+        Terminal.print("stored, counted when on disk            \(Terminal.number(stored, digits: 0)) per second")
+        Terminal.print("removed, outcome kept                   \(Terminal.number(finished, digits: 0)) per second")
     }
 }
 
+/// Stores envelopes in a spool and finishes them.
 private actor SpoolLoad {
     private nonisolated let loop = EventLoop(name: "spool")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }

@@ -2,12 +2,12 @@
 
 import FoundationEssentials
 
-/// Paths of the programs that the benchmarks start.
+/// The paths of the programs that the benchmarks start.
 enum Executables {
-    /// Errors of ``tocsin``.
+    /// The node's program was not found.
     struct Missing: Error, CustomStringConvertible {
         let path: String
-        var description: String { "there is no node at \(path): build it first, swift build --product tocsin" }
+        var description: String { "\(path) does not exist: run swift build --product tocsin first" }
     }
 
     /// This program.
@@ -15,7 +15,7 @@ enum Executables {
         try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
     }
 
-    /// The node's program, which is expected in the same directory.
+    /// The node's program, in the same directory.
     /// - Throws: ``Missing``.
     static func tocsin() throws -> String {
         let path = try bench().split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/tocsin"

@@ -4,7 +4,7 @@ import Console
 import FoundationEssentials
 import Glibc
 
-/// A process whose own use of the machine is wanted when it ends: posix_spawn and wait4, which give it exactly.
+/// A child process with its exact resource usage: started with `posix_spawn`, awaited with `wait4`.
 final class MeasuredProcess {
     let pid: pid_t
     private let outputFile: String
@@ -15,8 +15,8 @@ final class MeasuredProcess {
         let usage: rusage
     }
 
-    /// Starts a program; what it writes to its output goes to a file in `directory`.
-    /// - Parameter errors: what it writes to its error output is appended to this file; nil: goes nowhere.
+    /// Starts a program; its standard output goes to a file in `directory`.
+    /// - Parameter errors: the file to which standard error is appended; `nil` to discard it.
     init(_ arguments: [String], directory: String, errors: String? = nil) throws {
         outputFile = "\(directory)/output-\(UUID().uuidString)"
         var actions = posix_spawn_file_actions_t()
@@ -25,7 +25,7 @@ final class MeasuredProcess {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_addopen(&actions, 1, outputFile, O_WRONLY | O_CREAT, 0o600)
         posix_spawn_file_actions_addopen(&actions, 2, errors ?? "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0o600)
-        // A child begins with its maker's signal mask, and Swift's own threads block everything.
+        // A child inherits the signal mask, and the threads of Swift's runtime block all signals.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -43,12 +43,12 @@ final class MeasuredProcess {
         pid = child
     }
 
-    /// What it has written so far.
+    /// The standard output so far.
     var output: String {
         FileManager.default.contents(atPath: outputFile).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
-    /// Waits for its end.
+    /// Waits until the process has terminated.
     func wait() -> Result {
         var status: Int32 = 0
         var usage = rusage()
@@ -56,7 +56,7 @@ final class MeasuredProcess {
         return Result(status: status, output: output, usage: usage)
     }
 
-    /// Ends it.
+    /// Sends a signal and waits until the process has terminated.
     func end(by signal: Int32 = SIGTERM) {
         kill(pid, signal)
         _ = wait()

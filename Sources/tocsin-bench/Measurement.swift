@@ -3,8 +3,9 @@
 import FoundationEssentials
 import Glibc
 import Histogram
+import Time
 
-/// What one run of a load came to; travels between processes as one line of JSON.
+/// The result of one run of a load. Processes pass it on as one line of JSON.
 struct Measurement: Codable {
     var requests: Int
     var seconds: Double
@@ -12,7 +13,7 @@ struct Measurement: Codable {
     var cpuSeconds: Double
     /// Peak resident memory of the process under test in kilobytes.
     var peakKilobytes: Int
-    /// Microseconds; nil where they were not measured.
+    /// In microseconds, as `p99`; `nil` if not measured.
     var p50: Double?
     var p99: Double?
     var failures = 0
@@ -24,7 +25,7 @@ struct Measurement: Codable {
         (try? JSONEncoder().encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "{}"
     }
 
-    /// CPU seconds and peak memory of this very process so far.
+    /// CPU seconds and peak memory of this process so far.
     static func ofThisProcess() -> (cpuSeconds: Double, peakKilobytes: Int) {
         var usage = rusage()
         getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
@@ -40,7 +41,7 @@ extension timeval {
     fileprivate var seconds: Double { Double(tv_sec) + Double(tv_usec) / 1_000_000 }
 }
 
-/// Latencies in microseconds, in three digits.
+/// A histogram of latencies in microseconds, with three significant digits.
 struct Latencies {
     private var histogram = Histogram<UInt64>(
         highestTrackableValue: 120_000_000, numberOfSignificantValueDigits: .three)

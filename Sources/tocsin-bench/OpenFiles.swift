@@ -2,10 +2,10 @@
 
 import Glibc
 
-/// The limit of open files of this process.
+/// This process's limit of open files.
 enum OpenFiles {
-    /// Allows as many as the system lets this process have.
-    /// - Returns: how many that are.
+    /// Raises the limit to the hard limit.
+    /// - Returns: the new limit.
     @discardableResult static func allowMost() -> Int {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)

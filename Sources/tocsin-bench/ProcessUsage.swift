@@ -3,12 +3,12 @@
 import FoundationEssentials
 import Glibc
 
-/// CPU and memory of a process and of its children, by /proc.
+/// CPU time and memory of a process and its children, from /proc.
 struct ProcessUsage {
     var cpuSeconds = 0.0
     var peakKilobytes = 0
 
-    /// Of this process where `pid` is nil.
+    /// Reads the usage of a process; `nil` for this process.
     init(of pid: Int32?) {
         guard let pid else {
             (cpuSeconds, peakKilobytes) = Measurement.ofThisProcess()
@@ -25,7 +25,7 @@ struct ProcessUsage {
         FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// What stands after the name in parentheses: state, parent, …
+    /// The fields of `/proc/PID/stat` after the name in parentheses: state, parent, …
     private static func statistics(of pid: Int32) -> [Substring]? {
         guard let text = text("/proc/\(pid)/stat"), let end = text.lastIndex(of: ")") else { return nil }
         return text[text.index(after: end)...].split(separator: " ")

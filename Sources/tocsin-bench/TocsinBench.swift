@@ -6,9 +6,9 @@ import ArgumentParser
 @main
 struct TocsinBench: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "tocsin-bench", abstract: "Measure a node on this machine.",
+        commandName: "tocsin-bench", abstract: "Benchmarks, floods and soak tests of a node on this machine.",
         discussion: """
-            Without a subcommand: compares the node and its HTTP/2 client with nghttpx and h2load, in alternating rounds.
+            Without a subcommand, runs compare.
 
             EXAMPLES
               tocsin-bench

@@ -5,7 +5,7 @@ import TNP
 
 extension EnvelopeFormat: ExpressibleByArgument {}
 
-/// The node and the way of delivery, for all commands that send a notification.
+/// The node and the manner of delivery: options of all commands that send a notification.
 struct DeliveryOptions: ParsableArguments {
     @Option(help: "The node's onion address and port.")
     var node: String

@@ -6,7 +6,9 @@ import Cryptography
 import EventLoop
 import Glibc
 import TNP
+import Time
 import TocsinClient
+import Tor
 
 /// Encrypts one notification for a phone, delivers it through a node and reports the outcome.
 struct NotificationDelivery {

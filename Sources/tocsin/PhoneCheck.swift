@@ -44,7 +44,7 @@ struct PhoneCheck {
         }
     }
 
-    /// Sends the notification and returns what came of it.
+    /// Sends the notification and returns the result.
     func finding() async -> Finding {
         guard let address else {
             return finding(.failed, "not tried: the onion is unknown, and the node only accepts connections from tor")

@@ -8,6 +8,7 @@ import EventLoop
 import NodeConfiguration
 import QRCode
 import Store
+import Time
 import TocsinNode
 import Tor
 

@@ -6,6 +6,7 @@ import Cryptography
 import Diagnostics
 import EventLoop
 import Glibc
+import NodeConfiguration
 import TNP
 import Time
 import TocsinClient

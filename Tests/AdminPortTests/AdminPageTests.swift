@@ -128,9 +128,10 @@ private func skeleton(_ page: String) -> [String] {
     @Test func `the figures are there`() {
         let page = page(.sample("W"))
         for words in [
-            "1,234", "12 by TNP, 3 by HTTP, 9 circuits", "11.8 MiB, sealed", "85 µs", "12 ms", "1.2 s", "1,234,567",
-            "16,384 hashes, about 6.6 ms of a desktop", "ends in 12 days", "does not end", "connecting: 45 %",
-            "cannot be found under its address yet", "most device tokens are refused", "up for 1 day 1 hour",
+            "1,234", "12 over TNP, 3 over HTTP, 9 circuits", "11.8 MiB, encrypted", "85 µs", "12 ms", "1.2 s",
+            "1,234,567",
+            "16,384 hashes, about 6.6 ms on a desktop", "expires in 12 days", ">&nbsp;never<", "connecting: 45 %",
+            ">&nbsp;not published<", "surge of token refusals", "up for 1 day 1 hour",
             "1 alarm in the last hour", "14:13:20 UTC",
         ] {
             #expect(page.contains(words), "\(words)")
@@ -138,7 +139,7 @@ private func skeleton(_ page: String) -> [String] {
     }
 
     @Test(arguments: [
-        ("closed", "works"), ("open", "stopped: tries again"), ("half-open", "trying whether it works again"),
+        ("closed", "closed: working"), ("open", "open: no requests"), ("half-open", "half-open: probing"),
     ])
     func `the state of a breaker is said in words`(_ state: String, _ words: String) {
         var snapshot = NodeSnapshot.sample()
@@ -148,7 +149,9 @@ private func skeleton(_ page: String) -> [String] {
 
     @Test func `where nothing is known yet, that is said`() {
         let page = page(.empty())
-        for words in ["Everything works", "None since the start", "Nothing since the start", "calm: nothing is asked"] {
+        for words in [
+            "Everything works", "No alarms since the start", "No rejections since the start", ">&nbsp;off<",
+        ] {
             #expect(page.contains(words), "\(words)")
         }
     }
@@ -160,7 +163,7 @@ private func skeleton(_ page: String) -> [String] {
         snapshot.effort = (all: .max, unproven: 1)
         snapshot.credentials[0].expires = 0
         snapshot.hour = [NodeSnapshot.Bucket(start: 0, delivered: .max / 8)]
-        #expect(page(snapshot).contains("ended on 1970-01-01"))
+        #expect(page(snapshot).contains("expired on 1970-01-01"))
     }
 }
 
@@ -182,9 +185,9 @@ private func skeleton(_ page: String) -> [String] {
         snapshot.notReady = []
         snapshot.tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
         #expect(snapshot.hour.contains { $0.delivered > 0 })
-        #expect(Health(snapshot).sentence == "Notifications are delivered, but not all is well")
+        #expect(Health(snapshot).sentence == "The node delivers notifications, with warnings")
         snapshot.hour = []
-        #expect(Health(snapshot).sentence == "Not all is well")
+        #expect(Health(snapshot).sentence == "There are warnings")
     }
 
     @Test func `each thing that is wrong is a warning by itself`() {
@@ -239,10 +242,10 @@ private func skeleton(_ page: String) -> [String] {
         ])
         #expect(
             text.contains(
-                "<desc id=\"c-desc\">2 delivered, 0 told to come again, 0 rejected, 2 phone gone. Busiest: 3 from "
-                    + "00:01 UTC on.</desc>"))
-        #expect(text.contains("<title>00:01–00:02: 1 delivered, 2 phone gone</title>"))
-        #expect(chart([]).contains("Nothing in this time."))
+                "<desc id=\"c-desc\">2 delivered, 0 told to retry, 0 rejected, 2 gone. Peak: 3 in the "
+                    + "interval from 00:01 UTC.</desc>"))
+        #expect(text.contains("<title>00:01–00:02: 1 delivered, 2 gone</title>"))
+        #expect(chart([]).contains("No outcomes in this period."))
     }
 }
 

@@ -3,9 +3,9 @@
 import Admission
 import Cryptography
 import Foundation
-import Store
 import Glibc
 import Simulator
+import Store
 import Testing
 
 @Suite struct StandingStoreTests {
@@ -179,7 +179,9 @@ import Testing
                     }
                 }
             }
-            for await error in group { #expect(error == nil || error == StoreError(.closed, file: place.path, of: .standing)) }
+            for await error in group {
+                #expect(error == nil || error == StoreError(.closed, file: place.path, of: .standing))
+            }
         }
         let reopened = try place.open()
         #expect(try reopened.rows() == [row])
@@ -330,7 +332,7 @@ import Testing
 
     @Test func `a key that is not a file is refused at once`() throws {
         #expect(mkfifo(place.keyFile, 0o600) == 0)
-        #expect(place.refusal() == StoreError(.unusable("it is not a file"), file: place.keyFile, of: .standing))
+        #expect(place.refusal() == StoreError(.unusable("not a regular file"), file: place.keyFile, of: .standing))
     }
 
     @Test func `a file that was torn is refused, wherever it was`() async throws {
@@ -407,9 +409,11 @@ import Testing
         let cheap: [StoreError.Problem] = [
             .inUse, .keyReadableByOthers, .foreign, .diskFull, .closed, .unusable("r"),
         ]
-        for kind in [StoreKind.standing, StoreKind(
-            name: "other", lossWhenMoved: "all is lost", applicationID: 1, durability: .full, migrations: [])]
-        {
+        for kind in [
+            StoreKind.standing,
+            StoreKind(
+                name: "other", lossWhenMoved: "all is lost", applicationID: 1, durability: .full, migrations: []),
+        ] {
             for problem in costly + cheap {
                 let text = StoreError(problem, file: "/f", of: kind).description
                 #expect(text.contains("/f") && text.contains(";"))

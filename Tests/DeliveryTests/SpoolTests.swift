@@ -2,8 +2,8 @@
 
 import Cryptography
 import Foundation
-import Store
 import Glibc
+import Store
 import Synchronization
 import TNP
 import Testing

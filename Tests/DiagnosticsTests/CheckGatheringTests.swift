@@ -10,6 +10,7 @@ import Testing
 
 @testable import Diagnostics
 @testable import TocsinNode
+@testable import Tor
 
 /// What the check sees of real files and sockets.
 @Suite struct CheckGatheringTests {
@@ -65,7 +66,7 @@ import Testing
                 import sqlite3, sys
                 for file in sys.argv[1:]:
                     db = sqlite3.connect(file)
-                    db.execute("INSERT INTO grdb_migrations VALUES ('999')")
+                    db.execute("PRAGMA user_version = 999")
                     db.commit()
                     db.close()
                 """

@@ -41,12 +41,12 @@ import Tor
         #expect(state(.missing(isPossible: true, reason: "")).refusal == nil)
         #expect(state(.other).refusal?.contains("is not a directory") == true)
         let foreign = state(owner: 4_000_000, user: 0).refusal
-        #expect(foreign?.contains("belongs to uid 4000000, and the node runs as root") == true)
+        #expect(foreign?.contains("belongs to uid 4000000, but the node runs as root") == true)
         #expect(foreign?.contains("sudo -u 4000000 tocsin run") == true)
         #expect(foreign?.contains("chown -R root: /s") == true)
         var mixed = state(owner: 0, user: 0)
         mixed.foreign = ("/s/standing.sqlite", 4_000_000)
-        #expect(mixed.refusal?.contains("/s/standing.sqlite, which belongs to uid 4000000 and not to root") == true)
+        #expect(mixed.refusal?.contains("/s/standing.sqlite, which belongs to uid 4000000, not to root") == true)
     }
 
     @Test func `a state directory is for its owner only`() {
@@ -148,7 +148,7 @@ import Tor
         #expect(CredentialCheck.shared([("a", "x"), ("b", "y")]).isEmpty)
         let findings = CredentialCheck.shared([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")])
         #expect(findings.map(\.subject) == ["c/apns", "d/apns"])
-        #expect(findings.allSatisfy { $0.grade == .warning && $0.text.contains(" a, x") })
+        #expect(findings.allSatisfy { $0.grade == .warning && $0.text.contains(" a (x)") })
     }
 
     // MARK: Clock, disk, limits
@@ -202,7 +202,7 @@ import Tor
 
     @Test func `limits are read as the kernel writes them`() throws {
         let limits = try #require(LimitCheck(of: "n", isNode: true, procText: limitsText))
-        // Of open files, a node takes as many as it may.
+        // For open files the hard limit counts: the node raises its soft limit.
         #expect(limits.files == 20_000 && limits.locked == 8_388_608 && limits.core == 0)
         let unlimited = limitsText.replacing("8388608", with: "unlimited")
         #expect(LimitCheck(of: "n", isNode: true, procText: unlimited)?.locked == .max)

@@ -5,6 +5,7 @@ import Simulator
 import Testing
 
 @testable import EventLoop
+@testable import Tor
 
 private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
 private let tinyproxy = "/usr/bin/tinyproxy"
@@ -221,7 +222,7 @@ private final class Echo: ByteStreamHandler {
                 _ = try await domain.loop.dial(
                     .tcp(host: "localhost", port: 1), through: .http(proxy), timeout: .seconds(5), isolation: domain)
             }
-            #expect(refusal.map { "\($0)".hasPrefix("the proxy says: 403 ") } == true)
+            #expect(refusal.map { "\($0)".hasPrefix("proxy error: 403 ") } == true)
             await process.end()
             withExtendedLifetime(echo) {}
         }

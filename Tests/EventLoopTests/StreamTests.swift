@@ -326,7 +326,7 @@ private func eventually(
         #expect(try await run(method: [5, 0], reply: long, after: Array("first".utf8)).heard == Array("first".utf8))
     }
 
-    @Test(arguments: [(UInt8(5), "refused"), (0xF0, "descriptor"), (0xF4, "authorised"), (0x77, "code 119")])
+    @Test(arguments: [(UInt8(5), "refused"), (0xF0, "descriptor"), (0xF4, "authorisation"), (0x77, "code 119")])
     func `a refusal is put into words`(_ code: UInt8, _ words: String) async {
         let error = await #expect(throws: StreamError.self) {
             _ = try await run(method: [5, 0], reply: [5, code, 0, 1, 0, 0, 0, 0, 0, 0])

@@ -5,6 +5,7 @@ import Simulator
 import Testing
 
 @testable import HTTP1
+@testable import Tor
 
 /// Answers as a closure says, and counts.
 private final class SenderProtocol: HTTPConnection.Host {

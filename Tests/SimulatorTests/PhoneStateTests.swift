@@ -275,8 +275,8 @@ import Testing
         #expect("\(stored)" == "\"Bisq: Notification\" ♪ → [TRADE] Stav obchodu – Obchod je dokončen ✓, stored")
         let refused = Reaction(
             alert: Reaction.Alert(text: "x"), hasSound: false, needsTap: true, effect: .refused(.wrongMagic))
-        #expect("\(refused)" == "\"x\" → cannot open it: its magic is that of another app or system")
+        #expect("\(refused)" == "\"x\" → cannot open it: its magic belongs to another app or system")
         let silent = Reaction(hasSound: false, needsTap: false, effect: .duplicate)
-        #expect("\(silent)" == "nothing on the screen → ignored: a duplicate")
+        #expect("\(silent)" == "nothing on the screen → ignored: duplicate")
     }
 }

@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import TNP
+@testable import Tor
 
 @Suite struct VectorTests {
     @Test(arguments: Vectors.all.messages.indices)

@@ -3,22 +3,27 @@
 import Cryptography
 import Foundation
 
-/// The vectors that a second implementation (Tests/Vectors/tnp1.py) made and checks as well.
+/// Test vectors that a second implementation (Tests/Vectors/tnp1.py) generates and checks as well. The properties have
+/// the names of the JSON keys; byte strings are hexadecimal.
 package struct Vectors: Decodable {
+    /// A puzzle in a message.
     package struct PuzzleParts: Decodable {
         package let seed: String
         package let effort: UInt32
         package let lifetime: UInt32
     }
+    /// A proof of work in a message.
     package struct ProofParts: Decodable {
         package let seed_prefix: String
         package let effort: UInt32
         package let nonce: String
     }
+    /// A field with an unknown tag.
     package struct Field: Decodable {
         package let tag: UInt8
         package let value: String
     }
+    /// An encoded message with its fields; `type` determines which fields are set.
     package struct MessageVector: Decodable {
         package let name: String
         package let type: String
@@ -63,6 +68,7 @@ package struct Vectors: Decodable {
         package let lifetime: UInt32?
         package let code: UInt16?
     }
+    /// The digest of an envelope, and the ids derived from it.
     package struct DigestVector: Decodable {
         package let name: String
         package let app: String
@@ -74,6 +80,7 @@ package struct Vectors: Decodable {
         package let apns_id: String
         package let collapse_id: String
     }
+    /// A nonce for a puzzle, and whether its hash meets the effort (`holds`).
     package struct PuzzleVector: Decodable {
         package let name: String
         package let seed: String
@@ -83,6 +90,7 @@ package struct Vectors: Decodable {
         package let hash: String
         package let holds: Bool
     }
+    /// A signature of a digest, and whether it is valid (`holds`).
     package struct SignatureVector: Decodable {
         package let name: String
         package let private_seed: String
@@ -91,6 +99,7 @@ package struct Vectors: Decodable {
         package let signature: String
         package let holds: Bool
     }
+    /// The sender key derived from a pairing key and a device token.
     package struct SenderKeyVector: Decodable {
         package let name: String
         package let format: String
@@ -99,6 +108,7 @@ package struct Vectors: Decodable {
         package let private_seed: String
         package let sender_key: String
     }
+    /// A plaintext with its sealed and its delivered form.
     package struct SealingVector: Decodable {
         package let name: String?
         package let format: String
@@ -108,12 +118,14 @@ package struct Vectors: Decodable {
         package let ciphertext: String
         package let delivered: String
     }
+    /// A submission that the node rejects with this reason.
     package struct RejectedVector: Decodable {
         package let name: String
         package let bytes: String
         package let format: String
         package let reason: UInt16
     }
+    /// A frame that makes the reader close the connection with this GOAWAY code.
     package struct RefusedVector: Decodable {
         package let name: String
         package let bytes: String
@@ -122,28 +134,38 @@ package struct Vectors: Decodable {
         package let goaway: UInt16
     }
 
+    /// Messages and their encoding.
     package let messages: [MessageVector]
+    /// Envelope digests.
     package let digests: [DigestVector]
+    /// Puzzles and nonces.
     package let puzzles: [PuzzleVector]
+    /// Signatures of digests.
     package let signatures: [SignatureVector]
+    /// Derived sender keys.
     package let sender_keys: [SenderKeyVector]
+    /// Sealed plaintexts.
     package let sealing: [SealingVector]
+    /// Submissions that the node rejects.
     package let rejected: [RejectedVector]
+    /// Frames that close a connection.
     package let refused: [RefusedVector]
 
+    /// The vector file.
     package static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Vectors/tnp1.json")
-    /// Frames that end a connection, by who reads them: `node` or `sender`.
+    /// Returns the frames that close a connection, for one reader: `node` or `sender`.
     package static func refused(by reader: String) -> [RefusedVector] { all.refused.filter { $0.reader == reader } }
 
+    /// All vectors, read from ``file``.
     package static let all: Vectors = {
         do {
             return try JSONDecoder().decode(Vectors.self, from: Data(contentsOf: file))
         } catch {
-            fatalError("the vectors cannot be read: \(error)")
+            fatalError("cannot read the vectors: \(error)")
         }
     }()
 }
 
-/// The bytes of hexadecimal text; none where it is not hexadecimal.
+/// Decodes hexadecimal text; empty if it is malformed.
 package func hex(_ text: String) -> [UInt8] { Hex.decode(text) ?? [] }

@@ -186,10 +186,10 @@ import Time
 
     @Test func `a node that will not listen for a while says for how long`() {
         let abuse = ClientError.refused(GoAway(code: .abuse, retryAfter: 600_001, text: "too many bad device tokens"))
-        #expect("\(abuse)" == "the node refused: too many bad device tokens; try again in 601 s")
+        #expect("\(abuse)" == "connection closed: too many bad device tokens; try again in 601 s")
         let silent = ClientError.refused(GoAway(code: .abuse, retryAfter: .max))
-        #expect("\(silent)" == "the node refused: GOAWAY with code 6; try again in 4294968 s")
+        #expect("\(silent)" == "connection closed: GOAWAY with code 6; try again in 4294968 s")
         let fault = ClientError.refused(GoAway(code: .protocolError, text: "a second HELLO"))
-        #expect("\(fault)" == "the node refused: a second HELLO")
+        #expect("\(fault)" == "connection closed: a second HELLO")
     }
 }

@@ -61,7 +61,7 @@ import Testing
 
     @Test func `a token of Android is taken by all but the tool, which wants exactly 142 characters, and Bisq 2`() {
         #expect(takers(Self.android) == [.tocsin, .bisqDesktop, .bisqAndroid])
-        #expect(remark(.bisqremote, Self.android).contains("has 163 characters, it wants exactly 142"))
+        #expect(remark(.bisqremote, Self.android).contains("has 163 characters; it must have exactly 142"))
         let old = "android|Pixel|\(Self.key)|\(Self.google(142))"
         #expect(takers(old) == [.tocsin, .bisqDesktop, .bisqAndroid, .bisqremote])
         for length in [141, 143] {
@@ -71,26 +71,26 @@ import Testing
 
     @Test func `Bisq 2 is said to register, and what it would want there`() {
         let words = remark(.bisqConnect, Self.phone)
-        #expect(words.contains("reads no pairing tokens"))
-        #expect(words.contains("the device token would do"))
-        #expect(words.contains("must be Base64 of 32 bytes, this is of 24"))
+        #expect(words.contains("does not use pairing tokens"))
+        #expect(words.contains("would accept this device token"))
+        #expect(words.contains("must be Base64 of 32 bytes, not of 24"))
         let long = Self.android.replacing(
             Self.key, with: String(decoding: Base64.encode([UInt8](1...32)), as: UTF8.self))
         // With such a key it is none of Bisq 1's; Tocsin seals for it as Bisq 2 does.
         #expect(takers(long) == [.tocsin])
-        #expect(remark(.bisqConnect, long).hasSuffix("the device token would do, and so would the key"))
+        #expect(remark(.bisqConnect, long).hasSuffix("would accept this device token and accept this key"))
         for (token, does) in [(99, false), (100, true), (300, true), (301, false)] {
             let text = "android|Pixel|\(Self.key)|\(Self.google(token))"
-            #expect(remark(.bisqConnect, text).contains("would do") == does)
+            #expect(remark(.bisqConnect, text).contains("would accept") == does)
         }
-        #expect(remark(.bisqConnect, "nothing") == "Bisq 2 reads no pairing tokens: its app registers by itself")
+        #expect(remark(.bisqConnect, "nothing") == "Bisq 2 does not use pairing tokens: its app registers by itself")
     }
 
     @Test func `bars at the end are nothing to Java and too many for Tocsin`() {
         #expect(takers(Self.phone + "||") == [.bisqDesktop, .bisqremote])
         #expect(takers(Self.phone + "|x").isEmpty)
         let more = PairingReview(Self.phone + "|x").parts.last
-        #expect(more?.name == "more" && more?.content == "1 part" && more?.fault != nil)
+        #expect(more?.name == "surplus" && more?.content == "1 part" && more?.fault != nil)
         #expect(takers("iOS|iPhone 15|\(Self.key)|").isEmpty)
         #expect(remark(.bisqDesktop, "iOS|iPhone 15|\(Self.key)|").contains("3 parts"))
         #expect(remark(.bisqDesktop, "|||").contains("0 parts"))
@@ -101,7 +101,7 @@ import Testing
         let text = "iOS|iPhone 15|\(Self.key)|\(String(repeating: "z", count: 64))"
         #expect(takers(text) == [.bisqDesktop, .bisqremote])
         #expect(remark(.bisqDesktop, text).contains("not hexadecimal"))
-        #expect(PairingReview(text).parts[3].fault == "Apple's has hexadecimal digits only")
+        #expect(PairingReview(text).parts[3].fault == "must be hexadecimal digits only")
     }
 
     @Test func `the lengths of the parts are each app's`() {
@@ -114,7 +114,7 @@ import Testing
         #expect(remark(.tocsin, android(513)).contains("1 to 512 bytes"))
         for text in ["iOS|iPhone 15|\(Self.key)|\(Self.apple.dropLast())", "iOS|iPhone 15|\(Self.key)|\(Self.apple)0"] {
             #expect(takers(text).isEmpty)
-            #expect(remark(.bisqDesktop, text).contains("it wants 64"))
+            #expect(remark(.bisqDesktop, text).contains("it must have 64"))
         }
         for text in ["iOS|iPhone 15|\(Self.key.dropLast())|\(Self.apple)", "iOS|iPhone 15|\(Self.key)0|\(Self.apple)"] {
             #expect(takers(text).isEmpty)
@@ -169,19 +169,19 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", "nothing to read"), ("   ", "nothing to read"), (" \(phone)", "space before or after"),
+        ("", "the text is empty"), ("   ", "the text is empty"), (" \(phone)", "space before or after"),
         ("\(phone) ", "space before or after"), ("\"\(phone)\"", "quotation marks"), ("„\(phone)“", "quotation marks"),
-        ("\(phone)\n", "line end"), (phone.replacing("161", with: "161\r\n"), "line end"),
-        ("\u{FEFF}\(phone)", "invisible"), (phone.replacing("|", with: "│"), "│ stands where |"),
-        (phone.replacing("|", with: "¦"), "¦ stands where |"), (phone.replacing("|", with: "｜"), "｜ stands where |"),
-        (" " + phone.replacing("|", with: "│"), "│ stands where |"),
+        ("\(phone)\n", "line break"), (phone.replacing("161", with: "161\r\n"), "line break"),
+        ("\u{FEFF}\(phone)", "invisible"), (phone.replacing("|", with: "│"), "│ instead of |"),
+        (phone.replacing("|", with: "¦"), "¦ instead of |"), (phone.replacing("|", with: "｜"), "｜ instead of |"),
+        (" " + phone.replacing("|", with: "│"), "│ instead of |"),
         (phone.replacing("|", with: "\\|"), "\\ before a bar"),
         (phone.replacing("|", with: "%7C"), "from a link"), ("iOS|iPhone 15|\(key)", "cut off"),
         ("iOS|iPhone 15", "cut off"),
         ("iOS|\(key)|\(apple)", "second part"), ("iPhone 15|\(key)|\(apple)", "first part"),
         (phone.replacing(key, with: key.dropLast()), "one character of the key is missing"),
         (phone.replacing(key, with: key + "x"), "one character too many"),
-        (phone.replacing(key, with: key.replacing("/", with: "!")), "no phone puts there"),
+        (phone.replacing(key, with: key.replacing("/", with: "!")), "phones do not use"),
         (phone.replacing("iOS", with: "ios"), "written iOS"),
         (phone.replacing("iOS", with: "IOSDEV"), "written iOSDev"),
         (android.replacing("android", with: "Android"), "written android"), (phone + phone, "twice"),
@@ -189,7 +189,7 @@ import Testing
         ("iOS|iPhone 15|\(key)|\(apple)\(apple)", "twice"), ("ab\(key.lowercased()).onion:80", "after --node"),
         (apple, "iPhone alone"), (google, "Android phone alone"), (key, "key alone"), ("hello", "magic|descriptor"),
         ("BisqMessageiOS|1234567890123456|AAAA", "sealed message"), ("android|x|\(key)|\(apple)", "looks like Apple's"),
-        ("iOS|x|\(key)|\(google)", "looks like Google's"), ("iOS|x|\(apple)|\(key)", "each other's place"),
+        ("iOS|x|\(key)|\(google)", "looks like Google's"), ("iOS|x|\(apple)|\(key)", "are swapped"),
     ])
     func `a slip gets its hint`(_ text: String, _ hint: String) {
         #expect(hints(text).contains(hint))
@@ -202,7 +202,7 @@ import Testing
     @Test func `a line end inside is left out by Tocsin alone`() {
         #expect(takers(Self.phone + "\n") == [.tocsin])
         #expect(takers(Self.android + "\n") == [.tocsin, .bisqDesktop, .bisqAndroid])
-        #expect(remark(.bisqDesktop, Self.android + "\n").contains("white space"))
+        #expect(remark(.bisqDesktop, Self.android + "\n").contains("whitespace"))
     }
 
     @Test func `nothing that is said holds a piece of key or device token`() {

@@ -6,6 +6,7 @@ import Simulator
 import Testing
 
 @testable import TocsinNode
+@testable import Tor
 
 /// The files in Docs/operations: as the real tools read them, and against what the node really has.
 @Suite struct OperationsFilesTests {

@@ -3,6 +3,9 @@
 import EventLoop
 import Testing
 
+@testable import Admission
+@testable import Delivery
+@testable import Logging
 @testable import NodeConfiguration
 @testable import TocsinNode
 

@@ -217,8 +217,8 @@ import Testing
         try clients.install(alice.publicKey, as: ClientName("alice"))
         try clients.install(bob.publicKey, as: ClientName("bob"))
         #expect(await RunningTor.reload(settings, on: loop))
-        let stranger = try await refusal(of: onion, containing: "wants an authorised client", network, access, on: loop)
-        #expect(stranger.contains("wants an authorised client"), "\(stranger)")
+        let stranger = try await refusal(of: onion, containing: "client authorisation", network, access, on: loop)
+        #expect(stranger.contains("requires client authorisation"), "\(stranger)")
 
         let file = "\(directory)/alice.auth_private"
         try alice.key.write(to: file)

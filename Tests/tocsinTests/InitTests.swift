@@ -8,6 +8,7 @@ import Testing
 
 @testable import Console
 @testable import NodeConfiguration
+@testable import Providers
 @testable import TocsinNode
 @testable import tocsin
 

@@ -13,7 +13,7 @@ import Time
 /// - *calm* if fewer than 3 submissions or less than 1 % were refused, and the queue was never more than a quarter
 ///   full: once the tally is 30 s old, the effort falls to two thirds.
 ///
-/// Between the two, the effort does not change, so that it settles where it is right.
+/// Between the two, the effort does not change, so that it can settle.
 ///
 /// Only senders that pay move the effort. A submission with less than the required effort is not tallied, however often
 /// it is refused, and payment counts for at most four times the required effort. Otherwise a few expensive proofs could
@@ -79,7 +79,7 @@ package struct EffortControl: Sendable {
     /// The thresholds of pressure and calm: refused arrivals in percent, and the share of the queue in use.
     private static let (pressureRefusals, calmRefusals) = (5 as UInt64, 1 as UInt64)
     private static let (pressureQueue, calmQueue) = (0.5, 0.25)
-    /// Fewer submissions than this show no pressure.
+    /// Fewer refusals, or fewer arrivals at a crowded queue, show no pressure.
     private static let minimumCount = 3
     /// Payment counts for at most this multiple of the required effort.
     private static let maximumOverpayment: UInt64 = 4

@@ -2,9 +2,9 @@
 
 /// The record of a device token. It has 32 bytes, so that two of them share a cache line and none spans two lines.
 struct TokenRecord: Equatable {
-    /// What the push services have answered.
+    /// What the push services have reported about the token.
     enum Standing: UInt8 {
-        /// No push service has accepted the token, or the acceptance has expired.
+        /// As far as the node knows, no push service has accepted the token.
         case unknown = 0
         /// A push service has accepted the token.
         case proven = 1
@@ -81,7 +81,7 @@ struct TokenRecord: Equatable {
         if let unsignedDay, unsignedDay > today { self.unsignedDay = today }
     }
 
-    /// What the push services have answered.
+    /// The standing, as the push services last reported it.
     var standing: Standing {
         get { Standing(rawValue: UInt8(field(Self.standingShift, Self.standingMask))) ?? .unknown }
         set { setField(UInt64(newValue.rawValue), Self.standingShift, Self.standingMask) }

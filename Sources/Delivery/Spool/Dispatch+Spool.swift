@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import DequeModule
 import EventLoop
+import HeapModule
 import Providers
 import TNP
 import Time

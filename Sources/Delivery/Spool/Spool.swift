@@ -178,7 +178,8 @@ package final class Spool: Sendable {
         on connection: Connection, _ body: (inout SpoolTransaction) throws -> Void
     ) throws -> SpoolTransaction {
         var transaction = SpoolTransaction(
-            connection, key: key, rowKeys: rowKeys, now: now(), maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count,
+            connection, key: key, rowKeys: rowKeys, now: now(), maxBytes: freeBytes >= reserve ? maxBytes : 0,
+            count: count,
             bytes: bytes)
         do {
             try connection.transaction {

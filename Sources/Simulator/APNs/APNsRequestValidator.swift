@@ -3,7 +3,7 @@
 import Cryptography
 import HTTP2
 
-/// One of Apple's environments, as strict as the real one: what it says to a request, in the order in which it looks.
+/// Validates requests to one APNs environment as strictly as the real service, in the same order of checks.
 struct APNsRequestValidator {
     struct Answer: Equatable {
         var status: Int
@@ -17,7 +17,7 @@ struct APNsRequestValidator {
         }
     }
 
-    /// The developer's key by which provider tokens are checked.
+    /// The developer's key that verifies provider tokens.
     struct Key {
         let keyID: String
         let teamID: String
@@ -25,17 +25,19 @@ struct APNsRequestValidator {
     }
 
     let platform: Device.Platform
-    /// Bundle ids of the apps there are.
+    /// The bundle ids of all known apps.
     let topics: Set<String>
     let key: Key
-    /// Common name of the certificate by which a provider may come instead, for the topic alone that it ends in.
+    /// Common name of the client certificate that a provider may use instead of a token, for the topic in the name
+    /// only.
     let certificateName: String
-    /// When each provider token that was seen was issued, newest last.
+    /// When the current provider token was issued.
     private var lastIssued: Int64?
     private var lastToken: String?
     private var tokenHashes: Set<Int> = []
     private static let mostTokenHashes = 100_000
-    /// How many different provider tokens that are valid in themselves have been shown, up to 100,000.
+    /// Number of different valid provider tokens seen, including those rejected for too frequent updates; at most
+    /// 100,000.
     var tokensSeen: Int { tokenHashes.count }
 
     private static let pushTypes: Set<String> = [
@@ -53,7 +55,7 @@ struct APNsRequestValidator {
         self.certificateName = certificateName
     }
 
-    /// - Parameter device: who is registered under the request's device token.
+    /// - Parameter device: looks up the device of the request's device token.
     mutating func validate(
         _ request: ServerRequest, clientName: String?, now: Int64, device: (String) -> Device?
     ) -> Answer {
@@ -68,7 +70,7 @@ struct APNsRequestValidator {
         return validateDevice(device(token), token: token, topic: headers["apns-topic"] ?? "")
     }
 
-    /// The common name of an app's certificate.
+    /// The common name of an app's client certificate.
     static func certificateName(topic: String) -> String { "Apple Push Services: \(topic)" }
 
     static func deviceToken(inPath path: String) -> String? {
@@ -103,7 +105,7 @@ struct APNsRequestValidator {
         guard topics.contains(topic) else {
             return .refused(400, topic.contains(".") ? "TopicDisallowed" : "BadTopic")
         }
-        // A team's key serves all its apps, a certificate one.
+        // A team's key is valid for all its apps, a certificate for one.
         if hasCertificate, certificateName != Self.certificateName(topic: topic) {
             return .refused(400, "TopicDisallowed")
         }
@@ -160,7 +162,7 @@ struct APNsRequestValidator {
 /// A request's header fields by name.
 struct Headers {
     private var values: [String: String] = [:]
-    /// Whether a field came twice.
+    /// Whether a field occurs more than once.
     private(set) var hasDuplicates = false
 
     init(_ block: HeaderBlock) {

@@ -3,7 +3,7 @@
 import Cryptography
 import HTTP2
 
-/// One of Apple's environments behind HTTP/2.
+/// Simulates one APNs environment.
 final class SimulatedAPNs: PushService {
     private var validator: APNsRequestValidator
     private let registry: DeviceRegistry
@@ -15,7 +15,7 @@ final class SimulatedAPNs: PushService {
         self.now = now
     }
 
-    /// Apple takes provider tokens as they are made.
+    /// APNs has no token endpoint: providers sign their tokens themselves.
     var tokenPath: String? { nil }
 
     var providerTokensSeen: Int { validator.tokensSeen }

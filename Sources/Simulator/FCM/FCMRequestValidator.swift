@@ -2,15 +2,15 @@
 
 import HTTP2
 
-/// Google's message endpoint, as strict as the real one.
+/// Validates requests to the FCM message endpoint as strictly as the real service.
 struct FCMRequestValidator {
     struct Answer: Equatable {
         var status: Int
-        /// google.rpc.Code
+        /// The google.rpc.Code.
         var code: String?
-        /// ErrorCode of FcmError, where FCM itself speaks.
+        /// The ErrorCode of FcmError, in errors of FCM itself.
         var errorCode: String?
-        /// The field that is wrong.
+        /// The invalid field.
         var field: String?
         var retryAfter: Int?
 
@@ -28,9 +28,9 @@ struct FCMRequestValidator {
     private static let longestTTL = 2_419_200
 
     /// - Parameters:
-    ///   - isCurrent: whether an access token is one that was given out and has not ended.
-    ///   - mayUse: whether a current one was given out to an account of this project.
-    ///   - device: who is registered under the message's token.
+    ///   - isCurrent: whether an access token was issued and has not expired.
+    ///   - mayUse: whether a current access token was issued to an account of this project.
+    ///   - device: looks up the device of the message's token.
     func validate(
         _ request: ServerRequest, isCurrent: (String) -> Bool, mayUse: (String) -> Bool = { _ in true },
         device: (String) -> Device?
@@ -52,13 +52,13 @@ struct FCMRequestValidator {
         return (validateDevice(device(message["token"]?.string ?? "")), message)
     }
 
-    /// Whose messages a request's path is for; nil where it is for none.
+    /// The project id in a request's path; `nil` if it is not the path of a message endpoint.
     static func projectID(inPath path: String) -> String? {
         guard path.hasPrefix(pathStart), path.hasSuffix(pathEnd) else { return nil }
         return String(path.dropFirst(pathStart.count).dropLast(pathEnd.count))
     }
 
-    /// The first field of a message that Google would call wrong.
+    /// The first field of a message that FCM would report as invalid.
     private static func wrongField(of message: JSONValue) -> String? {
         guard let object = message.object,
             object.keys.allSatisfy({ ["token", "data", "notification", "android", "apns", "fcm_options"].contains($0) })

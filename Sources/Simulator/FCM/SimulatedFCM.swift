@@ -4,29 +4,29 @@ import Cryptography
 import FoundationEssentials
 import HTTP2
 
-/// Google's message endpoint and its token endpoint behind HTTP/2.
+/// Simulates the FCM message endpoint and its OAuth token endpoint.
 final class SimulatedFCM: PushService {
-    /// An access token that was given out.
+    /// The grant of an issued access token.
     private struct Grant {
         let projectID: String
         /// Unix time in seconds.
-        let ends: Int64
+        let expires: Int64
     }
 
     static let tokenEndpointPath = "/token"
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-    /// Each project has one service account; they share a key, because one takes long to make.
+    /// Each project has one service account. All accounts share a key, because generating one is slow.
     private let projectIDs: Set<String>
     private let key: VerifyingKey
     private let registry: DeviceRegistry
     private let now: () -> Int64
-    /// Where the token endpoint is, as its service account file says.
+    /// The URI of the token endpoint in service account files.
     var tokenURI = ""
-    /// Seconds that an access token is good for.
+    /// Lifetime of an access token in seconds.
     var tokenLifetime: Int64 = 3600
-    /// How many access tokens have been given out.
+    /// Number of access tokens issued.
     private(set) var tokensIssued = 0
     private var accessTokens: [String: Grant] = [:]
     private var messages = 0
@@ -38,12 +38,12 @@ final class SimulatedFCM: PushService {
         self.now = now
     }
 
-    /// The name of a project's service account.
+    /// The email address of a project's service account.
     static func clientEmail(projectID: String) -> String { "node@\(projectID).iam.gserviceaccount.com" }
 
     var tokenPath: String? { Self.tokenEndpointPath }
 
-    /// Google knows access tokens only.
+    /// FCM uses access tokens, not provider tokens.
     var providerTokensSeen: Int { 0 }
 
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
@@ -53,7 +53,7 @@ final class SimulatedFCM: PushService {
             return PushAnswer(response: Self.response(.notFound))
         }
         let (answer, message) = FCMRequestValidator(projectID: projectID).validate(
-            request, isCurrent: { accessTokens[$0].map { $0.ends > now() } ?? false },
+            request, isCurrent: { accessTokens[$0].map { $0.expires > now() } ?? false },
             mayUse: { accessTokens[$0]?.projectID == projectID }, device: { registry[$0] })
         guard answer == .accepted, let message else { return PushAnswer(response: Self.response(answer)) }
         messages += 1
@@ -118,7 +118,7 @@ final class SimulatedFCM: PushService {
             id: name, collapseID: android?["collapse_key"]?.string)
     }
 
-    /// An access token for a good assertion (RFC 7523 §2.1), else the error of RFC 6749 §5.2.
+    /// Issues an access token for a valid assertion (RFC 7523 §2.1), else returns an error of RFC 6749 §5.2.
     private func grant(_ request: ServerRequest) -> Response {
         func refused(_ error: String) -> Response {
             Response(status: 400, body: Array("{\"error\":\"\(error)\"}".utf8))
@@ -130,11 +130,11 @@ final class SimulatedFCM: PushService {
             let projectID = projectIDs.first(where: { Self.clientEmail(projectID: $0) == issuer }),
             assertion.claims["aud"]?.string == tokenURI,
             assertion.claims["scope"]?.string == Self.scope,
-            let issued = assertion.claims["iat"]?.number, let ends = assertion.claims["exp"]?.number,
-            ends - issued <= 3600, ends > Double(now()), issued <= Double(now() + 300)
+            let issued = assertion.claims["iat"]?.number, let expires = assertion.claims["exp"]?.number,
+            expires - issued <= 3600, expires > Double(now()), issued <= Double(now() + 300)
         else { return refused("invalid_grant") }
         let token = "ya29.simulated-" + Hex.encode(SecureRandom.bytes(24))
-        accessTokens[token] = Grant(projectID: projectID, ends: now() + tokenLifetime)
+        accessTokens[token] = Grant(projectID: projectID, expires: now() + tokenLifetime)
         tokensIssued += 1
         return Response(
             status: 200,
@@ -142,7 +142,7 @@ final class SimulatedFCM: PushService {
                 "{\"access_token\":\"\(token)\",\"expires_in\":\(tokenLifetime),\"token_type\":\"Bearer\"}".utf8))
     }
 
-    /// The fields of an `application/x-www-form-urlencoded` body; what cannot be decoded is left out.
+    /// Parses an `application/x-www-form-urlencoded` body; malformed fields are skipped.
     private static func form(_ body: [UInt8]) -> [String: String] {
         var fields: [String: String] = [:]
         for pair in body.split(separator: UInt8(ascii: "&")) {

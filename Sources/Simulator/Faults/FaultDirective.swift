@@ -1,56 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// One line that says what a stand-in does wrong from now on: what `tocsin simulate` takes as `--fault` and from its
-/// standard input.
+/// A line that changes the behaviour of a simulated push service. `tocsin simulate` accepts such lines as `--fault` and
+/// on its standard input.
 package enum FaultDirective: Sendable, Equatable {
-    /// These faults take the place of those before.
+    /// Replaces the service's faults.
     case faults(Device.Platform, Faults)
-    /// The stand-in and all its connections go, without a word.
+    /// Closes the service's listener and all its connections, without GOAWAY.
     case kill(Device.Platform)
-    /// It listens again where it did.
+    /// Makes the service listen again on the same endpoint.
     case restart(Device.Platform)
-    /// It shows this certificate to those who come from now on.
+    /// Changes the service's certificate for new connections.
     case certificate(Device.Platform, ServedCertificate)
 
-    /// What is wrong with a line, and what was expected.
+    /// An error in a line, with the expected syntax.
     package struct Mistake: Error, Equatable, CustomStringConvertible {
+        /// The message.
         package let description: String
     }
 
-    /// What a line may say.
+    /// The syntax of a line.
     package static let help = """
-        apns-production|apns-development|fcm [FAULT ...]   these faults from now on; without any: none
-        kill PLATFORM                   the listener and all connections go without a word
-        restart PLATFORM                it listens again on the same port
+        apns-production|apns-development|fcm [FAULT ...]   replace the platform's faults; without a FAULT: clear them
+        kill PLATFORM                   close the listener and all connections, without GOAWAY
+        restart PLATFORM                listen again on the same port
         certificate PLATFORM KIND       good, untrusted, expired or other-name, for new connections
 
-        goaway-every=N[:early]          GOAWAY at every Nth request of a connection; early: the last streams are dropped
-        reset=PERMILLE[:CODE,...]       RST_STREAM; 2 INTERNAL_ERROR, 7 REFUSED_STREAM (never processed), 8 CANCEL,
-                                        11 ENHANCE_YOUR_CALM; without codes: one of these four
-        close=PERMILLE                  the connection ends without GOAWAY and without TLS's close_notify
-        streams=N                       MAX_CONCURRENT_STREAMS, at once
-        stall                           takes and delivers, never answers
+        goaway-every=N[:early]          GOAWAY at every Nth request of a connection; early: drop the newest streams
+        reset=PERMILLE[:CODE,...]       RST_STREAM with 2 INTERNAL_ERROR, 7 REFUSED_STREAM (never processed), 8 CANCEL,
+                                        11 ENHANCE_YOUR_CALM or any other CODE; default: one of these four
+        close=PERMILLE                  close the connection without GOAWAY and TLS close_notify
+        streams=N                       MAX_CONCURRENT_STREAMS, effective immediately
+        stall                           accept and deliver, but never respond
         stall-after=N                   the same after N requests of a connection
-        silent-after=N                  a connection answers nothing, PINGs included, after N requests
-        swallow                         bytes are taken and dropped, nothing is said
+        silent-after=N                  ignore a connection, including its PINGs, after N requests
+        swallow                         read and drop all bytes, never respond
         latency=fixed:MS                or uniform:LOW-HIGH, exponential:MEAN, in milliseconds
-        error=PERMILLE:STATUS[:REASON[:RETRY-AFTER]]   may come several times; REASON may be empty
-        token-endpoint-down             Google's token endpoint answers 503
-        date-skew=SECONDS               the field date is ahead by so much; negative: behind
+        error=PERMILLE:STATUS[:REASON[:RETRY-AFTER]]   can be repeated; REASON may be empty
+        token-endpoint-down             the FCM token endpoint responds with 503
+        date-skew=SECONDS               the date header is ahead by SECONDS; negative: behind
         """
 
-    /// Reads a line; words are separated by spaces.
+    /// Parses a line of words separated by spaces.
     /// - Throws: ``Mistake``.
     package init(_ text: String) throws(Mistake) {
         let words = text.split(whereSeparator: \.isWhitespace).map(String.init)
-        guard let first = words.first else { throw Mistake(description: "an empty line: a platform was expected") }
+        guard let first = words.first else { throw Mistake(description: "empty line: expected a platform") }
         switch first {
         case "kill": self = .kill(try Self.onlyPlatform(words))
         case "restart": self = .restart(try Self.onlyPlatform(words))
         case "certificate":
             guard words.count == 3, let kind = ServedCertificate(rawValue: words[2]) else {
                 let kinds = ServedCertificate.allCases.map(\.rawValue).joined(separator: ", ")
-                throw Mistake(description: "after 'certificate', a platform and one of \(kinds) were expected")
+                throw Mistake(description: "'certificate': expected a platform and one of \(kinds)")
             }
             self = .certificate(try Self.platform(words[1]), kind)
         default: self = .faults(try Self.platform(first), try Self.readFaults(words.dropFirst()))
@@ -59,7 +60,7 @@ package enum FaultDirective: Sendable, Equatable {
 
     private static func onlyPlatform(_ words: [String]) throws(Mistake) -> Device.Platform {
         guard words.count == 2 else {
-            throw Mistake(description: "after '\(words[0])', a platform and nothing else was expected")
+            throw Mistake(description: "'\(words[0])': expected a platform and nothing else")
         }
         return try platform(words[1])
     }
@@ -70,7 +71,7 @@ package enum FaultDirective: Sendable, Equatable {
         case "apns-development": return .apnsDevelopment
         case "fcm": return .fcm
         default:
-            throw Mistake(description: "'\(word)': apns-production, apns-development or fcm was expected")
+            throw Mistake(description: "'\(word)': expected apns-production, apns-development or fcm")
         }
     }
 
@@ -82,12 +83,12 @@ package enum FaultDirective: Sendable, Equatable {
         for word in words {
             let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
             guard parts[0] == "error" || seen.insert(parts[0]).inserted else {
-                throw Mistake(description: "'\(word)': this fault was already named in the line")
+                throw Mistake(description: "'\(word)': this fault is already named in the line")
             }
             try apply(parts[0], parts.count == 2 ? parts[1] : nil, in: word, to: &faults)
         }
         guard faults.errors.reduce(0, { $0 + $1.perMille }) <= 1000 else {
-            throw Mistake(description: "errors that add up to 1000 per mille at most were expected")
+            throw Mistake(description: "expected errors with a total of at most 1000 per mille")
         }
         return faults
     }
@@ -99,7 +100,7 @@ package enum FaultDirective: Sendable, Equatable {
         case ("goaway-every", let value?):
             let parts = try fields(value, 1...2, in: word, form: "goaway-every=N[:early]")
             guard parts.count == 1 || parts[1] == "early" else {
-                throw Mistake(description: "'\(word)': goaway-every=N or goaway-every=N:early was expected")
+                throw Mistake(description: "'\(word)': expected goaway-every=N or goaway-every=N:early")
             }
             faults.goAwayEvery = try number(parts[0], 1...1_000_000_000, in: word)
             faults.goAwayIsEarly = parts.count == 2
@@ -122,8 +123,8 @@ package enum FaultDirective: Sendable, Equatable {
             faults.dateSkew = Int64(try number(value, -3_155_760_000...3_155_760_000, in: word))
         default:
             throw Mistake(
-                description: "'\(word)': goaway-every=, reset=, close=, streams=, stall, stall-after=, silent-after=, "
-                    + "swallow, latency=, error=, token-endpoint-down or date-skew= was expected")
+                description: "'\(word)': expected goaway-every=, reset=, close=, streams=, stall, stall-after=, "
+                    + "silent-after=, swallow, latency=, error=, token-endpoint-down or date-skew=")
         }
     }
 
@@ -135,7 +136,7 @@ package enum FaultDirective: Sendable, Equatable {
         return codes
     }
 
-    /// An hour: longer than any client waits.
+    /// Up to an hour: longer than any client waits.
     private static let milliseconds = 0...3_600_000
 
     private static func latency(_ text: String, in word: String) throws(Mistake) -> Latency {
@@ -152,7 +153,7 @@ package enum FaultDirective: Sendable, Equatable {
             return .uniform(low...high)
         default: break
         }
-        throw Mistake(description: "'\(word)': \(form) was expected")
+        throw Mistake(description: "'\(word)': expected \(form)")
     }
 
     private static func errorAnswer(_ text: String, in word: String) throws(Mistake) -> Faults.ErrorAnswer {
@@ -160,9 +161,9 @@ package enum FaultDirective: Sendable, Equatable {
         var error = Faults.ErrorAnswer(
             perMille: try number(parts[0], 0...1000, in: word), status: try number(parts[1], 400...599, in: word))
         if parts.count > 2, !parts[2].isEmpty {
-            // It goes into JSON as it is.
-            guard parts[2].utf8.allSatisfy(isOfReason) else {
-                throw Mistake(description: "'\(word)': a reason of letters, digits and _ was expected")
+            // The reason is inserted into JSON without escaping.
+            guard parts[2].utf8.allSatisfy(isReasonCharacter) else {
+                throw Mistake(description: "'\(word)': expected a reason of letters, digits and _")
             }
             error.reason = parts[2]
         }
@@ -170,7 +171,7 @@ package enum FaultDirective: Sendable, Equatable {
         return error
     }
 
-    private static func isOfReason(_ byte: UInt8) -> Bool {
+    private static func isReasonCharacter(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
@@ -183,7 +184,7 @@ package enum FaultDirective: Sendable, Equatable {
         _ text: String, _ count: ClosedRange<Int>, in word: String, form: String
     ) throws(Mistake) -> [String] {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-        guard count.contains(parts.count) else { throw Mistake(description: "'\(word)': \(form) was expected") }
+        guard count.contains(parts.count) else { throw Mistake(description: "'\(word)': expected \(form)") }
         return parts
     }
 
@@ -192,8 +193,8 @@ package enum FaultDirective: Sendable, Equatable {
     ) throws(Mistake) -> Int {
         guard let number = Int(text), range.contains(number) else {
             throw Mistake(
-                description: "'\(word)': a number from \(range.lowerBound) to \(range.upperBound) was expected where "
-                    + (text.isEmpty ? "nothing stands" : "'\(text)' stands"))
+                description: "'\(word)': expected a number from \(range.lowerBound) to \(range.upperBound), found "
+                    + (text.isEmpty ? "nothing" : "'\(text)'"))
         }
         return number
     }

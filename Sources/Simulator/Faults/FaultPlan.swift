@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What becomes of one request.
+/// The decision on how a simulated push service treats one request.
 struct FaultPlan: Equatable {
+    /// How the request is treated.
     enum Fate: Equatable {
-        /// Judged, delivered where it is good, and answered after this time.
+        /// Validated, delivered if valid, and answered after this time.
         case answered(after: Duration)
-        /// Answered so after this time, without being judged.
+        /// Answered with this error after this time, without validation.
         case refused(Faults.ErrorAnswer, after: Duration)
-        /// Judged, delivered where it is good, and never answered.
+        /// Validated, delivered if valid, and never answered.
         case stalled
-        /// Reset with this code; before that judged and delivered, or not.
+        /// Reset with this code, with or without processing it first.
         case reset(code: UInt32, isProcessed: Bool)
-        /// Its connection is dropped; before that the request is judged and delivered, or not.
+        /// Its connection is dropped, with or without processing the request first.
         case closed(isProcessed: Bool)
-        /// Its connection falls silent, and the request is not seen.
+        /// Its connection stops responding, and the request is dropped.
         case swallowed
     }
 
-    /// Whether GOAWAY is said now. A request above its last stream has no fate.
+    /// Whether GOAWAY is sent now. A request above its last stream is dropped instead of meeting its fate.
     var saysGoAway: Bool
     var fate: Fate
 }
 
 extension Faults {
-    /// How far an early GOAWAY's last stream lies below the newest, in streams.
-    private static let fewStreams: Int32 = 3
+    /// How many streams an early GOAWAY disowns, counted back from the newest.
+    private static let disownedStreams: Int32 = 3
     private static let refusedStream: UInt32 = 7
 
-    /// What becomes of a request: rules and chance in, decision out.
+    /// Decides how a request is treated, from the faults and random numbers.
     /// - Parameters:
-    ///   - ordinal: which request of its connection it is; 1: the first.
-    ///   - isForToken: whether it asks for an access token.
+    ///   - ordinal: the number of the request on its connection, from 1.
+    ///   - isForToken: whether it requests an access token.
     func plan(
         forRequest ordinal: Int, isForToken: Bool, using random: inout some RandomNumberGenerator
     ) -> FaultPlan {
@@ -39,13 +40,13 @@ extension Faults {
             fate: fate(ordinal: ordinal, isForToken: isForToken, using: &random))
     }
 
-    /// The last stream that GOAWAY names.
+    /// The last stream id to send in GOAWAY.
     /// - Parameters:
     ///   - newest: the newest stream that the client has opened.
-    ///   - processed: the highest one whose request has got its fate; it is never disowned.
+    ///   - processed: the highest stream whose request has met its fate; it is never disowned.
     func lastStream(newest: Int32, processed: Int32) -> Int32 {
-        // The streams of a client have odd numbers.
-        goAwayIsEarly ? max(processed, newest - 2 * Self.fewStreams) : newest
+        // A client's streams have odd ids.
+        goAwayIsEarly ? max(processed, newest - 2 * Self.disownedStreams) : newest
     }
 
     private func fate(ordinal: Int, isForToken: Bool, using random: inout some RandomNumberGenerator) -> FaultPlan.Fate

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What one stand-in does wrong; by default nothing.
+/// The faults of one simulated push service; none by default.
 package struct Faults: Sendable, Equatable {
-    /// An answer that is not what the validator would say, and that delivers nothing.
+    /// An error sent instead of the validator's answer. Nothing is delivered.
     package struct ErrorAnswer: Sendable, Equatable {
-        /// Of a thousand requests, how many get it.
+        /// The share of requests that get this error, per mille.
         package var perMille: Int
-        /// HTTP status.
+        /// The HTTP status.
         package var status: Int
-        /// The service's own word; nil: the one that it uses with this status. Letters, digits and `_`.
+        /// The reason: letters, digits and `_`; `nil` for the one that the service uses with this status.
         package var reason: String?
-        /// Seconds that `retry-after` names; nil: no such field.
+        /// The value of `retry-after` in seconds; `nil` for no such field.
         package var retryAfter: Int?
 
+        /// Creates an error.
         /// - Parameters: as the properties of the same names.
         package init(perMille: Int, status: Int, reason: String? = nil, retryAfter: Int? = nil) {
             self.perMille = perMille
@@ -25,38 +26,39 @@ package struct Faults: Sendable, Equatable {
     /// INTERNAL_ERROR, REFUSED_STREAM, CANCEL and ENHANCE_YOUR_CALM (RFC 9113 §7).
     package static let usualResetCodes: [UInt32] = [2, 7, 8, 11]
 
-    /// GOAWAY is said at every so many requests of a connection, from 1; nil: never.
+    /// GOAWAY is sent at every Nth request of a connection, N from 1; `nil` for never.
     package var goAwayEvery: Int?
-    /// Whether GOAWAY's last stream lies a few below the newest; those above it are dropped unseen. Otherwise it is the
-    /// newest, and all are answered.
+    /// Whether GOAWAY's last stream is up to 3 streams below the newest; requests above it are dropped. Otherwise it is
+    /// the newest stream, and all requests are answered.
     package var goAwayIsEarly = false
-    /// Of a thousand requests, how many are reset. Half of them, chosen at random, have been processed before.
+    /// The share of requests that are reset, per mille. A random half of them is processed first.
     package var resetPerMille = 0
-    /// The codes that they are reset with, chosen at random. What is reset with REFUSED_STREAM is never processed.
+    /// The codes used for resets, chosen at random. A request reset with REFUSED_STREAM is never processed.
     package var resetCodes = Faults.usualResetCodes
-    /// Of a thousand requests, how many end the connection, without GOAWAY or TLS's close_notify. Half of them, chosen
-    /// at random, have been processed before.
+    /// The share of requests that close the connection without GOAWAY and TLS close_notify, per mille. A random half of
+    /// them is processed first.
     package var closePerMille = 0
-    /// SETTINGS_MAX_CONCURRENT_STREAMS; nil: what the stand-in says without faults.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS; `nil` for the server's default.
     package var concurrentStreams: UInt32?
-    /// Whether requests are processed and never answered; PINGs still are.
+    /// Whether requests are processed but never answered; PINGs still are.
     package var stalls = false
-    /// The same from this request of a connection on, counted from 0; nil: never. New connections are served.
+    /// The same for each connection after this number of requests; `nil` for never. New connections are served.
     package var stallsAfter: Int?
-    /// A connection falls silent, PINGs included, after so many requests; nil: never. New connections are served.
+    /// The number of requests after which a connection gets no more responses, not even to PINGs; `nil` for never. New
+    /// connections are served.
     package var silentAfter: Int?
-    /// Whether bytes are taken and dropped, and nothing is said: on all connections that there are, and on new ones
-    /// before TLS. A connection that was swallowed once stays so.
+    /// Whether all bytes are read and dropped without a response: on all open connections, and on new ones before TLS.
+    /// A connection that was swallowed stays so.
     package var swallows = false
-    /// How long answers take.
+    /// The latency of answers.
     package var latency = Latency.none
-    /// Errors instead of answers to notifications; their shares add up to a thousand at most.
+    /// Errors instead of answers to notifications; their shares total at most 1000 per mille.
     package var errors: [ErrorAnswer] = []
-    /// Whether requests for access tokens are answered 503; Google only.
+    /// Whether requests for access tokens are answered with 503; FCM only.
     package var tokenEndpointIsDown = false
-    /// Seconds by which the field `date` is ahead of the stand-in's clock; negative: behind it.
+    /// Seconds by which the header field `date` is ahead of the service's clock; negative: behind.
     package var dateSkew: Int64 = 0
 
-    /// No faults.
+    /// Creates a value without faults.
     package init() {}
 }

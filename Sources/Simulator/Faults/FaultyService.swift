@@ -4,38 +4,38 @@ import EventLoop
 import HTTP2
 import Time
 
-/// What a push service says to a request, and whom that rings.
+/// A push service's response to a request, and the notification that it delivers.
 struct PushAnswer {
     var response: Response
-    /// nil where nothing is delivered.
+    /// The delivered notification; `nil` if the request was rejected.
     var delivered: ReceivedNotification?
 }
 
-/// A push service as it would be without faults.
+/// A push service without faults.
 protocol PushService: AnyObject {
-    /// The path of requests for access tokens; nil where there are none.
+    /// The path of requests for access tokens; `nil` if the service has none.
     var tokenPath: String? { get }
-    /// How many different provider tokens it has been shown.
+    /// Number of different provider tokens seen.
     var providerTokensSeen: Int { get }
-    /// Judges a request.
+    /// Validates a request and answers it.
     /// - Parameter clientName: the common name of the client's certificate.
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer
-    /// An error in the service's own form, whatever the request is.
+    /// Returns an error in the service's own format, without validating the request.
     func refusal(_ error: Faults.ErrorAnswer, of request: ServerRequest) -> Response
 }
 
-/// A push service behind HTTP/2 that does wrong what its ``Faults`` say, and knows which answers were lost by that.
+/// An HTTP/2 push service that applies its ``Faults``, and reports which answers were lost because of them.
 final class FaultyService: RequestHandler {
-    /// A request that has been judged and whose answer has not gone out.
+    /// A validated request whose answer has not been sent yet.
     private struct Outstanding {
         let delivered: ReceivedNotification?
         let timer: Timer?
     }
 
-    /// What is known of a connection.
+    /// The state of a connection.
     private struct Record {
         var requests = 0
-        /// The highest stream whose request has got its fate.
+        /// The highest stream whose request has met its fate.
         var highestProcessed: Int32 = 0
         var outstanding: [Int32: Outstanding] = [:]
         var recent = RecentAnswers()
@@ -47,14 +47,14 @@ final class FaultyService: RequestHandler {
     private let now: () -> Int64
     private var random: SplitMix64
     private var records: [ObjectIdentifier: Record] = [:]
-    /// What is done wrong from now on.
+    /// The current faults.
     var faults = Faults()
-    /// How many requests have come, those for access tokens included.
+    /// Number of complete requests received, including those for access tokens.
     private(set) var requests = 0
 
     /// - Parameters:
-    ///   - seed: of what is left to chance.
-    ///   - now: the service's clock: Unix time in seconds.
+    ///   - seed: the seed of random decisions.
+    ///   - now: the service's clock, Unix time in seconds.
     init(
         _ service: any PushService, registry: DeviceRegistry, loop: EventLoop, seed: UInt64,
         now: @escaping () -> Int64
@@ -66,10 +66,10 @@ final class FaultyService: RequestHandler {
         random = SplitMix64(seed: seed)
     }
 
-    /// How many different provider tokens the service has been shown.
+    /// Number of different provider tokens seen.
     var providerTokensSeen: Int { service.providerTokensSeen }
 
-    /// Drops a connection where it stands. What was answered on it a moment ago may not have arrived.
+    /// Drops a connection, and reports its answers of the last second as lost: they may not have arrived.
     func abort(_ connection: ServerConnection) {
         for notification in records[ObjectIdentifier(connection)]?.recent.recent(at: .now) ?? [] {
             registry.lose(notification)
@@ -160,7 +160,7 @@ final class FaultyService: RequestHandler {
             }
             timer?.start(after: time)
         }
-        // Until its stream is closed: only then has the answer gone out.
+        // Until the stream is closed: only then has the answer been sent.
         if delivered != nil || timer != nil {
             records[ObjectIdentifier(connection)]?.outstanding[stream] = Outstanding(
                 delivered: delivered, timer: timer)

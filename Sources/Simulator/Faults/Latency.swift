@@ -2,18 +2,18 @@
 
 import Glibc
 
-/// How long answers take, in milliseconds.
+/// The artificial latency of answers, in milliseconds.
 package enum Latency: Sendable, Equatable {
-    /// No longer than they need.
+    /// No added latency.
     case none
-    /// Each as long.
+    /// A constant latency.
     case fixed(Int)
-    /// Anything in this range, equally often.
+    /// Uniformly distributed over this range.
     case uniform(ClosedRange<Int>)
-    /// Exponentially distributed, but never more than ten times the mean.
+    /// Exponentially distributed, with a maximum of ten times the mean.
     case exponential(mean: Int)
 
-    /// One answer's time.
+    /// Draws the latency of one answer.
     func draw(using random: inout some RandomNumberGenerator) -> Duration {
         switch self {
         case .none: .zero
@@ -21,7 +21,7 @@ package enum Latency: Sendable, Equatable {
         case .uniform(let range):
             .microseconds(Int.random(in: (range.lowerBound * 1000)...(range.upperBound * 1000), using: &random))
         case .exponential(let mean):
-            // The inverse of the distribution function; the logarithm's argument is never 0.
+            // Inverse of the cumulative distribution function; the logarithm's argument is never 0.
             .milliseconds(Double(mean) * min(-log(1 - Double.random(in: 0..<1, using: &random)), 10))
         }
     }

@@ -11,14 +11,14 @@ struct RecentAnswers {
     private var entries: [(notification: ReceivedNotification, at: MonotonicTime)] = []
     private var first = 0
 
-    /// Those that are recent now, oldest first.
+    /// Returns the notifications answered within the window before `now`, oldest first.
     func recent(at now: MonotonicTime) -> [ReceivedNotification] {
         entries[first...].filter { now - $0.at < Self.window }.map { $0.notification }
     }
 
     mutating func append(_ notification: ReceivedNotification, at now: MonotonicTime) {
         while first < entries.count, now - entries[first].at >= Self.window { first += 1 }
-        // Only now and then, so that an entry is moved about once.
+        // Compacts rarely, so that each entry is moved about once.
         if first > 64, first > entries.count / 2 {
             entries.removeFirst(first)
             first = 0

@@ -3,27 +3,27 @@
 import Cryptography
 import EventLoop
 
-/// Which certificate a stand-in shows.
+/// The kind of certificate that a simulated push service presents.
 package enum ServedCertificate: String, Sendable, CaseIterable {
-    /// The one that a node with the stand-ins' authority trusts.
+    /// A valid certificate of the simulator's authority.
     case good
-    /// Of an authority that nobody knows.
+    /// A certificate of an unknown authority.
     case untrusted
-    /// Its time is over.
+    /// An expired certificate.
     case expired
-    /// For another host.
+    /// A certificate for another host.
     case otherName = "other-name"
 }
 
-/// Issues the stand-ins' certificates.
+/// Issues the certificates of the simulated push services.
 struct ServerCertificates {
     let authority: CertificateAuthority
-    /// Host names and addresses of the good ones.
+    /// Host names and addresses in certificates, except those of ``ServedCertificate/otherName``.
     let names: [String]
-    /// Seconds from now that the good ones are good for.
+    /// Validity of certificates in seconds from now, except those of ``ServedCertificate/expired``.
     let validFor: Int
 
-    /// The server's side of TLS with a fresh certificate.
+    /// Returns a server-side TLS context with a new certificate.
     /// - Parameter asksClients: whether clients are asked for a certificate of the authority.
     func context(_ certificate: ServedCertificate, asksClients: Bool) throws -> TLSContext {
         let issuer = certificate == .untrusted ? CertificateAuthority(name: "Unknown authority") : authority

@@ -2,12 +2,12 @@
 
 import EventLoop
 
-/// Takes what comes on a stream, drops it and says nothing, not even that it got it.
+/// Reads and drops everything that arrives on a stream, and writes nothing.
 final class DiscardHandler: ByteStreamHandler {
     private let stream: ByteStream
     private let ended: (DiscardHandler) -> Void
 
-    /// - Parameter ended: called once, when the peer has ended the stream.
+    /// - Parameter ended: called once, when the stream has ended.
     init(_ stream: ByteStream, ended: @escaping (DiscardHandler) -> Void) {
         self.stream = stream
         self.ended = ended

@@ -4,24 +4,25 @@ import Cryptography
 import EventLoop
 import HTTP2
 
-/// A request that a server got, whole.
+/// A complete request received by a server.
 package struct ServerRequest: Sendable, Redacted {
-    /// Names the request on its connection.
+    /// The stream id, which identifies the request on its connection.
     package let stream: Int32
-    /// Pseudo-header fields included.
+    /// The header fields, including pseudo-header fields.
     package let headers: HeaderBlock
+    /// The body.
     package let body: [UInt8]
-    /// Whether its body was larger than the server takes, and is cut off.
+    /// Whether the body exceeded the server's limit and is truncated.
     package let isTooLarge: Bool
 }
 
-/// Answers a server's requests; on the server's loop.
+/// Answers a server's requests. Called on the server's loop.
 package protocol RequestHandler: AnyObject {
-    /// A whole request is there; the answer goes to ``ServerConnection/respond(to:_:)``, at once or later.
+    /// Handles a complete request; the answer goes to ``ServerConnection/respond(to:_:)``, at once or later.
     func handle(_ request: ServerRequest, on connection: ServerConnection)
-    /// A stream is closed: with code 0 (NO_ERROR) its answer is on its way, with any other nobody gets one.
+    /// Called when a stream is closed: with code 0 (NO_ERROR) its answer is on its way, with any other code it is lost.
     func streamClosed(_ stream: Int32, code: UInt32, on connection: ServerConnection)
-    /// No request comes from this connection any more and no answer goes to it. Comes once.
+    /// Called once, when the connection delivers no more requests and accepts no more answers.
     func connectionEnded(_ connection: ServerConnection)
 }
 
@@ -30,15 +31,16 @@ extension RequestHandler {
     package func connectionEnded(_ connection: ServerConnection) {}
 }
 
-/// An HTTP/2 server: what the stand-ins for Apple and Google are made of.
+/// An HTTP/2 server, the base of the simulated push services.
 package final class Server {
-    /// What a server says of itself to its clients.
+    /// The limits of a server.
     package struct Limits: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS.
         package var concurrentStreams: UInt32
-        /// The largest body of a request that is kept, in bytes; more is read and dropped.
+        /// Maximum size of a request body in bytes; more is read and dropped.
         package var largestBody: Int
 
+        /// Creates limits.
         /// - Parameters: as the properties of the same names.
         package init(concurrentStreams: UInt32 = 1000, largestBody: Int = 64 * 1024) {
             self.concurrentStreams = concurrentStreams
@@ -54,11 +56,11 @@ package final class Server {
     private var isSwallowing = false
     private var listener: Listener?
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
-    private var holes: [ObjectIdentifier: DiscardHandler] = [:]
-    /// How many TCP connections have been accepted.
+    private var blackHoles: [ObjectIdentifier: DiscardHandler] = [:]
+    /// Number of TCP connections accepted so far.
     package private(set) var accepted = 0
 
-    /// Listens on `endpoint` with TLS and gives each request to `handler`.
+    /// Listens on `endpoint` with TLS and passes each request to `handler`.
     /// - Throws: ``ListenError``.
     package init(
         on endpoint: Endpoint, loop: EventLoop, tls: TLSContext, limits: Limits = Limits(), handler: any RequestHandler
@@ -71,48 +73,48 @@ package final class Server {
         try open()
     }
 
-    /// Where it listens; nil where it is closed.
+    /// Where the server listens; `nil` while it is closed.
     package var endpoint: Endpoint? { listener?.endpoint }
 
-    /// How many connections there are.
-    package var openConnections: Int { connections.values.count { !$0.isOver } + holes.count }
+    /// Number of open connections.
+    package var openConnections: Int { connections.values.count { !$0.isOver } + blackHoles.count }
 
-    /// Calls `body` with each connection that speaks HTTP/2.
+    /// Calls `body` with each open HTTP/2 connection.
     package func forEachConnection(_ body: (ServerConnection) -> Void) {
         for connection in Array(connections.values) where !connection.isOver { body(connection) }
     }
 
-    /// Ends the server and its connections, without a word to anyone.
+    /// Closes the listener and all connections, without GOAWAY.
     package func close() {
         listener = nil
         for connection in connections.values { connection.close() }
         connections = [:]
-        holes = [:]
+        blackHoles = [:]
     }
 
-    /// Listens again where it did before ``close()``.
+    /// Listens again on the same endpoint after ``close()``.
     /// - Throws: ``ListenError``.
     package func listen() throws(ListenError) {
         if listener == nil { try open() }
     }
 
-    /// Changes SETTINGS_MAX_CONCURRENT_STREAMS, on the connections that there are as well.
+    /// Changes SETTINGS_MAX_CONCURRENT_STREAMS, also on open connections.
     package func set(concurrentStreams: UInt32) {
         guard concurrentStreams != limits.concurrentStreams else { return }
         limits.concurrentStreams = concurrentStreams
         forEachConnection { $0.set(concurrentStreams: concurrentStreams) }
     }
 
-    /// Shows another certificate to those who come from now on.
-    /// - Throws: ``ListenError``: for this, it listens anew.
+    /// Changes the certificate for new connections.
+    /// - Throws: ``ListenError``, because the listener is reopened.
     package func use(_ tls: TLSContext) throws(ListenError) {
         self.tls = tls
         try reopen()
     }
 
-    /// Makes the connections that there are black holes, and those that come from now on as well, before TLS; or lets
-    /// new ones be good again. What has been swallowed once stays so.
-    /// - Throws: ``ListenError``: for this, it listens anew.
+    /// Starts or stops swallowing. While it is on, open connections and new ones, the latter already before TLS, read
+    /// and drop all bytes and write nothing. Connections that were swallowed stay so.
+    /// - Throws: ``ListenError``, because the listener is reopened.
     package func set(isSwallowing: Bool) throws(ListenError) {
         guard isSwallowing != self.isSwallowing else { return }
         self.isSwallowing = isSwallowing
@@ -128,7 +130,7 @@ package final class Server {
 
     private func open() throws(ListenError) {
         let opened = try Listener(address, on: loop, tls: isSwallowing ? nil : tls) { [unowned self] in accept($0) }
-        // The port that the system chose is kept for the next time.
+        // Keeps the port that the system chose for the next listener.
         address = opened.endpoint
         listener = opened
     }
@@ -136,8 +138,8 @@ package final class Server {
     private func accept(_ stream: ByteStream) {
         accepted += 1
         if isSwallowing {
-            let hole = DiscardHandler(stream) { [weak self] in self?.holes[ObjectIdentifier($0)] = nil }
-            holes[ObjectIdentifier(hole)] = hole
+            let blackHole = DiscardHandler(stream) { [weak self] in self?.blackHoles[ObjectIdentifier($0)] = nil }
+            blackHoles[ObjectIdentifier(blackHole)] = blackHole
         } else {
             let connection = ServerConnection(stream, limits: limits, handler: handler) { [weak self] in
                 self?.connections[ObjectIdentifier($0)] = nil

@@ -13,7 +13,7 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
         var answerSent = 0
     }
 
-    /// The most bytes of header fields of one request.
+    /// Maximum size of the header fields of one request, in bytes.
     private static let largestHeaders = 16 * 1024
     private let limits: Server.Limits
     private let handler: any RequestHandler
@@ -22,17 +22,17 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
     private var slots: [Slot] = []
     private var free: [Int] = []
     private var slotOfStream: [Int32: Int] = [:]
-    private var hole: DiscardHandler?
-    private var farewell: Timer?
-    /// Whether the handler has been told that this connection has ended.
-    private var isSilent = false
+    private var blackHole: DiscardHandler?
+    private var lingerTimer: Timer?
+    /// Whether the handler has been notified of the end of this connection and receives no further calls.
+    private var isDetached = false
     private var lastStream = Int32.max
-    /// The newest stream that the client has opened; 0: none yet.
+    /// The newest stream that the client has opened; 0 if there is none yet.
     package private(set) var newestStream: Int32 = 0
-    /// Whether the connection has ended, for whatever reason.
+    /// Whether the connection has ended.
     package private(set) var isOver = false
 
-    /// - Parameter ended: called once the connection may be let go of; not where the server itself lets go first.
+    /// - Parameter ended: called once the connection may be released, unless the server releases it first.
     init(
         _ stream: ByteStream, limits: Server.Limits, handler: any RequestHandler,
         ended: @escaping (ServerConnection) -> Void
@@ -45,20 +45,19 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
 
     deinit { session.stream.close() }
 
-    /// The common name of the client's certificate; nil where it showed none.
+    /// The common name of the client's certificate; `nil` if the client sent none.
     package var clientCommonName: String? { session.stream.peerCommonName }
 
-    /// Whether GOAWAY has been said, or is about to be.
+    /// Whether GOAWAY has been sent or queued.
     package var isGoingAway: Bool { lastStream != .max }
 
     // MARK: Answers
 
     /// Answers a request.
-    /// - Returns: false where no answer can go out any more: the client has given the request up, or the connection is
-    ///   over.
+    /// - Returns: false if the client has cancelled the request or the connection has ended.
     @discardableResult
     package func respond(to stream: Int32, _ response: Response) -> Bool {
-        guard !isSilent, let slot = slotOfStream[stream] else { return false }
+        guard !isDetached, let slot = slotOfStream[stream] else { return false }
         slots[slot].answer = response.body
         var block = HeaderBlock()
         block.append(":status", String(response.status))
@@ -67,59 +66,61 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
         return true
     }
 
-    /// Ends a request without an answer (RST_STREAM); does nothing where the client has given it up.
-    /// - Parameter code: of RFC 9113 §7.
+    /// Resets a request without an answer (RST_STREAM); does nothing if the client has cancelled it.
+    /// - Parameter code: an error code of RFC 9113 §7.
     package func reset(_ stream: Int32, code: UInt32) {
-        guard !isSilent, slotOfStream[stream] != nil else { return }
+        guard !isDetached, slotOfStream[stream] != nil else { return }
         session.reset(stream, code: code)
     }
 
     // MARK: The connection
 
-    /// Says GOAWAY: requests up to `lastStream` are still handled, later ones are dropped unseen, and the connection
-    /// ends when all are answered. Only the first call counts.
-    /// - Parameter lastStream: not below that of a request that has been processed, or the client is told a lie.
+    /// Sends GOAWAY: requests up to `lastStream` are still handled, later ones are dropped without processing, and the
+    /// connection closes when all are answered. Further calls have no effect.
+    /// - Parameter lastStream: not below the stream of a processed request; otherwise GOAWAY would be wrong.
     package func goAway(lastStream: Int32) {
-        guard !isSilent, !isGoingAway else { return }
+        guard !isDetached, !isGoingAway else { return }
         self.lastStream = lastStream
         session.goAway(lastStream: lastStream)
     }
 
     /// Sends new SETTINGS with this MAX_CONCURRENT_STREAMS.
     package func set(concurrentStreams: UInt32) {
-        guard !isSilent else { return }
+        guard !isDetached else { return }
         session.set(concurrentStreams: concurrentStreams)
     }
 
-    /// Makes it a black hole: from the end of this turn nothing is written any more, and what comes is dropped.
+    /// Turns the connection into a black hole: from the end of this turn of the loop, it writes nothing and drops all
+    /// received bytes.
     package func swallow() {
-        guard !isSilent else { return }
-        silence()
-        hole = DiscardHandler(session.stream) { [unowned self] _ in sessionEnded("swallowed") }
+        guard !isDetached else { return }
+        detachHandler()
+        blackHole = DiscardHandler(session.stream) { [unowned self] _ in sessionEnded("swallowed") }
     }
 
-    /// Drops the connection where it stands: no GOAWAY, no close_notify of TLS, and what was not sent is lost.
+    /// Drops the connection: no GOAWAY, no TLS close_notify, and unsent data is lost.
     package func close() {
         guard !isOver else { return }
         isOver = true
         session.stream.close()
-        silence()
-        // Let go of later: nghttp2 may be in the middle of this connection's bytes.
+        detachHandler()
+        // Released at the end of the turn: nghttp2 may still be processing this connection's bytes.
         session.stream.loop.atEndOfTurn(self)
     }
 
+    /// Releases the connection after ``close()``.
     package func turnEnded() { ended(self) }
 
-    private func silence() {
-        guard !isSilent else { return }
-        isSilent = true
+    private func detachHandler() {
+        guard !isDetached else { return }
+        isDetached = true
         handler.connectionEnded(self)
     }
 
     // MARK: SessionEvents
 
     package func session(began stream: Int32) {
-        // Trailers begin a block of fields, too, but no stream.
+        // Trailers also begin a header block, but no new stream.
         guard slotOfStream[stream] == nil else { return }
         newestStream = max(newestStream, stream)
         let slot = free.popLast() ?? slots.count
@@ -145,7 +146,7 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
     }
 
     package func session(endOf stream: Int32, slot: Int) {
-        guard !isSilent, stream <= lastStream else { return }
+        guard !isDetached, stream <= lastStream else { return }
         let request = ServerRequest(
             stream: stream, headers: slots[slot].headers, body: slots[slot].body, isTooLarge: slots[slot].isTooLarge)
         handler.handle(request, on: self)
@@ -157,7 +158,7 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
         slotOfStream[stream] = nil
         slots[slot] = Slot()
         free.append(slot)
-        if !isSilent { handler.streamClosed(stream, code: code, on: self) }
+        if !isDetached { handler.streamClosed(stream, code: code, on: self) }
     }
 
     package func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {}
@@ -172,11 +173,11 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
     package func sessionEnded(_ reason: String) {
         guard !isOver else { return }
         isOver = true
-        silence()
+        detachHandler()
         guard session.stream.endReason == nil else { return ended(self) }
-        // The last words are still on their way, and would be cut off if the stream were let go of now.
+        // Lingers: releasing the stream now would discard data that is still being sent.
         let timer = Timer(on: session.stream.loop) { [unowned self] in ended(self) }
         timer.start(after: ByteStream.lingerTime)
-        farewell = timer
+        lingerTimer = timer
     }
 }

@@ -2,22 +2,24 @@
 
 import Cryptography
 
-/// What a phone with Bisq Connect tells its user's own Bisq 2 node, in the place of a pairing token. The public key
-/// that it also gives is left out: only where there is no symmetric key is anything sealed for that. Prints as
+/// The registration that a phone with Bisq Connect sends to its user's own Bisq 2 node, instead of a pairing token. The
+/// public key of the real registration is left out: nodes use it only if there is no symmetric key. Prints as
 /// `<redacted>`.
 package struct DeviceRegistration: Sendable, Redacted {
-    /// Which system the phone runs, in the words of the registration.
+    /// The phone's operating system, with the values used in registrations.
     package enum Platform: String, Sendable {
         case iOS = "IOS"
         case android = "ANDROID"
     }
 
+    /// 32 hexadecimal digits that identify the phone.
     package let deviceID: String
+    /// The phone's operating system.
     package let platform: Platform
-    /// The phone's model, for people.
+    /// The phone's model, for display.
     package let descriptor: String
-    /// What Apple or Google know the phone's app by.
+    /// The device token at APNs or FCM.
     package let deviceToken: String
-    /// 44 characters that stand for the 32 bytes of an AES-256 key.
+    /// The AES-256 key: 32 bytes as 44 characters of Base64.
     package let symmetricKeyBase64: String
 }

@@ -5,32 +5,37 @@ import FoundationEssentials
 import TNP
 
 extension Phone {
-    /// What the app shows once it has opened an envelope.
+    /// The content that the app shows after it has opened an envelope.
     package struct Shown: Sendable, Equatable {
+        /// The title of the notification.
         package let title: String
+        /// The text of the notification.
         package let message: String
+        /// The message type, or the category for a `sealed` app.
         package let type: String
     }
 
     /// Why the app cannot open an envelope.
     package enum Failure: Error, Equatable, Sendable {
-        /// Not `magic|iv|ciphertext`.
+        /// The text is not `magic|iv|ciphertext`.
         case notThreeParts
-        /// Meant for another app, or for the other system.
+        /// The magic belongs to another app or system.
         case wrongMagic
+        /// The IV does not have 16 characters.
         case wrongIVLength
+        /// The ciphertext is not Base64.
         case notBase64
-        /// No room for a nonce and anything after it.
+        /// The text is too short for a nonce and a ciphertext.
         case tooShort
-        /// Another key, altered, or not whole blocks.
+        /// The key is wrong, the ciphertext was altered, or it is not a whole number of blocks.
         case cannotDecrypt
-        /// The clear text is not the JSON that the app reads.
+        /// The plaintext is not the JSON that the app expects.
         case notItsJSON
-        /// The app was erased.
+        /// The app was erased and has no key.
         case noKey
     }
 
-    /// A clear text as the app has read it.
+    /// A plaintext as parsed by the app.
     struct Message: Hashable, Sendable {
         var id: String?
         var type: String
@@ -44,8 +49,8 @@ extension Phone {
         var shown: Shown { Shown(title: title, message: message, type: type) }
     }
 
-    /// Opens what stands under the key `encrypted`, as the app does: a `pipe` app `magic|iv|ciphertext`, a `sealed` one
-    /// Base64 of `iv ‖ ciphertext`. Neither takes the other's.
+    /// Opens the text of the field `encrypted` as the app does: a `pipe` app expects `magic|iv|ciphertext`, a `sealed`
+    /// app Base64 of `iv ‖ ciphertext`. Neither accepts the other's format.
     package func open(_ encrypted: String) throws(Failure) -> Shown { try read(encrypted).shown }
 
     func read(_ encrypted: String) throws(Failure) -> Message {
@@ -64,8 +69,8 @@ extension Phone {
         guard parts.count == 3 else { throw .notThreeParts }
         guard let messageMagic = app.messageMagic(magic), parts[0] == messageMagic else { throw .wrongMagic }
         guard parts[1].count == 16 else { throw .wrongIVLength }
-        // The apps skip characters that are foreign to Base64. None is ever there unless a node has altered the text,
-        // and then that shall be seen.
+        // The real apps skip characters outside the Base64 alphabet. This one rejects them: they occur only if a node
+        // has altered the text, which a test must notice.
         guard let ciphertext = Base64.decode(Array(parts[2].utf8)) else { throw .notBase64 }
         guard let clearText = AES256CBC.decrypt(ciphertext, key: keyBytes, iv: Array(parts[1].utf8)) else {
             throw .cannotDecrypt
@@ -75,7 +80,7 @@ extension Phone {
         return message
     }
 
-    /// iOS forgets empty parts wherever they are, Android those at the end.
+    /// iOS drops all empty parts, Android only those at the end.
     private static func parts(_ text: String, _ magic: Magic) -> [Substring] {
         guard magic == .android else { return text.split(separator: "|") }
         var parts = text.split(separator: "|", omittingEmptySubsequences: false)
@@ -83,7 +88,7 @@ extension Phone {
         return parts
     }
 
-    /// iOS wants all seven keys with a value, and does not mind others.
+    /// iOS requires a value for all seven keys and ignores others.
     private static func iOSMessage(_ clearText: [UInt8]) -> Message? {
         struct Raw: Decodable {
             let version: Int
@@ -100,7 +105,7 @@ extension Phone {
             txId: raw.txId, sentDate: raw.sentDate, version: raw.version)
     }
 
-    /// Android needs none of its ten keys, and refuses any other.
+    /// Android requires none of its ten keys and rejects any other key.
     private static func androidMessage(_ clearText: [UInt8]) -> Message? {
         struct Raw: Decodable {
             let uid: Int?
@@ -126,7 +131,7 @@ extension Phone {
             version: raw.version)
     }
 
-    // MARK: Bisq Connect and apps of one's own
+    // MARK: Bisq Connect and self-built apps
 
     private static let nonceLength = 12
 
@@ -155,13 +160,13 @@ extension Phone {
 extension Phone.Failure: CustomStringConvertible {
     package var description: String {
         switch self {
-        case .notThreeParts: "it does not have three parts with | between them"
-        case .wrongMagic: "its magic is that of another app or system"
-        case .wrongIVLength: "its iv does not have 16 characters"
+        case .notThreeParts: "it does not have three parts separated by |"
+        case .wrongMagic: "its magic belongs to another app or system"
+        case .wrongIVLength: "its IV does not have 16 characters"
         case .notBase64: "its ciphertext is not Base64"
         case .tooShort: "it is too short"
-        case .cannotDecrypt: "it was sealed with another key, altered, or is not whole blocks"
-        case .notItsJSON: "what is in it is not the JSON that the app reads"
+        case .cannotDecrypt: "it was sealed with another key, altered, or is not a whole number of blocks"
+        case .notItsJSON: "its plaintext is not the JSON that the app expects"
         case .noKey: "the app was erased and has no key; pair it again"
         }
     }

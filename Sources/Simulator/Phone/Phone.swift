@@ -3,62 +3,64 @@
 import Cryptography
 import TNP
 
-/// A phone with an app on it: what the app has made and told the desktop, and the key that opens what arrives. What
-/// becomes of it as notifications come is ``PhoneState``. Prints as `<redacted>`.
+/// A phone with an installed app: the identity that the app gives to the desktop, and the key that opens its envelopes.
+/// ``PhoneState`` is its state as notifications arrive. Prints as `<redacted>`.
 package struct Phone: Sendable, Redacted {
+    /// The installed app.
     package let app: PhoneApp
-    /// Which push service reaches it.
+    /// The push service, and with iOS its environment, that reaches the phone.
     package let magic: Magic
-    /// Its model, for people.
+    /// The phone's model, for display.
     package let model: String
-    /// What Apple or Google know the phone's app by.
+    /// The device token at APNs or FCM.
     package let deviceToken: String
-    /// Opens its envelopes: 32 bytes.
+    /// The key of its envelopes: 32 bytes.
     package let key: SecretBytes
     private let introduction: Introduction
 
-    /// How a desktop learns of the phone.
+    /// How a desktop or node learns of the phone.
     private enum Introduction: Sendable {
         case pairing(PairingToken, text: String)
         case registration(DeviceRegistration)
     }
 
-    /// As a QR code would say it. Only an app that ``PhoneApp/pairs`` has one; to ask another is a mistake in the
-    /// program.
+    /// The pairing token as the app's QR code contains it. Only for an app that ``PhoneApp/pairs``; for any other, this
+    /// is a programming error.
     package var pairingToken: String {
         guard case .pairing(_, let text) = introduction else { preconditionFailure(Self.hasNoPairing) }
         return text
     }
 
-    /// The same, read.
+    /// The parsed pairing token, with the same restriction as ``pairingToken``.
     package var pairing: PairingToken {
         guard case .pairing(let pairing, _) = introduction else { preconditionFailure(Self.hasNoPairing) }
         return pairing
     }
 
-    /// What an app that does not pair tells its user's node; nil where it pairs.
+    /// The registration of an app that does not pair; `nil` for an app that pairs.
     package var registration: DeviceRegistration? {
         if case .registration(let registration) = introduction { registration } else { nil }
     }
 
-    private static let hasNoPairing = "Bisq Connect makes no pairing token: see Phone.registration"
+    private static let hasNoPairing = "Bisq Connect has no pairing token: see Phone.registration"
 
-    /// A phone with a fresh key and device token, as its app would make them.
+    /// Creates a phone with a random key and device token, in the format of its app.
     package static func new(_ magic: Magic, model: String, app: PhoneApp = .bisq) -> Phone {
         let token = newDeviceToken(magic)
         guard app.pairs else { return Phone(magic, model: model, deviceToken: token, registeredBy: app) }
-        // 24 bytes are 32 characters of Base64, which are the key themselves; 32 bytes are the key in Base64.
+        // `pipe`: 24 bytes give 32 characters of Base64, which are the key itself. `sealed`: the key's 32 bytes in
+        // Base64.
         let bytes = SecureRandom.bytes(app.format == .sealed ? PairingToken.keyLength : 24)
         let key = String(decoding: Base64.encode(bytes), as: UTF8.self)
         do {
             return try Phone(pairingToken: "\(magic.rawValue)|\(model)|\(key)|\(token)", app: app)
         } catch {
-            preconditionFailure("a phone made a pairing token that is none: \(error)")
+            preconditionFailure("the generated pairing token is malformed: \(error)")
         }
     }
 
-    /// The phone of a pairing token.
-    /// - Parameter app: one that ``PhoneApp/pairs``.
+    /// Creates the phone of a pairing token.
+    /// - Parameter app: an app that ``PhoneApp/pairs``.
     package init(pairingToken: String, app: PhoneApp = .bisq) throws(PairingToken.FormatError) {
         precondition(app.pairs, Self.hasNoPairing)
         let pairing = try PairingToken(pairingToken)

@@ -2,19 +2,19 @@
 
 import TNP
 
-/// An app that gets notifications.
+/// An app that receives notifications.
 package enum PhoneApp: String, Sendable, CaseIterable {
     /// The app of Bisq 1.
     case bisq
-    /// The app of Haveno, which has Bisq 1's code and words of its own.
+    /// The app of Haveno: Bisq 1's code with its own magics.
     case haveno
     /// The app of Bisq 2.
     case bisqConnect
-    /// An app that somebody has built for their own node: paired as Bisq 1's are, its key and envelopes those of Bisq
+    /// A self-built app for the operator's own node: paired like Bisq 1's app, with the key and envelope format of Bisq
     /// Connect.
     case own
 
-    /// How its envelopes are sealed.
+    /// The format of its envelopes.
     package var format: EnvelopeFormat {
         switch self {
         case .bisq, .haveno: .pipe
@@ -22,7 +22,7 @@ package enum PhoneApp: String, Sendable, CaseIterable {
         }
     }
 
-    /// What stands before the first `|` of a `pipe` app's envelopes; nil for `sealed` ones.
+    /// The magic before the first `|` of a `pipe` app's envelopes; `nil` for a `sealed` app.
     package func messageMagic(_ magic: Magic) -> String? {
         let system = magic == .android ? "Android" : "iOS"
         return switch self {
@@ -32,10 +32,10 @@ package enum PhoneApp: String, Sendable, CaseIterable {
         }
     }
 
-    /// Whether a desktop learns of its phones by a pairing token. Bisq Connect registers with its user's node instead.
+    /// Whether a desktop learns of the phone by a pairing token. Bisq Connect registers with its user's node instead.
     package var pairs: Bool { self != .bisqConnect }
 
-    /// Its bundle id at Apple. Haveno has published none.
+    /// The APNs topic, which is the bundle id. Haveno has published none.
     package var topic: String {
         switch self {
         case .bisq: "bisqremote.joachimneumann.com"
@@ -45,18 +45,18 @@ package enum PhoneApp: String, Sendable, CaseIterable {
         }
     }
 
-    /// Its project at Google.
+    /// The FCM project id.
     package var projectID: String {
         switch self {
         case .bisq: "bisqnotifications"
         case .haveno: "havenonotifications"
-        // In truth one with Bisq 1's; here another, so that a node that mixes projects up is found out.
+        // The real app shares Bisq 1's project. Here it differs, so that tests notice a node that confuses projects.
         case .bisqConnect: "bisqconnect"
         case .own: "example-own"
         }
     }
 
-    /// The file in the stand-ins' directory by which a node comes to the project.
+    /// The name of the project's service account file in the simulator's directory.
     package var serviceAccountFile: String {
         switch self {
         case .bisq: "service-account.json"

@@ -2,34 +2,35 @@
 
 import TNP
 
-/// A phone as notifications come: what is on its screen, and what its app has kept. The person at it taps on every
+/// The state of a phone as notifications arrive: what its app has stored and shown. The simulated user taps every
 /// alert.
 package struct PhoneState: Sendable {
-    /// Where the app is when a notification comes.
+    /// Whether the app is in the background or foreground when a notification arrives.
     package enum Presence: Sendable, CaseIterable {
         case background, foreground
     }
 
+    /// The phone.
     package let phone: Phone
-    /// Whether a SETUP_CONFIRMATION has come. Bisq Connect and apps of one's own know no such thing.
+    /// Whether a SETUP_CONFIRMATION has arrived. Bisq Connect and self-built apps do not use it.
     package private(set) var isPaired = false
-    /// Whether an ERASE has come: the key is gone, and only a new pairing token makes a phone again.
+    /// Whether an ERASE has arrived: the key is deleted, and the app needs a new pairing token.
     package private(set) var isErased = false
     /// The app's list, oldest first.
     private var messages: [Phone.Message] = []
-    /// Ids of what Bisq Connect has put on Android's screen, oldest first.
+    /// Ids of the notifications that Bisq Connect has shown on Android, oldest first.
     private var shownIDs: [String] = []
 
-    /// The most notifications that are kept; then the oldest is forgotten.
+    /// Maximum number of stored notifications; beyond it, the oldest is dropped.
     package static let mostKept = 1000
 
-    /// A phone to which nothing has come yet.
+    /// Creates a phone that has received nothing yet.
     package init(_ phone: Phone) { self.phone = phone }
 
-    /// What stands in the app's list, oldest first.
+    /// The content of the app's list, oldest first.
     package var stored: [Phone.Shown] { messages.map(\.shown) }
 
-    /// A notification comes.
+    /// Processes an arriving notification.
     package mutating func receive(
         _ notification: ReceivedNotification, while presence: Presence = .background
     ) -> Reaction {
@@ -43,8 +44,8 @@ package struct PhoneState: Sendable {
 
     // MARK: Bisq 1 and Haveno
 
-    /// The app has no extension and does not use the time in the background that `content-available` would give it: it
-    /// sees what comes while it is in front, and what is tapped on.
+    /// The app has no extension and does not use the background time that `content-available` grants: it processes
+    /// notifications that arrive while it is in the foreground, and those that the user taps.
     private mutating func receiveOnBisqIOS(_ notification: ReceivedNotification, _ presence: Presence) -> Reaction {
         if presence == .foreground {
             return Reaction(hasSound: false, needsTap: false, effect: process(notification.encrypted))
@@ -65,15 +66,16 @@ package struct PhoneState: Sendable {
                 effect: process(notification.encrypted))
         }
         let effect = process(notification.encrypted)
-        // Of data alone the app makes a notification itself: here, of what it has to say. It does not read the key
-        // `sound`, so that one rings as its channel does.
+        // For a data message the app builds a notification itself, here from the content. It ignores the key `sound`:
+        // the notification channel defines the sound.
         guard notification.banner == nil, case .stored(let shown) = effect else {
             return Reaction(hasSound: false, needsTap: false, effect: effect)
         }
         return Reaction(alert: Reaction.Alert(shown), hasSound: true, needsTap: false, effect: effect)
     }
 
-    /// What comes before the confirmation is opened and kept like anything else: the app has its key from the start.
+    /// Opens an envelope. Notifications that precede the confirmation are stored as well: the app has its key from the
+    /// start.
     private mutating func process(_ encrypted: String) -> Reaction.Effect {
         guard !encrypted.isEmpty else { return .unopened(.noEnvelope) }
         guard !isErased else { return .refused(.noKey) }
@@ -94,7 +96,7 @@ package struct PhoneState: Sendable {
             messages.removeAll()
             return .erased
         default:
-            // Only the app for iOS compares. For Android, what came twice is there twice.
+            // Only the iOS app drops duplicates; the Android app stores them.
             if phone.magic != .android, messages.contains(message) { return .duplicate }
             if messages.count == Self.mostKept { messages.removeFirst() }
             messages.append(message)
@@ -102,14 +104,14 @@ package struct PhoneState: Sendable {
         }
     }
 
-    /// On iOS a text that is no Base64, or no whole blocks, is the end of the app.
+    /// The iOS app crashes on text that is not Base64 and on ciphertext that it cannot decrypt.
     private func crashes(by failure: Phone.Failure) -> Bool {
         phone.magic != .android && [.notBase64, .cannotDecrypt].contains(failure)
     }
 
-    // MARK: Bisq Connect and apps of one's own
+    // MARK: Bisq Connect and self-built apps
 
-    /// The app's extension puts the content in the alert's place before anyone sees it.
+    /// The app's extension replaces the alert with the content before it is shown.
     private func receiveOnConnectIOS(_ notification: ReceivedNotification, _ presence: Presence) -> Reaction {
         guard let banner = notification.banner else {
             return Reaction(hasSound: false, needsTap: false, effect: .unopened(.noAlert))
@@ -149,7 +151,7 @@ package struct PhoneState: Sendable {
         do throws(Phone.Failure) {
             let message = try phone.read(notification.encrypted)
             reaction.alert = Reaction.Alert(message.shown)
-            // As its channel does.
+            // The notification channel defines the sound.
             reaction.hasSound = true
             reaction.effect = replaces(message.id ?? "") ? .replaced(message.shown) : .shown(message.shown)
         } catch {
@@ -158,7 +160,7 @@ package struct PhoneState: Sendable {
         return reaction
     }
 
-    /// Whether there is one with this id on the screen; from now on there is.
+    /// Returns whether a notification with this id was already shown, and records the id.
     private mutating func replaces(_ id: String) -> Bool {
         if shownIDs.contains(id) { return true }
         if shownIDs.count == Self.mostKept { shownIDs.removeFirst() }

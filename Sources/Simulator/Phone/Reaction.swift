@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a person sees and hears of a notification, and what the app does with it.
+/// What the user sees and hears of a notification, and what the app does with it.
 package struct Reaction: Sendable, Equatable {
-    /// Text on the screen.
+    /// An alert on the screen.
     package struct Alert: Sendable, Equatable {
+        /// The title, if there is one.
         package var title: String?
+        /// The body.
         package var text: String
 
+        /// Creates an alert.
         /// - Parameters: as the properties of the same names.
         package init(title: String? = nil, text: String) {
             self.title = title
@@ -14,53 +17,54 @@ package struct Reaction: Sendable, Equatable {
         }
     }
 
-    /// What appears when it comes; nil: nothing.
+    /// The alert shown on arrival; `nil` if nothing is shown.
     package var alert: Alert?
-    /// Whether it is heard.
+    /// Whether the phone plays a sound.
     package var hasSound: Bool
-    /// Whether the app looks at it only once the person has tapped on the alert, as the simulator's person always does.
+    /// Whether the app processes the notification only after a tap on the alert; the simulated user always taps.
     package var needsTap: Bool
+    /// What the app does with the envelope.
     package var effect: Effect
 
     /// What the app does with the envelope.
     package enum Effect: Sendable, Equatable {
-        /// The pairing is confirmed.
+        /// The app confirms the pairing.
         case paired
-        /// A confirmation that the app does not need any more.
+        /// The app ignores the confirmation: it is already paired.
         case alreadyPaired
-        /// Settings and notifications are gone.
+        /// The app deletes its settings and notifications.
         case erased
-        /// It stands in the app's list.
+        /// The app adds the content to its list.
         case stored(Phone.Shown)
-        /// It stands there already.
+        /// The app ignores content that is already in its list.
         case duplicate
-        /// It is shown, and kept nowhere.
+        /// The app shows the content and does not store it.
         case shown(Phone.Shown)
-        /// It is shown in the place of an earlier one with the same id.
+        /// The app shows the content in place of an earlier notification with the same id.
         case replaced(Phone.Shown)
-        /// The app cannot open it.
+        /// The app cannot open the envelope.
         case refused(Phone.Failure)
-        /// The app cannot open it, and ends.
+        /// The app cannot open the envelope and crashes.
         case crashed(Phone.Failure)
-        /// The app never looks at it.
+        /// The app does not process the envelope.
         case unopened(Obstacle)
     }
 
-    /// Why an app does not look at an envelope.
+    /// Why an app does not process an envelope.
     package enum Obstacle: Sendable, Equatable {
-        /// There is none.
+        /// The notification has no envelope.
         case noEnvelope
-        /// The app looks at what the person taps on, and there is no alert.
+        /// The app processes tapped alerts only, and there is no alert.
         case noAlert
-        /// Its extension is not asked: `mutable-content` is not set.
+        /// iOS does not call the app's extension: `mutable-content` is not set.
         case notMutable
-        /// Android shows a notification block by itself and tells the app nothing.
+        /// Android shows a notification block itself and does not call the app.
         case notDataOnly
-        /// The app shows no notifications while it is in front.
+        /// The app shows no notifications while it is in the foreground.
         case inFront
     }
 
-    /// What the app shows of the content; nil where it shows nothing.
+    /// The content that the app shows; `nil` if it shows none.
     package var shown: Phone.Shown? {
         switch effect {
         case .stored(let shown), .shown(let shown), .replaced(let shown): shown
@@ -70,7 +74,7 @@ package struct Reaction: Sendable, Equatable {
 }
 
 extension Reaction: CustomStringConvertible {
-    /// What is on the screen, a note where it is heard, and after the arrow what the app shows or does.
+    /// The alert on the screen, a note if there is a sound, and after the arrow what the app shows or does.
     package var description: String {
         let words =
             alert.map { alert in "\"\(alert.title.map { "\($0): " } ?? "")\(alert.text)\"" } ?? "nothing on the screen"
@@ -80,16 +84,16 @@ extension Reaction: CustomStringConvertible {
 }
 
 extension Reaction.Effect: CustomStringConvertible {
-    /// In words; without what was in the envelope.
+    /// A description without the content of the envelope.
     package var description: String {
         switch self {
         case .paired: "paired"
-        case .alreadyPaired: "ignored: paired already"
+        case .alreadyPaired: "ignored: already paired"
         case .erased: "erased"
         case .stored: "stored"
-        case .duplicate: "ignored: a duplicate"
+        case .duplicate: "ignored: duplicate"
         case .shown: "shown"
-        case .replaced: "shown in the place of an earlier one"
+        case .replaced: "shown, replacing an earlier one"
         case .refused(let failure): "cannot open it: \(failure)"
         case .crashed(let failure): "the app crashes: \(failure)"
         case .unopened(let obstacle): "not opened: \(obstacle)"
@@ -100,11 +104,11 @@ extension Reaction.Effect: CustomStringConvertible {
 extension Reaction.Obstacle: CustomStringConvertible {
     package var description: String {
         switch self {
-        case .noEnvelope: "there is nothing under encrypted"
-        case .noAlert: "there is no alert to tap on"
+        case .noEnvelope: "the field encrypted is missing or empty"
+        case .noAlert: "there is no alert to tap"
         case .notMutable: "mutable-content is not set"
-        case .notDataOnly: "it has a notification block, and the app is told of data alone"
-        case .inFront: "the app is in front"
+        case .notDataOnly: "it has a notification block, and the app receives data messages only"
+        case .inFront: "the app is in the foreground"
         }
     }
 }

@@ -2,5 +2,5 @@
 
 import Tor
 
-/// A process of ours, as whoever tests against other programs starts one.
+/// A child process, for tests and benchmarks that run other programs.
 package typealias ChildProcess = Tor.ChildProcess

@@ -3,9 +3,9 @@
 import Glibc
 import Tor
 
-/// Free ports of loopback, below the range from which the kernel lends its own. Each is claimed by an abstract unix
-/// socket of its name, which the kernel frees when the process ends however it ends: two networks at once never choose
-/// the same one.
+/// Free loopback ports below the kernel's ephemeral range. Each is reserved by an abstract unix socket named after it,
+/// which the kernel releases when the process exits for any reason, so that concurrent networks never choose the same
+/// port.
 final class PortReservations {
     private var claims: [Int32] = []
     private static let range: Range<UInt16> = 12_000..<32_000
@@ -22,7 +22,7 @@ final class PortReservations {
             }
             close(claim)
         }
-        throw TorError("no free port of loopback in \(Self.range)")
+        throw TorError("no free loopback port in \(Self.range)")
     }
 
     private static func claim(_ port: UInt16) -> Int32? {

@@ -6,10 +6,10 @@ import Glibc
 import Time
 import Tor
 
-/// A Tor network of our own on loopback, with one onion service and one client: seven tor processes that know of nothing
-/// outside. It takes about ten seconds to come up; it leaves nothing behind.
+/// A private Tor network on loopback with one onion service and one client: seven tor processes isolated from the
+/// internet. It takes about ten seconds to start and leaves nothing behind.
 package actor PrivateTorNetwork {
-    /// How the network is used once it is up.
+    /// The endpoints of a running network.
     package struct Access: Sendable {
         /// The onion service with its virtual port.
         package let onion: Endpoint
@@ -20,7 +20,7 @@ package actor PrivateTorNetwork {
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// Relays beside the authority: fewer than four come up less surely.
+    /// Number of relays besides the authority: with fewer than four, startup is less reliable.
     private static let relayCount = 4
     private static let timeout = Duration.seconds(90)
     private static let votingInterval = 1800
@@ -30,25 +30,25 @@ package actor PrivateTorNetwork {
     private var nodes: [TorNode] = []
     private var authorityLine = ""
 
-    /// A network that does not run yet.
+    /// Creates a network that is not started yet.
     /// - Throws: ``TorError``.
     package init(on loop: EventLoop) throws {
         self.loop = loop
-        // Short, because a unix socket's path is.
+        // A short path, because the path of a unix socket is limited.
         var template = Array("/tmp/tocsin-tor-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
-            throw TorError("cannot make a directory in /tmp: \(String(cString: strerror(errno)))")
+            throw TorError("cannot create a directory in /tmp: \(String(cString: strerror(errno)))")
         }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Brings the network up and the onion service into it.
+    /// Starts the network and its onion service.
     /// - Parameters:
-    ///   - target: where the onion service leads.
-    ///   - virtualPort: its port.
-    ///   - serviceOptions: further lines of torrc for the service, e.g. `HiddenServiceExportCircuitID haproxy`.
-    ///   - progress: told of each stage.
-    /// - Throws: ``TorError``; what had been started has been ended then.
+    ///   - target: the target of the onion service.
+    ///   - virtualPort: the port of the onion service.
+    ///   - serviceOptions: further torrc lines for the service, e.g. `HiddenServiceExportCircuitID haproxy`.
+    ///   - progress: called at each stage.
+    /// - Throws: ``TorError``, after stopping everything that was started.
     package func start(
         target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
         progress: @Sendable (String) -> Void = { _ in }
@@ -61,13 +61,13 @@ package actor PrivateTorNetwork {
         }
     }
 
-    /// Lines of torrc by which another tor takes part in the network, once that is up.
+    /// The torrc lines with which another tor joins the network, once it is running.
     package var memberLines: [String] { TorNode.isolatedLines + [authorityLine] }
 
     /// The control port of the network's client.
     package nonisolated var clientControl: Endpoint { .unix(path: "\(directory)/client/ctl") }
 
-    /// Ends the network's processes, by their pids, and removes its directory.
+    /// Stops the network's processes, by their pids, and deletes its directory.
     package func stop() async {
         await withTaskGroup { group in
             for node in nodes {
@@ -80,7 +80,7 @@ package actor PrivateTorNetwork {
     }
 
     struct Ending: @unchecked Sendable {
-        // Unchecked: the actor waits for all of them and uses none meanwhile.
+        // Unchecked: the actor waits for all nodes and does not use them meanwhile.
         let node: TorNode
     }
 
@@ -88,7 +88,7 @@ package actor PrivateTorNetwork {
         _ target: Endpoint, _ virtualPort: UInt16, _ serviceOptions: [String], _ progress: @Sendable (String) -> Void
     ) async throws -> Access {
         let deadline = MonotonicTime.now + Self.timeout
-        progress("making the keys of a directory authority")
+        progress("generating the keys of a directory authority")
         let authority = try await makeAuthority()
         var relays = [authority]
         for index in 0..<Self.relayCount {
@@ -98,7 +98,8 @@ package actor PrivateTorNetwork {
                     ["SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(try ports.take())"] + Self.relayLines))
         }
         for relay in relays {
-            // Not asking for a consensus that is not there yet: each miss lengthens the pause before the next try.
+            // No requests for a consensus that does not exist yet: each failure lengthens the pause before the next
+            // one.
             if relay !== authority { relay.lines.append("FetchServerDescriptors 0") }
             try relay.seedBandwidth()
             try relay.start(authority: authorityLine)
@@ -108,8 +109,8 @@ package actor PrivateTorNetwork {
             let reply = await authority.ask("GETINFO desc/all-recent", on: self.loop) ?? []
             return reply.filter { $0.hasPrefix("router ") || $0.contains("=router ") }.count >= relays.count
         }
-        // Only now may the authority vote, and at once: a first consensus without relays would stand for a whole
-        // interval. The next multiple of 5 s, moved by the offset, is two seconds off.
+        // The authority votes only now, and at once: an earlier consensus without relays would be valid for a whole
+        // interval. The offset puts the next multiple of 5 s two seconds ahead.
         progress("voting on a consensus")
         let offset = (Int(time(nil)) + 2) % 5
         _ = await authority.ask(
@@ -145,15 +146,15 @@ package actor PrivateTorNetwork {
     private static let relayLines = ["ExitRelay 0", "AssumeReachable 1", "ContactInfo nobody@localhost.invalid"]
 
     private func makeAuthority() async throws -> TorNode {
-        let onionPort = try ports.take()
+        let orPort = try ports.take()
         let directoryPort = try ports.take()
-        // The first vote is half an interval away, until bringUp calls it.
+        // The first vote is half an interval away, until bringUp brings it forward.
         let farOffset = (Int(time(nil)) + Self.votingInterval / 2) % Self.votingInterval
         let interval = Self.votingInterval
         let node = try add(
             "authority",
             [
-                "SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(onionPort)",
+                "SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(orPort)",
                 "DirPort 127.0.0.1:\(directoryPort)", "AuthoritativeDirectory 1", "V3AuthoritativeDirectory 1",
                 "TestingV3AuthInitialVotingInterval \(interval)", "TestingV3AuthInitialVoteDelay 2",
                 "TestingV3AuthInitialDistDelay 2", "TestingV3AuthVotingStartOffset \(farOffset)",
@@ -176,7 +177,7 @@ package actor PrivateTorNetwork {
             of: "tor",
             [
                 "--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", "/nonexistent", "--quiet",
-                "--list-fingerprint", "--ORPort", "\(onionPort)", "--Nickname", node.name, "--DataDirectory",
+                "--list-fingerprint", "--ORPort", "\(orPort)", "--Nickname", node.name, "--DataDirectory",
                 node.directory,
             ])
         guard isListed else { throw TorError("tor --list-fingerprint failed: \(listing)") }
@@ -186,9 +187,9 @@ package actor PrivateTorNetwork {
         let certificate = text("keys/authority_certificate").split(separator: "\n")
         guard let fingerprint = text("fingerprint").split(whereSeparator: \.isWhitespace).dropFirst().first,
             let identity = certificate.first(where: { $0.hasPrefix("fingerprint ") })?.dropFirst("fingerprint ".count)
-        else { throw TorError("tor made no keys for the authority") }
+        else { throw TorError("tor generated no keys for the authority") }
         authorityLine =
-            "DirAuthority \(node.name) orport=\(onionPort) no-v2 v3ident=\(identity) 127.0.0.1:\(directoryPort)"
+            "DirAuthority \(node.name) orport=\(orPort) no-v2 v3ident=\(identity) 127.0.0.1:\(directoryPort)"
             + " \(fingerprint)"
         return node
     }

@@ -6,8 +6,8 @@ import Glibc
 import Time
 import Tor
 
-/// The machine's own tor on everyone's network, in a process and a directory of ours: one onion service that lives as
-/// long as we do, and a client to reach it. Needs the internet and takes its time.
+/// The installed tor on the public Tor network, in a separate process and directory: one onion service that lives as
+/// long as this process, and a client to reach it. Requires internet access and can take minutes to start.
 package actor PublicTor {
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -16,7 +16,7 @@ package actor PublicTor {
     private let ports = PortReservations()
     private var node: TorNode?
 
-    /// A tor that does not run yet.
+    /// Creates a tor that is not started yet.
     package init(on loop: EventLoop) { self.loop = loop }
 
     /// Starts tor in `directory`, which must not exist, and waits until the onion service is published.
@@ -46,7 +46,7 @@ package actor PublicTor {
         }
     }
 
-    /// Ends tor; its directory stays.
+    /// Stops tor; its directory remains.
     package func stop() async {
         guard let node else { return }
         self.node = nil

@@ -5,9 +5,9 @@ import FoundationEssentials
 import Time
 import Tor
 
-/// One tor process of ours: its directory, its configuration, its control connection.
+/// A tor process with its directory, configuration and control connection.
 final class TorNode {
-    /// Which network it belongs to.
+    /// The network that the process joins.
     enum Network { case isolated, everyones }
 
     let name: String
@@ -32,21 +32,21 @@ final class TorNode {
             network == .isolated ? always + Self.isolatedLines + ["Nickname \(name)", "SafeLogging 0"] : always
     }
 
-    /// What every tor of a private network has in its configuration.
+    /// The torrc lines of every tor in a private network.
     static let isolatedLines = [
         "TestingTorNetwork 1", "PathsNeededToBuildCircuits 0.67",
-        // With five relays the longer paths of vanguards use one link twice, and each time costs 40 ms.
+        // With five relays, the longer paths of vanguards use one link twice, and each use costs 40 ms.
         "VanguardsLiteEnabled 0",
     ]
 
-    /// Gives a relay the past of one that moved 1 MB/s. Fresh relays claim nothing; as soon as one of them has measured
-    /// anything at all, every path wants that one, and no circuit is ever finished.
+    /// Writes a bandwidth history of 1 MB/s for a relay. New relays advertise no bandwidth; as soon as one has measured
+    /// any, every path selects that relay, and no circuit can be completed.
     func seedBandwidth() throws {
         let end = Date(timeIntervalSinceNow: -900)
         let time = end.formatted(.iso8601.dateTimeSeparator(.space).timeZone(separator: .omitted)).dropLast()
-        let lines = ["Read", "Write"].map { way in
-            "BWHistory\(way)Ends \(time)\nBWHistory\(way)Interval 86400\n"
-                + "BWHistory\(way)Values 86400000000\nBWHistory\(way)Maxima 1000000\n"
+        let lines = ["Read", "Write"].map { direction in
+            "BWHistory\(direction)Ends \(time)\nBWHistory\(direction)Interval 86400\n"
+                + "BWHistory\(direction)Values 86400000000\nBWHistory\(direction)Maxima 1000000\n"
         }
         try Data(lines.joined().utf8).write(to: URL(filePath: "\(directory)/state"))
     }
@@ -59,20 +59,20 @@ final class TorNode {
             ["--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", "\(directory)/torrc", "--quiet"])
     }
 
-    /// Insists that the process still runs.
+    /// Checks that the process still runs.
     /// - Throws: ``TorError`` with the last warnings of its log.
     func check() throws {
         guard let status = process?.endStatus else { return }
         let log = FileManager.default.contents(atPath: "\(directory)/log").map { String(decoding: $0, as: UTF8.self) }
         let warnings = (log ?? "").split(separator: "\n").filter { $0.contains("[warn]") || $0.contains("[err]") }
-        throw TorError("tor (\(name)) ended: \(status)\n" + warnings.suffix(5).joined(separator: "\n"))
+        throw TorError("tor (\(name)) exited: \(status)\n" + warnings.suffix(5).joined(separator: "\n"))
     }
 
-    /// Asks over the control connection; nil while tor is not that far.
+    /// Sends a command over the control connection; `nil` if that fails, e.g. while tor is still starting.
     func ask(_ command: String, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async -> [String]? {
         if control == nil {
             control = await TorControl.open(directory: directory, on: loop)
-            // From here on tor ends when this connection does: it outlives us by nothing, however we end.
+            // From here on, tor exits when this connection closes, so it cannot outlive this process.
             _ = try? await control?.ask("TAKEOWNERSHIP")
         }
         do {
@@ -83,8 +83,8 @@ final class TorNode {
         }
     }
 
-    /// Insists that all of `nodes` run, until `isTrue` or the deadline.
-    /// - Throws: ``TorError``.
+    /// Waits until `isTrue`.
+    /// - Throws: ``TorError`` after the deadline or if one of `nodes` exits.
     static func wait(
         _ nodes: [TorNode], until deadline: MonotonicTime, on loop: EventLoop, for what: String,
         isolation: isolated (any Actor)? = #isolation, _ isTrue: () async -> Bool
@@ -92,7 +92,7 @@ final class TorNode {
         while true {
             for node in nodes { try node.check() }
             if await isTrue() { return }
-            guard MonotonicTime.now < deadline else { throw TorError("waited too long for \(what)") }
+            guard MonotonicTime.now < deadline else { throw TorError("timed out waiting for \(what)") }
             try Task.checkCancellation()
             await loop.sleep(for: .milliseconds(50))
         }
@@ -100,12 +100,12 @@ final class TorNode {
 
     /// Waits until this node, which hosts an onion service in `directory/onion`, has built circuits and published the
     /// service's descriptor.
-    /// - Returns: the onion's name.
+    /// - Returns: the onion's host name.
     func published(
         until deadline: MonotonicTime, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws -> String {
         try await TorNode.wait([self], until: deadline, on: loop, for: "the onion service's tor") {
-            // Named here and below, so that the closures run where the caller does (SE-0420).
+            // Captured here and below, so that the closures run in the caller's isolation (SE-0420).
             _ = isolation
             return await self.ask("SETEVENTS HS_DESC", on: loop) != nil
         }
@@ -132,7 +132,7 @@ final class TorNode {
         }
     }
 
-    /// Whether every upload of a descriptor that was announced has been answered, one of them well.
+    /// Whether every announced upload of a descriptor has been answered, at least one with success.
     private static func isPublished(_ events: [String]) -> Bool {
         func count(_ action: String) -> Int { events.filter { $0.hasPrefix("650 HS_DESC \(action) ") }.count }
         let uploaded = count("UPLOADED")

@@ -2,15 +2,15 @@
 
 import Cryptography
 
-/// A text cut at its bars.
+/// The parts of a text between its bars.
 struct PairingFields {
-    /// At least one.
+    /// All parts, at least one.
     let all: [String]
-    /// As Java's `split` gives them: without the empty ones at the end.
+    /// The parts as Java's `split` returns them: without empty ones at the end.
     let java: [String]
 
     init(_ text: String) {
-        // By code points, as Java does: a bar stays one where a combining mark follows it.
+        // Splits by code points, as Java does: a bar with a combining mark after it is still a bar.
         all = text.unicodeScalars.split(separator: "|", omittingEmptySubsequences: false).map { String($0) }
         let kept = (all.lastIndex { !$0.isEmpty } ?? -1) + 1
         java = all.count == 1 ? all : Array(all.prefix(kept))
@@ -18,10 +18,10 @@ struct PairingFields {
 }
 
 extension String {
-    /// As Java counts it, which is what the other apps' rules speak of.
+    /// The length as Java counts it, in UTF-16 code units. The rules of the other apps use it.
     var javaLength: Int { utf16.count }
 
-    /// Its length, without a word of what it says.
+    /// The length in words, which reveals nothing of the content.
     var lengthInWords: String {
         let characters = javaLength == 1 ? "1 character" : "\(javaLength) characters"
         return utf8.count == javaLength ? characters : "\(characters), \(utf8.count) bytes"
@@ -29,7 +29,7 @@ extension String {
 
     var isHexadecimal: Bool { utf8.allSatisfy(Hex.isDigit) }
 
-    /// Only characters that keys are made of: those of Base64.
+    /// Whether all characters are of Base64, the only ones in keys.
     var isOfBase64: Bool {
         utf8.allSatisfy { byte in
             switch byte {

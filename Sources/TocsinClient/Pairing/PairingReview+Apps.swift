@@ -3,7 +3,7 @@
 import Cryptography
 import TNP
 
-/// Each app's own rules, in the order in which it looks.
+/// The rules of each app, in the order in which the app checks them.
 extension PairingReview {
     private static let desktopKeyLength = 32
 
@@ -11,7 +11,7 @@ extension PairingReview {
         do throws(PairingToken.FormatError) {
             let sealer = Sealer(try PairingToken(text))
             do {
-                // An envelope has its own rules for the device token.
+                // An envelope has further rules for the device token.
                 _ = try sealer.seal([UInt8](repeating: UInt8(ascii: " "), count: 16))
             } catch {
                 return AttemptResult(app: .tocsin, takesIt: false, remark: error.text)
@@ -27,7 +27,7 @@ extension PairingReview {
         if let why = wrongShape(pieces) { return refuses(why) }
         let (descriptor, key, token) = (pieces.java[1], pieces.java[2], pieces.java[3])
         guard let magic = Magic(rawValue: pieces.java[0]) else {
-            return refuses("the magic is none of iOS, iOSDev and android, in just these letters")
+            return refuses("the magic is not iOS, iOSDev or android, in exactly this spelling")
         }
         switch magic {
         case .iOS, .iOSDev:
@@ -37,7 +37,7 @@ extension PairingReview {
         }
         guard !stopsDesktop(descriptor) else {
             return refuses(
-                "it stops with an error where only iPhone or iPad stands for the model, without a second word")
+                "it stops with an error if the descriptor is iPhone or iPad without a second word")
         }
         return AttemptResult(app: .bisqDesktop, takesIt: true, remark: consequence(magic, key: key, token: token))
     }
@@ -56,7 +56,7 @@ extension PairingReview {
         if let why = wrongShape(pieces) { return refuses(why) }
         let (key, token) = (pieces.java[2], pieces.java[3])
         guard let magic = Magic(anyCase: pieces.java[0]) else {
-            return refuses("the magic is none of iOS, iOSDev and android")
+            return refuses("the magic is not iOS, iOSDev or android")
         }
         let length = magic == .android ? 142 : 64
         guard token.javaLength == length else { return refuses(wrongLength(token, "exactly \(length)")) }
@@ -64,26 +64,26 @@ extension PairingReview {
     }
 
     static func bisqConnect(_ pieces: PairingFields) -> AttemptResult {
-        var words = "Bisq 2 reads no pairing tokens: its app registers by itself"
+        var remark = "Bisq 2 does not use pairing tokens: its app registers by itself"
         if pieces.java.count == 4 {
             let (key, token) = (pieces.java[2], pieces.java[3])
             let isApple = Magic(anyCase: pieces.java[0]).map { $0 != .android } ?? token.isHexadecimal
             let tokenFits =
                 isApple ? token.javaLength == 64 && token.isHexadecimal : (100...300).contains(token.javaLength)
-            words += "; there, the device token would " + (tokenFits ? "do" : "not do")
+            remark += "; its registration would " + (tokenFits ? "accept" : "reject") + " this device token"
             switch Base64.decode(Array(key.utf8))?.count {
-            case 32: words += ", and so would the key"
-            case let count?: words += ", and the key must be Base64 of 32 bytes, this is of \(count)"
-            case nil: words += ", and the key must be Base64 of 32 bytes, this is not Base64"
+            case 32: remark += " and accept this key"
+            case let count?: remark += " and reject this key: it must be Base64 of 32 bytes, not of \(count)"
+            case nil: remark += " and reject this key: it must be Base64 of 32 bytes, but is not Base64"
             }
         }
-        return AttemptResult(app: .bisqConnect, takesIt: false, remark: words)
+        return AttemptResult(app: .bisqConnect, takesIt: false, remark: remark)
     }
 
-    /// What all that split as Java does look at.
+    /// The checks that all apps that split as Java does have in common.
     private static func wrongShape(_ pieces: PairingFields) -> String? {
         let count = pieces.java.count
-        guard count == 4 else { return "it finds \(count == 1 ? "1 part" : "\(count) parts") instead of four" }
+        guard count == 4 else { return "it finds \(count == 1 ? "1 part" : "\(count) parts") instead of 4" }
         let length = pieces.java[2].javaLength
         guard length == desktopKeyLength else {
             return "the key has \(length) characters instead of \(desktopKeyLength)"
@@ -92,10 +92,10 @@ extension PairingReview {
     }
 
     private static func wrongLength(_ token: String, _ right: String) -> String {
-        "the device token has \(token.javaLength) characters, it wants \(right)"
+        "the device token has \(token.javaLength) characters; it must have \(right)"
     }
 
-    /// The desktop takes the model's second word without looking whether there is one.
+    /// Whether the desktop crashes on this descriptor: it uses the model's second word without checking that there is one.
     private static func stopsDesktop(_ descriptor: String) -> Bool {
         var words = descriptor.unicodeScalars.split(separator: " ", omittingEmptySubsequences: false)
         while words.last?.isEmpty == true { words.removeLast() }
@@ -106,22 +106,22 @@ extension PairingReview {
         }
     }
 
-    /// What becomes of a pairing that should not have been taken.
+    /// What goes wrong with a pairing that an app accepts although it should not; `nil` for a correct one.
     private static func consequence(_ magic: Magic, key: String, token: String) -> String? {
         let service = magic == .android ? "Google" : "Apple"
         if key.utf8.count != desktopKeyLength { return "but cannot encrypt with a key of \(key.utf8.count) bytes" }
         if token.holdsWhiteSpace {
-            return "but with the white space in the device token, \(service) will not know the phone"
+            return "but the device token contains whitespace: \(service) will not recognise it"
         }
         if magic != .android, !token.isHexadecimal {
-            return "but the device token is not hexadecimal: Apple will not know the phone"
+            return "but the device token is not hexadecimal: Apple will not recognise it"
         }
         return nil
     }
 }
 
 extension Magic {
-    /// Reads it in large and small letters.
+    /// Parses a magic in upper-case, lower-case or mixed letters.
     init?(anyCase text: String) {
         guard let magic = Magic.allCases.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
             return nil

@@ -3,21 +3,21 @@
 import Cryptography
 import TNP
 
-/// What people do to a pairing token on its way from the phone's screen to here.
+/// Hints for common mistakes in copying a pairing token from the phone.
 extension PairingReview {
     static func hints(_ text: String) -> [String] {
         let bare = bare(text)
         guard !bare.isEmpty else {
-            return ["there is nothing to read: a pairing token is what the phone's app shows as a QR code"]
+            return ["the text is empty: a pairing token is the text of the QR code that the phone's app shows"]
         }
         var hints = around(text)
         if isTwice(bare) {
-            hints.append("it stands there twice: leave one of them out")
+            hints.append("the pairing token is there twice: remove one of the two")
             return hints
         }
         let pieces = PairingFields(bare).all
         let bars = foreignBars(bare, pieces)
-        // Where the bars are others, the parts are others too.
+        // With other characters as bars, the text has other parts: hints about parts would be wrong.
         guard bars.isEmpty else { return hints + bars }
         hints += pieces.count == 1 ? somethingElse(bare) : missing(pieces) + inside(pieces)
         return hints
@@ -29,7 +29,7 @@ extension PairingReview {
         scalar.properties.generalCategory == .format
     }
 
-    /// The text without what surrounds it and what nobody sees.
+    /// The text without invisible characters, and without whitespace and quotation marks around it.
     private static func bare(_ text: String) -> String {
         let visible = String(String.UnicodeScalarView(text.unicodeScalars.filter { !isInvisible($0) }))
         func isWrapping(_ character: Character) -> Bool { character.isWhitespace || quotes.contains(character) }
@@ -41,23 +41,23 @@ extension PairingReview {
         var hints: [String] = []
         let ends = [text.first, text.last].compactMap { $0 }
         if text.contains(where: \.isNewline) {
-            hints.append("there is a line end in it: Tocsin leaves it out, other apps do not")
+            hints.append("it contains a line break: Tocsin ignores it, other apps do not")
         }
         if ends.contains(where: { $0.isWhitespace && !$0.isNewline }) {
-            hints.append("there is a space before or after it: take it away")
+            hints.append("there is a space before or after it: remove it")
         }
         if ends.contains(where: quotes.contains) {
-            hints.append("there are quotation marks around it: take them away")
+            hints.append("there are quotation marks around it: remove them")
         }
         if text.unicodeScalars.contains(where: isInvisible) {
-            hints.append("there are invisible characters in it: scan the QR code, or type what is around them anew")
+            hints.append("it contains invisible characters: scan the QR code, or retype the text around them")
         }
         return hints
     }
 
     private static func isTwice(_ text: String) -> Bool {
         let scalars = Array(text.unicodeScalars)
-        // Nothing, a space, a line end or two between them.
+        // Between the copies: nothing, or one or two characters of whitespace.
         for gap in 0...2 where (scalars.count - gap).isMultiple(of: 2) {
             let half = (scalars.count - gap) / 2
             guard half > PairingToken.keyLength, scalars[..<half].contains("|") else { continue }
@@ -74,39 +74,39 @@ extension PairingReview {
 
     private static func foreignBars(_ text: String, _ pieces: [String]) -> [String] {
         if pieces.dropLast().contains(where: { $0.hasSuffix("\\") }) {
-            return ["there is a \\ before a bar: take it away"]
+            return ["there is a \\ before a bar: remove it"]
         }
         guard pieces.count < 4 else { return [] }
         if let bar = text.unicodeScalars.first(where: bars.contains) {
-            return ["\(bar) stands where | should: type it anew"]
+            return ["it contains \(bar) instead of |: replace it"]
         }
-        if text.lowercased().contains("%7c") { return ["%7C stands where | should: it was taken from a link"] }
+        if text.lowercased().contains("%7c") { return ["it contains %7C instead of |: it was copied from a link"] }
         return []
     }
 
-    /// What else it may be where there is no bar.
+    /// Hints for a text without a bar, which may be something other than a pairing token.
     private static func somethingElse(_ text: String) -> [String] {
-        let goOn = "a pairing token is magic|descriptor|key|device token, as the phone's QR code says it"
+        let form = "a pairing token is magic|descriptor|key|device token, as in the phone's QR code"
         if text.lowercased().contains(".onion") {
-            return ["this is the address of an onion service: a node's belongs after --node; \(goOn)"]
+            return ["this is an onion address: the address of a node belongs after --node; \(form)"]
         }
         if text.isHexadecimal, text.utf8.count == PairingToken.appleTokenLength {
-            return ["this looks like the device token of an iPhone alone; \(goOn)"]
+            return ["this looks like the device token of an iPhone alone; \(form)"]
         }
         if text.utf8.count >= 100, !text.holdsWhiteSpace {
-            return ["this looks like the device token of an Android phone alone; \(goOn)"]
+            return ["this looks like the device token of an Android phone alone; \(form)"]
         }
         if text.isOfBase64, text.utf8.count == PairingToken.keyLength {
-            return ["this looks like the key alone; \(goOn)"]
+            return ["this looks like the key alone; \(form)"]
         }
-        return [goOn]
+        return [form]
     }
 
     private static func looksLikeKey(_ text: String) -> Bool {
         (PairingToken.keyLength - 1...PairingToken.keyLength + 1).contains(text.utf8.count) && text.isOfBase64
     }
 
-    /// The magics of Bisq's wiki and of the first apps, of 2018, and what stands for them today.
+    /// The magics of Bisq's wiki and of the first apps (2018), with the magics that replaced them.
     private static let oldMagics: [(old: String, today: Magic)] = [
         ("BisqPhoneiOS", .iOS), ("BisqPhoneiOSDev", .iOSDev), ("BisqPhoneAndroid", .android),
     ]
@@ -114,8 +114,8 @@ extension PairingReview {
     private static func missing(_ pieces: [String]) -> [String] {
         if let (old, today) = oldMagics.first(where: { $0.old.lowercased() == pieces[0].lowercased() }) {
             return [
-                "\(old) is the magic of 2018, as in Bisq's old wiki; today it is \(today.rawValue), and a descriptor follows it: "
-                    + "install the phone's present app and pair again"
+                "\(old) is the magic of 2018, as in Bisq's old wiki; today it is \(today.rawValue), followed by a "
+                    + "descriptor: install the current version of the phone's app and pair again"
             ]
         }
         if pieces[0].hasSuffix("MessageiOS") || pieces[0].hasSuffix("MessageAndroid") {
@@ -123,19 +123,19 @@ extension PairingReview {
         }
         guard pieces.count < 4 else { return [] }
         guard pieces.count == 3, looksLikeKey(pieces[1]) else {
-            return ["parts are missing at the end: it was cut off, copy all of it"]
+            return ["parts are missing at the end: it was cut off; copy all of it"]
         }
         return Magic(anyCase: pieces[0]) == nil
             ? ["the first part seems to be missing: iOS, iOSDev or android, and a bar"]
-            : ["the second part seems to be missing: it may be empty, but both of its bars must be there"]
+            : ["the second part seems to be missing: it may be empty, but the bars on both sides are required"]
     }
 
-    /// Slips in parts that are there.
+    /// Hints for mistakes in the parts that are present.
     private static func inside(_ pieces: [String]) -> [String] {
         var hints: [String] = []
         let magic = Magic(anyCase: pieces[0])
         if let magic, magic.rawValue != pieces[0] {
-            hints.append("the magic is written \(magic.rawValue), with just these large and small letters")
+            hints.append("the magic must be written \(magic.rawValue), with these upper-case and lower-case letters")
         }
         guard pieces.count >= 4 else { return hints }
         let (key, token) = (pieces[2], pieces[3])
@@ -145,13 +145,13 @@ extension PairingReview {
                 || Base64.decode(Array(key.utf8))?.count != PairingToken.keyLength
             {
                 hints.append(
-                    "a key in Base64 stands for \(PairingToken.keyLength) bytes: \(PairingToken.base64KeyLength) characters"
+                    "a key in Base64 encodes \(PairingToken.keyLength) bytes: \(PairingToken.base64KeyLength) characters"
                 )
             }
         case -1: hints.append("one character of the key is missing: copy it again, or scan the QR code")
-        case 1: hints.append("there is one character too many in the key: copy it again, or scan the QR code")
+        case 1: hints.append("the key has one character too many: copy it again, or scan the QR code")
         case 0 where !key.isOfBase64:
-            hints.append("the key holds characters that no phone puts there: letters, digits, + and / are all it uses")
+            hints.append("the key contains characters that phones do not use: only letters, digits, + and / are valid")
         default: break
         }
         let looksApple = token.utf8.count == PairingToken.appleTokenLength && token.isHexadecimal
@@ -164,12 +164,13 @@ extension PairingReview {
             }
             if token.utf8.count == 2 * PairingToken.appleTokenLength, token.isHexadecimal {
                 hints.append(
-                    "the device token is twice as long as it should be: it stands there twice, or in hexadecimal")
+                    "the device token is twice as long as it should be: it is there twice, or encoded in hexadecimal twice"
+                )
             }
         }
         if looksLikeKey(token), key.isHexadecimal || key.contains(":"), key.utf8.count >= PairingToken.appleTokenLength
         {
-            hints.append("key and device token stand in each other's place")
+            hints.append("the key and the device token are swapped")
         }
         return hints
     }

@@ -3,59 +3,61 @@
 import Cryptography
 import TNP
 
-/// What a text that should be a pairing token is made of, what is wrong with it, and which apps would take it, in words
-/// for the person who pasted it. Keeps and says nothing of key and device token but how long they are.
+/// A review of a text that should be a pairing token: its parts, their faults, and the apps that accept it, in words for
+/// the person who pasted it. Of key and device token it contains only the lengths.
 public struct PairingReview: Sendable, Equatable {
-    /// One of the four parts, or what is too many.
+    /// One of the four parts of a pairing token, or the surplus after them.
     public struct Part: Sendable, Equatable {
-        /// Which it is.
+        /// The name of the part.
         public let name: String
-        /// What stands there; of key and device token the length.
+        /// A description of the content; for key and device token the length.
         public let content: String
-        /// What is wrong with it; nil: nothing.
+        /// The fault of the part; `nil` if it has none.
         public let fault: String?
     }
 
-    /// Who reads pairing tokens, or what phones register with instead.
+    /// An app that reads pairing tokens, or whose phones register in another way.
     public enum App: String, Sendable, CaseIterable {
-        /// `tocsin send` and the others, which leave line ends out.
+        /// The commands of Tocsin, such as `tocsin send`, which ignore line breaks.
         case tocsin = "Tocsin"
-        /// The desktops that pairing tokens were made for.
+        /// The desktops that pairing tokens were designed for.
         case bisqDesktop = "Bisq 1 desktop, Haveno"
-        /// The app, which reads its own token back.
+        /// Bisq 1's app for Android, which reads its own token.
         case bisqAndroid = "Bisq 1 app, Android"
-        /// The developers' tool.
+        /// The tool of Bisq's developers.
         case bisqremote = "bisqremote tool"
-        /// The app of Bisq 2.
+        /// Bisq 2's app.
         case bisqConnect = "Bisq Connect, Bisq 2"
     }
 
-    /// What an app makes of the text.
+    /// Whether one app accepts the text.
     public struct AttemptResult: Sendable, Equatable {
+        /// The app.
         public let app: App
+        /// Whether the app accepts the text.
         public let takesIt: Bool
-        /// Why it refuses it, or what comes of it where it takes what it should not; nil: nothing to say.
+        /// Why the app rejects the text, or what goes wrong later although it accepts it; `nil` if there is no remark.
         public let remark: String?
     }
 
-    /// The most bytes that are looked at. A pairing token has some hundred.
+    /// The largest text that is reviewed, in bytes of UTF-8. A pairing token has a few hundred.
     public static let longestText = 4096
 
-    /// The four in their order, and what is too many; empty where the text is too long to look at.
+    /// The four parts in their order, and the surplus if there is one; empty if the text is too long.
     public let parts: [Part]
-    /// What probably happened, and what to do.
+    /// Probable causes of the faults, and what to do about them.
     public let hints: [String]
-    /// One for each app; empty where the text is too long to look at.
+    /// One result for each app; empty if the text is too long.
     public let attemptResults: [AttemptResult]
 
-    /// Whether `tocsin send` can ring the phone.
+    /// Whether `tocsin send` accepts the text.
     public var isTakenByTocsin: Bool { attemptResults.contains { $0.app == .tocsin && $0.takesIt } }
 
-    /// Looks at a text as it was pasted.
+    /// Reviews a text as it was pasted.
     public init(_ text: String) {
         guard text.utf8.count <= Self.longestText else {
             parts = []
-            hints = ["a pairing token has some hundred bytes, and this has \(text.utf8.count): it is something else"]
+            hints = ["this is not a pairing token: it has \(text.utf8.count) bytes, a pairing token a few hundred"]
             attemptResults = []
             return
         }
@@ -76,7 +78,7 @@ public struct PairingReview: Sendable, Equatable {
     private static func parts(_ pieces: PairingFields) -> [Part] {
         let all = pieces.all
         func part(_ index: Int, _ name: String, _ look: (String) -> (String, String?)) -> Part {
-            guard index < all.count else { return Part(name: name, content: "–", fault: "it is missing") }
+            guard index < all.count else { return Part(name: name, content: "–", fault: "missing") }
             let (content, fault) = look(all[index])
             return Part(name: name, content: content, fault: fault)
         }
@@ -87,7 +89,7 @@ public struct PairingReview: Sendable, Equatable {
                 case .iOS: ("iOS: Apple, production", nil)
                 case .iOSDev: ("iOSDev: Apple, development", nil)
                 case .android: ("android: Google", nil)
-                case nil: (text.lengthInWords, "it is none of iOS, iOSDev and android")
+                case nil: (text.lengthInWords, "must be iOS, iOSDev or android")
                 }
             },
             part(1, "descriptor") { (descriptor($0, isInPlace: all.count == 4), nil) },
@@ -95,22 +97,23 @@ public struct PairingReview: Sendable, Equatable {
                 let count = text.utf8.count
                 if count == PairingToken.keyLength { return (text.lengthInWords, nil) }
                 if Base64.decode(Array(text.utf8))?.count == PairingToken.keyLength {
-                    return ("\(text.lengthInWords), Base64 of \(PairingToken.keyLength) bytes: a sealed app's", nil)
+                    return ("\(text.lengthInWords), Base64 of \(PairingToken.keyLength) bytes: for a sealed app", nil)
                 }
-                return (text.lengthInWords, "it has \(count) bytes instead of \(PairingToken.keyLength)")
+                return (text.lengthInWords, "must be \(PairingToken.keyLength) bytes, not \(count)")
             },
             part(3, "device token") { ($0.lengthInWords, deviceTokenFault($0, magic)) },
         ]
         if all.count > 4 {
             let many = all.count - 4
             parts.append(
-                Part(name: "more", content: many == 1 ? "1 part" : "\(many) parts", fault: "there must be four parts"))
+                Part(name: "surplus", content: many == 1 ? "1 part" : "\(many) parts", fault: "must be four parts only")
+            )
         }
         return parts
     }
 
-    /// A descriptor is shown where it is one: neither out of place nor like a key or a device token, which have no
-    /// spaces.
+    /// Returns the descriptor, but only its length if it is out of place or looks like a key or a device token, which have
+    /// no spaces.
     private static func descriptor(_ text: String, isInPlace: Bool) -> String {
         if text.isEmpty { return "empty" }
         let longestWord = text.split(separator: " ").map(\.unicodeScalars.count).max() ?? 0
@@ -123,14 +126,14 @@ public struct PairingReview: Sendable, Equatable {
         switch magic {
         case .iOS, .iOSDev:
             guard text.utf8.count == PairingToken.appleTokenLength else {
-                return "it has \(text.utf8.count) bytes instead of \(PairingToken.appleTokenLength)"
+                return "must be \(PairingToken.appleTokenLength) bytes, not \(text.utf8.count)"
             }
-            return text.isHexadecimal ? nil : "Apple's has hexadecimal digits only"
+            return text.isHexadecimal ? nil : "must be hexadecimal digits only"
         case .android, nil:
             guard text.utf8.count >= PairingToken.shortestGoogleToken else {
-                return "it has \(text.utf8.count) bytes, fewer than \(PairingToken.shortestGoogleToken)"
+                return "must be at least \(PairingToken.shortestGoogleToken) bytes, not \(text.utf8.count)"
             }
-            return text.holdsWhiteSpace ? "there is white space in it" : nil
+            return text.holdsWhiteSpace ? "must not contain whitespace" : nil
         }
     }
 }

@@ -4,15 +4,16 @@ import EventLoop
 import TNP
 import Time
 
-/// All hostile circuits at work at once. Each comes back half a second after its stream has ended, and a second after
-/// the node has called its circuit abusive: then on a new one, as an attacker can.
+/// Runs all hostile circuits at once. Each opens a new stream half a second after one was closed (two seconds if it has
+/// four streams), or, if the node has blocked the circuit for abuse, after one second and on a new circuit, as an
+/// attacker can.
 actor Attack {
     private nonisolated let loop = EventLoop(name: "hostile")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private let way: FloodTransport
+    private let transport: FloodTransport
     private let circuits: [HostileCircuit]
-    /// What each is called at present.
+    /// The present circuit id of each.
     private var names: [TorCircuit] = []
     private var ids: TorCircuits
     private var figures: [HostileKind: HostileStatistics] = [:]
@@ -22,26 +23,27 @@ actor Attack {
 
     private static let pause = Duration.milliseconds(500)
     private static let pauseWhenBanned = Duration.seconds(1)
-    /// How soon it is noticed that a stream, or the attack, has ended.
-    private static let attention = Duration.milliseconds(200)
+    /// How often to check whether a stream, or the attack, has ended.
+    private static let pollInterval = Duration.milliseconds(200)
 
-    init(by way: FloodTransport, of circuits: [HostileCircuit], ids: TorCircuits) {
-        self.way = way
+    init(by transport: FloodTransport, of circuits: [HostileCircuit], ids: TorCircuits) {
+        self.transport = transport
         self.circuits = circuits
         self.ids = ids
     }
 
+    /// Starts all circuits.
     func begin() {
         for (index, circuit) in circuits.enumerated() {
             names.append(newID(for: circuit.kind))
             for stream in 0..<circuit.kind.streams {
-                work.append(Task(executorPreference: loop) { await self.come(index, stream) })
+                work.append(Task(executorPreference: loop) { await self.run(index, stream) })
             }
         }
     }
 
-    /// Ends it.
-    /// - Returns: what came of it.
+    /// Stops the attack.
+    /// - Returns: the statistics of each kind.
     func end() async -> [HostileKind: HostileStatistics] {
         isOver = true
         for task in work { await task.value }
@@ -54,30 +56,30 @@ actor Attack {
         return ids.next()
     }
 
-    /// Comes again and again.
-    private func come(_ index: Int, _ stream: Int) async {
-        // Not all in the same moment.
+    /// Opens streams one after the other until the attack is over.
+    private func run(_ index: Int, _ stream: Int) async {
+        // Spreads the starts.
         await rest(Self.pause * Double.random(in: 0..<1))
-        // Circuits of a kind begin with different kinds of garbage.
+        // Circuits of a kind start with different kinds of garbage.
         var turn = index + stream
         while !isOver {
-            let isBanned = await visit(index, turn: turn)
+            let isBanned = await runStream(index, turn: turn)
             turn += 1
             await rest(isBanned ? Self.pauseWhenBanned : Self.pause * circuits[index].kind.streams)
         }
     }
 
-    /// One stream, from its beginning to its end.
-    /// - Returns: whether the circuit was called abusive.
-    private func visit(_ index: Int, turn: Int) async -> Bool {
+    /// Runs one stream until it is closed.
+    /// - Returns: whether the node blocked the circuit for abuse.
+    private func runStream(_ index: Int, turn: Int) async -> Bool {
         let circuit = circuits[index]
         let name = names[index]
-        guard let stream = try? await way.dial(on: name, by: loop) else {
+        guard let stream = try? await transport.dial(on: name, by: loop) else {
             figures[circuit.kind, default: HostileStatistics()].notConnected += 1
             return false
         }
         let wire = HostileStream(stream, reads: circuit.kind != .neverReading)
-        var script = HostileScript(circuit, after: way.opening(of: name), turn: turn)
+        var script = HostileScript(circuit, after: transport.opening(of: name), turn: turn)
         while !isOver, !wire.isCut, let stroke = script.next(using: &random) {
             wire.send(stroke)
             await rest(stroke.pause) { wire.isCut }
@@ -87,18 +89,18 @@ actor Attack {
         sum.connections = 1
         sum.cut = wire.isCut ? 1 : 0
         figures[circuit.kind, default: HostileStatistics()] += sum
-        // Another stream of the circuit may have been told before.
+        // Another stream of the circuit may have got a new circuit already.
         if wire.isBanned, names[index] == name { names[index] = newID(for: circuit.kind) }
         return wire.isBanned
     }
 
-    /// Waits, but not longer than until the attack is over or `isDone`.
+    /// Waits for `time`, or until the attack is over or `isDone`.
     private func rest(_ time: Duration, unless isDone: () -> Bool = { false }) async {
         let end = MonotonicTime.now + time
         while !isOver, !isDone() {
             let left = end - .now
             guard left > .zero else { return }
-            await loop.sleep(for: min(left, Self.attention))
+            await loop.sleep(for: min(left, Self.pollInterval))
         }
     }
 }

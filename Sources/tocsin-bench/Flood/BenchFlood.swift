@@ -7,38 +7,39 @@ import Simulator
 
 struct BenchFlood: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "flood", abstract: "Honest senders beside hostile circuits of six kinds, calm and flooded.",
+        commandName: "flood", abstract: "Test that honest senders are served during a flood of hostile circuits.",
         discussion: """
-            A node with its default limits. The harness plays tor and names a circuit for each stream. Honest senders ring
-            their phones every two seconds, first alone, then while hostile circuits send invented and bad device tokens,
-            garbage, nothing at all, the same again and again, or never read, all at once.
+            The node has its default limits. The harness plays tor and names a circuit for each stream. Honest senders \
+            send a notification every two seconds, first alone, then beside six kinds of hostile circuits at once: \
+            invented device tokens, bad device tokens, garbage, stalled streams, replays, and senders that never read.
 
-            With --check it ends with 0 only if every honest envelope was delivered, the push services saw no more bad
-            device tokens than the unproven budget allows, and the node is alive and within --max-megabytes. Latencies
-            are shown and not judged: they are those of this machine, which the harness shares.
+            With --check it exits with 0 only if every honest envelope was delivered, the push services saw no more \
+            bad device tokens than the unproven budget allows, no envelope rang twice, and the node still delivers and \
+            stays within --max-megabytes. Latencies are printed but not checked, because the harness shares the \
+            machine.
 
             EXAMPLES
-              tocsin bench flood
-              tocsin bench flood --seconds 60 --hostile 400 --check --max-megabytes 400
-              tocsin bench flood --tor --honest 5 --hostile 30
+              tocsin-bench flood
+              tocsin-bench flood --seconds 60 --hostile 400 --check --max-megabytes 400
+              tocsin-bench flood --tor --honest 5 --hostile 30
             """)
 
-    @Option(help: "Seconds of each part, 1 to 600.")
+    @Option(help: "Seconds per phase, calm and flooded, 1 to 600.")
     var seconds = 20.0
 
-    @Option(help: "Hostile circuits, of each kind as many, 0 to 500.")
+    @Option(help: "Number of hostile circuits, divided equally among the kinds, 0 to 500.")
     var hostile = 200
 
-    @Option(help: "Honest senders, 1 to 200.")
+    @Option(help: "Number of honest senders, 1 to 200.")
     var honest = 20
 
-    @Flag(help: "Through an onion service of a private Tor network on this machine.")
+    @Flag(help: "Connect through an onion service of a private Tor network on this machine.")
     var tor = false
 
-    @Flag(help: "End with 1 where a promise is broken.")
+    @Flag(help: "Exit with 1 if a promise is broken.")
     var check = false
 
-    @Option(help: "Megabytes of resident memory that the node may take; only looked at with --check.")
+    @Option(help: "Maximum resident memory of the node in megabytes; only checked with --check.")
     var maxMegabytes: Int?
 
     func validate() throws {

@@ -2,53 +2,54 @@
 
 import EventLoop
 
-/// Stands in front of a node: whoever connects here reaches the node on a circuit of its own.
+/// A relay in front of a node that gives each connection a circuit of its own.
 actor CircuitRelay {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private let way: FloodTransport
+    private let transport: FloodTransport
     private var circuits: TorCircuits
     private var listener: Listener?
 
-    init(by way: FloodTransport, circuits: TorCircuits, on loop: EventLoop) {
-        self.way = way
+    init(by transport: FloodTransport, circuits: TorCircuits, on loop: EventLoop) {
+        self.transport = transport
         self.circuits = circuits
         self.loop = loop
     }
 
-    /// Lets senders in at `endpoint` until ``close()``.
+    /// Accepts connections at `endpoint` until ``close()``.
     /// - Throws: `ListenError`.
     func listen(at endpoint: Endpoint) throws {
         listener = try Listener(endpoint, on: loop) { [unowned self] stream in
-            // It never leaves the loop's thread, which assumeIsolated checks.
+            // The stream stays on the loop's thread, which assumeIsolated checks.
             nonisolated(unsafe) let stream = stream
             assumeIsolated { $0.accept(stream) }
         }
     }
 
-    /// Lets nobody in any more; who is there stays.
+    /// Accepts no more connections; open ones stay open.
     func close() { listener = nil }
 
     private func accept(_ sender: ByteStream) {
-        // What it says first waits until the node is reached.
+        // Its first bytes wait until the node is connected.
         sender.pauseReading()
         let circuit = circuits.next()
-        Task { await join(sender, on: circuit) }
+        Task { await connect(sender, on: circuit) }
     }
 
-    private func join(_ sender: ByteStream, on circuit: TorCircuit) async {
-        guard let stream = try? await way.dial(on: circuit, by: loop) else { return sender.close() }
-        stream.write(way.opening(of: circuit))
+    private func connect(_ sender: ByteStream, on circuit: TorCircuit) async {
+        guard let stream = try? await transport.dial(on: circuit, by: loop) else { return sender.close() }
+        stream.write(transport.opening(of: circuit))
         RelayedStream(sender, stream).begin()
     }
 }
 
-/// Two streams of which each gets what the other brings. It lives until one of them ends, and ends the other.
+/// Relays between two streams until one of them closes, then closes the other.
 private final class RelayedStream: ByteStreamHandler {
     private let one: ByteStream
     private let other: ByteStream
-    private var whileOpen: RelayedStream?
+    /// Keeps self alive while the streams are open.
+    private var selfWhileOpen: RelayedStream?
 
     init(_ one: ByteStream, _ other: ByteStream) {
         self.one = one
@@ -56,7 +57,7 @@ private final class RelayedStream: ByteStreamHandler {
     }
 
     func begin() {
-        whileOpen = self
+        selfWhileOpen = self
         one.handler = self
         other.handler = self
         one.resumeReading()
@@ -69,6 +70,6 @@ private final class RelayedStream: ByteStreamHandler {
 
     func stream(_ stream: ByteStream, ended reason: StreamError) {
         opposite(of: stream).finish()
-        whileOpen = nil
+        selfWhileOpen = nil
     }
 }

@@ -3,11 +3,12 @@
 import Console
 import EventLoop
 import TNP
+import Time
 
 extension FloodReport {
     private static let (title, column) = (40, 14)
 
-    /// For people: calm and flooded side by side, then who got what.
+    /// The report as text: calm and flooded side by side, then newcomers, hostile circuits and push services.
     var table: String {
         [sideBySide, newcomersText, hostileText, providersText].joined(separator: "\n\n")
     }
@@ -24,23 +25,23 @@ extension FloodReport {
             Self.line("", ["calm", "flooded"]),
             row("honest: submitted") { honest, _ in "\(honest.submitted)" },
             row("honest: delivered") { honest, _ in "\(honest.delivered)" },
-            row("honest: RETRY, sent again") { honest, _ in "\(honest.retries.values.reduce(0, +))" },
-            row("honest: refused, given up, errors") { honest, _ in
+            row("honest: RETRY, resubmitted") { honest, _ in "\(honest.retries.values.reduce(0, +))" },
+            row("honest: rejected, timed out, errors") { honest, _ in
                 "\(honest.refused.values.reduce(0, +)), \(honest.givenUp), \(honest.errors)"
             },
             row("honest: p50 ms") { honest, _ in milliseconds(honest.latencies.p50) },
             row("honest: p99 ms") { honest, _ in milliseconds(honest.latencies.p99) },
             row("honest: slowest ms") { honest, _ in Terminal.number(honest.slowest.milliseconds, digits: 1) },
             row("node: CPU s") { _, node in Terminal.number(node.cpuSeconds, digits: 2) },
-            row("node: peak RSS MB, so far") { _, node in "\(node.peakKilobytes / 1024)" },
+            row("node: peak RSS MB") { _, node in "\(node.peakKilobytes / 1024)" },
             Self.line("p99 flooded / p99 calm", ["", p99Ratio.map { Terminal.number($0, digits: 2) } ?? "–"]),
         ].joined(separator: "\n")
     }
 
     private var newcomersText: String {
-        let first = firstNewcomer.map { "the first after \(Terminal.number($0.milliseconds / 1000, digits: 1)) s" }
+        let first = firstNewcomer.map { "first after \(Terminal.number($0.milliseconds / 1000, digits: 1)) s" }
         return """
-            new in the flood: \(newcomers.delivered) of \(newcomers.submitted) delivered, \(first ?? "none yet"), \
+            new senders in the flood: \(newcomers.delivered) of \(newcomers.submitted) delivered, \(first ?? "none yet"), \
             p50 \(Terminal.number(newcomers.latencies.p50 / 1000, digits: 1)) ms, \
             RETRY\(Self.words(newcomers.retries)), errors \(newcomers.errors)
             """
@@ -48,13 +49,14 @@ extension FloodReport {
 
     private var hostileText: String {
         let header =
-            Self.line("hostile", ["circuits", "streams", "cut off", "frames"]) + "\n    and what it was answered"
+            Self.line("hostile", ["circuits", "streams", "closed", "frames"])
+            + "\n    answers of the node"
         let rows = HostileKind.allCases.compactMap { kind in
             hostile[kind].map { figures in
-                let words = figures.notConnected == 0 ? "" : ", not connected × \(figures.notConnected)"
+                let failed = figures.notConnected == 0 ? "" : ", not connected × \(figures.notConnected)"
                 return Self.line(
                     kind.title, [figures.circuits, figures.connections, figures.cut, figures.frames].map { "\($0)" })
-                    + "\n    \(figures.words.isEmpty ? "nothing" : figures.words)\(words)"
+                    + "\n    \(figures.words.isEmpty ? "none" : figures.words)\(failed)"
             }
         }
         return ([header] + rows).joined(separator: "\n")
@@ -63,9 +65,9 @@ extension FloodReport {
     private var providersText: String {
         let seconds = Terminal.number(attacked.milliseconds / 1000, digits: 0)
         return """
-            bad device tokens forwarded in \(seconds) s: \(refusals.badTokens), the unproven budget is \(unprovenBudget)
-                refused by production \(refusals.production), development \(refusals.development) \
-            (the same once more), Google \(refusals.google)
+            bad device tokens forwarded in \(seconds) s: \(refusals.badTokens); unproven budget: \(unprovenBudget)
+                rejected by production \(refusals.production), development \(refusals.development) \
+            (the same tokens again), Google \(refusals.google)
             envelopes that rang again: \(repeats)
             node alive at the end: \(isAlive ? "yes" : "no")
             """

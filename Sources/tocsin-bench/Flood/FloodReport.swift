@@ -3,36 +3,42 @@
 import EventLoop
 import TNP
 
-/// What a flood came to.
+/// The result of a flood.
 struct FloodReport {
+    /// Statistics of the honest senders, by phase.
     var honest: [FloodPhase: HonestStatistics] = [:]
+    /// The node's resource usage, by phase.
     var node: [FloodPhase: NodeStatistics] = [:]
-    /// Those who came new under the flood, and the time until the first of them was delivered.
+    /// Statistics of the honest senders that started during the flood.
     var newcomers = HonestStatistics()
+    /// The time until the first delivery to one of them.
     var firstNewcomer: Duration?
+    /// Statistics of the hostile circuits, by kind.
     var hostile: [HostileKind: HostileStatistics] = [:]
-    /// What the push services refused from the attack's beginning, in ``attacked``.
+    /// What the push services rejected during ``attacked``.
     var refusals = Refusals()
+    /// The duration of the attack.
     var attacked = Duration.zero
-    /// How often a phone has rung again for the same envelope.
+    /// How often a phone rang again for the same envelope.
     var repeats = 0
-    /// Whether the node still delivered when it was over.
+    /// Whether the node still delivered after the flood.
     var isAlive = false
 
+    /// The most bad device tokens that the node may forward during ``attacked``.
     var unprovenBudget: Int { NodeDefaults.unprovenBudget(in: attacked) }
 
-    /// The honest senders' 99th percentile under the flood to that in calm; nil where there is none.
+    /// The honest senders' p99 latency under the flood, divided by the calm one; `nil` if one is missing.
     var p99Ratio: Double? {
         guard let calm = honest[.calm], let flooded = honest[.flooded], calm.delivered > 0, flooded.delivered > 0
         else { return nil }
         return flooded.latencies.p99 / calm.latencies.p99
     }
 
-    /// What the node has promised and not kept, in words.
-    /// - Parameter maxMegabytes: of its resident memory; nil: not looked at.
+    /// The promises that the node did not keep, as text.
+    /// - Parameter maxMegabytes: the bound of its resident memory; `nil` for none.
     func brokenPromises(maxMegabytes: Int? = nil) -> [String] {
         var broken: [String] = []
-        for (phase, when) in [(FloodPhase.calm, "in calm"), (.flooded, "under the flood")] {
+        for (phase, when) in [(FloodPhase.calm, "in the calm phase"), (.flooded, "under the flood")] {
             let figures = honest[phase] ?? HonestStatistics()
             if figures.submitted == 0 { broken.append("the honest senders submitted nothing \(when)") }
             let missing = figures.submitted - figures.delivered
@@ -42,21 +48,21 @@ struct FloodReport {
         }
         if refusals.badTokens > unprovenBudget {
             broken.append(
-                "\(refusals.badTokens) bad device tokens were forwarded, the unproven budget is \(unprovenBudget)")
+                "\(refusals.badTokens) bad device tokens were forwarded; the unproven budget is \(unprovenBudget)")
         }
         let peak = (node[.flooded]?.peakKilobytes ?? 0) / 1024
         if let maxMegabytes, peak > maxMegabytes {
-            broken.append("the node took \(peak) MB of memory, \(maxMegabytes) are allowed")
+            broken.append("the node used \(peak) MB of memory; \(maxMegabytes) are allowed")
         }
-        // A flood that never came proves nothing.
+        // A flood that did not reach the node proves nothing.
         for (kind, figures) in hostile.sorted(by: { $0.key.rawValue < $1.key.rawValue })
         where figures.circuits > 0 && figures.connections == 0 {
             broken.append("no hostile circuit of the kind \(kind.title) reached the node")
         }
         if repeats > 0 { broken.append("\(repeats) envelopes rang again") }
         let unreadable = hostile.values.reduce(0) { $0 + $1.unreadable }
-        if unreadable > 0 { broken.append("on \(unreadable) streams the node said what is not TNP") }
-        if !isAlive { broken.append("the node delivers nothing any more") }
+        if unreadable > 0 { broken.append("the node sent invalid TNP on \(unreadable) streams") }
+        if !isAlive { broken.append("the node no longer delivers") }
         return broken
     }
 }

@@ -6,71 +6,72 @@ import Simulator
 import TNP
 import Time
 
-/// Honest senders at a normal pace, first alone, then with hostile circuits of all kinds at once.
+/// Runs honest senders at a normal pace, first alone, then beside hostile circuits of all kinds.
 actor FloodScenario {
     struct Options {
-        /// Of the calm part, and of the flooded one.
+        /// The duration of each phase, calm and flooded.
         var time = Duration.seconds(20)
+        /// Honest senders in both phases.
         var honest = 20
-        /// Honest senders who come only when the flood is there.
+        /// Honest senders that start during the flood.
         var newcomers = 2
-        /// Circuits, of each kind as many.
+        /// Hostile circuits, divided equally among the kinds.
         var hostile = 200
     }
 
-    /// Before the calm part, and between the attack's beginning and the flooded one.
+    /// The wait before the calm phase, and between the start of the attack and the flooded phase.
     private static let leadIn = Duration.seconds(2)
-    /// Honest circuits come before this one, hostile ones after it.
+    /// Honest circuits have lower numbers, hostile ones higher ones.
     private static let firstHostileCircuit: UInt32 = 0x1_0000
-    /// Since when the dead tokens are dead, Unix time in milliseconds.
+    /// When the dead device tokens were unregistered: Unix time in milliseconds.
     private static let longAgo: UInt64 = 1_700_000_000_000
 
     private nonisolated let loop = EventLoop(name: "senders")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let bed: TestBed
-    private let way: FloodTransport
+    private let transport: FloodTransport
     private let options: Options
     private let watch = PushCounter()
-    private let senderProtocol: Endpoint
-    /// Device tokens that the push services know and nobody has yet.
+    private let relayEndpoint: Endpoint
+    /// Device tokens that the push services know and no sender uses yet.
     private var unused: [Magic: ArraySlice<[UInt8]>]
     private var report = FloodReport()
 
     /// - Parameters:
-    ///   - bed: with a node that is told circuits.
-    ///   - way: how it is reached.
-    init(_ bed: TestBed, by way: FloodTransport, _ options: Options) {
+    ///   - bed: a test bed whose node receives circuit ids.
+    ///   - transport: how the node is reached.
+    init(_ bed: TestBed, by transport: FloodTransport, _ options: Options) {
         self.bed = bed
-        self.way = way
+        self.transport = transport
         self.options = options
-        senderProtocol = .unix(path: "\(bed.directory)/tor.sock")
+        relayEndpoint = .unix(path: "\(bed.directory)/tor.sock")
         unused = bed.tokens.mapValues { $0[...] }
     }
 
-    /// Runs it, in a little more than twice its time.
+    /// Runs both phases, which takes a little more than twice ``Options/time``.
     func run() async throws -> FloodReport {
         await bed.services.observe { [watch, tally = bed.tally] notification in
             watch.delivered(notification)
             tally.delivered(notification)
         }
-        let relay = CircuitRelay(by: way, circuits: TorCircuits(after: 0), on: loop)
-        try await relay.listen(at: senderProtocol)
+        let relay = CircuitRelay(by: transport, circuits: TorCircuits(after: 0), on: loop)
+        try await relay.listen(at: relayEndpoint)
         let pace = NodeDefaults.pace(over: (Self.leadIn + options.time) * 2)
 
-        Terminal.progress("device tokens are proven …")
+        Terminal.progress("proving device tokens …")
         let (honest, witness) = (try senders(options.honest), try senders(1))
         _ = try await prove(honest, options.honest)
         _ = try await prove(witness, 1)
         let attack = Attack(
-            by: way, of: try await hostileCircuits(), ids: TorCircuits(after: Self.firstHostileCircuit))
+            by: transport, of: try await hostileCircuits(), ids: TorCircuits(after: Self.firstHostileCircuit))
         await honest.begin(pace: pace)
         await loop.sleep(for: Self.leadIn)
 
         Terminal.progress("calm …")
         await measure(.calm, honest)
 
-        Terminal.progress("\(options.hostile) hostile circuits …")
+        Terminal.progress("flooded: \(options.hostile) hostile circuits …")
         let before = await watch.refusals(by: bed.services)
         let beginning = MonotonicTime.now
         await attack.begin()
@@ -80,7 +81,7 @@ actor FloodScenario {
         await newcomers.begin(pace: pace)
         await measure(.flooded, honest)
 
-        Terminal.progress("what is still under way …")
+        Terminal.progress("waiting for what is in flight …")
         async let ended = honest.end()
         let late = await newcomers.end()
         report.honest = await ended.figures
@@ -105,29 +106,29 @@ actor FloodScenario {
         if let start, let end = await bed.nodeFigures { report.node[phase] = NodeStatistics(from: start, to: end) }
     }
 
-    // MARK: Who is there
+    // MARK: Senders and circuits
 
-    /// So many honest senders, each with a phone that nobody else has.
+    /// Honest senders, each with a phone of its own.
     private func senders(_ count: Int) throws -> HonestSenders {
-        HonestSenders(try phones(count), node: senderProtocol, on: loop)
+        HonestSenders(try phones(count), node: relayEndpoint, on: loop)
     }
 
     private func phones(_ count: Int) throws -> [Recipient] {
         try (0..<count).map { index in
             let magic = Magic.allCases[index % Magic.allCases.count]
             guard let token = unused[magic]?.popFirst() else {
-                throw fail("too many senders: there are no phones left for them", ExitStatus.usage)
+                throw fail("too many senders: no phones are left", ExitStatus.usage)
             }
             return Recipient(magic: magic, deviceToken: token)
         }
     }
 
-    /// Has each of them deliver an envelope while nobody else is there.
+    /// Proves the device token of each sender by one delivery before the flood.
     private func prove(_ senders: HonestSenders, _ count: Int) async throws -> [Envelope] {
         let envelopes = await senders.sendOne()
         guard envelopes.count == count else {
             throw fail(
-                "\(envelopes.count) of \(count) honest senders were served though nobody else was there",
+                "only \(envelopes.count) of \(count) honest senders were served before the flood",
                 ExitStatus.failure)
         }
         return envelopes
@@ -149,7 +150,7 @@ actor FloodScenario {
                 _ = await owners.end()
             case .neverReading:
                 let phones = try phones(count)
-                let owners = HonestSenders(phones, node: senderProtocol, on: loop)
+                let owners = HonestSenders(phones, node: relayEndpoint, on: loop)
                 _ = try await prove(owners, count)
                 _ = await owners.end()
                 circuits += phones.map { HostileCircuit(kind: kind, targets: [$0]) }
@@ -158,7 +159,7 @@ actor FloodScenario {
         return circuits
     }
 
-    /// Of each platform one that is dead and one that never was.
+    /// For each platform, one unregistered device token and one that never existed.
     private func badTokens() async -> [Recipient] {
         var random = SystemRandomNumberGenerator()
         var targets: [Recipient] = []

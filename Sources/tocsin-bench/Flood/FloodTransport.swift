@@ -3,16 +3,16 @@
 import EventLoop
 import Simulator
 
-/// How streams of a circuit reach the node.
+/// How the streams of a circuit reach the node.
 enum FloodTransport {
-    /// The harness plays tor: straight to the node, and what names the circuit is said first.
+    /// The harness plays tor: it connects to the node directly and sends a PROXY line that names the circuit.
     case played(Endpoint)
-    /// Through a real onion service, each circuit a circuit of its own.
+    /// Through a real onion service, each circuit on a tor circuit of its own.
     case tor(PrivateTorNetwork.Access)
 
     private static let patience = Duration.seconds(60)
 
-    /// What is to be said before the first byte.
+    /// The bytes to send first on a stream.
     func opening(of circuit: TorCircuit) -> [UInt8] {
         switch self {
         case .played: circuit.proxyLine
@@ -20,14 +20,14 @@ enum FloodTransport {
         }
     }
 
-    /// A stream on the circuit, on which nothing has been said.
+    /// Opens a stream on the circuit; nothing has been sent on it.
     func dial(
         on circuit: TorCircuit, by loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) -> ByteStream {
         switch self {
         case .played(let node): return try await loop.dial(node, timeout: .seconds(5))
         case .tor(let access):
-            // Credentials of their own give tor's clients circuits of their own (IsolateSOCKSAuth).
+            // tor gives each SOCKS login a circuit of its own (IsolateSOCKSAuth).
             let label = SOCKS5.Credentials(user: "flood", password: "\(circuit.number)")
             return try await loop.dial(access.onion, through: .socks5(access.socks, label), timeout: Self.patience)
         }

@@ -5,13 +5,13 @@ import TNP
 import Time
 import TocsinClient
 
-/// Parts of a run whose figures are kept apart.
+/// The phases of a run, which have separate statistics.
 enum FloodPhase: Hashable {
     case calm, flooded
 }
 
-/// Senders with a phone each, a client of their own and a normal pace, who do as they are told: they compute proofs where
-/// asked, and after RETRY they come again when it is time.
+/// Well-behaved senders, each with its own phone, client and a normal pace: they compute proofs of work when required,
+/// and retry after the time that RETRY gives.
 actor HonestSenders {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -22,23 +22,23 @@ actor HonestSenders {
         var source: EnvelopeGenerator
     }
 
-    /// How long one of them goes on with an envelope.
+    /// How long a sender keeps trying to deliver an envelope.
     private static let patience = Duration.seconds(60)
     private static let pauseAfterError = Duration.seconds(1)
     private static let shortestPause = Duration.milliseconds(50)
-    /// How soon they notice that it is over.
-    private static let attention = Duration.milliseconds(250)
+    /// How often to check whether the run is over.
+    private static let pollInterval = Duration.milliseconds(250)
 
     private var senders: [Sender]
     private var phase: FloodPhase?
     private var figures: [FloodPhase: HonestStatistics] = [:]
     private var began = MonotonicTime.now
-    /// How long it took from ``begin(pace:)`` to the first DELIVERED.
+    /// The time from ``begin(pace:)`` to the first DELIVERED.
     private var first: Duration?
     private var isOver = false
     private var work: [Task<Void, Never>] = []
 
-    /// - Parameter phones: whom each of them rings.
+    /// - Parameter phones: the recipient of each sender.
     init(_ phones: [Recipient], node: Endpoint, on loop: EventLoop) {
         self.loop = loop
         senders = phones.map { phone in
@@ -48,7 +48,7 @@ actor HonestSenders {
         }
     }
 
-    /// Each sends one envelope, which proves its device token where that is new.
+    /// Sends one envelope from each sender, which proves a new device token.
     /// - Returns: the envelopes that were delivered.
     func sendOne() async -> [Envelope] {
         await withTaskGroup(of: Envelope?.self) { group in
@@ -59,19 +59,19 @@ actor HonestSenders {
         }
     }
 
-    /// They go on at this pace until ``end()``.
+    /// Sends at this pace until ``end()``.
     func begin(pace: Duration) {
         began = .now
         first = nil
         for index in senders.indices {
-            work.append(Task(executorPreference: loop) { await self.goOn(index, pace: pace) })
+            work.append(Task(executorPreference: loop) { await self.sendRepeatedly(index, pace: pace) })
         }
     }
 
-    /// What they submit from now on counts for this part of the run; nil: for none.
+    /// Counts submissions from now on for this phase; `nil` for none.
     func count(for phase: FloodPhase?) { self.phase = phase }
 
-    /// Lets them submit nothing more, and waits for the outcome of what they have.
+    /// Stops submitting, and waits for the outcomes of what is in flight.
     func end() async -> (figures: [FloodPhase: HonestStatistics], first: Duration?) {
         isOver = true
         for task in work { await task.value }
@@ -80,7 +80,7 @@ actor HonestSenders {
         return (figures, first)
     }
 
-    private func goOn(_ index: Int, pace: Duration) async {
+    private func sendRepeatedly(_ index: Int, pace: Duration) async {
         await rest(pace * Double.random(in: 0..<1))
         await withTaskGroup(of: Envelope?.self) { group in
             while !isOver {
@@ -95,12 +95,12 @@ actor HonestSenders {
         while !isOver {
             let left = end - .now
             guard left > .zero else { return }
-            await loop.sleep(for: min(left, Self.attention))
+            await loop.sleep(for: min(left, Self.pollInterval))
         }
     }
 
-    /// Submits a new envelope, and again while the answer is RETRY.
-    /// - Returns: the envelope, where it was delivered.
+    /// Submits a new envelope, and resubmits it while the answer is RETRY.
+    /// - Returns: the envelope if it was delivered.
     private func submit(_ index: Int) async -> Envelope? {
         let phase = phase
         let envelope = senders[index].source.next(senders[index].magic)

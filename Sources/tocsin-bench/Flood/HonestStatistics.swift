@@ -3,22 +3,23 @@
 import EventLoop
 import TNP
 
-/// What honest senders got in one part of a run.
+/// The results of honest senders in one phase.
 struct HonestStatistics {
     var submitted = 0
     var delivered = 0
-    /// RETRY, after which they came again when they were told to.
+    /// Answers of RETRY, after which the sender resubmitted.
     var retries: [Reason: Int] = [:]
-    /// Ends that are not DELIVERED.
+    /// Final outcomes other than DELIVERED.
     var refused: [Reason: Int] = [:]
-    /// Connections that were refused or lost for good.
+    /// Submissions that failed without an outcome: the connection was refused or lost.
     var errors = 0
-    /// Not delivered within the sender's patience.
+    /// Envelopes not delivered within the sender's patience.
     var givenUp = 0
-    /// From the first SUBMIT to DELIVERED, in microseconds.
+    /// Microseconds from the first SUBMIT to DELIVERED.
     var latencies = Latencies()
     var slowest = Duration.zero
 
+    /// Counts a delivery.
     mutating func delivered(after time: Duration) {
         delivered += 1
         latencies.record(time)

@@ -2,11 +2,11 @@
 
 import TNP
 
-/// One hostile circuit and what it has to send.
+/// A hostile circuit and its material.
 struct HostileCircuit {
     let kind: HostileKind
-    /// To whom it sends, in turns; ``HostileKind/inventedTokens`` makes its own.
+    /// The recipients, used in turn. ``HostileKind/inventedTokens`` invents its own.
     var targets: [Recipient] = []
-    /// What it replays.
+    /// The envelope to replay.
     var captured: Envelope?
 }

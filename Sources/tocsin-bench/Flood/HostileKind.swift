@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a hostile circuit does.
+/// The kinds of hostile circuits.
 enum HostileKind: Int, CaseIterable {
-    /// A hundred times as fast as an honest sender, each time to another device token of the right form.
+    /// Submits at a hundred times the pace of an honest sender, each time to another well-formed device token.
     case inventedTokens
-    /// To device tokens that are dead or never were, again and again.
+    /// Submits repeatedly to device tokens that are unregistered or never existed.
     case badTokens
-    /// ``MalformedStream``, one kind after the other.
+    /// Sends each kind of ``MalformedStream`` in turn.
     case garbage
-    /// Streams that are opened and then left, by all ways of ``StalledStream``.
+    /// Opens streams and stalls, in all ways of ``StalledStream``.
     case stalling
-    /// An envelope of its own that was delivered, again and again.
+    /// Replays one of its delivered envelopes.
     case replaying
-    /// To a device token of its own, without ever reading a result.
+    /// Submits to its own device token and never reads a result.
     case neverReading
 
+    /// The title in the report.
     var title: String {
         switch self {
         case .inventedTokens: "(a) invented tokens, 100 × the pace"
@@ -26,6 +27,6 @@ enum HostileKind: Int, CaseIterable {
         }
     }
 
-    /// Streams that one circuit has open at a time.
+    /// The number of concurrent streams of one circuit.
     var streams: Int { self == .stalling ? 4 : 1 }
 }

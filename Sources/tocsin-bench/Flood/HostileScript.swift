@@ -2,14 +2,14 @@
 
 import TNP
 
-/// What one stream of a hostile circuit sends, stroke by stroke: chance in, bytes out. No I/O and no clock.
+/// Generates what one stream of a hostile circuit sends, burst by burst, from random numbers. No I/O and no clock.
 struct HostileScript {
-    /// Bytes that are sent together.
+    /// Bytes to send at once.
     struct Stroke {
         var bytes: [UInt8]
-        /// How many frames they are, HELLO not counted.
+        /// The number of frames in them, without HELLO.
         var frames = 0
-        /// The time until the next.
+        /// The pause after them.
         var pause: Duration
     }
 
@@ -21,7 +21,7 @@ struct HostileScript {
     private var request: UInt32 = 0
 
     /// - Parameters:
-    ///   - line: what is said first, and names the circuit to the node.
+    ///   - line: the bytes to send first, which name the circuit to the node.
     ///   - turn: how many streams the circuit has opened before.
     init(_ circuit: HostileCircuit, after line: [UInt8], turn: Int) {
         self.circuit = circuit
@@ -31,7 +31,7 @@ struct HostileScript {
             Dictionary(grouping: circuit.targets, by: \.magic).mapValues { $0.map(\.deviceToken) })
     }
 
-    /// What is sent now; nil: the circuit closes this stream.
+    /// The next bytes to send; `nil` if the circuit closes the stream.
     mutating func next(using random: inout some RandomNumberGenerator) -> Stroke? {
         defer { strokes += 1 }
         switch circuit.kind {
@@ -53,11 +53,11 @@ struct HostileScript {
 
     private var pace: (count: Int, pause: Duration) {
         switch circuit.kind {
-        // Fifty a second: a hundred times the pace of an honest sender.
+        // Fifty per second: a hundred times the pace of an honest sender.
         case .inventedTokens, .replaying: (5, .milliseconds(100))
-        // The small writes of the answers fill the socket's buffer soonest.
+        // Answers in small writes fill the socket's buffer soonest.
         case .neverReading: (2, .milliseconds(20))
-        // Who sends to nobody else is found out soon enough.
+        // A slow pace is enough: the node detects circuits that send only to bad tokens.
         case .badTokens, .garbage, .stalling: (1, .milliseconds(100))
         }
     }
@@ -67,8 +67,8 @@ struct HostileScript {
         guard circuit.kind == .inventedTokens else {
             return source.next(circuit.targets[Int(request) % circuit.targets.count].magic)
         }
-        let nobody = Recipient.invented(request.isMultiple(of: 3) ? .android : .iOS, using: &random)
-        var source = EnvelopeGenerator([nobody.magic: [nobody.deviceToken]])
-        return source.next(nobody.magic)
+        let recipient = Recipient.invented(request.isMultiple(of: 3) ? .android : .iOS, using: &random)
+        var source = EnvelopeGenerator([recipient.magic: [recipient.deviceToken]])
+        return source.next(recipient.magic)
     }
 }

@@ -2,7 +2,7 @@
 
 import TNP
 
-/// What hostile circuits of a kind did, and what they got.
+/// What hostile circuits of a kind did, and how the node answered.
 struct HostileStatistics {
     /// An outcome with its reason.
     struct Answer: Hashable {
@@ -12,15 +12,15 @@ struct HostileStatistics {
 
     var circuits = 0
     var connections = 0
-    /// Connections that could not be made.
+    /// Connections that failed.
     var notConnected = 0
-    /// Connections that the node ended.
+    /// Connections that the node closed.
     var cut = 0
-    /// Frames sent, HELLO not counted.
+    /// Frames sent, without HELLO.
     var frames = 0
     var answers: [Answer: Int] = [:]
     var goAways: [GoAway.Code: Int] = [:]
-    /// Streams on which the node said what is not TNP.
+    /// Streams on which the node sent invalid TNP.
     var unreadable = 0
 
     static func += (sum: inout Self, other: Self) {
@@ -34,7 +34,7 @@ struct HostileStatistics {
         sum.unreadable += other.unreadable
     }
 
-    /// Takes down what the node says.
+    /// Counts a message of the node.
     mutating func count(_ message: Message) {
         switch message {
         case .result(let result):
@@ -44,7 +44,7 @@ struct HostileStatistics {
         }
     }
 
-    /// For people, e.g. `RETRY 209 × 1200, GOAWAY 6 × 3`; the most frequent first.
+    /// The node's answers as text, most frequent first, e.g. `RETRY 209 × 1200, GOAWAY 6 × 3`.
     var words: String {
         let answers = self.answers.sorted { ($0.value, $1.key.reason.rawValue) > ($1.value, $0.key.reason.rawValue) }
             .map { answer, count in

@@ -3,24 +3,25 @@
 import EventLoop
 import TNP
 
-/// The near end of one stream of a hostile circuit: hears what the node says and takes it down.
+/// The attacker's end of one stream of a hostile circuit. Counts what the node answers.
 final class HostileStream: ByteStreamHandler {
     private let stream: ByteStream
     private var decoder = FrameDecoder(maximumLength: 128 * 1024)
+    /// What was sent and received on this stream.
     private(set) var heard = HostileStatistics()
-    /// Whether the node has ended it.
+    /// Whether the node has closed the stream.
     private(set) var isCut = false
-    /// Whether the node called its circuit abusive.
+    /// Whether the node blocked the circuit for abuse.
     var isBanned: Bool { heard.goAways[.abuse] != nil }
 
-    /// - Parameter reads: whether anything is ever read. An end is then only noticed when something is sent.
+    /// - Parameter reads: whether to read. If not, the end of the stream is noticed only when something is sent.
     init(_ stream: ByteStream, reads: Bool) {
         self.stream = stream
         stream.handler = self
         if reads { stream.resumeReading() }
     }
 
-    /// Sends a stroke, unless the node has taken too little of what was sent before.
+    /// Sends a burst, unless too much is unsent because the node does not read.
     func send(_ stroke: HostileScript.Stroke) {
         guard stream.isOpen, stream.unsent < ByteStream.highWater else { return }
         stream.write(stroke.bytes)

@@ -2,32 +2,32 @@
 
 import TNP
 
-/// What no honest sender says, a stream of it at a time.
+/// Streams of invalid or useless data, which no honest sender produces.
 enum MalformedStream: CaseIterable {
     case noProxyLine, otherProxyLine, noise, emptyFrame, hugeFrame, unknownType, secondHello, nodesFrame
     case fieldsThatDescend
-    /// What the node answers or skips frame by frame: there is no fault to cut it off for but its amount.
+    /// Frames that the node answers or skips one by one: only their number is a reason to close the connection.
     case emptySubmissions, pings, skippedTypes
 
-    /// Frames of a kind that is sent in bulk: so many at a time, so many times.
-    private static let (atATime, times) = (25, 20)
+    /// Kinds that are sent in bulk: frames per burst, and bursts.
+    private static let (framesPerBurst, bursts) = (25, 20)
 
-    /// What is sent now; nil: the stream is over.
+    /// The next bytes to send; `nil` if the stream is over.
     /// - Parameters:
-    ///   - stroke: how often something was sent before.
+    ///   - stroke: the number of earlier bursts.
     ///   - line: tor's PROXY line.
     func stroke(
         _ stroke: Int, after line: [UInt8], using random: inout some RandomNumberGenerator
     ) -> HostileScript.Stroke? {
         if let frame = bulk(using: &random) {
             if stroke == 0 { return HostileScript.Stroke(bytes: line + RawFrame.hello, pause: .zero) }
-            guard stroke <= Self.times else { return nil }
+            guard stroke <= Self.bursts else { return nil }
             return HostileScript.Stroke(
-                bytes: Array(repeatElement(frame, count: Self.atATime).joined()), frames: Self.atATime,
+                bytes: Array(repeatElement(frame, count: Self.framesPerBurst).joined()), frames: Self.framesPerBurst,
                 pause: .milliseconds(100))
         }
         guard stroke == 0 else { return nil }
-        // Time enough for the node to say what it thinks of it.
+        // Time for the node to answer.
         return HostileScript.Stroke(bytes: fault(line, using: &random), frames: 1, pause: .seconds(5))
     }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What the node's process used in one part of a run.
+/// The resource usage of the node's process in one phase.
 struct NodeStatistics {
     var cpuSeconds = 0.0
-    /// Peak resident memory since its start.
+    /// Peak resident memory since the process started.
     var peakKilobytes = 0
 }
 
 extension NodeStatistics {
-    /// - Parameters: as they were at both ends of the part.
+    /// - Parameters: the usage at the start and the end of the phase.
     init(from start: ProcessUsage, to end: ProcessUsage) {
         self.init(cpuSeconds: end.cpuSeconds - start.cpuSeconds, peakKilobytes: end.peakKilobytes)
     }

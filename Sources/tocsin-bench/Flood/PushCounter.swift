@@ -3,16 +3,16 @@
 import Simulator
 import Synchronization
 
-/// Tells what rang a phone from what a push service refused.
+/// Counts deliveries, to calculate how many notifications a push service rejected.
 final class PushCounter: Sendable {
     private let delivered = Mutex<[Device.Platform: Int]>([:])
 
-    /// A phone has got something.
+    /// Counts a notification that a phone received.
     func delivered(_ notification: ReceivedNotification) {
         delivered.withLock { $0[notification.platform, default: 0] += 1 }
     }
 
-    /// What the push services have refused so far.
+    /// The rejections of the push services so far.
     func refusals(by services: SimulatedServices) async -> Refusals {
         var requests: [Device.Platform: Int] = [:]
         for platform in [Device.Platform.apnsProduction, .apnsDevelopment, .fcm] {
@@ -26,14 +26,14 @@ final class PushCounter: Sendable {
     }
 }
 
-/// Notifications that the push services have refused, by service.
+/// Notifications that the push services rejected, by service.
 struct Refusals: Equatable {
     var production = 0
     var development = 0
     var google = 0
 
-    /// How often a bad device token was forwarded. Hostile circuits name none of Apple's development environment: what
-    /// that refuses is what production has refused just before, and the node has asked both.
+    /// How often a bad device token was forwarded. Hostile circuits use no tokens of Apple's development environment:
+    /// what it rejects are production tokens for which the node tried both environments.
     var badTokens: Int { production + google }
 
     static func - (one: Self, other: Self) -> Self {

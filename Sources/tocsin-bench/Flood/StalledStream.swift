@@ -2,13 +2,13 @@
 
 import TNP
 
-/// A stream that is opened and then left, or almost.
+/// Streams that are opened and then stall, or nearly.
 enum StalledStream: CaseIterable {
     case silent, halfProxyLine, noHello, halfHello, byteASecond, halfSubmission, nothingAfterHello
 
-    /// What is sent now.
+    /// The next bytes to send.
     /// - Parameters:
-    ///   - stroke: how often something was sent before.
+    ///   - stroke: the number of earlier bursts.
     ///   - line: tor's PROXY line.
     func stroke(_ stroke: Int, after line: [UInt8]) -> HostileScript.Stroke {
         let submission = RawFrame.bytes(FrameType.submit.rawValue, claiming: 4000)

@@ -10,19 +10,20 @@ import TocsinClient
 
 struct BenchBulkhead: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "bulkhead", abstract: "Latency of each push service before and while one of them is a black hole.",
+        commandName: "bulkhead",
+        abstract: "Measure the latency of each push service before and while one is a black hole.",
         discussion: """
-            An open loop to Apple's production and development environments and to Google, first in calm, then while
-            production swallows every byte.
+            Sends in an open loop to Apple's production and development environments and to Google, first undisturbed, \
+            then while production swallows every byte.
 
             EXAMPLES
-              tocsin bench bulkhead --rate 300 --seconds 20
+              tocsin-bench bulkhead --rate 300 --seconds 20
             """)
 
-    @Option(help: "Envelopes a second to each service.")
+    @Option(help: "Envelopes per second to each service.")
     var rate = 200.0
 
-    @Option(help: "Seconds of each part.")
+    @Option(help: "Seconds per phase.")
     var seconds = 15.0
 
     func run() async throws {
@@ -57,19 +58,21 @@ struct BenchBulkhead: AsyncParsableCommand {
                 + Terminal.padded("RETRY", 9, right: true)
         ]
         for magic in [Magic.iOSDev, .android, .iOS] {
-            lines.append(row(magic, "all well", calm[magic] ?? LaneStatistics()))
+            lines.append(row(magic, "undisturbed", calm[magic] ?? LaneStatistics()))
             lines.append(row(magic, "iOS a black hole", during[magic] ?? LaneStatistics()))
         }
         return lines.joined(separator: "\n")
     }
 }
 
+/// The results of one push service in one phase.
 private struct LaneStatistics {
     var latencies = Latencies()
     var delivered = 0
     var other = 0
 }
 
+/// Senders for each push service.
 private actor BulkheadLoad {
     private nonisolated let loop = EventLoop(name: "senders")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -82,7 +85,7 @@ private actor BulkheadLoad {
         source = EnvelopeGenerator(bed.tokens)
         var clients: [Magic: [TocsinClient]] = [:]
         for magic in Magic.allCases {
-            // Enough connections that none is full: this is about the node, not about one sender's own line.
+            // Enough connections that none reaches its limits: the node is under test, not a single sender.
             clients[magic] = (0..<100).map { [loop] _ in
                 TocsinClient(TocsinClient.Options(node: bed.endpoint), on: loop)
             }

@@ -10,20 +10,20 @@ import TocsinClient
 
 struct BenchCrash: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "crash", abstract: "kill -9 a node with a spool at random moments while senders submit.",
+        commandName: "crash", abstract: "Kill a node with a spool (kill -9) at random times while senders submit.",
         discussion: """
-            Half of the senders go away at QUEUED, the others wait for the final outcome and send again what a crash left
-            without one. Ends with 0 only if everything that was queued has been delivered, and nothing rang twice but
-            what was under way at the moment of a crash.
+            Half of the senders leave after QUEUED; the others wait for the final outcome and resubmit what a crash \
+            left without one. Exits with 0 only if every queued envelope was delivered, and none rang twice except \
+            those in flight during a crash.
 
             EXAMPLES
-              tocsin bench crash --kills 50
+              tocsin-bench crash --kills 50
             """)
 
-    @Option(help: "How often the node is killed.")
+    @Option(help: "Number of kills.")
     var kills = 20
 
-    @Option(help: "Seconds between two kills, at most.")
+    @Option(help: "Maximum seconds between two kills.")
     var interval = 2.0
 
     @Option(help: "Submissions in flight.")
@@ -34,11 +34,12 @@ struct BenchCrash: AsyncParsableCommand {
             let result = try await Crash(bed).run(kills: kills, interval: interval, inFlight: inFlight)
             Terminal.endProgress()
             Terminal.print(result.table)
-            guard result.isGood else { throw fail("the node has lost or repeated envelopes", ExitStatus.failure) }
+            guard result.isGood else { throw fail("the node lost or repeated envelopes", ExitStatus.failure) }
         }
     }
 }
 
+/// The result of a crash test.
 private struct CrashResult {
     var kills = 0
     var queued = 0
@@ -56,18 +57,19 @@ private struct CrashResult {
     var table: String {
         """
         kills                                 \(kills)
-        queued, their senders gone            \(queued)
+        queued, sender left                   \(queued)
         final outcome awaited                 \(final)
         outcomes other than DELIVERED         \(wrongOutcomes)
         lost                                  \(notSeen)
-        came again, under way at a crash      \(sums.repeats - sums.unexplained)
-        came again without need               \(sums.unexplained)
-        under a second apns-id                \(sums.secondIDs)
-        after the last start, all delivered   in \(Terminal.number(secondsToEmpty, digits: 1)) s
+        repeated, in flight during a crash    \(sums.repeats - sums.unexplained)
+        repeated without need                 \(sums.unexplained)
+        repeated under another apns-id        \(sums.secondIDs)
+        all delivered after the last start in \(Terminal.number(secondsToEmpty, digits: 1)) s
         """
     }
 }
 
+/// Senders that submit while the node is killed and restarted.
 private actor Crash {
     private nonisolated let loop = EventLoop(name: "senders")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -91,12 +93,12 @@ private actor Crash {
             await withTaskGroup { group in
                 for index in 0..<inFlight {
                     group.addTask {
-                        await self.work(self.clients[index % self.clients.count], goesAway: index % 2 == 0)
+                        await self.work(self.clients[index % self.clients.count], leavesWhenQueued: index % 2 == 0)
                     }
                 }
             }
         }
-        // A provider that takes its time, so that there is always something under way.
+        // Slow push services, so that some envelopes are always in flight.
         var slow = Faults()
         slow.latency = .uniform(1...50)
         for platform in [Device.Platform.apnsProduction, .apnsDevelopment, .fcm] {
@@ -122,11 +124,11 @@ private actor Crash {
         return result
     }
 
-    private func work(_ client: TocsinClient, goesAway: Bool) async {
+    private func work(_ client: TocsinClient, leavesWhenQueued: Bool) async {
         while !isOver {
             let envelope = source.next([Magic.iOS, .iOSDev, .android][Int.random(in: 0..<3)])
             let outcome = try? await client.submit(
-                envelope, patience: .seconds(60), acceptQueued: true, returnsWhenQueued: goesAway)
+                envelope, patience: .seconds(60), acceptQueued: true, returnsWhenQueued: leavesWhenQueued)
             switch outcome?.kind {
             case .queued: result.queued += 1
             case .delivered: result.final += 1

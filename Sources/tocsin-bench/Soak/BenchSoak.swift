@@ -10,41 +10,41 @@ import TocsinClient
 
 struct BenchSoak: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "soak", abstract: "Many envelopes through a node while Apple and Google misbehave.",
+        commandName: "soak", abstract: "Send many envelopes through a node while Apple and Google misbehave.",
         discussion: """
-            GOAWAY every 500 requests, 1 % of the streams refused, SETTINGS that drop to one stream and come back, stalls,
-            services that are killed and started again. Ends with 0 only if nothing was lost, no envelope came under two
-            apns-ids, and what came twice is what the node had no answer for.
+            The stand-ins send GOAWAY every 500 requests, refuse 1 % of the streams, reduce SETTINGS to one concurrent \
+            stream and back, stall, and are killed and restarted. Exits with 0 only if no envelope was lost, none \
+            arrived under two apns-ids, and one arrived twice only if the node had received no answer.
 
             EXAMPLES
-              tocsin bench soak --envelopes 1000000
+              tocsin-bench soak --envelopes 1000000
             """)
 
-    @Option(help: "Envelopes in all.")
+    @Option(help: "Total number of envelopes.")
     var envelopes = 100_000
 
-    @Option(help: "Connections of senders.")
+    @Option(help: "Number of sender connections.")
     var connections = 20
 
-    @Option(help: "Submissions in flight on each.")
+    @Option(help: "Submissions in flight per connection.")
     var inFlight = 50
 
-    @Option(help: "Seconds between one trouble and the next.")
+    @Option(help: "Seconds between two faults.")
     var interval = 6.0
 
     func run() async throws {
-        // A replay window that is full soon, so that memory that still grows is a leak.
+        // A short replay window, which is soon full: memory that still grows then is a leak.
         try await TestBed.run("soak", more: SimulatedConfiguration.openGates + "\nreplay_window = 20") { bed in
             let soak = Soak(bed, connections: connections)
             let result = try await soak.run(envelopes: envelopes, inFlight: inFlight, interval: .seconds(interval))
             Terminal.endProgress()
             Terminal.print(result.table)
-            guard result.isGood else { throw fail("the node has lost or repeated envelopes", ExitStatus.failure) }
+            guard result.isGood else { throw fail("the node lost or repeated envelopes", ExitStatus.failure) }
         }
     }
 }
 
-/// What a soak came to.
+/// The result of a soak test.
 private struct SoakResult {
     var envelopes = 0
     var seconds = 0.0
@@ -58,7 +58,7 @@ private struct SoakResult {
         wrongOutcomes == 0 && notSeen == 0 && sums.unexplained == 0 && sums.secondIDs == 0 && sums.otherCollapseIDs == 0
     }
 
-    /// Kilobytes by which memory grows with 100 000 envelopes, over the second half: a line by least squares.
+    /// The growth of memory over the second half, in kilobytes per 100 000 envelopes, by least squares.
     var slope: Double {
         let half = memory.suffix(memory.count / 2)
         guard half.count > 2 else { return 0 }
@@ -77,18 +77,18 @@ private struct SoakResult {
         envelopes                             \(envelopes) in \(Terminal.number(seconds, digits: 0)) s
         lost                                  \(notSeen)
         outcomes other than DELIVERED         \(wrongOutcomes)
-        RETRY, sent again by the sender       \(retries)
-        came again, their fate unknown        \(sums.repeats - sums.unexplained)
-        came again without need               \(sums.unexplained)
-        under a second apns-id                \(sums.secondIDs)
-        under another collapse id             \(sums.otherCollapseIDs)
-        memory of the node, first and last    \((memory.first?.kilobytes ?? 0) / 1024) MB, \((memory.last?.kilobytes ?? 0) / 1024) MB
-        its slope over the second half        \(Terminal.number(slope, digits: 0)) kB for 100 000 envelopes
+        RETRY, resubmitted by the sender      \(retries)
+        repeated, no answer received          \(sums.repeats - sums.unexplained)
+        repeated without need                 \(sums.unexplained)
+        repeated under another apns-id        \(sums.secondIDs)
+        repeated under another collapse id    \(sums.otherCollapseIDs)
+        node memory, first and last           \((memory.first?.kilobytes ?? 0) / 1024) MB, \((memory.last?.kilobytes ?? 0) / 1024) MB
+        memory growth over the second half    \(Terminal.number(slope, digits: 0)) kB per 100 000 envelopes
         """
     }
 }
 
-/// Senders that go on until each envelope is delivered, and the weather meanwhile.
+/// Senders that resubmit until each envelope is delivered, while faults are injected.
 private actor Soak {
     private nonisolated let loop = EventLoop(name: "senders")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -113,16 +113,16 @@ private actor Soak {
         left = envelopes
         names.reserveCapacity(envelopes)
         let start = MonotonicTime.now
-        let weather = Task { try await self.weather(interval) }
+        let faults = Task { try await self.injectFaults(interval) }
         let watch = Task { await self.watch(of: envelopes) }
         await withTaskGroup { group in
             for client in clients {
                 for _ in 0..<inFlight { group.addTask { await self.work(client) } }
             }
         }
-        weather.cancel()
+        faults.cancel()
         watch.cancel()
-        try await weather.value
+        try await faults.value
         for client in clients { await client.close() }
         result.envelopes = envelopes
         result.seconds = (MonotonicTime.now - start).milliseconds / 1000
@@ -134,7 +134,7 @@ private actor Soak {
     private func work(_ client: TocsinClient) async {
         while left > 0 {
             left -= 1
-            // Six to production, two to development, two to Google.
+            // Three of five to production, one to development, one to Google.
             let magic = [Magic.iOS, .iOS, .iOS, .iOSDev, .android][left % 5]
             let envelope = source.next(magic)
             names.append(envelope.tallyName)
@@ -158,8 +158,8 @@ private actor Soak {
         }
     }
 
-    /// The trouble that is always there, and on top of it one after the other.
-    private func weather(_ interval: Duration) async throws {
+    /// Sets the permanent faults, and additional ones in turn.
+    private func injectFaults(_ interval: Duration) async throws {
         var usual = Faults()
         usual.goAwayEvery = 500
         usual.resetPerMille = 10
@@ -193,7 +193,7 @@ private actor Soak {
             let kilobytes = await bed.nodeKilobytes
             result.memory.append((done, kilobytes))
             Terminal.progress(
-                "\(done) of \(envelopes) delivered, \(result.retries) sent again, \(kilobytes / 1024) MB …")
+                "\(done) of \(envelopes) delivered, \(result.retries) resubmitted, \(kilobytes / 1024) MB …")
             await loop.sleep(for: .seconds(1))
         }
     }

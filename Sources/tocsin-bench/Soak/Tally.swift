@@ -5,11 +5,11 @@ import Simulator
 import Synchronization
 import Time
 
-/// What the phones have got, envelope by envelope, in little room: a million of them fit.
+/// Counts the deliveries of each envelope, compactly enough for a million envelopes.
 final class Tally: Sendable {
     private struct Seen {
         var times: UInt16 = 0
-        /// How often the node cannot have known that it was delivered.
+        /// Deliveries of which the node may not have received the answer.
         var unanswered: UInt16 = 0
         var id = 0
         var collapseID = 0
@@ -17,73 +17,76 @@ final class Tally: Sendable {
 
     private struct State {
         var seen: [Int: Seen] = [:]
-        /// What came in the last second, oldest first.
+        /// Recent deliveries, oldest first; at least those of the last second.
         var recent: [(at: MonotonicTime, envelope: Int)] = []
         var secondIDs = 0
         var otherCollapseIDs = 0
         var deliveries = 0
     }
 
-    /// How long an answer may still be on its way to a process that is killed.
-    private static let onItsWay = Duration.seconds(1)
+    /// How long an answer may be in transit when the node is killed.
+    private static let answerDelay = Duration.seconds(1)
     private let state = Mutex(State())
 
-    /// What names an envelope on both sides: the text that only its phone can open.
+    /// Identifies an envelope at sender and phone, by its encrypted text.
     static func name(_ encrypted: String) -> Int { encrypted.hashValue }
 
-    /// A phone has got something.
+    /// Counts a notification that a phone received.
     func delivered(_ notification: ReceivedNotification) {
         state.withLock { state in
             let envelope = Self.name(notification.encrypted)
             let (id, collapseID) = (notification.id.hashValue, notification.collapseID.hashValue)
             var seen = state.seen[envelope] ?? Seen(id: id, collapseID: collapseID)
             seen.times += 1
-            // Google makes a new id for each message; Apple's is the sender's.
+            // Google assigns a new id to each message; Apple's is chosen by the node.
             if notification.platform != .fcm, seen.id != id { state.secondIDs += 1 }
             if seen.collapseID != collapseID { state.otherCollapseIDs += 1 }
             state.seen[envelope] = seen
             state.deliveries += 1
             let now = MonotonicTime.now
             state.recent.append((now, envelope))
-            if state.recent.count > 4096, let first = state.recent.first, now - first.at > Self.onItsWay {
-                state.recent.removeAll { now - $0.at > Self.onItsWay }
+            if state.recent.count > 4096, let first = state.recent.first, now - first.at > Self.answerDelay {
+                state.recent.removeAll { now - $0.at > Self.answerDelay }
             }
         }
     }
 
-    /// The answer to a delivery may not have reached the node.
+    /// Notes that the answer to a delivery may not have reached the node.
     func unanswered(_ notification: ReceivedNotification) {
         state.withLock { $0.seen[Self.name(notification.encrypted)]?.unanswered += 1 }
     }
 
-    /// The node was killed between these two moments: what it had been told in the last second before it may not have
-    /// kept, and what came after it cannot have been told.
+    /// Notes that the node was killed between these two times. It may not have kept answers received within the second
+    /// before, and cannot have received later ones.
     func nodeKilled(after first: MonotonicTime, before last: MonotonicTime) {
         state.withLock { state in
-            for (at, envelope) in state.recent where at + Self.onItsWay >= first && at <= last {
+            for (at, envelope) in state.recent where at + Self.answerDelay >= first && at <= last {
                 state.seen[envelope]?.unanswered += 1
             }
         }
     }
 
-    /// Whether a phone has got it.
+    /// Whether a phone has received this envelope.
     func has(_ envelope: Int) -> Bool { state.withLock { $0.seen[envelope] != nil } }
 
-    /// How often phones have got something.
+    /// The number of notifications that phones received.
     var deliveries: Int { state.withLock { $0.deliveries } }
 
     /// Sums over all envelopes.
     struct Sums {
-        /// Envelopes that came, and how often they came again.
+        /// Envelopes that were delivered.
         var envelopes = 0
+        /// Deliveries beyond the first of an envelope.
         var repeats = 0
-        /// Repeats of what the node had an answer for.
+        /// Repeats although the node had received an answer.
         var unexplained = 0
-        /// Deliveries under another apns-id, or another collapse id, than the first.
+        /// Repeats under another apns-id.
         var secondIDs = 0
+        /// Repeats under another collapse id.
         var otherCollapseIDs = 0
     }
 
+    /// The present sums.
     var sums: Sums {
         state.withLock { state in
             var sums = Sums(secondIDs: state.secondIDs, otherCollapseIDs: state.otherCollapseIDs)

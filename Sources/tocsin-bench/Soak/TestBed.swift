@@ -9,24 +9,27 @@ import Simulator
 import TNP
 import Time
 
-/// Stand-ins for Apple and Google in this process, and a node in one of its own that can be killed.
+/// Stand-ins for Apple and Google in this process, and a node in a process of its own, which can be killed.
 actor TestBed {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
+    /// The stand-ins.
     nonisolated let services: SimulatedServices
+    /// The deliveries to phones.
     nonisolated let tally = Tally()
-    /// Where all files are.
+    /// The directory of all files.
     nonisolated let directory: String
     private let program: String
     private let descriptors: Int?
     private var node: MeasuredProcess?
-    /// Device tokens of each kind, known to Apple or Google.
+    /// Device tokens of each kind, registered with the stand-ins.
     nonisolated let tokens: [Magic: [[UInt8]]]
 
-    private static let devicesOfAKind = 500
+    private static let devicesPerKind = 500
 
-    /// - Parameter descriptors: open files that the node may have; nil: as many as this process.
+    /// Creates a test bed with new device tokens.
+    /// - Parameter descriptors: the node's limit of open files; `nil` for that of this process.
     init(name: String, descriptors: Int? = nil) throws {
         self.descriptors = descriptors
         loop = EventLoop(name: "services")
@@ -35,18 +38,17 @@ actor TestBed {
         services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
         var tokens: [Magic: [[UInt8]]] = [:]
         for magic in Magic.allCases {
-            tokens[magic] = (0..<Self.devicesOfAKind).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8) }
+            tokens[magic] = (0..<Self.devicesPerKind).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8) }
         }
         self.tokens = tokens
     }
 
-    /// Starts a bed, runs `body` in it and ends it, however that ends. What the node has logged is shown where `body`
-    /// throws.
+    /// Starts a test bed, runs `body` and stops the test bed. If `body` throws, prints the log of the node.
     /// - Parameters:
-    ///   - more: tables of the node's configuration, in TOML.
-    ///   - circuitIDs: whether the node is told circuits, as tor does it.
-    ///   - servesHTTP: whether it has an HTTP endpoint, too.
-    ///   - descriptors: open files that the node may have; nil: as many as this process.
+    ///   - more: further tables of the node's configuration, in TOML.
+    ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
+    ///   - servesHTTP: whether the node also has an HTTP endpoint.
+    ///   - descriptors: the node's limit of open files; `nil` for that of this process.
     static func run(
         _ name: String, more: String, circuitIDs: Bool = false, servesHTTP: Bool = false, descriptors: Int? = nil,
         _ body: (TestBed) async throws -> Void
@@ -64,13 +66,13 @@ actor TestBed {
         await bed.end()
     }
 
-    /// Where the node listens.
+    /// The TNP endpoint of the node.
     nonisolated var endpoint: Endpoint { .unix(path: "\(directory)/tnp.sock") }
 
-    /// Where its HTTP endpoint is, if it has one.
+    /// The HTTP endpoint of the node, if it has one.
     nonisolated var httpEndpoint: Endpoint { .unix(path: "\(directory)/http.sock") }
 
-    /// A device as Apple or Google know it.
+    /// A device as registered with Apple or Google.
     static func device(_ magic: Magic, state: Device.State = .registered) -> Device {
         switch magic {
         case .iOS: Device(platform: .apnsProduction, app: "bisqremote.joachimneumann.com", state: state)
@@ -79,7 +81,7 @@ actor TestBed {
         }
     }
 
-    /// Starts everything.
+    /// Starts the stand-ins and the node.
     private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
         let endpoints = try await services.start()
         await services.setKeepsReceived(false)
@@ -113,12 +115,12 @@ actor TestBed {
         throw fail("the node did not start:\n\(log.suffix(2000))", ExitStatus.failure)
     }
 
-    /// kill -9.
+    /// Kills the node with SIGKILL.
     func killNode() async {
         let before = MonotonicTime.now
         node?.end(by: SIGKILL)
         node = nil
-        // What the node had sent still lies in the sockets, and is delivered now.
+        // What the node has sent is still in the sockets, and is delivered now.
         await loop.sleep(for: .milliseconds(50))
         tally.nodeKilled(after: before, before: .now)
     }
@@ -132,15 +134,15 @@ actor TestBed {
         return (pages ?? 0) * Int(getpagesize()) / 1024
     }
 
-    /// What the node's process has used so far; nil while there is none.
+    /// The resource usage of the node's process; `nil` if it is not running.
     var nodeFigures: ProcessUsage? { node.map { ProcessUsage(of: $0.pid) } }
 
-    /// What the node has logged.
+    /// The log of the node.
     var log: String {
         FileManager.default.contents(atPath: "\(directory)/node.log").map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
-    /// Ends everything; the directory goes with it.
+    /// Stops the node and the stand-ins, and deletes the directory.
     func end() async {
         node?.end()
         await services.stop()
@@ -149,7 +151,7 @@ actor TestBed {
 }
 
 extension Envelope {
-    /// The name under which a ``Tally`` knows it.
+    /// The name of this envelope in a ``Tally``.
     var tallyName: Int {
         var text: [UInt8] = []
         let messageMagic = magic == .android ? "BisqMessageAndroid" : "BisqMessageiOS"

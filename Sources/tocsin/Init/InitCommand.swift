@@ -117,7 +117,8 @@ struct InitCommand: AsyncParsableCommand {
 
     // MARK: Answers
 
-    private var said: InitAnswers {
+    /// The answers that the options give.
+    private var given: InitAnswers {
         InitAnswers(
             app: app, name: name, topic: topic, keyFile: keyFile, keyID: keyID, teamID: teamID,
             certificateFile: certificateFile, certificatePasswordFile: certificatePasswordFile,
@@ -125,7 +126,7 @@ struct InitCommand: AsyncParsableCommand {
     }
 
     private func answers(isAsking: Bool, inSystem: Bool) throws -> InitAnswers {
-        var answers = said
+        var answers = given
         try answers.check()
         let state = inSystem ? "/var/lib/tocsin" : "state"
         guard isAsking else {

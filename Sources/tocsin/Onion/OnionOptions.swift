@@ -3,6 +3,7 @@
 import ArgumentParser
 import Console
 import EventLoop
+import NodeConfiguration
 import Tor
 
 /// Options and helpers that all commands of `tocsin onion` share.

@@ -3,6 +3,7 @@
 import ArgumentParser
 import Console
 import Glibc
+import TNP
 import TocsinClient
 
 struct PairErase: AsyncParsableCommand {
@@ -31,7 +32,7 @@ struct PairErase: AsyncParsableCommand {
         let pairing = try phone.read()
         guard Sealer(pairing, format: delivery.format).format == .pipe else {
             throw fail(
-                "a sealed app does not support ERASE: delete the pairing in the app, or remove the app", ExitStatus.usage)
+                "a sealed app does not support ERASE: delete the pairing in the app or uninstall it", ExitStatus.usage)
         }
         let question = "This deletes all notifications and the pairing of the app on “\(pairing.descriptor)”."
         switch Self.consent(isGiven: yes, isTerminal: isatty(STDIN_FILENO) == 1, answer: { Self.ask(question) }) {

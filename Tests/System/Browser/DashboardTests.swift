@@ -6,9 +6,11 @@ import Simulator
 import Testing
 
 @testable import AdminPort
+@testable import TNP
 @testable import TocsinNode
+@testable import Tor
 
-/// A node as it may stand on some afternoon. Each time it is asked, one more notification is under way.
+/// A sample node. Each snapshot has one more notification in flight.
 private final class ShownNode: AdminServer.Source {
     var asked = 0
     var isAlive = true
@@ -71,13 +73,13 @@ private final class ShownNode: AdminServer.Source {
             alarms: [
                 .init(
                     time: now - 240, level: "error",
-                    text: "nothing more goes to this push service for a while (answer: 503 UNAVAILABLE, route: "
-                        + "haveno/Android)", count: 3),
+                    text: "circuit breaker opened: no requests to this push service for 2 s (answer: 503 UNAVAILABLE, "
+                        + "route: haveno/Android)", count: 3),
                 .init(
                     time: now - 100_000, level: "warning",
                     text:
-                        "Apple's certificate ends soon: make a new one at developer.apple.com and put it in its place "
-                        + "(days: 12, file: haveno.p12)", count: 2),
+                        "Apple's certificate expires soon: put a new one from developer.apple.com in its place "
+                        + "(expires: 2026-06-09, file: haveno.p12)", count: 2),
             ])
     }
 }
@@ -300,9 +302,9 @@ private final class ShownNode: AdminServer.Source {
         return hasPython && hasChromium
     }
 
-    /// What a page says is under way.
+    /// The number in flight that a page shows.
     private func figure(_ page: String) -> Int? {
-        page.firstMatch(of: /Under way<\/span> <strong>([0-9,]+)/).flatMap { Int($0.1.replacing(",", with: "")) }
+        page.firstMatch(of: /In flight<\/span> <strong>([0-9,]+)/).flatMap { Int($0.1.replacing(",", with: "")) }
     }
 
     /// The same, where the page's own script is asked.
@@ -314,7 +316,7 @@ private final class ShownNode: AdminServer.Source {
         try await withServer { stand, endpoint in
             let page = try await browse(endpoint, ["--no-script"])
             #expect(figure(page.html) == 1001)
-            #expect(page.html.contains("JavaScript is off") && page.html.contains("ends in 11 days"))
+            #expect(page.html.contains("JavaScript is off") && page.html.contains("expires in 11 days"))
             #expect(page.console.isEmpty)
             await domain.run { _ in #expect(stand.node.asked == 1) }
         }
@@ -350,7 +352,7 @@ private final class ShownNode: AdminServer.Source {
         }
         try await withServer { stand, endpoint in
             // The page is still there when another node comes to the same address.
-            let until = "document.title.startsWith('Tocsin: N') && \(Self.figure) >= 2000"
+            let until = "document.title.startsWith('Tocsin: T') && \(Self.figure) >= 2000"
             async let again = browse(endpoint, ["--until", until])
             let next = try await domain.run { domain in
                 _ = await eventually { stand.node.asked >= 3 }

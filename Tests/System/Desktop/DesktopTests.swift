@@ -6,6 +6,8 @@ import Simulator
 import TNP
 import Testing
 
+@testable import Tor
+
 /// Desktops of today, written with what the JDK has and nothing of ours: `Tests/System/Desktop/BisqDesktop.java`.
 @Suite(.serialized) struct DesktopTests {
     private static let java = ["/usr/bin/java", "\(ProcessInfo.processInfo.environment["JAVA_HOME"] ?? "")/bin/java"]

@@ -12,6 +12,7 @@ import Testing
 @testable import Console
 @testable import Diagnostics
 @testable import NodeConfiguration
+@testable import TocsinClient
 @testable import TocsinNode
 @testable import tocsin
 
@@ -51,7 +52,7 @@ import Testing
         #expect(online.allSatisfy { $0.grade == .ok }, "\(words(online))")
         #expect(online.count { $0.area == .apple } == 2 && online.count { $0.area == .google } == 1)
         #expect(
-            online.contains { $0.area == .clock } && online.contains { $0.text.contains("its certificate ends in") })
+            online.contains { $0.area == .clock } && online.contains { $0.text.contains("its certificate expires in") })
         #expect(!found.hasFailure, "\(words(found))")
         #expect(await stage.services.received.isEmpty)
         await stage.end()
@@ -97,8 +98,8 @@ import Testing
         let text = stage.configuration(endpoints, credential: Self.certificate)
         let authority = CertificateAuthority(name: "test")
         let cases: [(Int, String, Finding.Grade, String)] = [
-            (-60, "bisqremote.joachimneumann.com", .failed, "ended on"),
-            (86_400 * 20 + 3600, "bisqremote.joachimneumann.com", .warning, "ends in 20 days"),
+            (-60, "bisqremote.joachimneumann.com", .failed, "expired on"),
+            (86_400 * 20 + 3600, "bisqremote.joachimneumann.com", .warning, "expires in 20 days"),
             (86_400 * 40, "com.example.other", .failed, "com.example.other"),
         ]
         for (validFor, topic, grade, word) in cases {
@@ -175,7 +176,7 @@ import Testing
         #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
         #expect(await stage.stopNode())
         let stopped = try await findings(stage.configuration(endpoints), on: stage, online: false)
-        #expect(stopped.contains { $0.area == .state && $0.text.contains("no node runs") })
+        #expect(stopped.contains { $0.area == .state && $0.text.contains("no node runs in it") })
         #expect(stopped.count { $0.area == .ports && $0.text == "free" } == 2)
         #expect(stopped.contains { $0.subject.hasSuffix("standing.sqlite") && $0.grade == .ok })
         await stage.end()

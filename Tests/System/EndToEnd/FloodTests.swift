@@ -6,6 +6,7 @@ import Simulator
 import TNP
 import Testing
 
+@testable import Tor
 @testable import tocsin
 @testable import tocsin_bench
 

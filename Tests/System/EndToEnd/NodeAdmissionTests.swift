@@ -8,6 +8,7 @@ import TNP
 import Testing
 import TocsinClient
 
+@testable import ArgumentParser
 @testable import Console
 @testable import Cryptography
 @testable import TocsinNode

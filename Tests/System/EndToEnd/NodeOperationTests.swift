@@ -9,6 +9,7 @@ import TocsinClient
 
 @testable import NodeConfiguration
 @testable import TocsinNode
+@testable import Tor
 
 /// What an operator does with a running node: other settings, other credentials, a proxy.
 @Suite struct NodeOperationTests {

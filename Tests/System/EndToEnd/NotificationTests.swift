@@ -12,6 +12,7 @@ import Tor
 
 @testable import AdminPort
 @testable import Cryptography
+@testable import Ingress
 @testable import NodeConfiguration
 @testable import TocsinNode
 @testable import tocsin
@@ -629,7 +630,7 @@ private let hello: [UInt8] = {
             _ = try await stranger.submit(
                 try stage.envelope(for: Phone.new(.iOS, model: "x")), patience: .seconds(5))
         }
-        #expect(error.map { "\($0)".contains("the proxy says") } == true, "\(String(describing: error))")
+        #expect(error.map { "\($0)".contains("proxy error") } == true, "\(String(describing: error))")
         await stranger.close()
         _ = await stage.stopNode()
         try await runsItsOwnTor(stage, endpoints, network, access)

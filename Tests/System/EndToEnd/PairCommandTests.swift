@@ -9,6 +9,7 @@ import Testing
 import TocsinClient
 
 @testable import Console
+@testable import Tor
 @testable import tocsin
 
 @Suite struct PairCommandTests {
@@ -108,7 +109,7 @@ import TocsinClient
         let all = lines.joined(separator: "\n")
         #expect(!all.contains(parts[2]) && !all.contains(parts[3]))
         let broken = PairingTable(PairingReview("iOS")).lines
-        #expect(broken.contains { $0.hasPrefix("key") && $0.hasSuffix("it is missing") })
+        #expect(broken.contains { $0.hasPrefix("key") && $0.hasSuffix("missing") })
         #expect(broken.contains { $0.hasPrefix("hint: ") })
         #expect(PairingTable(PairingReview(String(repeating: "x", count: 5000))).lines.count == 1)
     }

@@ -8,6 +8,7 @@ import Testing
 import TocsinClient
 
 @testable import TocsinNode
+@testable import Tor
 
 /// QUEUED and what it promises, with a real node, its spool on disk, and stand-ins that are away.
 @Suite struct SpoolRestartTests {

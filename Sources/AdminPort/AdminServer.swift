@@ -5,7 +5,7 @@ import HTTP1
 import Prometheus
 
 /// The HTTP server of the admin port: dashboard, event stream, metrics and health. Runs on the node's loop.
-package final class AdminServer: HTTPConnection.Host {
+package final class AdminServer: HTTPConnection.Delegate {
     /// The provider of the node's state. Called on the loop.
     package protocol Source: AnyObject {
         /// The current state of the node.
@@ -17,9 +17,9 @@ package final class AdminServer: HTTPConnection.Host {
     }
 
     /// Maximum connections. A further one replaces an idle connection; if none is idle, it is closed.
-    static let mostConnections = 32
+    static let maximumConnections = 32
     /// Maximum event streams. A further one gets 503.
-    static let mostStreams = 8
+    static let maximumStreams = 8
     /// The time between two events.
     static let interval = Duration.seconds(1)
 
@@ -63,7 +63,7 @@ package final class AdminServer: HTTPConnection.Host {
     // MARK: Connections
 
     private func accept(_ stream: ByteStream) {
-        if connections.count >= Self.mostConnections {
+        if connections.count >= Self.maximumConnections {
             guard let idle = connections.first(where: \.isIdle) else { return stream.close() }
             idle.close()
             forget(idle)
@@ -74,7 +74,7 @@ package final class AdminServer: HTTPConnection.Host {
     }
 
     /// Removes a closed connection.
-    package func ended(_ connection: HTTPConnection) { forget(connection) }
+    package func closed(_ connection: HTTPConnection) { forget(connection) }
 
     private func forget(_ connection: HTTPConnection) {
         connections.removeAll { $0 === connection }
@@ -82,7 +82,7 @@ package final class AdminServer: HTTPConnection.Host {
     }
 
     /// The response to a malformed request, after which the connection closes.
-    package func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
+    package func errorResponse(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
         Self.text(fault.status, fault.text).encoded(keepsAlive: false)
     }
 
@@ -103,7 +103,7 @@ package final class AdminServer: HTTPConnection.Host {
 
     private func answer(_ route: AdminGate.Route) -> HTTPResponse {
         switch route {
-        case .page, .events: Self.response(200, "text/html; charset=utf-8", DashboardPage(source.snapshot()).whole)
+        case .page, .events: Self.response(200, "text/html; charset=utf-8", DashboardPage(source.snapshot()).document)
         case .metrics: Self.response(200, PrometheusRegistry.contentType, source.metrics())
         case .health: health
         case .readiness: Self.json(StatusJSON.readiness(source.snapshot()))
@@ -132,15 +132,15 @@ package final class AdminServer: HTTPConnection.Host {
     // MARK: Events
 
     private func stream(to connection: HTTPConnection) {
-        guard streams.count < Self.mostStreams else {
+        guard streams.count < Self.maximumStreams else {
             var response = Self.text(
-                503, "\(Self.mostStreams) dashboards are already open: close one of them.")
+                503, "\(Self.maximumStreams) dashboards are already open: close one of them.")
             response.headers.append((name: "Retry-After", value: "10"))
             return connection.respond(response)
         }
         connection.stream(Self.response(200, "text/event-stream", event))
         // A response to HEAD ends after the header.
-        guard !connection.isOver else { return }
+        guard !connection.isClosed else { return }
         streams.append(connection)
         if timer == nil { scheduleEvent() }
     }
@@ -154,7 +154,7 @@ package final class AdminServer: HTTPConnection.Host {
     }
 
     private func sendEvents() {
-        streams.removeAll(where: \.isOver)
+        streams.removeAll(where: \.isClosed)
         guard !streams.isEmpty else {
             timer = nil
             return

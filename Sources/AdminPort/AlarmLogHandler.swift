@@ -18,7 +18,7 @@ package final class AlarmLog: Sendable {
     /// Records an alarm.
     /// - Parameter now: Unix time in seconds.
     func note(_ level: Logger.Level, _ text: String, details: [(name: String, value: String)], at now: Int64) {
-        recent.withLock { $0.note(level.rawValue, text, details: details, at: now) }
+        recent.withLock { $0.record(level.rawValue, text, details: details, at: now) }
     }
 }
 

@@ -14,7 +14,7 @@ struct DashboardPage {
     }
 
     /// The whole page in UTF-8.
-    var whole: [UInt8] {
+    var document: [UInt8] {
         let page: HTML = """
             <!DOCTYPE html>
             <html lang="en">
@@ -22,7 +22,7 @@ struct DashboardPage {
             <meta charset="utf-8">
             <meta name="viewport" content="width=device-width, initial-scale=1">
             <meta name="color-scheme" content="light dark">
-            <title>Tocsin: \(health.sentence)</title>
+            <title>Tocsin: \(health.summary)</title>
             <link rel="icon" href="data:image/svg+xml,\(DashboardFiles.icon)">
             <link rel="stylesheet" href="/dashboard.css">
             <script src="/dashboard.js" defer></script>
@@ -71,7 +71,7 @@ struct DashboardPage {
             health.reasons.isEmpty ? "" : "<ul>\(health.reasons.map { "<li>\($0)</li>" as HTML })</ul>"
         return """
             <section id="attemptResult" class="wide \(health.grade.rawValue)"><svg class="mark" viewBox="0 0 24 24" \
-            aria-hidden="true">\(marks)</svg><div><h2>\(health.sentence)</h2>\(reasons)<p class="quiet">As of \
+            aria-hidden="true">\(marks)</svg><div><h2>\(health.summary)</h2>\(reasons)<p class="quiet">As of \
             <time>\(Format.clockWithSeconds(snapshot.now)) UTC</time> · version \(snapshot.version) · up for \
             \(Format.span(snapshot.uptime))\(recentAlarms)</p></div></section>
             """
@@ -280,7 +280,7 @@ struct DashboardPage {
             if let expires = credential.expires {
                 let seconds = expires - snapshot.now
                 let grade = seconds <= 0 ? "bad" : seconds < Health.expiryNotice ? "warning" : "good"
-                end = Self.sign(grade, Format.end(expires, at: snapshot.now))
+                end = Self.sign(grade, Format.expiry(expires, at: snapshot.now))
                 // Apple's certificates are valid for 13 months.
                 left = Self.meter(
                     Double(seconds) / (395 * 86_400), grade == "good" ? "delivered" : "rejected")

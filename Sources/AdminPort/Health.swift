@@ -12,7 +12,7 @@ struct Health: Equatable {
     static let expiryNotice: Int64 = 14 * 86_400
 
     let grade: Grade
-    let sentence: String
+    let summary: String
     /// The problems, most severe first.
     let reasons: [String]
 
@@ -20,14 +20,14 @@ struct Health: Equatable {
         let concerns = Self.concerns(snapshot)
         reasons = snapshot.notReady + concerns
         if !snapshot.notReady.isEmpty {
-            (grade, sentence) = (.bad, "The node is not ready")
+            (grade, summary) = (.bad, "The node is not ready")
         } else if !concerns.isEmpty {
             let hasDelivered = snapshot.hour.contains { $0.delivered > 0 }
-            (grade, sentence) = (
+            (grade, summary) = (
                 .warning, hasDelivered ? "The node delivers notifications, with warnings" : "There are warnings"
             )
         } else {
-            (grade, sentence) = (.good, "Everything works")
+            (grade, summary) = (.good, "Everything works")
         }
     }
 
@@ -44,7 +44,7 @@ struct Health: Equatable {
         }
         for credential in snapshot.credentials {
             guard let end = credential.expires, end - snapshot.now < expiryNotice else { continue }
-            concerns.append("\(credential.app): \(credential.kind) \(Format.end(end, at: snapshot.now))")
+            concerns.append("\(credential.app): \(credential.kind) \(Format.expiry(end, at: snapshot.now))")
         }
         return concerns
     }

@@ -9,7 +9,7 @@ struct OutcomeChart {
         case delivered, retry, rejected, gone
 
         /// The label in legend and tooltips.
-        var words: String {
+        var label: String {
             switch self {
             case .delivered: "delivered"
             case .retry: "told to retry"
@@ -61,7 +61,7 @@ struct OutcomeChart {
         guard let busiest = buckets.max(by: { Self.total($0) < Self.total($1) }), Self.total(busiest) > 0 else {
             return "No outcomes in this period."
         }
-        let sums = totals.map { "\(Format.count($0.count)) \($0.part.words)" }.joined(separator: ", ")
+        let sums = totals.map { "\(Format.count($0.count)) \($0.part.label)" }.joined(separator: ", ")
         return "\(sums). Peak: \(Format.count(Self.total(busiest))) in the interval from "
             + "\(Format.clock(busiest.start)) UTC."
     }
@@ -138,7 +138,7 @@ struct OutcomeChart {
     private func hint(_ index: Int, _ bucket: NodeSnapshot.Bucket) -> HTML {
         guard Self.total(bucket) > 0 else { return "" }
         let counts = Part.allCases.filter { $0.count(in: bucket) > 0 }
-            .map { "\(Format.count($0.count(in: bucket))) \($0.words)" }.joined(separator: ", ")
+            .map { "\(Format.count($0.count(in: bucket))) \($0.label)" }.joined(separator: ", ")
         return """
             <rect class="hint" x="\(Self.point(x(index)))" y="\(Self.point(Self.top))" \
             width="\(Self.point(x(index + 1) - x(index)))" height="\(Self.point(Self.height - Self.top - Self.bottom))">\
@@ -163,7 +163,7 @@ struct OutcomeChart {
     private func legend(_ part: Part, _ count: Int) -> HTML {
         """
         <li><svg class="swatch" viewBox="0 0 14 14" aria-hidden="true"><rect width="14" height="14" rx="2" \
-        fill="url(#\(name)-\(part.rawValue))"/></svg><strong>\(Format.count(count))</strong> \(part.words)</li>
+        fill="url(#\(name)-\(part.rawValue))"/></svg><strong>\(Format.count(count))</strong> \(part.label)</li>
         """
     }
 

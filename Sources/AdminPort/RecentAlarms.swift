@@ -5,9 +5,9 @@ import Logging
 /// The most recent alarms. A repeated alarm is counted and keeps its latest details.
 struct RecentAlarms: Sendable {
     /// Maximum alarms; a further one replaces the alarm with the oldest last occurrence.
-    static let most = 50
+    static let maximumAlarms = 50
     /// Maximum characters of a text; the rest is cut off.
-    static let longestText = 600
+    static let maximumTextLength = 600
 
     private struct Entry {
         var key: String
@@ -24,19 +24,20 @@ struct RecentAlarms: Sendable {
     /// - Parameters:
     ///   - details: the metadata. Alarms that differ only in numeric values count as the same alarm.
     ///   - now: Unix time in seconds.
-    mutating func note(_ level: String, _ text: String, details: [(name: String, value: String)] = [], at now: Int64) {
+    mutating func record(_ level: String, _ text: String, details: [(name: String, value: String)] = [], at now: Int64)
+    {
         let constant = details.filter { Double($0.value) == nil }
         let key = Self.text(text, constant)
         let old = entries.firstIndex { $0.key == key }
         let count = old.map { entries.remove(at: $0).alarm.count } ?? 0
         let alarm = NodeSnapshot.Alarm(time: now, level: level, text: Self.text(text, details), count: count + 1)
         entries.insert(Entry(key: key, alarm: alarm), at: 0)
-        if entries.count > Self.most { entries.removeLast() }
+        if entries.count > Self.maximumAlarms { entries.removeLast() }
     }
 
     private static func text(_ text: String, _ details: [(name: String, value: String)]) -> String {
         let list = details.map { "\($0.name): \($0.value)" }.joined(separator: ", ")
         let whole = list.isEmpty ? text : "\(text) (\(list))"
-        return whole.count > longestText ? whole.prefix(longestText) + "…" : whole
+        return whole.count > maximumTextLength ? whole.prefix(maximumTextLength) + "…" : whole
     }
 }

@@ -6,7 +6,7 @@ import Prometheus
 /// Periodic copies of metrics, from which the dashboard computes the values of about the last hour.
 package struct RecentMetrics {
     /// The metrics at one moment.
-    package struct Mark {
+    package struct Sample {
         /// Unix time in seconds.
         var time: Int64
         /// Latencies by stage.
@@ -35,7 +35,7 @@ package struct RecentMetrics {
     /// Creates a history without marks.
     package init() {}
 
-    private var marks: Deque<Mark> = []
+    private var marks: Deque<Sample> = []
 
     /// Whether the next mark is due.
     package func isDue(at now: Int64) -> Bool {
@@ -43,11 +43,11 @@ package struct RecentMetrics {
     }
 
     /// Adds a mark and removes the oldest if there are too many.
-    package mutating func note(_ mark: Mark) {
+    package mutating func add(_ mark: Sample) {
         marks.append(mark)
         if marks.count > Self.most { marks.removeFirst() }
     }
 
     /// The oldest mark: from about an hour ago, or from the start of the node.
-    package var before: Mark? { marks.first }
+    package var oldest: Sample? { marks.first }
 }

@@ -35,7 +35,7 @@ package struct Admission {
         /// The endpoint that received it.
         package let senderProtocol: SenderProtocol
         /// The effort of its proof of work, in expected hashes.
-        package let paid: UInt32
+        package let effort: UInt32
     }
 
     /// The current settings. A new value takes effect at once.
@@ -105,9 +105,9 @@ package struct Admission {
     package mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         let (rate, block) = (settings.abuse, Duration.seconds(settings.abuseBlock))
         let isExhausted = circuits.update(circuit) { known in
-            known.account.forgive(beyond: rate, now: now)
-            known.account.take(rate, now: now)
-            guard known.account.left(rate, now: now) == 0 else { return false }
+            known.abuseAccount.resetIfOverdrawn(rate, now: now)
+            known.abuseAccount.take(rate, now: now)
+            guard known.abuseAccount.remaining(rate, now: now) == 0 else { return false }
             known.blockedUntil = max(known.blockedUntil, now + block)
             return true
         }
@@ -134,7 +134,7 @@ package struct Admission {
     // MARK: Gates
 
     /// The first gate: checks that the circuit is not blocked and is within its rate. A resend passes only this gate.
-    package mutating func enters(on circuit: CircuitID, at now: MonotonicTime) throws(Refusal) {
+    package mutating func checkCircuit(_ circuit: CircuitID, at now: MonotonicTime) throws(Refusal) {
         let rate = settings.circuit
         // One table lookup for both checks.
         let wait: Duration? =
@@ -158,10 +158,10 @@ package struct Admission {
         let paid = senderProtocol == .http ? 0 : try worth(of: submission.proof, for: digest, circuit, now)
         switch (settings.senders, submission.signature) {
         case (.off, _), (.optional, nil): break
-        case (.required, nil): throw Refusal(.rejected(.senderKeyNeeded))
+        case (.required, nil): throw Refusal(.rejected(.senderKeyRequired))
         case (_, let signature?):
             if !signature.isValid(for: digest) {
-                throw Refusal(.rejected(.notThisSenderKey), goAway: charge(circuit, at: now))
+                throw Refusal(.rejected(.senderKeyMismatch), goAway: charge(circuit, at: now))
             }
         }
         return paid
@@ -169,7 +169,7 @@ package struct Admission {
 
     /// Records that the node had no room for a submission that passed ``verify(_:on:through:at:)``. Such refusals raise
     /// the required effort.
-    package mutating func lacksRoom(paid: UInt32, through senderProtocol: SenderProtocol) {
+    package mutating func recordLackOfRoom(paid: UInt32, through senderProtocol: SenderProtocol) {
         if senderProtocol == .tnp { effort.count(isRefused: true, paid: paid) }
     }
 
@@ -227,7 +227,7 @@ package struct Admission {
         use(record, moment)
         return Ticket(
             token: token, app: appIndex, signer: signer, isUnsigned: submission.signature == nil,
-            isUnproven: isUnproven, circuit: circuit, senderProtocol: senderProtocol, paid: paid)
+            isUnproven: isUnproven, circuit: circuit, senderProtocol: senderProtocol, effort: paid)
     }
 
     /// The refusal that follows from the record of the device token, if any.
@@ -237,15 +237,15 @@ package struct Admission {
     ) -> Outcome? {
         if standing == .dead { return .gone(since: record.since) }
         let bound = settings.sender(of: record, on: moment.day)
-        if settings.senders != .off, signer == 0, bound != 0 { return .rejected(.senderKeyNeeded) }
+        if settings.senders != .off, signer == 0, bound != 0 { return .rejected(.senderKeyRequired) }
         // Not charged: the sender may be the owner of a phone that an attacker bound first.
-        if signer != 0, bound != 0, bound != signer { return .rejected(.notThisSenderKey) }
+        if signer != 0, bound != 0, bound != signer { return .rejected(.senderKeyMismatch) }
         let wait = record.allowance.wait(settings.device, now: moment.monotonic)
         guard wait > .zero else { return nil }
         let allowance = record.allowance
         tokens.update(record.token) { $0.allowance = allowance }
-        return allowance.shown(
-            on: .retry(.deviceTokenOverRate, after: wait.wireMilliseconds), settings.device, now: moment.monotonic)
+        return allowance.added(
+            to: .retry(.deviceTokenOverRate, after: wait.wireMilliseconds), settings.device, now: moment.monotonic)
     }
 
     /// Validates a proof and returns its effort, in expected hashes.
@@ -254,11 +254,11 @@ package struct Admission {
     ) throws(Refusal) -> UInt32 {
         guard settings.puzzle.mode != .off else { return 0 }
         switch seeds.validate(proof, for: digest, effort: effort.effort, now: now) {
-        case .notAsked: return 0
+        case .notRequired: return 0
         // A proof below the minimum effort costs nothing to make. It counts as 0, or it would move its sender ahead of
         // all others in the fair queue.
-        case .valid(let effort): return effort < settings.puzzle.least ? 0 : effort
-        case .missing: throw Refusal(.retry(.proofNeeded, after: 0), puzzle: puzzle(at: now))
+        case .valid(let effort): return effort < settings.puzzle.minimum ? 0 : effort
+        case .missing: throw Refusal(.retry(.proofRequired, after: 0), puzzle: puzzle(at: now))
         case .tooSmall, .stale: throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now))
         // The node has computed a hash for an invalid proof.
         case .wrong:
@@ -303,14 +303,14 @@ package struct Admission {
     ) throws(Refusal) {
         let asked = senderProtocol == .http ? 0 : efforts.unproven
         if paid < asked {
-            let reason: Reason = submission.proof == nil ? .proofNeeded : .proofWrong
+            let reason: Reason = submission.proof == nil ? .proofRequired : .proofWrong
             throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
         }
         // Each may turn out to be bad: a circuit may have only as many in flight as its abuse account has left.
         let rate = settings.abuse
         let isFull = circuits.update(circuit) { known in
-            known.account.forgive(beyond: rate, now: now)
-            return known.unproven >= known.account.left(rate, now: now)
+            known.abuseAccount.resetIfOverdrawn(rate, now: now)
+            return known.unproven >= known.abuseAccount.remaining(rate, now: now)
         }
         if isFull == true {
             throw .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens in flight")
@@ -329,8 +329,8 @@ package struct Admission {
 
     /// Records the final outcome of an admitted submission.
     /// - Returns: a GOAWAY if this blocks the circuit.
-    package mutating func concluded(
-        _ ticket: Ticket, _ outcome: Outcome, _ contact: ProviderContact, at moment: ClockReading
+    package mutating func finish(
+        _ ticket: Ticket, with outcome: Outcome, contact: ProviderContact, at moment: ClockReading
     ) -> GoAway? {
         let now = moment.monotonic
         if ticket.isUnproven {
@@ -338,22 +338,22 @@ package struct Admission {
         }
         // A submission that no push service was asked about is refunded, except to its circuit. One whose ttl ran out
         // is not: it takes a place in the replay window (PROTOCOL §3), which could otherwise be filled for free.
-        let isFree = contact != .asked && outcome.reason != .ttlRanOut
+        let isFree = contact != .contacted && outcome.reason != .ttlRanOut
         if isFree {
             switch ticket.senderProtocol {
-            case .tnp: if ticket.isUnproven { unproven.giveBack(settings.unproven, now: now) }
+            case .tnp: if ticket.isUnproven { unproven.refund(settings.unproven, now: now) }
             case .http:
-                if ticket.isUnproven { httpUnproven.giveBack(settings.httpUnproven, now: now) }
-                http.giveBack(settings.http, now: now)
+                if ticket.isUnproven { httpUnproven.refund(settings.httpUnproven, now: now) }
+                http.refund(settings.http, now: now)
             }
-            node.giveBack(settings.node, now: now)
-            apps[ticket.app].allowance.giveBack(settings.app, now: now)
+            node.refund(settings.node, now: now)
+            apps[ticket.app].allowance.refund(settings.app, now: now)
         }
-        if contact == .noRoom, ticket.senderProtocol == .tnp { effort.count(isRefused: true, paid: ticket.paid) }
+        if contact == .noCapacity, ticket.senderProtocol == .tnp { effort.count(isRefused: true, paid: ticket.effort) }
         if isFree || outcome.kind == .retry {
             // The phone did not ring, so its allowance is refunded too.
             let rate = settings.device
-            tokens.update(ticket.token) { $0.allowance.giveBack(rate, now: now) }
+            tokens.update(ticket.token) { $0.allowance.refund(rate, now: now) }
         }
         switch outcome.kind {
         case .delivered: accepted(ticket, moment)
@@ -361,7 +361,7 @@ package struct Admission {
             guard died(ticket, since: outcome.goneSince ?? moment.milliseconds, moment) else { return nil }
             return charge(ticket.circuit, at: moment.monotonic)
         case .rejected where outcome.reason == .badDeviceToken:
-            change(ticket.token) { $0.standing = .unknown }
+            change(ticket.token) { $0.standing = .unproven }
             return charge(ticket.circuit, at: moment.monotonic)
         // The node made a futile request: the sender could have known that the notification is too large.
         case .rejected where outcome.reason == .tooLarge: return charge(ticket.circuit, at: now)
@@ -374,24 +374,25 @@ package struct Admission {
     /// node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a few such
     /// tokens as told stays far below the limit; a flood does not.
     /// - Returns: a GOAWAY if this blocks the circuit.
-    package mutating func suspected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
+    package mutating func chargeSuspectedToken(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         charge(circuit, at: now)
     }
 
     /// Records the outcome of an envelope whose sender is no longer known, such as one that an earlier process stored.
-    package mutating func learned(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: ClockReading) {
+    package mutating func recordOutcome(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: ClockReading)
+    {
         let ticket = Ticket(
             token: hash(of: envelope, app: app), app: index(of: app), signer: 0, isUnsigned: false, isUnproven: false,
-            circuit: .phone(0), senderProtocol: .tnp, paid: 0)
-        _ = concluded(ticket, outcome, .asked, at: moment)
+            circuit: .storedEnvelopes(phone: 0), senderProtocol: .tnp, effort: 0)
+        _ = finish(ticket, with: outcome, contact: .contacted, at: moment)
     }
 
     /// The outcome with the device token's remaining allowance and the time until it is full again, if it is DELIVERED.
     /// Other outcomes do not show them: otherwise anyone who knows the device token could watch, without ringing the
     /// phone, when others ring it.
-    package func showingAllowance(_ outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
+    package func addingAllowance(to outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
         guard outcome.kind == .delivered else { return outcome }
-        return (tokens[ticket.token]?.allowance ?? Allowance()).shown(on: outcome, settings.device, now: now)
+        return (tokens[ticket.token]?.allowance ?? Allowance()).added(to: outcome, settings.device, now: now)
     }
 
     private mutating func accepted(_ ticket: Ticket, _ moment: ClockReading) {
@@ -462,7 +463,7 @@ package struct Admission {
 
     private mutating func store(_ record: TokenRecord) {
         var record = record
-        if !record.isUnsaved, record.isWorthKeeping || tokens[record.token]?.isWorthKeeping == true {
+        if !record.isUnsaved, record.isPersistent || tokens[record.token]?.isPersistent == true {
             record.isUnsaved = true
             unsaved.append(record.token)
         }
@@ -472,7 +473,7 @@ package struct Admission {
     private mutating func forget(_ record: TokenRecord) {
         // Bounded even while the store fails: it then keeps rows too long, and ``restore(_:on:)`` drops those that have
         // expired.
-        if record.isWorthKeeping || record.isUnsaved, forgotten.count < settings.deviceTokens {
+        if record.isPersistent || record.isUnsaved, forgotten.count < settings.deviceTokens {
             forgotten.append(record.token)
         }
     }
@@ -490,7 +491,7 @@ package struct Admission {
         sweep(moment)
         _ = unprovenEffort.tick(queue: 0, now: now)
         var isChanged = effort.tick(queue: queue, now: now)
-        if now >= seeds.changesAt {
+        if now >= seeds.rotatesAt {
             seeds.rotate(to: seed(), now: now)
             isChanged = true
         }
@@ -505,7 +506,7 @@ package struct Admission {
             let before = record
             record.standing = settings.standing(of: record, on: day)
             settings.forgetOldBinding(of: &record, on: day)
-            if !record.isWorthKeeping, record.allowance.isFull(now: now) {
+            if !record.isPersistent, record.allowance.isFull(now: now) {
                 gone.append(before)
                 return true
             }
@@ -524,8 +525,8 @@ extension AdmissionSettings {
     /// The standing of a record on a day: an old acceptance or death no longer counts.
     fileprivate func standing(of record: TokenRecord, on day: UInt16) -> TokenRecord.Standing {
         switch record.standing {
-        case .proven where record.age(on: day) >= provenDays: .unknown
-        case .dead where record.age(on: day) >= deadDays: .unknown
+        case .proven where record.age(on: day) >= provenDays: .unproven
+        case .dead where record.age(on: day) >= deadDays: .unproven
         case let standing: standing
         }
     }
@@ -550,9 +551,9 @@ extension AdmissionSettings {
 
 extension Allowance {
     /// The outcome with the remaining allowance: RESULT's fields 0x04 and 0x05.
-    func shown(on outcome: Outcome, _ rate: Rate, now: MonotonicTime) -> Outcome {
+    func added(to outcome: Outcome, _ rate: Rate, now: MonotonicTime) -> Outcome {
         var outcome = outcome
-        outcome.left = UInt32(clamping: left(rate, now: now))
+        outcome.left = UInt32(clamping: remaining(rate, now: now))
         outcome.fullIn = fullIn(rate, now: now).wireMilliseconds
         return outcome
     }
@@ -561,7 +562,7 @@ extension Allowance {
 extension EffortControl.Settings {
     /// The settings for unproven device tokens: in every mode but `off`, work is required only under pressure.
     var forUnproven: EffortControl.Settings {
-        EffortControl.Settings(mode: mode == .off ? .off : .adaptive, least: least, most: most)
+        EffortControl.Settings(mode: mode == .off ? .off : .adaptive, least: minimum, most: maximum)
     }
 }
 
@@ -569,7 +570,7 @@ extension EffortControl.Settings {
 
 extension Admission {
     /// The hashes that identify a device token in an operator's request: one as Apple's, one as Google's.
-    package static func names(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
+    package static func hashes(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
         [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
     }
 
@@ -608,17 +609,17 @@ extension Admission {
                 // A record that was removed and inserted again is listed twice.
                 guard record.isUnsaved else { return }
                 record.isUnsaved = false
-                if record.isWorthKeeping { rows.append(StandingRow(record)) } else { forgotten.append(token) }
+                if record.isPersistent { rows.append(StandingRow(record)) } else { forgotten.append(token) }
             }
         }
         let gone = forgotten.suffix(limit)
         forgotten.removeLast(gone.count)
         // A token that was removed and inserted again must not be deleted.
-        return Changes(rows: rows, forgotten: gone.filter { tokens[$0]?.isWorthKeeping != true })
+        return Changes(rows: rows, forgotten: gone.filter { tokens[$0]?.isPersistent != true })
     }
 
     /// Queues changes again that the store failed to write.
-    package mutating func putBack(_ changes: Changes) {
+    package mutating func requeue(_ changes: Changes) {
         for row in changes.rows {
             tokens.update(row.token) { record in
                 guard !record.isUnsaved else { return }
@@ -637,7 +638,7 @@ extension Admission {
         record.standing = settings.standing(of: record, on: moment.day)
         settings.forgetOldBinding(of: &record, on: moment.day)
         // No token has the hash 0, which marks an empty slot.
-        guard record.isWorthKeeping, record.token != 0 else {
+        guard record.isPersistent, record.token != 0 else {
             forgotten.append(row.token)
             return
         }
@@ -645,30 +646,30 @@ extension Admission {
     }
 
     /// The maximum size of the table of device tokens, in bytes.
-    package static func mostBytes(deviceTokens: Int) -> Int { TokenTable.mostBytes(capacity: deviceTokens) }
+    package static func maximumBytes(deviceTokens: Int) -> Int { TokenTable.mostBytes(capacity: deviceTokens) }
 
     /// The maximum size of the table of circuits, in bytes.
-    package static func mostBytes(circuits: Int) -> Int { Circuits.mostBytes(capacity: circuits) }
+    package static func maximumBytes(circuits: Int) -> Int { Circuits.maximumBytes(capacity: circuits) }
 
     /// Numbers of known device tokens and circuits.
-    package struct Known: Sendable, Equatable {
+    package struct Counts: Sendable, Equatable {
         /// Device tokens that a push service has accepted.
         package var proven: Int
         /// Device tokens that are neither proven nor gone.
-        package var unknown: Int
+        package var unproven: Int
         /// Device tokens that are gone.
         package var dead: Int
         /// Circuits with a connection, or with state that has not expired.
         package var circuits: Int
 
         /// Device tokens of any standing.
-        package var deviceTokens: Int { proven + unknown + dead }
+        package var deviceTokens: Int { proven + unproven + dead }
     }
 
     /// The numbers of known device tokens and circuits.
-    package var known: Known {
-        Known(
-            proven: tokens.count(of: .proven), unknown: tokens.count(of: .unknown), dead: tokens.count(of: .dead),
+    package var known: Counts {
+        Counts(
+            proven: tokens.count(of: .proven), unproven: tokens.count(of: .unproven), dead: tokens.count(of: .dead),
             circuits: circuits.count)
     }
 }
@@ -684,7 +685,7 @@ extension StandingRow {
 extension TokenRecord {
     init(_ row: StandingRow) {
         self.init(token: row.token)
-        standing = Standing(rawValue: row.standing) ?? .unknown
+        standing = Standing(rawValue: row.standing) ?? .unproven
         since = row.since
         day = row.day
         restore(binding: row.sender)

@@ -11,18 +11,18 @@ struct Circuits {
     struct Circuit {
         var submissions = Allowance()
         /// The abuse account: the number of violations that the circuit may still commit.
-        var account = Allowance()
+        var abuseAccount = Allowance()
         /// The circuit's submissions are refused until then.
         var blockedUntil = MonotonicTime(nanoseconds: 0)
         var connections = 0
         /// Unproven device tokens in flight. Each may turn out to be bad.
         var unproven = 0
         /// Whether it has an entry in ``Circuits/idle``.
-        var isListed = false
+        var isInIdleList = false
 
         /// Whether the circuit can be forgotten, because a new one would be treated no better.
-        func isAsNew(at now: MonotonicTime) -> Bool {
-            unproven == 0 && blockedUntil <= now && account.isFull(now: now) && submissions.isFull(now: now)
+        func isForgettable(at now: MonotonicTime) -> Bool {
+            unproven == 0 && blockedUntil <= now && abuseAccount.isFull(now: now) && submissions.isFull(now: now)
         }
     }
 
@@ -33,7 +33,7 @@ struct Circuits {
 
     /// The maximum size in bytes for `capacity` circuits. A dictionary has a power of two slots, at most 3/4 of them in
     /// use, and exists twice while it grows. An entry of ``idle`` takes two words; 32 bytes leave room for its growth.
-    static func mostBytes(capacity: Int) -> Int {
+    static func maximumBytes(capacity: Int) -> Int {
         var places = 1
         while places * 3 / 4 < capacity { places *= 2 }
         return places * (MemoryLayout<CircuitID>.stride + MemoryLayout<Circuit>.stride) * 3 / 2 + capacity * 32
@@ -64,8 +64,8 @@ struct Circuits {
     mutating func disconnected(_ circuit: CircuitID, now: MonotonicTime) {
         let isNewlyIdle = update(circuit) { known in
             known.connections = max(0, known.connections - 1)
-            guard known.connections == 0, !known.isListed else { return false }
-            known.isListed = true
+            guard known.connections == 0, !known.isInIdleList else { return false }
+            known.isInIdleList = true
             return true
         }
         if isNewlyIdle == true { idle.append((circuit, now)) }
@@ -76,7 +76,7 @@ struct Circuits {
     mutating func purge(now: MonotonicTime) {
         while let oldest = idle.first, now - oldest.since >= Self.retention {
             idle.removeFirst()
-            if let known = circuits[oldest.circuit], known.connections == 0, !known.isAsNew(at: now) {
+            if let known = circuits[oldest.circuit], known.connections == 0, !known.isForgettable(at: now) {
                 idle.append((oldest.circuit, now))
             } else {
                 forget(oldest.circuit)
@@ -89,7 +89,7 @@ struct Circuits {
         if circuits[circuit]?.connections == 0 {
             circuits[circuit] = nil
         } else {
-            update(circuit) { $0.isListed = false }
+            update(circuit) { $0.isInIdleList = false }
         }
     }
 }

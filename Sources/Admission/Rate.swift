@@ -11,20 +11,20 @@ package struct Rate: Sendable, Equatable {
     /// Nanoseconds until one more is allowed.
     let interval: UInt64
     /// Nanoseconds until an empty bucket is full again.
-    let whole: UInt64
+    let refillTime: UInt64
 
     /// The range of `burst`. Like ``ratesPerMinute``, it keeps every sum of nanoseconds from overflowing.
-    package static let bursts = 1...10_000_000
+    package static let burstRange = 1...10_000_000
     /// The range of `perMinute`.
-    package static let ratesPerMinute = 1...1_000_000_000
+    package static let perMinuteRange = 1...1_000_000_000
 
     /// - Parameters: as the properties of the same names, clamped to their ranges.
     package init(burst: Int, perMinute: Int) {
-        self.burst = min(max(burst, Self.bursts.lowerBound), Self.bursts.upperBound)
-        self.perMinute = min(max(perMinute, Self.ratesPerMinute.lowerBound), Self.ratesPerMinute.upperBound)
+        self.burst = min(max(burst, Self.burstRange.lowerBound), Self.burstRange.upperBound)
+        self.perMinute = min(max(perMinute, Self.perMinuteRange.lowerBound), Self.perMinuteRange.upperBound)
         // Rounded up, so that the rate never admits more than `perMinute`.
         interval = (60_000_000_000 + UInt64(self.perMinute) - 1) / UInt64(self.perMinute)
-        whole = interval * UInt64(self.burst)
+        refillTime = interval * UInt64(self.burst)
     }
 }
 
@@ -42,24 +42,28 @@ package struct Allowance: Sendable, Equatable {
     /// The used part, in nanoseconds of the rate.
     @inline(__always)
     private func used(_ rate: Rate, _ now: MonotonicTime) -> UInt64 {
-        fullAt > now.nanoseconds ? min(fullAt - now.nanoseconds, rate.whole) : 0
+        fullAt > now.nanoseconds ? min(fullAt - now.nanoseconds, rate.refillTime) : 0
     }
 
     /// The number left in the bucket.
-    package func left(_ rate: Rate, now: MonotonicTime) -> Int { Int((rate.whole - used(rate, now)) / rate.interval) }
+    package func remaining(_ rate: Rate, now: MonotonicTime) -> Int {
+        Int((rate.refillTime - used(rate, now)) / rate.interval)
+    }
 
     /// The time until one is left; zero if one is left now. A bucket below empty, which was used under another rate,
     /// becomes empty.
     @inline(__always)
     package mutating func wait(_ rate: Rate, now: MonotonicTime) -> Duration {
-        if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.whole { fullAt = now.nanoseconds &+ rate.whole }
+        if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.refillTime {
+            fullAt = now.nanoseconds &+ rate.refillTime
+        }
         let needed = used(rate, now) + rate.interval
-        return needed <= rate.whole ? .zero : .nanoseconds(Int64(needed - rate.whole))
+        return needed <= rate.refillTime ? .zero : .nanoseconds(Int64(needed - rate.refillTime))
     }
 
     /// Refills a bucket below empty, which was used under another rate.
-    mutating func forgive(beyond rate: Rate, now: MonotonicTime) {
-        if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.whole { fullAt = now.nanoseconds }
+    mutating func resetIfOverdrawn(_ rate: Rate, now: MonotonicTime) {
+        if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.refillTime { fullAt = now.nanoseconds }
     }
 
     /// The time until it is full.
@@ -68,11 +72,11 @@ package struct Allowance: Sendable, Equatable {
     /// Takes one. An empty bucket stays empty.
     @inline(__always)
     package mutating func take(_ rate: Rate, now: MonotonicTime) {
-        fullAt = now.nanoseconds &+ min(used(rate, now) + rate.interval, rate.whole)
+        fullAt = now.nanoseconds &+ min(used(rate, now) + rate.interval, rate.refillTime)
     }
 
     /// Gives one back.
-    package mutating func giveBack(_ rate: Rate, now: MonotonicTime) {
+    package mutating func refund(_ rate: Rate, now: MonotonicTime) {
         let used = used(rate, now)
         fullAt = now.nanoseconds &+ (used > rate.interval ? used - rate.interval : 0)
     }

@@ -37,7 +37,7 @@ package enum BLAKE2b {
     ///   - tries: the maximum of numbers to try.
     ///   - capacity: the maximum of bytes that `fill` writes.
     /// - Returns: the first number with a wanted hash, or `nil` if none has one.
-    package static func firstNumber(
+    package static func findNonce(
         from start: UInt64, tries: UInt64, after capacity: Int, _ fill: (inout OutputRawSpan) -> Void,
         where isWanted: (Digest256) -> Bool
     ) -> UInt64? {
@@ -57,7 +57,7 @@ package enum BLAKE2b {
     }
 
     private static func hash256(_ message: UnsafeRawBufferPointer, key: UnsafeRawBufferPointer?) -> Digest256 {
-        Sodium.ready
+        Sodium.initialised
         return Digest256 { output in
             crypto_generichash(
                 output.baseAddress!, output.count,

@@ -11,7 +11,7 @@ extension Ed25519 {
     /// - Parameter expandedKey: borrowed for the duration of the call.
     /// - Returns: 32 bytes; `nil` if the key is not 64 bytes long or its scalar is zero.
     package static func publicKey(ofExpandedKey expandedKey: RawSpan) -> [UInt8]? {
-        Sodium.ready
+        Sodium.initialised
         guard expandedKey.byteCount == expandedKeyLength else { return nil }
         var publicKey = [UInt8](repeating: 0, count: publicKeyLength)
         let result = expandedKey.withUnsafeBytes {

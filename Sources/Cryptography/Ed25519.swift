@@ -17,7 +17,7 @@ public enum Ed25519 {
 
         /// The key derived from this seed; `nil` if the seed is not 32 bytes long.
         package init?(seed: [UInt8]) {
-            Sodium.ready
+            Sodium.initialised
             guard seed.count == Int(crypto_sign_SEEDBYTES) else { return nil }
             var publicKey = [UInt8](repeating: 0, count: Int(crypto_sign_PUBLICKEYBYTES))
             var secretKey = [UInt8](repeating: 0, count: Int(crypto_sign_SECRETKEYBYTES))
@@ -40,7 +40,7 @@ public enum Ed25519 {
 
     /// Whether `signature` is a valid signature of `message` by the owner of `publicKey`; `false` if a length is wrong.
     package static func isValid(signature: [UInt8], of message: [UInt8], publicKey: [UInt8]) -> Bool {
-        Sodium.ready
+        Sodium.initialised
         guard signature.count == signatureLength, publicKey.count == publicKeyLength else { return false }
         return crypto_sign_verify_detached(signature, message, UInt64(message.count), publicKey) == 0
     }

@@ -6,7 +6,7 @@ import CSodium
 package enum HMAC {
     /// The HMAC-SHA-256 of `message` under a key of any length, 32 bytes.
     package static func sha256(_ message: [UInt8], key: [UInt8]) -> [UInt8] {
-        Sodium.ready
+        Sodium.initialised
         var state = crypto_auth_hmacsha256_state()
         var code = [UInt8](repeating: 0, count: Int(crypto_auth_hmacsha256_BYTES))
         crypto_auth_hmacsha256_init(&state, key, key.count)
@@ -16,7 +16,7 @@ package enum HMAC {
     }
 
     /// Whether two codes are equal, compared in constant time.
-    package static func areEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
+    package static func constantTimeEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
         one.count == other.count && sodium_memcmp(one, other, one.count) == 0
     }
 }

@@ -8,7 +8,7 @@ package enum KeyFile {
     package static let length = 32
 
     /// Reads the key, or makes one if the file does not exist.
-    package static func readOrMake(_ path: String) throws(PrivateFileError) -> SecretBytes {
+    package static func readOrCreate(_ path: String) throws(PrivateFileError) -> SecretBytes {
         do {
             return try read(path)
         } catch {
@@ -31,7 +31,7 @@ package enum KeyFile {
         guard fstat(descriptor, &status) == 0 else { throw .system(path) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "not a regular file") }
         guard status.st_mode & 0o077 == 0 else { throw .readableByOthers(file: path) }
-        guard status.st_size == length else { throw .length(file: path, bytes: Int(status.st_size)) }
+        guard status.st_size == length else { throw .wrongLength(file: path, bytes: Int(status.st_size)) }
         var bytes = [UInt8](repeating: 0, count: length)
         guard Glibc.read(descriptor, &bytes, bytes.count) == bytes.count else { throw .system(path) }
         return SecretBytes(moving: &bytes)

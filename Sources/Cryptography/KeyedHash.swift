@@ -39,7 +39,7 @@ package struct KeyedHash: Sendable {
     }
 
     private func hash(_ message: UnsafeRawBufferPointer) -> UInt64 {
-        Sodium.ready
+        Sodium.initialised
         // libsodium's shortest output has 16 bytes.
         var output: (UInt64, UInt64) = (0, 0)
         key.withUnsafeBytes { key in

@@ -11,7 +11,7 @@ package enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertib
     /// Users other than its owner may read the key file.
     case readableByOthers(file: String)
     /// The key file has this many bytes, which is not the length of a key.
-    case length(file: String, bytes: Int)
+    case wrongLength(file: String, bytes: Int)
     /// The operating system cannot use the file.
     case unusable(file: String, reason: String)
 
@@ -24,7 +24,7 @@ package enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertib
             "the key file \(file) is missing; restore it from a backup"
         case .readableByOthers(let file):
             "users other than its owner can read the key file \(file); run: chmod 600 \(file)"
-        case .length(let file, let bytes):
+        case .wrongLength(let file, let bytes):
             "the key file \(file) has \(bytes) bytes instead of \(KeyFile.length); restore it from a backup"
         case .unusable(let file, let reason):
             "cannot use \(file): \(reason); check its directory, its permissions and the free space"

@@ -18,7 +18,7 @@ package struct SealedBox: Sendable, Redacted {
 
     /// A box with this key; `nil` if the key is not 32 bytes long.
     package init?(key: SecretBytes) {
-        Sodium.ready
+        Sodium.initialised
         guard key.count == Self.keyLength else { return nil }
         self.key = key
     }
@@ -44,7 +44,7 @@ package struct SealedBox: Sendable, Redacted {
     private static func seal(
         _ plain: [UInt8], authenticating data: [UInt8], nonce: [UInt8], key: UnsafeRawBufferPointer
     ) -> [UInt8] {
-        Sodium.ready
+        Sodium.initialised
         precondition(nonce.count == nonceLength)
         var output = nonce
         output.append(contentsOf: repeatElement(0, count: plain.count + tagLength))
@@ -72,7 +72,7 @@ package struct SealedBox: Sendable, Redacted {
     private static func open(
         _ sealed: [UInt8], authenticating data: [UInt8], key: UnsafeRawBufferPointer
     ) -> [UInt8]? {
-        Sodium.ready
+        Sodium.initialised
         guard sealed.count >= overhead else { return nil }
         var plain = [UInt8](repeating: 0, count: sealed.count - overhead)
         let result = sealed.withUnsafeBufferPointer { input in
@@ -104,7 +104,7 @@ extension SecretBytes {
     }
 
     private func keyedHash(of message: UnsafeRawBufferPointer, count: Int) -> [UInt8] {
-        Sodium.ready
+        Sodium.initialised
         var output = [UInt8](repeating: 0, count: count)
         let result = withUnsafeBytes { key in
             crypto_generichash(

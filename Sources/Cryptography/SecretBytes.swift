@@ -12,7 +12,7 @@ public final class SecretBytes: @unchecked Sendable, Redacted {
 
     /// Copies `bytes` into locked memory. The caller must wipe its own copy; see ``init(moving:)``.
     package init(_ bytes: some Collection<UInt8>) {
-        Sodium.ready
+        Sodium.initialised
         guard let base = sodium_malloc(max(bytes.count, 1)) else { fatalError("out of locked memory") }
         memory = UnsafeMutableRawBufferPointer(start: base, count: bytes.count)
         memory.copyBytes(from: bytes)

@@ -6,7 +6,7 @@ import CSodium
 package enum SecureRandom {
     /// `count` random bytes.
     package static func bytes(_ count: Int) -> [UInt8] {
-        Sodium.ready
+        Sodium.initialised
         var output = [UInt8](repeating: 0, count: count)
         randombytes_buf(&output, count)
         return output

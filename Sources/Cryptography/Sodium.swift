@@ -4,7 +4,7 @@ import CSodium
 
 /// Initialises libsodium, which selects its fastest implementations. Every use of libsodium evaluates ``ready`` first.
 enum Sodium {
-    static let ready: Void = {
+    static let initialised: Void = {
         precondition(sodium_init() >= 0, "libsodium could not be initialised")
     }()
 }

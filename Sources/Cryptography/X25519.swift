@@ -15,7 +15,7 @@ package enum X25519 {
 
     /// The public key of `privateKey`; `nil` if that is not 32 bytes long.
     package static func publicKey(of privateKey: SecretBytes) -> [UInt8]? {
-        Sodium.ready
+        Sodium.initialised
         guard privateKey.count == keyLength else { return nil }
         var publicKey = [UInt8](repeating: 0, count: keyLength)
         let result = privateKey.withUnsafeBytes {

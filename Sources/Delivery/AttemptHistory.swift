@@ -39,7 +39,7 @@ struct AttemptHistory {
         /// Time since it was accepted.
         let age: Duration
         /// Time until its ttl ends; `nil` for ttl 0.
-        let left: Duration?
+        let timeLeft: Duration?
     }
 
     private static let backoff = Backoff(base: .seconds(1), cap: .seconds(900))
@@ -68,7 +68,7 @@ struct AttemptHistory {
         case .atOnce where replays < Self.freeReplays:
             replays += 1
             // The first two have no delay, whatever the patience: a connection that goes away refuses each stream once.
-            if replays <= 2 { return bounds.left == .zero ? .expire : .again(after: .zero) }
+            if replays <= 2 { return bounds.timeLeft == .zero ? .expire : .again(after: .zero) }
             return bounded(replayBackoff.next(random: random()), bounds)
         case .onceMore:
             unknownFates += 1
@@ -80,7 +80,7 @@ struct AttemptHistory {
             guard bounds.isStored || counted < bounds.policy.attempts else { return .finish }
             return bounded(Self.longestReplayPause * random(), bounds)
         case .atOnce: return later(1, bounds, random: random())
-        case .notNow:
+        case .afterHold:
             guard bounds.isStored else { return .finish }
             return bounded(Self.spread(attemptResult.retryAfter ?? 1, random: random()), bounds)
         case .later:
@@ -91,7 +91,7 @@ struct AttemptHistory {
 
     private mutating func later(_ minimum: UInt32, _ bounds: Bounds, random: Double) -> Step {
         counted += 1
-        guard bounds.left != nil, bounds.isStored || counted < bounds.policy.attempts else { return .finish }
+        guard bounds.timeLeft != nil, bounds.isStored || counted < bounds.policy.attempts else { return .finish }
         return bounded(max(Self.spread(minimum, random: random), backoff.next(random: random)), bounds)
     }
 
@@ -101,7 +101,7 @@ struct AttemptHistory {
     }
 
     private func bounded(_ delay: Duration, _ bounds: Bounds) -> Step {
-        if let left = bounds.left, delay >= left { return .expire }
+        if let left = bounds.timeLeft, delay >= left { return .expire }
         if !bounds.isStored, bounds.age + delay > bounds.policy.patience { return .finish }
         return .again(after: delay)
     }

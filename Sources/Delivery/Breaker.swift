@@ -45,19 +45,19 @@ package struct Breaker: Sendable {
     private var failures = 0.0
     private var openings = 0
     /// When an open breaker lets a probe through.
-    private(set) var opensUntil = MonotonicTime(nanoseconds: 0)
+    private(set) var openUntil = MonotonicTime(nanoseconds: 0)
     private var reason = Reason.providerUnreachable
     /// Whether a probe is in flight.
     private(set) var isProbing = false
 
     /// Why and for how long an open breaker holds envelopes back; `nil` if it is closed, half-open or ready for a probe.
     func refusal(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
-        state == .open && now < opensUntil ? (reason, opensUntil - now) : nil
+        state == .open && now < openUntil ? (reason, openUntil - now) : nil
     }
 
     /// The refusal for an envelope that arrives now and cannot wait: as ``refusal(_:)``, and also while a probe is in
     /// flight.
-    func turnsBack(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
+    func arrivalRefusal(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
         refusal(now) ?? (state == .halfOpen && isProbing ? (reason, Self.probeTime) : nil)
     }
 
@@ -89,10 +89,10 @@ package struct Breaker: Sendable {
         if wasProbe { isProbing = false }
         switch disposition.lane {
         case .none: break
-        case .works:
+        case .success:
             failures *= 1 - Self.weight
             if wasProbe { close() }
-        case .strained:
+        case .failure:
             failures += (1 - failures) * Self.weight
             if wasProbe || (state == .closed && failures > Self.threshold) {
                 open(
@@ -100,7 +100,7 @@ package struct Breaker: Sendable {
                     disposition, now: now,
                     random: random())
             }
-        case .blocked:
+        case .trip:
             guard wasProbe || state == .closed else { return }
             open(
                 for: .seconds(max(1, disposition.pause(retryAfter: retryAfter))), atMost: Self.longestBlocked,
@@ -123,6 +123,6 @@ package struct Breaker: Sendable {
         // Doubles with each failed probe; up to a fifth is random, so that lanes do not recover in step.
         let length = max(min(first, Self.longestRetryAfter), min(first * (1 << min(openings, 10)), longest))
         openings += 1
-        opensUntil = now + length * (1 + random / 5)
+        openUntil = now + length * (1 + random / 5)
     }
 }

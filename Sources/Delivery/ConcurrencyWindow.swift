@@ -31,7 +31,7 @@ struct ConcurrencyWindow: Sendable {
     }
     private var window: Double
     /// Attempts that have begun and not ended.
-    private(set) var underWay = 0
+    private(set) var inFlight = 0
     /// Whether the window doubles each round: until the first decrease, and again after trouble at the smallest window.
     /// Such trouble is not caused by the window, so the decreases before it measured nothing.
     private var isSlowStart = true
@@ -63,7 +63,7 @@ struct ConcurrencyWindow: Sendable {
     var limit: Int { isProbing ? quarter : Int(window) }
 
     /// Whether another attempt may begin.
-    var hasRoom: Bool { underWay < limit }
+    var hasRoom: Bool { inFlight < limit }
 
     private var quarter: Int { max(range.lowerBound, Int(window) / 4) }
 
@@ -71,7 +71,7 @@ struct ConcurrencyWindow: Sendable {
     private var latencyLimit: Double { base.map { 3 * $0 + 50 } ?? .infinity }
 
     /// Records that an attempt begins; ``ended(latency:isOverload:now:)`` or ``gaveUp()`` must follow once.
-    mutating func began() { underWay += 1 }
+    mutating func began() { inFlight += 1 }
 
     /// Records that an attempt has ended.
     /// - Parameters:
@@ -79,12 +79,12 @@ struct ConcurrencyWindow: Sendable {
     ///   - isOverload: whether the provider answered 429 for the whole lane or 503, or did not answer; the latency is
     ///     then ignored.
     mutating func ended(latency: Duration, isOverload: Bool, now: MonotonicTime) {
-        precondition(underWay > 0, "an attempt must end exactly once")
-        let wasUsed = underWay * 2 >= limit
+        precondition(inFlight > 0, "an attempt must end exactly once")
+        let wasUsed = inFlight * 2 >= limit
         let wasLightlyLoaded = isLightlyLoaded
-        isLightlyLoaded = underWay <= quarter
+        isLightlyLoaded = inFlight <= quarter
         if isLightlyLoaded, !wasLightlyLoaded { startOver(now) }
-        underWay -= 1
+        inFlight -= 1
         if isOverload { return shrink(now) }
         guard now - since > latency else { return }
         measure(latency)
@@ -93,9 +93,9 @@ struct ConcurrencyWindow: Sendable {
     }
 
     /// Records the end of an attempt in which the provider had no part; it measures nothing.
-    mutating func gaveUp() {
-        precondition(underWay > 0, "an attempt must end exactly once")
-        underWay -= 1
+    mutating func abandoned() {
+        precondition(inFlight > 0, "an attempt must end exactly once")
+        inFlight -= 1
     }
 
     private mutating func measure(_ latency: Duration) {

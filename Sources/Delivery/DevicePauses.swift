@@ -19,7 +19,7 @@ struct DevicePauses {
     init(capacity: Int) { self.capacity = capacity }
 
     /// The rest of the token's pause; `nil` if it is not paused.
-    func left(_ token: Bytes, now: MonotonicTime) -> Duration? {
+    func remaining(_ token: Bytes, now: MonotonicTime) -> Duration? {
         guard !pauses.isEmpty, let pause = pauses[token.tableKey], pause.until > now else { return nil }
         return pause.until - now
     }

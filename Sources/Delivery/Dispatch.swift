@@ -59,11 +59,11 @@ package actor Dispatch {
     var spool: Spool?
     var due: Heap<DueRow> = []
     var parked: [Int64: PendingEnvelope] = [:]
-    var pump: Timer?
+    var loadTimer: Timer?
     var isLoading = false
     var loadedRows = 0
     var unreadRows = 0
-    var unreadable = 0
+    var unreadableRows = 0
     var recoversUntil = MonotonicTime(nanoseconds: 0)
     /// Why the spool is full; `nil` if it has room.
     var shortage: SpoolShortage?
@@ -120,7 +120,7 @@ package actor Dispatch {
             lane.provider.retire()
             retired = retired.suffix(Self.maxRetired - 1) + [lane.provider]
             lanes[route] = nil
-            if let row = lane.probe { lane.held.append(row) }
+            if let row = lane.probeRow { lane.heldRows.append(row) }
             releaseHeld(lane)
             rejectWaiting(at: lane)
         }
@@ -139,7 +139,7 @@ package actor Dispatch {
     /// stay there. Attempts in flight continue.
     package func drain() {
         isDraining = true
-        pump = nil
+        loadTimer = nil
         for sleeper in sleepers.values { sleeper.wake() }
         for lane in lanes.values { rejectWaiting(at: lane) }
     }
@@ -160,7 +160,7 @@ package actor Dispatch {
 
     /// Whether the envelope is a resend: one with the same digest is pending, or its outcome is remembered.
     /// - Parameter app: the name of its app profile.
-    package nonisolated func knows(_ envelope: Envelope, app: String) -> Bool {
+    package nonisolated func isResend(_ envelope: Envelope, app: String) -> Bool {
         assumeIsolated { dispatch in
             guard dispatch.lanes[Route(app: app, magic: envelope.magic)] != nil, !dispatch.isDraining else {
                 return false
@@ -175,7 +175,7 @@ package actor Dispatch {
         assumeIsolated { dispatch in
             if let pendingEnvelope = dispatch.pendingEnvelopes[envelope.digest] { return pendingEnvelope.attach(reply) }
             // The remembered outcome may just have expired: the next resend is then a new envelope.
-            reply.tell(
+            reply.send(
                 dispatch.window.outcome(of: envelope, now: .now) ?? .retry(.nodeBusy, after: Self.busyRetry))
         }
     }
@@ -194,9 +194,9 @@ package actor Dispatch {
             } catch {
                 return error.outcome
             }
-            guard let held = lane.breaker.turnsBack(.now) else { return nil }
+            guard let held = lane.breaker.arrivalRefusal(.now) else { return nil }
             guard dispatch.willStore(envelope, acceptsQueued) else {
-                return AttemptResult.held(back: held.reason, for: held.retryAfter, "breaker-open").outcome
+                return AttemptResult.heldBack(held.reason, for: held.retryAfter, "breaker-open").outcome
             }
             return .seconds(Int64(envelope.ttl)) <= held.retryAfter ? .rejected(.ttlRanOut) : nil
         }
@@ -204,14 +204,14 @@ package actor Dispatch {
 
     /// The refusal if there is no room for an envelope of this origin, not even by evicting another from the queue;
     /// `nil` if there is room.
-    package nonisolated func lackOfRoom(
-        for envelope: Envelope, app: String, acceptsQueued: Bool, from origin: Origin
+    package nonisolated func capacityRefusal(
+        of envelope: Envelope, app: String, acceptsQueued: Bool, from origin: Origin
     ) -> Outcome? {
         assumeIsolated { dispatch in
             let clock = MonotonicTime.now
             if let wait = dispatch.waitForReplayWindow(clock) { return .retry(.nodeBusy, after: wait) }
             if dispatch.willStore(envelope, acceptsQueued) {
-                if dispatch.holdsAllItMay { dispatch.noteShortage(.envelopes) }
+                if dispatch.isFull { dispatch.noteShortage(.envelopes) }
                 if dispatch.shortage != nil { return Self.spoolIsFull }
                 return dispatch.canStore ? nil : .retry(.nodeBusy, after: Self.busyRetry)
             }
@@ -250,16 +250,16 @@ package actor Dispatch {
         _ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply
     ) {
         let route = Route(app: app, magic: envelope.magic)
-        guard let lane = lanes[route] else { return reply.tell(.rejected(.platformNotConfigured)) }
-        guard !isDraining else { return reply.tell(.retry(.shuttingDown, after: Self.busyRetry)) }
+        guard let lane = lanes[route] else { return reply.send(.rejected(.platformNotConfigured)) }
+        guard !isDraining else { return reply.send(.retry(.shuttingDown, after: Self.busyRetry)) }
         let clock = MonotonicTime.now
-        if let wait = waitForReplayWindow(clock) { return reply.tell(.retry(.nodeBusy, after: wait), .noRoom) }
-        guard let pair = window.claim(envelope, now: clock) else { return reply.tell(.rejected(.ivReused)) }
+        if let wait = waitForReplayWindow(clock) { return reply.send(.retry(.nodeBusy, after: wait), .noCapacity) }
+        guard let pair = window.claim(envelope, now: clock) else { return reply.send(.rejected(.ivReused)) }
         let isToBeStored = willStore(envelope, reply.acceptsQueued)
         guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(at: lane, for: origin) else {
             let refusal = Outcome.retry(.nodeBusy, after: Self.busyRetry)
             window.finished(envelope.digest, envelope.magic, pair, refusal, now: clock)
-            return reply.tell(refusal, .noRoom)
+            return reply.send(refusal, .noCapacity)
         }
         sequence += 1
         let pendingEnvelope = PendingEnvelope(
@@ -270,10 +270,10 @@ package actor Dispatch {
         inFlight += 1
         if isToBeStored {
             Task(executorPreference: loop) { await self.store(pendingEnvelope, envelope) }
-        } else if mayBeOfAnEarlierProcess(clock) {
+        } else if mayBeResendFromEarlierProcess(clock) {
             Task(executorPreference: loop) { await self.recover(pendingEnvelope, envelope) }
         } else {
-            Task(executorPreference: loop) { await self.carry(pendingEnvelope, envelope) }
+            Task(executorPreference: loop) { await self.deliver(pendingEnvelope, envelope) }
         }
     }
 
@@ -281,7 +281,7 @@ package actor Dispatch {
     /// that a hanging lane cannot take all the room.
     func hasRoom(for route: Route) -> Bool {
         let left = limits.totalInFlight - (inFlight - storing - leaving)
-        return left > 0 && (lanes[route]?.inFlight ?? 0) - (lanes[route]?.leaving ?? 0) <= left
+        return left > 0 && (lanes[route]?.inFlight ?? 0) - (lanes[route]?.rejecting ?? 0) <= left
     }
 
     /// Share of the room for envelopes in memory that is in use, from 0 to 1.
@@ -293,14 +293,14 @@ package actor Dispatch {
     // MARK: Delivering
 
     /// Delivers an envelope: makes attempts until it has an outcome or is parked in the spool.
-    func carry(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
+    func deliver(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
         guard let own = lanes[pendingEnvelope.route] else {
             guard pendingEnvelope.row != nil else { return finish(pendingEnvelope, .rejected(.platformNotConfigured)) }
             return parkUnserved(pendingEnvelope)
         }
         own.inFlight += 1
         defer { own.inFlight -= 1 }
-        pendingEnvelope.search.begin(at: tokens[pendingEnvelope.route.app]?[envelope.deviceToken].home)
+        pendingEnvelope.search.begin(at: tokens[pendingEnvelope.route.app]?[envelope.deviceToken].environment)
         while true {
             if let outcome = earlyOutcome(of: pendingEnvelope, envelope) { return finish(pendingEnvelope, outcome) }
             if isDraining { return stop(pendingEnvelope) }
@@ -349,7 +349,8 @@ package actor Dispatch {
         case .at(let time): left = .seconds(max(0, time - now()))
         }
         let bounds = AttemptHistory.Bounds(
-            policy: limits.retry, isStored: pendingEnvelope.row != nil, age: .now - pendingEnvelope.taken, left: left)
+            policy: limits.retry, isStored: pendingEnvelope.row != nil, age: .now - pendingEnvelope.taken,
+            timeLeft: left)
         return pendingEnvelope.attempts.next(after: attemptResult, bounds, random: Double.random(in: 0..<1))
     }
 
@@ -362,7 +363,7 @@ package actor Dispatch {
                 return AttemptResult(.rejected(.platformNotConfigured), disposition: .notSent, answer: "not-configured")
             }
             let attemptResult = await attempt(pendingEnvelope, envelope, at: lane)
-            let turns = pendingEnvelope.search.turns(after: attemptResult.disposition.token, from: magic) { other in
+            let turns = pendingEnvelope.search.switches(after: attemptResult.disposition.token, from: magic) { other in
                 lanes[Route(app: app, magic: other)] != nil && tokens[app]?[envelope.deviceToken].isRefused != true
             }
             if !turns { return learn(attemptResult, pendingEnvelope, envelope, from: magic) }
@@ -373,13 +374,13 @@ package actor Dispatch {
     {
         let clock = MonotonicTime.now
         pendingEnvelope.heldBy = nil
-        if let left = pauses.left(envelope.deviceToken, now: clock) {
-            return .held(back: .providerThrottles, for: left, "device-paused")
+        if let left = pauses.remaining(envelope.deviceToken, now: clock) {
+            return .heldBack(.providerThrottles, for: left, "device-paused")
         }
         // Checked before the queue, so that an envelope that would be held back does not wait for its turn.
         if let refusal = lane.breaker.refusal(clock) {
             pendingEnvelope.heldBy = lane
-            return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
+            return .heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
         }
         guard await waitForTurn(of: pendingEnvelope, envelope, at: lane) else {
             // The lane was replaced: continue at the new one.
@@ -392,30 +393,30 @@ package actor Dispatch {
             // If the breaker opened meanwhile, that is the reason, not a lack of room.
             if let refusal = lane.breaker.refusal(.now) {
                 pendingEnvelope.heldBy = lane
-                return .held(back: refusal.reason, for: refusal.retryAfter, "breaker-open")
+                return .heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
             }
-            if pendingEnvelope.reach == .notAsked, !isDraining { pendingEnvelope.reach = .noRoom }
-            return .held(back: isDraining ? .shuttingDown : .nodeBusy, for: .seconds(1), "sent-away")
+            if pendingEnvelope.contact == .notContacted, !isDraining { pendingEnvelope.contact = .noCapacity }
+            return .heldBack(isDraining ? .shuttingDown : .nodeBusy, for: .seconds(1), "sent-away")
         }
         let start = MonotonicTime.now
         let admission = lane.breaker.admit(start)
         if case .refused(let reason, let after) = admission {
-            lane.window.gaveUp()
+            lane.window.abandoned()
             releaseNext(at: lane)
             pendingEnvelope.heldBy = lane
-            return .held(back: reason, for: after, "breaker-open")
+            return .heldBack(reason, for: after, "breaker-open")
         }
         let attemptResult = await lane.provider.attempt(envelope, expiry: pendingEnvelope.expiry)
         let end = MonotonicTime.now
         observer(
             .attempt(
                 lane.route, deviceToken: envelope.deviceToken, attemptResult, waited: start - clock, took: end - start))
-        if attemptResult.disposition.mayHaveReachedProvider { pendingEnvelope.reach = .asked }
+        if attemptResult.disposition.mayHaveReachedProvider { pendingEnvelope.contact = .contacted }
         let effect = note(attemptResult, of: pendingEnvelope, envelope, at: lane, wasProbe: admission == .probe)
         switch effect {
-        case .none: lane.window.gaveUp()
-        case .works: lane.window.ended(latency: end - start, isOverload: false, now: end)
-        case .strained, .blocked: lane.window.ended(latency: end - start, isOverload: true, now: end)
+        case .none: lane.window.abandoned()
+        case .success: lane.window.ended(latency: end - start, isOverload: false, now: end)
+        case .failure, .trip: lane.window.ended(latency: end - start, isOverload: true, now: end)
         }
         releaseNext(at: lane)
         return attemptResult
@@ -428,17 +429,17 @@ package actor Dispatch {
         wasProbe: Bool
     ) -> Disposition.LaneEffect {
         var disposition = attemptResult.disposition
-        if disposition.retry == .atOnce, pendingEnvelope.attempts.isOutOfReplays { disposition.lane = .strained }
+        if disposition.retry == .atOnce, pendingEnvelope.attempts.isOutOfReplays { disposition.lane = .failure }
         // All requests on a connection fail with it, which counts as one failure. A failed probe counts by itself, and
         // so does an envelope that is lost a second time, on another connection.
         if disposition.retry == .onceMore, disposition.lane == .none,
             wasProbe || pendingEnvelope.attempts.hasUnknownFate || lane.connectionFailures.isNew(.now)
         {
-            disposition.lane = .strained
+            disposition.lane = .failure
         }
         // Attempts that were in flight when the device was paused say nothing new, and must not stop other devices.
-        if disposition.token == .paused, disposition.lane == .strained,
-            pauses.left(envelope.deviceToken, now: .now) != nil
+        if disposition.token == .paused, disposition.lane == .failure,
+            pauses.remaining(envelope.deviceToken, now: .now) != nil
         {
             disposition.lane = .none
         }
@@ -450,9 +451,9 @@ package actor Dispatch {
             observer(.breaker(lane.route, lane.breaker.state, answer: attemptResult.answer))
         }
         if lane.breaker.state == .open { rejectWaiting(at: lane) }
-        if pendingEnvelope.probes === lane {
+        if pendingEnvelope.probedLane === lane {
             endProbe(pendingEnvelope)
-        } else if !lane.held.isEmpty {
+        } else if !lane.heldRows.isEmpty {
             sendProbe(of: lane)
         }
         return disposition.lane
@@ -464,9 +465,11 @@ package actor Dispatch {
         _ attemptResult: AttemptResult, _ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, from magic: Magic
     ) -> AttemptResult {
         guard let lane = lanes[pendingEnvelope.route] else { return attemptResult }
-        let wasActive = lane.wave.isActive
+        let wasActive = lane.surge.isActive
         defer {
-            if lane.wave.isActive != wasActive { observer(.wave(lane.route, isActive: lane.wave.isActive)) }
+            if lane.surge.isActive != wasActive {
+                observer(.tokenRefusalSurge(lane.route, isActive: lane.surge.isActive))
+            }
         }
         let (app, token) = (pendingEnvelope.route.app, envelope.deviceToken)
         switch attemptResult.disposition.token {
@@ -477,7 +480,7 @@ package actor Dispatch {
                 token, by: home, at: UInt64(max(0, now())) * 1000)
             collapses.accepted(envelope, pendingEnvelope.sequence)
             pauses.end(token)
-            lane.wave.accepted(.now)
+            lane.surge.accepted(.now)
             if home != nil {
                 var hinted = attemptResult
                 hinted.outcome.text = "the device token belongs to Apple's other environment; pair again to fix this"
@@ -486,14 +489,14 @@ package actor Dispatch {
         case .paused:
             pauses.pause(
                 token, seconds: attemptResult.outcome.retryAfter / 1000, now: .now, random: Double.random(in: 0..<1))
-        case .unknownHere, .foreign:
+        case .unknownInEnvironment, .otherApp:
             let isFirst = tokens[app, default: TokenHistory(capacity: tokensPerApp)].refused(token)
             // During a surge, repeated refusals count too: otherwise it would end for lack of first ones.
-            if isFirst || lane.wave.isActive { lane.wave.refused(.now, isProven: pendingEnvelope.origin.isProven) }
-            if lane.wave.isActive, !pendingEnvelope.origin.isProven {
-                observer(.suspected(pendingEnvelope.origin.circuit))
+            if isFirst || lane.surge.isActive { lane.surge.refused(.now, isProven: pendingEnvelope.origin.isProven) }
+            if lane.surge.isActive, !pendingEnvelope.origin.isProven {
+                observer(.unprovenTokenRefused(pendingEnvelope.origin.circuit))
             }
-            if lane.wave.isActive {
+            if lane.surge.isActive {
                 // Answers during a surge are not believed.
                 pendingEnvelope.search.reset()
                 return .duringSurge(attemptResult)
@@ -506,8 +509,8 @@ package actor Dispatch {
             {
                 return .contradicted(attemptResult)
             }
-            if lane.wave.isActive {
-                if !pendingEnvelope.origin.isProven { observer(.suspected(pendingEnvelope.origin.circuit)) }
+            if lane.surge.isActive {
+                if !pendingEnvelope.origin.isProven { observer(.unprovenTokenRefused(pendingEnvelope.origin.circuit)) }
                 return .duringSurge(attemptResult)
             }
         }
@@ -533,7 +536,7 @@ package actor Dispatch {
         window.finished(pendingEnvelope.digest, pendingEnvelope.route.magic, pendingEnvelope.pair, outcome, now: .now)
         pendingEnvelopes[pendingEnvelope.digest] = nil
         observer(.finished(pendingEnvelope.route, outcome))
-        pendingEnvelope.tell(outcome)
+        pendingEnvelope.finish(outcome)
         endProbe(pendingEnvelope)
     }
 
@@ -550,9 +553,9 @@ package actor Dispatch {
 
     /// Ends the envelope's role as its lane's probe, if it has that role, so that another can take it.
     private func endProbe(_ pendingEnvelope: PendingEnvelope) {
-        guard let lane = pendingEnvelope.probes else { return }
-        pendingEnvelope.probes = nil
-        lane.probe = nil
+        guard let lane = pendingEnvelope.probedLane else { return }
+        pendingEnvelope.probedLane = nil
+        lane.probeRow = nil
         sendProbe(of: lane)
     }
 
@@ -579,7 +582,7 @@ package actor Dispatch {
         }
         if !isItsTurn {
             leaving -= 1
-            lane.leaving -= 1
+            lane.rejecting -= 1
         }
         return isItsTurn
     }
@@ -592,9 +595,9 @@ package actor Dispatch {
     }
 
     /// Rejects envelopes that have waited in a queue for too long, and checks the spool's shortage. Call once a second.
-    package nonisolated func endWaits() {
+    package nonisolated func expireWaiting() {
         assumeIsolated { dispatch in
-            dispatch.endShortage()
+            dispatch.updateShortage()
             let second = Self.second
             for lane in dispatch.lanes.values where !lane.queue.isEmpty {
                 for waiting in lane.queue.removeExpired(at: second) { dispatch.reject(waiting, from: lane) }
@@ -626,7 +629,7 @@ package actor Dispatch {
 
     private func reject(_ waiting: Lane.Waiting, from lane: Lane) {
         leaving += 1
-        lane.leaving += 1
+        lane.rejecting += 1
         waiting.resume(returning: false)
     }
 

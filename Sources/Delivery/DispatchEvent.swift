@@ -17,15 +17,15 @@ package enum DispatchEvent {
     /// An envelope that an earlier process accepted has its final outcome; no reply reports it.
     case recovered(Envelope, app: String, Outcome)
     /// During a surge, a push service refused a device token that none has accepted before; its sender gets RETRY.
-    case suspected(CircuitID)
+    case unprovenTokenRefused(CircuitID)
     /// A lane's breaker changed state, or a probe of it ended, with this answer.
     case breaker(Route, Breaker.State, answer: String)
     /// A surge of token refusals began, which means that the environment or the topic is wrong; or it ended.
-    case wave(Route, isActive: Bool)
+    case tokenRefusalSurge(Route, isActive: Bool)
     /// The spool did not store an envelope, or could not be read, for this reason.
     case spoolRefused(String)
     /// The spool is full, for this reason; `nil` when it has room again.
-    case spoolShort(SpoolShortage?)
+    case spoolShortage(SpoolShortage?)
     /// Number of rows that could not be read and were dropped since the spool was opened.
     case spoolUnreadable(Int)
 }

@@ -14,13 +14,13 @@ package struct DispatchLimits: Sendable, Equatable {
     package var replayEntries: Int
 
     /// Envelopes that may wait in the spool; each takes some hundred bytes of memory.
-    package var stored: Int
+    package var maxStored: Int
     /// Attempts in flight at one provider.
     package var concurrency: Int
 
     /// Capacity of the replay window: one outcome for each envelope that may be in flight or in the spool, and
     /// ``replayEntries`` past ones.
-    var outcomes: Int { replayEntries + stored + totalInFlight }
+    var outcomes: Int { replayEntries + maxStored + totalInFlight }
 
     /// - Parameters: as the properties of the same names.
     package init(
@@ -31,7 +31,7 @@ package struct DispatchLimits: Sendable, Equatable {
         self.retry = retry
         self.replaySeconds = replaySeconds
         self.replayEntries = replayEntries
-        self.stored = stored
+        self.maxStored = stored
         self.concurrency = concurrency
     }
 }

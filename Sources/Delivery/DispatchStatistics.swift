@@ -12,7 +12,7 @@ package struct DispatchStatistics: Sendable {
         /// The state of its breaker.
         package let breaker: Breaker.State
         /// Whether a surge of token refusals is active.
-        package let isSurge: Bool
+        package let hasTokenRefusalSurge: Bool
         /// Envelopes of this lane in memory.
         package let inFlight: Int
         /// Of those, envelopes in the lane's queue.
@@ -33,7 +33,7 @@ package struct DispatchStatistics: Sendable {
 
 extension Dispatch {
     /// The present state.
-    package nonisolated var figures: DispatchStatistics {
+    package nonisolated var statistics: DispatchStatistics {
         assumeIsolated { dispatch in
             let lanes = dispatch.lanes.values.sorted { $0.route.description < $1.route.description }
             return DispatchStatistics(
@@ -41,7 +41,7 @@ extension Dispatch {
                 shortage: dispatch.shortage,
                 lanes: lanes.map { lane in
                     DispatchStatistics.Lane(
-                        route: lane.route, breaker: lane.breaker.state, isSurge: lane.wave.isActive,
+                        route: lane.route, breaker: lane.breaker.state, hasTokenRefusalSurge: lane.surge.isActive,
                         inFlight: lane.inFlight, waiting: lane.queue.count, oldest: dispatch.longestWait(at: lane))
                 })
         }

@@ -24,20 +24,20 @@ struct EnvironmentSearch {
     ///   - effect: what the answer means for the device token.
     ///   - mayTurn: whether the other environment is served and worth asking.
     /// - Returns: whether to ask the other environment now.
-    mutating func turns(
-        after effect: Disposition.TokenEffect, from asked: Magic, mayTurn: (_ other: Magic) -> Bool
+    mutating func switches(
+        after effect: Disposition.TokenEffect, from asked: Magic, maySwitch: (_ other: Magic) -> Bool
     ) -> Bool {
         switch effect {
         case .none:
             // The other environment gave no answer about the token: the next attempt asks both again.
             if hasSwitched { reset() }
             return false
-        case .unknownHere:
-            guard !hasSwitched, let other = asked.otherEnvironment, mayTurn(other) else { return false }
+        case .unknownInEnvironment:
+            guard !hasSwitched, let other = asked.otherEnvironment, maySwitch(other) else { return false }
             hasSwitched = true
             home = other
             return true
-        case .accepted, .paused, .foreign, .gone: return false
+        case .accepted, .paused, .otherApp, .gone: return false
         }
     }
 

@@ -12,12 +12,12 @@ final class Lane {
     let route: Route
     let provider: any Provider
     var breaker = Breaker()
-    var wave: TokenRefusalSurge
+    var surge: TokenRefusalSurge
     var connectionFailures = ConnectionFailures()
     /// Envelopes of this lane in memory.
     var inFlight = 0
     /// Of those, envelopes rejected from the queue whose tasks have not resumed yet.
-    var leaving = 0
+    var rejecting = 0
     /// A queued attempt, resumed with `true` when its turn comes or `false` when it is rejected.
     typealias Waiting = UnsafeContinuation<Bool, Never>
     /// Limits the attempts in flight.
@@ -25,9 +25,9 @@ final class Lane {
     /// Attempts that wait for room in the window.
     var queue = FairQueue<Waiting>(quantum: Lane.quantum)
     /// Spool rows that wait for the breaker to close; they are not read before.
-    var held: Deque<Int64> = []
+    var heldRows: Deque<Int64> = []
     /// The held row that goes out as the breaker's next probe.
-    var probe: Int64?
+    var probeRow: Int64?
 
     /// About the cost of the largest envelope, so that each flow has at least one turn per round.
     private static let quantum = 4096
@@ -38,7 +38,7 @@ final class Lane {
         self.route = route
         self.provider = provider
         window = ConcurrencyWindow(range: Self.range(concurrency), start: Self.initialWindow)
-        wave = TokenRefusalSurge(now: now)
+        surge = TokenRefusalSurge(now: now)
     }
 
     /// The range of the concurrency window if at most `concurrency` attempts may be in flight.

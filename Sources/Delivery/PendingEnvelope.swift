@@ -28,7 +28,7 @@ package struct Reply: @unchecked Sendable {
         handler = tell
     }
 
-    func tell(_ outcome: Outcome, _ contact: ProviderContact = .notAsked) { handler(outcome, contact) }
+    func send(_ outcome: Outcome, _ contact: ProviderContact = .notContacted) { handler(outcome, contact) }
 }
 
 /// The circuit that an envelope came from, its proof of work, and the standing of its device token.
@@ -73,7 +73,7 @@ final class PendingEnvelope: @unchecked Sendable {
     /// Whether it was loaded from the spool.
     var isLoaded = false
     /// Whether it has reached a provider, or had to leave a queue for lack of room.
-    var reach = ProviderContact.notAsked
+    var contact = ProviderContact.notContacted
     /// Whether an earlier process accepted it.
     var isRecovered = false
     /// The submissions that wait for the outcome.
@@ -88,7 +88,7 @@ final class PendingEnvelope: @unchecked Sendable {
     /// The lane whose open breaker holds it back.
     var heldBy: Lane?
     /// The lane whose breaker it goes out to probe.
-    var probes: Lane?
+    var probedLane: Lane?
     /// The outcome reported to senders that do not accept QUEUED.
     var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)
 
@@ -114,29 +114,29 @@ final class PendingEnvelope: @unchecked Sendable {
             nextPurge = max(16, replies.count * 2)
         }
         guard replies.count < Self.maxReplies else {
-            return reply.tell(.retry(.nodeBusy, after: 10_000, text: "too many submissions wait for this outcome"))
+            return reply.send(.retry(.nodeBusy, after: 10_000, text: "too many submissions wait for this outcome"))
         }
-        if row != nil, reply.acceptsQueued { reply.tell(Outcome(.queued)) }
-        if envelope != nil || reply.acceptsQueued { replies.append(reply) } else { reply.tell(lastRefusal) }
+        if row != nil, reply.acceptsQueued { reply.send(Outcome(.queued)) }
+        if envelope != nil || reply.acceptsQueued { replies.append(reply) } else { reply.send(lastRefusal) }
     }
 
     /// Records the row of a stored envelope, and reports QUEUED to senders that accept it.
     func becameStored(_ row: Int64) {
         guard self.row != row else { return }
         self.row = row
-        for reply in replies where reply.acceptsQueued { reply.tell(Outcome(.queued)) }
+        for reply in replies where reply.acceptsQueued { reply.send(Outcome(.queued)) }
     }
 
     /// Reports `refusal` to senders that do not accept QUEUED, because the envelope has to wait in the spool.
-    func rejectImpatient(with refusal: Outcome) {
+    func rejectUnqueued(with refusal: Outcome) {
         lastRefusal = refusal
-        for reply in replies where !reply.acceptsQueued { reply.tell(refusal, reach) }
+        for reply in replies where !reply.acceptsQueued { reply.send(refusal, contact) }
         replies.removeAll { !$0.acceptsQueued }
     }
 
     /// Reports the final outcome.
-    func tell(_ outcome: Outcome) {
-        for reply in replies { reply.tell(outcome, reach) }
+    func finish(_ outcome: Outcome) {
+        for reply in replies { reply.send(outcome, contact) }
         replies = []
     }
 }

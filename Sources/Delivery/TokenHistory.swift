@@ -8,7 +8,7 @@ struct TokenHistory {
     /// What is known of one token.
     struct Record: Equatable {
         /// The Apple environment that knows it, if not that of the sender's magic.
-        var home: Magic?
+        var environment: Magic?
         /// Unix time in milliseconds of the last acceptance; 0 if there was none.
         var accepted: UInt64 = 0
         var isRefused = false
@@ -26,7 +26,7 @@ struct TokenHistory {
 
     /// Records that a provider accepted a notification for the token.
     mutating func accepted(_ token: Bytes, by home: Magic?, at milliseconds: UInt64) {
-        set(Record(home: home, accepted: milliseconds, isRefused: false), token)
+        set(Record(environment: home, accepted: milliseconds, isRefused: false), token)
     }
 
     /// Records that the provider refused the token.
@@ -35,7 +35,7 @@ struct TokenHistory {
         var record = self[token]
         guard !record.isRefused else { return false }
         record.isRefused = true
-        record.home = nil
+        record.environment = nil
         set(record, token)
         return true
     }

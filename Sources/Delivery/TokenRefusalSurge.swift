@@ -13,7 +13,7 @@ struct TokenRefusalSurge: Sendable {
     /// Share of refusals among all answers above which a surge begins, and at or below which it ends.
     private static let (begins, ends) = (0.5, 0.25)
     /// Refusals required for a surge.
-    static let smallest = 20
+    static let minimumRefusals = 20
     private static let interval = Duration.seconds(60)
 
     private struct Count {
@@ -50,7 +50,7 @@ struct TokenRefusalSurge: Sendable {
         let passed = now - since
         guard passed >= Self.interval else { return }
         // An active surge is judged by at least as many answers as it takes to begin one, however long they take.
-        if isActive, present.refused + present.refusedUnproven + present.accepted < Self.smallest { return }
+        if isActive, present.refused + present.refusedUnproven + present.accepted < Self.minimumRefusals { return }
         last = isActive || passed < Self.interval * 2 ? present : Count()
         present = Count()
         since = now
@@ -61,6 +61,6 @@ struct TokenRefusalSurge: Sendable {
         let unproven = accepted == 0 ? present.refusedUnproven + last.refusedUnproven : 0
         let refused = present.refused + last.refused + unproven
         let rate = Double(refused) / Double(max(1, refused + accepted))
-        isActive = isActive ? rate > Self.ends : refused >= Self.smallest && rate > Self.begins
+        isActive = isActive ? rate > Self.ends : refused >= Self.minimumRefusals && rate > Self.begins
     }
 }

@@ -20,7 +20,7 @@ enum ClockCheck {
     /// - Parameters:
     ///   - now: Unix time in seconds.
     ///   - isSynchronised: whether the kernel reports the clock as synchronised; `nil` if the kernel does not report it.
-    static func alone(now: Int64, isSynchronised: Bool?) -> Finding {
+    static func local(now: Int64, isSynchronised: Bool?) -> Finding {
         let date = Format.date(now)
         guard (earliest..<latest).contains(now) else {
             return Finding(.clock, "this machine", .failed, "the clock is wrong, it shows \(date): \(cure)")
@@ -41,7 +41,7 @@ enum ClockCheck {
     /// - Parameters:
     ///   - host: the host of the push service.
     ///   - ahead: seconds by which this machine's clock is ahead; negative if it is behind.
-    static func beside(_ host: String, ahead: Int64) -> Finding {
+    static func comparison(with host: String, ahead: Int64) -> Finding {
         let words = "\(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") that of \(host)"
         if ahead.magnitude > UInt64(refused) {
             return Finding(

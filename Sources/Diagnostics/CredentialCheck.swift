@@ -7,7 +7,7 @@ import NodeConfiguration
 /// Checks credentials.
 enum CredentialCheck {
     /// A certificate that expires within this number of seconds is a warning.
-    static let soon: Int64 = 30 * 86_400
+    static let expiryNotice: Int64 = 30 * 86_400
 
     /// Checks that the node's user can read a file that is readable by its owner only. `nil` if so.
     /// - Parameter nodeUser: the user that runs the node.
@@ -22,7 +22,7 @@ enum CredentialCheck {
     }
 
     /// Compares `key_id` with the id in the name of the key file, which Apple puts there. `nil` if they do not differ.
-    static func name(of file: String, keyID: String) -> Finding? {
+    static func fileName(_ file: String, keyID: String) -> Finding? {
         guard let id = AppleKeyName.keyID(in: file), id != keyID else { return nil }
         return Finding(
             .credentials, file, .warning,
@@ -51,20 +51,20 @@ enum CredentialCheck {
 
     private static func expiry(_ file: String, _ facts: CertificateFacts, now: Int64) -> Finding {
         let renewal = "create a new one at developer.apple.com and replace the file; no restart is needed"
-        let end = Format.end(facts.notAfter, at: now)
+        let end = Format.expiry(facts.notAfter, at: now)
         if facts.notAfter <= now { return Finding(.credentials, file, .failed, "\(end): \(renewal)") }
         guard facts.notBefore <= now else {
             return Finding(
                 .credentials, file, .failed,
                 "is not valid before \(Format.date(facts.notBefore)): check this machine's clock")
         }
-        if facts.notAfter - now <= soon { return Finding(.credentials, file, .warning, "\(end): \(renewal)") }
+        if facts.notAfter - now <= expiryNotice { return Finding(.credentials, file, .warning, "\(end): \(renewal)") }
         return Finding(.credentials, file, .ok, "APNs certificate with its key; \(end)")
     }
 
     /// Finds apps with the same topic, usually a copied table that was not changed.
     /// - Parameter topics: the topic of each app on iPhones, in order.
-    static func shared(_ topics: [(app: String, topic: String)]) -> [Finding] {
+    static func sharedTopics(_ topics: [(app: String, topic: String)]) -> [Finding] {
         var owners: [String: String] = [:]
         var findings: [Finding] = []
         for (app, topic) in topics {

@@ -6,7 +6,7 @@ import NodeConfiguration
 /// Checks the free space for the state directory.
 struct DiskCheck: Equatable {
     /// Free bytes that the node needs, 32 MiB: the spool leaves that much free for the rest of the state.
-    static let least = 32 << 20
+    static let minimumFree = 32 << 20
     /// Less free space than this, 256 MiB, is a warning.
     static let comfortable = 256 << 20
     /// Fewer free inodes than this are a failure.
@@ -25,13 +25,13 @@ struct DiskCheck: Equatable {
 
     var finding: Finding {
         let free = "\(Format.bytes(freeBytes)) free"
-        if freeBytes < Self.least { return finding(.failed, "\(free): free up space") }
+        if freeBytes < Self.minimumFree { return finding(.failed, "\(free): free up space") }
         if let freeFiles, freeFiles < Self.fewestFiles {
             return finding(.failed, "\(free), but only \(freeFiles) free inodes (df -i): delete files")
         }
         if let spoolLimit {
             let growth = max(0, spoolLimit - spoolSize)
-            if freeBytes - Self.least < growth {
+            if freeBytes - Self.minimumFree < growth {
                 return finding(
                     .warning,
                     "\(free), but the spool may grow by \(Format.bytes(growth)): free up space, or lower spool.max_bytes"

@@ -9,7 +9,7 @@ struct LimitCheck: Equatable {
     static let lockedMemory: UInt64 = 256 << 10
 
     /// The process: `this shell`, or the running node with its pid.
-    var whose: String
+    var process: String
     /// Whether the process is the running node.
     var isNode: Bool
     /// Maximum number of open files.
@@ -28,7 +28,7 @@ struct LimitCheck: Equatable {
     }
 
     private func descriptors(_ connections: Int, _ others: Int) -> Finding {
-        let subject = "open files of \(whose)"
+        let subject = "open files of \(process)"
         let left = Int(clamping: files) - others
         if left >= connections { return Finding(.machine, subject, .ok, "the limit of \(files) is sufficient") }
         let cure = "raise the limit: ulimit -n \(connections + others), or LimitNOFILE=\(connections + others)"
@@ -41,7 +41,7 @@ struct LimitCheck: Equatable {
     }
 
     private var lockedMemory: Finding {
-        let subject = "locked memory of \(whose)"
+        let subject = "locked memory of \(process)"
         if locked >= Self.lockedMemory { return Finding(.machine, subject, .ok, "sufficient for all keys") }
         return Finding(
             .machine, subject, .warning,
@@ -50,7 +50,7 @@ struct LimitCheck: Equatable {
     }
 
     private var coreDump: Finding {
-        let subject = "core dumps of \(whose)"
+        let subject = "core dumps of \(process)"
         if core == 0 { return Finding(.machine, subject, .ok, "off") }
         guard isNode else { return Finding(.machine, subject, .ok, "the node turns them off when it starts") }
         return Finding(
@@ -74,13 +74,13 @@ extension LimitCheck {
         guard let files = limit("Max open files", column: 1), let locked = limit("Max locked memory", column: 0),
             let core = limit("Max core file size", column: 0)
         else { return nil }
-        self.init(whose: whose, isNode: isNode, files: files, locked: locked, core: core)
+        self.init(process: whose, isNode: isNode, files: files, locked: locked, core: core)
     }
 
     /// Reads the limits of the running node. Without one, reads those of this process, which a node started from here
     /// would inherit. `nil` if the system does not provide them.
     /// - Parameter node: the pid of the running node.
-    static func look(node: Int32?) -> LimitCheck? {
+    static func read(node: Int32?) -> LimitCheck? {
         if let node, let text = text(of: "/proc/\(node)/limits") {
             return LimitCheck(of: "the node (pid \(node))", isNode: true, procText: text)
         }
@@ -92,7 +92,7 @@ extension LimitCheck {
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 8192)
-        let count = read(descriptor, &bytes, bytes.count)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
         return count > 0 ? String(decoding: bytes.prefix(count), as: UTF8.self) : nil
     }
 }

@@ -8,23 +8,23 @@ import Tor
 /// The state of the node's onion service, according to its files.
 enum OnionState: Equatable {
     /// The service exists. It is open if it requires no client authorisation.
-    case there(OnionAddress, isOpen: Bool)
+    case present(OnionAddress, isOpen: Bool)
     /// tor has not created the service yet.
-    case none
+    case missing
     /// The files cannot be read, for this reason.
-    case hidden(String)
+    case unreadable(String)
 
     /// Reads the files of the onion service.
     init(_ settings: TorSettings) {
         do throws(OnionFileError) {
             guard let keys = try OnionKeys.present(in: settings.serviceDirectory) else {
-                self = .none
+                self = .missing
                 return
             }
             let clients = try AuthorizedClients(serviceDirectory: settings.serviceDirectory).list()
-            self = .there(keys.address, isOpen: !clients.contains { $0.isValid })
+            self = .present(keys.address, isOpen: !clients.contains { $0.isValid })
         } catch {
-            self = .hidden("\(error)")
+            self = .unreadable("\(error)")
         }
     }
 }
@@ -35,10 +35,12 @@ extension NodeCheck {
 
     /// The TNP address at which a sender on this machine reaches the node, with the proxy to use. That is `listen.tnp`, or
     /// the onion through tor if the node expects circuit ids; `nil` if the onion address is unknown.
-    package nonisolated func httpEndpointForSenders(through tor: Endpoint) -> (node: Endpoint, proxy: Endpoint?)? {
+    package nonisolated func senderEndpoint(through tor: Endpoint) -> (node: Endpoint, proxy: Endpoint?)? {
         guard configuration.listen.circuitIDs else { return (configuration.listen.tnp, nil) }
         let settings = configuration.tor.settings(state: configuration.state)
-        guard case .there(let address, _) = OnionState(settings), let port = settings.tnpPorts.first else { return nil }
+        guard case .present(let address, _) = OnionState(settings), let port = settings.tnpPorts.first else {
+            return nil
+        }
         return (.tcp(host: "\(address)", port: port), tor)
     }
 
@@ -48,17 +50,17 @@ extension NodeCheck {
     ///   - isWanted: whether the operator named that port. If not, it is a guess, and a missing tor is only a warning.
     package func onion(through tor: Endpoint, isWanted: Bool) async -> [Finding] {
         let settings = configuration.tor.settings(state: configuration.state)
-        guard settings.isManaged || settings.foreignServiceDirectory != nil else {
+        guard settings.isManaged || settings.externalServiceDirectory != nil else {
             return isWanted
                 ? [Finding(.onion, "onion", .failed, "unknown: set tor.onion_directory to its directory")] : []
         }
         switch OnionState(settings) {
-        case .none:
+        case .missing:
             return [
                 Finding(.onion, "onion", .warning, "does not exist yet: tocsin run creates it when it first starts tor")
             ]
-        case .hidden(let reason): return [Finding(.onion, "onion", .warning, "not tested: \(reason)")]
-        case .there(let address, let isOpen):
+        case .unreadable(let reason): return [Finding(.onion, "onion", .warning, "not tested: \(reason)")]
+        case .present(let address, let isOpen):
             guard state.lock != .free else {
                 return [Finding(.onion, "\(address)", .warning, "not tested: the node is not running")]
             }
@@ -74,7 +76,7 @@ extension NodeCheck {
         // Random credentials get new circuits and a new descriptor from tor, so that its caches prove nothing.
         let label = SOCKS5.Credentials(user: "tocsin-check", password: "\(UInt64.random(in: 0...UInt64.max))")
         do {
-            _ = try await NodeWelcome.exchange(
+            _ = try await NodeHandshake.exchange(
                 with: onion, through: .socks5(tor, label), on: loop, timeout: Self.onionTimeout)
             return Finding(.onion, "\(onion)", .ok, "the node answers through tor")
         } catch StreamError.system(let reason) {

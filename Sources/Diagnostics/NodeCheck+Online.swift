@@ -41,7 +41,7 @@ extension NodeCheck {
         }
         var hosts: Set<String> = []
         for (host, ahead) in skews where hosts.insert(host).inserted {
-            findings.append(ClockCheck.beside(host, ahead: ahead))
+            findings.append(ClockCheck.comparison(with: host, ahead: ahead))
         }
         return findings
     }
@@ -120,7 +120,7 @@ extension NodeCheck {
         let result = await connect(to: url, recorder.context)
         switch result {
         case .success?:
-            let end = recorder.notAfter.map { ", its certificate \(Format.end($0, at: UnixTime.now))" } ?? ""
+            let end = recorder.notAfter.map { ", its certificate \(Format.expiry($0, at: UnixTime.now))" } ?? ""
             return Finding(.network, url.authority, .ok, "TLS and HTTP/2 work\(end)")
         case .failure(.tls(let reason))?:
             return Finding(
@@ -202,7 +202,7 @@ extension NodeCheck {
                 let probe = APNsProbe(
                     APNsRequestBuilder(profile, authority: url.authority), token: token,
                     upstream: upstream(url, context))
-                let answer = await probe.ask(envelope, timeout: answerTimeout)
+                let answer = await probe.send(envelope, timeout: answerTimeout)
                 probe.close()
                 if let ahead = answer.clockAhead { skews.append((url.host, ahead)) }
                 findings.append(
@@ -263,7 +263,7 @@ extension NodeCheck {
 }
 
 /// The provider token in the state directory. A new token is saved only if the node can read the file.
-private struct SharedProviderToken: ProviderTokenKeeping {
+private struct SharedProviderToken: ProviderTokenStore {
     let file: ProviderTokenFile
     let isKept: Bool
 

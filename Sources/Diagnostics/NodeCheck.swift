@@ -46,13 +46,13 @@ package actor NodeCheck {
         var findings = settings()
         findings += state.findings + state.databases(spool: configuration.spool?.file)
         findings += credentials()
-        findings.append(ClockCheck.alone(now: UnixTime.now, isSynchronised: KernelClock.isSynchronised))
+        findings.append(ClockCheck.local(now: UnixTime.now, isSynchronised: KernelClock.isSynchronised))
         if let disk = DiskCheck(lookingAt: configuration.state, spool: configuration.spool) {
             findings.append(disk.finding)
         }
         findings += limits()
         progress("asking tor for its version …")
-        findings.append(await TorCheck.look(configuration, path: searchPath).finding)
+        findings.append(await TorCheck.run(configuration, path: searchPath).finding)
         findings += await ports()
         return findings
     }
@@ -100,7 +100,7 @@ package actor NodeCheck {
             }
         }
         return findings
-            + CredentialCheck.shared(
+            + CredentialCheck.sharedTopics(
                 configuration.apps.compactMap { app in app.apns.map { (app.name, $0.profile.topic) } })
     }
 
@@ -110,7 +110,7 @@ package actor NodeCheck {
         switch credential {
         case .token(let keyFile, let keyID, _):
             file = keyFile
-            findings += [CredentialCheck.name(of: keyFile, keyID: keyID)].compactMap(\.self)
+            findings += [CredentialCheck.fileName(keyFile, keyID: keyID)].compactMap(\.self)
         case .certificate(let certificateFile, let passwordFile):
             file = certificateFile
             findings += passwordFile?.ownerFindings(nodeUser: state.nodeUser) ?? []
@@ -133,7 +133,7 @@ package actor NodeCheck {
     private func limits() -> [Finding] {
         var node: Int32?
         if case .held(let pid) = state.lock { node = pid }
-        return LimitCheck.look(node: node)?.findings(
+        return LimitCheck.read(node: node)?.findings(
             connections: configuration.limits.connections, others: configuration.reservedDescriptors) ?? []
     }
 
@@ -145,7 +145,7 @@ package actor NodeCheck {
         var findings: [Finding] = []
         for (key, endpoint) in endpoints {
             guard let endpoint else { continue }
-            let present = await PortCheck.State.look(at: endpoint, on: loop)
+            let present = await PortCheck.State.probe(endpoint, on: loop)
             findings.append(
                 PortCheck(key: key, endpoint: endpoint, state: present, lock: state.lock).finding)
         }

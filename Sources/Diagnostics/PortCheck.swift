@@ -9,7 +9,7 @@ struct PortCheck: Equatable {
     enum State: Equatable {
         case free
         /// A process listens on the address.
-        case taken
+        case inUse
         /// No process can listen on the address, for this reason.
         case impossible(String)
     }
@@ -27,12 +27,12 @@ struct PortCheck: Equatable {
         case (.free, .held):
             finding(.warning, "the running node does not listen on it: if you have changed \(key), restart the node")
         case (.free, _): finding(.ok, "free")
-        case (.taken, .held): finding(.ok, "the running node listens on it")
-        case (.taken, .free):
+        case (.inUse, .held): finding(.ok, "the running node listens on it")
+        case (.inUse, .free):
             finding(
                 .failed,
                 "another process listens on it (ss -ltnp shows which): stop it, or choose another address for \(key)")
-        case (.taken, .unknown): finding(.warning, "in use; cannot tell whether by the node")
+        case (.inUse, .unknown): finding(.warning, "in use; cannot tell whether by the node")
         }
     }
 
@@ -45,7 +45,7 @@ extension PortCheck.State {
     private static let timeout = Duration.seconds(2)
 
     /// Tests an address by listening on it or connecting to it for a moment. Must be called on the loop.
-    static func look(at endpoint: Endpoint, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async
+    static func probe(_ endpoint: Endpoint, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async
         -> Self
     {
         switch endpoint {
@@ -56,14 +56,14 @@ extension PortCheck.State {
                 listener.close()
                 return .free
             } catch {
-                return error.reason == String(cString: strerror(EADDRINUSE)) ? .taken : .impossible(error.reason)
+                return error.reason == String(cString: strerror(EADDRINUSE)) ? .inUse : .impossible(error.reason)
             }
         case .unix(let path):
             // Creates no socket: it would belong to this user, not to the node's.
             if access(path, F_OK) == 0 {
                 guard let stream = try? await loop.dial(endpoint, timeout: timeout) else { return .free }
                 stream.close()
-                return .taken
+                return .inUse
             }
             let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
             if access(directory, W_OK | X_OK) == 0 { return .free }

@@ -25,7 +25,7 @@ package struct StateCheck {
     /// The reason why the directory is not writable; `nil` if it is.
     var writeFailure: String?
     /// An entry of the directory with another owner than the directory, and that owner.
-    var foreign: (path: String, owner: uid_t)?
+    var foreignEntry: (path: String, owner: uid_t)?
     var lock: LockState
 
     /// The user that runs the node: the owner of the directory, or, before it exists, the user that runs the check.
@@ -57,7 +57,7 @@ package struct StateCheck {
     }
 
     private var foreignFile: String? {
-        foreign.map {
+        foreignEntry.map {
             "contains \($0.path), which belongs to \(UserName.of($0.owner)), not to \(UserName.of(owner)); run: "
                 + "chown -R \(UserName.forCommands(owner)): \(path)"
         }
@@ -113,7 +113,7 @@ extension StateCheck {
         self.init(
             path: path, kind: isDirectory ? .directory : .other, mode: status.st_mode & 0o777, owner: status.st_uid,
             user: user, writeFailure: reason,
-            foreign: isDirectory ? Self.foreignFile(in: path, owner: status.st_uid) : nil,
+            foreignEntry: isDirectory ? Self.foreignFile(in: path, owner: status.st_uid) : nil,
             lock: isDirectory ? LockState(ofStateAt: path) : .free)
     }
 

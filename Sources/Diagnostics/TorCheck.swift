@@ -47,7 +47,7 @@ enum TorCheck: Equatable {
 extension TorCheck {
     /// Asks the tor program for its version, or reads the files of the external tor.
     /// - Parameter path: the environment's `PATH`.
-    static func look(_ configuration: Configuration, path: String?) async -> TorCheck {
+    static func run(_ configuration: Configuration, path: String?) async -> TorCheck {
         let settings = configuration.tor.settings(state: configuration.state)
         guard !settings.isManaged else {
             do throws(TorProblem) {
@@ -56,7 +56,7 @@ extension TorCheck {
                 return .managed(.failure(error))
             }
         }
-        guard let directory = settings.foreignServiceDirectory else {
+        guard let directory = settings.externalServiceDirectory else {
             return .none(isInstalled: TorSettings.isInstalled(settings.binary, path: path))
         }
         do throws(OnionFileError) {

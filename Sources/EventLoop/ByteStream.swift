@@ -207,7 +207,7 @@ package final class ByteStream {
     private func handleEvents(_ events: Int32) {
         if events & Int32(BEV_EVENT_CONNECTED) != 0 {
             if let context, let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }),
-                !context.isAgreed(on: ssl)
+                !context.hasNegotiatedProtocol(on: ssl)
             {
                 return end(.tls("the peer does not support the required application protocol (ALPN)"))
             }
@@ -225,7 +225,7 @@ package final class ByteStream {
             if state == .lingering, unsent > 0 { return }
             end(.closed)
         } else if events & Int32(BEV_EVENT_ERROR) != 0 {
-            end(.ofFailed(bufferevent))
+            end(.error(of: bufferevent))
         }
     }
 

@@ -10,13 +10,13 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     case unix(path: String)
 
     /// Maximum length of a unix socket path, in bytes.
-    package static let longestUnixPath = 107
+    package static let maxUnixPathLength = 107
 
     /// Parses `host:port`, `[v6]:port` or `unix:path`; `nil` for anything else.
     package init?(_ text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst(5))
-            guard !path.isEmpty, path.utf8.count <= Self.longestUnixPath else {
+            guard !path.isEmpty, path.utf8.count <= Self.maxUnixPathLength else {
                 return nil
             }
             self = .unix(path: path)
@@ -84,7 +84,7 @@ enum SocketAddress {
     }
 
     init?(unixPath path: String) {
-        guard path.utf8.count <= Endpoint.longestUnixPath else { return nil }
+        guard path.utf8.count <= Endpoint.maxUnixPathLength else { return nil }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }

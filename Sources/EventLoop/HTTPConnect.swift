@@ -3,11 +3,11 @@
 /// The client side of HTTP CONNECT (RFC 9110 §9.3.6) in HTTP/1.1 (RFC 9112), as bytes: no I/O.
 enum HTTPConnect {
     /// Maximum size of a response head, in bytes.
-    static let largestAnswer = 16 * 1024
+    static let maxResponseSize = 16 * 1024
     /// Maximum number of lines in a response head, including the status line and the empty line.
-    static let mostLines = 100
+    static let maxLines = 100
     /// Maximum number of characters of an error status line that are reported.
-    static let longestRefusal = 100
+    static let maxReasonLength = 100
 
     private static let version = Array("HTTP/1.".utf8)
     private static let notHTTP = StreamError.proxy("not an HTTP proxy")
@@ -31,7 +31,7 @@ enum HTTPConnect {
             line[9..<12].allSatisfy(isDigit), line.count == 12 || line[12] == UInt8(ascii: " ")
         else { throw notHTTP }
         guard line[9] == UInt8(ascii: "2") else {
-            let refusal = line[9...].filter { (0x20...0x7E).contains($0) }.prefix(longestRefusal)
+            let refusal = line[9...].filter { (0x20...0x7E).contains($0) }.prefix(maxReasonLength)
             throw .proxy(String(decoding: refusal, as: UTF8.self))
         }
     }
@@ -40,7 +40,7 @@ enum HTTPConnect {
 
     /// A proxy's response, parsed byte by byte since the bytes after the empty line belong to the tunnel. Header fields
     /// are only counted: after a 2xx response, even those that describe a body have no meaning (RFC 9110 §9.3.6).
-    struct Answer {
+    struct Response {
         private var line: [UInt8] = []
         private var length = 0
         private var lines = 0
@@ -49,9 +49,9 @@ enum HTTPConnect {
         /// - Returns: whether it completed the response: the tunnel is open.
         /// - Throws: ``StreamError/proxy(_:)`` if the proxy refuses or does not speak HTTP/1, if possible before the
         ///   line is complete; ``StreamError/tooLong``.
-        mutating func isComplete(after byte: UInt8) throws(StreamError) -> Bool {
+        mutating func consume(_ byte: UInt8) throws(StreamError) -> Bool {
             length += 1
-            guard length <= HTTPConnect.largestAnswer else { throw .tooLong }
+            guard length <= HTTPConnect.maxResponseSize else { throw .tooLong }
             guard byte == UInt8(ascii: "\n") else {
                 line.append(byte)
                 let version = HTTPConnect.version
@@ -59,7 +59,7 @@ enum HTTPConnect {
                 return false
             }
             lines += 1
-            guard lines <= HTTPConnect.mostLines else { throw .tooLong }
+            guard lines <= HTTPConnect.maxLines else { throw .tooLong }
             if line.last == UInt8(ascii: "\r") { line.removeLast() }
             defer { line.removeAll(keepingCapacity: true) }
             if lines == 1 {
@@ -81,10 +81,10 @@ extension StreamReader {
             throw .proxy("the host name is not 1 to 255 printable ASCII characters")
         }
         stream.write(request)
-        var answer = HTTPConnect.Answer()
+        var answer = HTTPConnect.Response()
         while true {
             let byte = try await read(exactly: 1)[0]
-            if try answer.isComplete(after: byte) { return }
+            if try answer.consume(byte) { return }
         }
     }
 }

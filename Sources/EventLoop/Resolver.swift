@@ -31,12 +31,12 @@ extension EventLoop {
         withExtendedLifetime(resolver) {}
         if lookup.addresses.isEmpty { throw .unknownHost("\(host): \(lookup.failure)") }
         var generator = SystemRandomNumberGenerator()
-        return lookup.addresses.spread(using: &generator)
+        return lookup.addresses.shuffledWithinFamilies(using: &generator)
     }
 
     /// The resolver for the current settings, created on the first lookup and whenever they change.
     private func currentResolver() -> Resolver? {
-        let settings = NameSettings()
+        let settings = ResolverSettings()
         if resolver?.settings != settings { resolver = Resolver(on: base, settings: settings) }
         return resolver
     }
@@ -46,13 +46,13 @@ extension EventLoop {
 /// until it has been replaced and its last lookup has finished.
 final class Resolver {
     /// The settings it was created with.
-    let settings: NameSettings
+    let settings: ResolverSettings
     /// libevent's DNS client.
     let client: OpaquePointer
 
     /// - Parameter settings: taken before the files are read, so that a change during the read is noticed by the next
     ///   lookup.
-    init?(on base: OpaquePointer, settings: NameSettings) {
+    init?(on base: OpaquePointer, settings: ResolverSettings) {
         let flags = Int32(EVDNS_BASE_DISABLE_WHEN_INACTIVE)
         if let complete = evdns_base_new(base, flags | EVDNS_BASE_INITIALIZE_NAMESERVERS) {
             client = complete
@@ -70,7 +70,7 @@ final class Resolver {
 }
 
 /// The versions of the files that configure name resolution. If they differ, a file has changed.
-struct NameSettings: Equatable {
+struct ResolverSettings: Equatable {
     private let resolvConf: FileVersion?
     private let hosts: FileVersion?
 
@@ -84,7 +84,7 @@ struct NameSettings: Equatable {
 extension [SocketAddress] {
     /// The same addresses, with each family shuffled among its own positions. Clients spread over the addresses of a
     /// host, and the order of families is preserved.
-    func spread(using generator: inout some RandomNumberGenerator) -> [SocketAddress] {
+    func shuffledWithinFamilies(using generator: inout some RandomNumberGenerator) -> [SocketAddress] {
         var families = Dictionary(grouping: shuffled(using: &generator), by: \.family)
         return compactMap { families[$0.family]?.popLast() }
     }

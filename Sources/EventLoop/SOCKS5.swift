@@ -49,7 +49,7 @@ public enum SOCKS5 {
     }
 
     /// The number of bytes after the first five of a reply (RFC 1928 §6); `nil` if the address type is unknown.
-    static func rest(ofReply head: [UInt8]) -> Int? {
+    static func remainingLength(ofReply head: [UInt8]) -> Int? {
         switch head[3] {
         case 1: 5
         case 4: 17
@@ -101,7 +101,9 @@ extension StreamReader {
         }
         stream.write(SOCKS5.connect(host: host, port: port))
         let head = try await read(exactly: 5)
-        guard head[0] == 5, let rest = SOCKS5.rest(ofReply: head) else { throw .proxy("invalid SOCKS5 reply") }
+        guard head[0] == 5, let rest = SOCKS5.remainingLength(ofReply: head) else {
+            throw .proxy("invalid SOCKS5 reply")
+        }
         guard head[1] == 0 else { throw .proxy(SOCKS5.meaning(ofReply: head[1])) }
         _ = try await read(exactly: rest)
     }

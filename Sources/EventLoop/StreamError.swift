@@ -40,7 +40,7 @@ package enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
     static func lastSystemError() -> StreamError { .system(String(cString: strerror(errno))) }
 
     /// The error of a bufferevent that has reported BEV_EVENT_ERROR.
-    static func ofFailed(_ bufferevent: OpaquePointer) -> StreamError {
+    static func error(of bufferevent: OpaquePointer) -> StreamError {
         let systemError = errno
         if let ssl = bufferevent_openssl_get_ssl(bufferevent) {
             let verification = SSL_get_verify_result(ssl)

@@ -107,11 +107,11 @@ package final class StreamReader: ByteStreamHandler {
     }
 
     /// Returns unread bytes to the stream, for its next handler.
-    func giveBack() {
+    func returnUnread() {
         stream.prepend(buffer)
         buffer = []
     }
 
     /// Marks the stream as not connected, because TLS starts on it.
-    func expectConnection() { isConnected = false }
+    func markUnconnected() { isConnected = false }
 }

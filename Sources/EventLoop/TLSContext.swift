@@ -9,7 +9,7 @@ package final class TLSContext: @unchecked Sendable {
     // Unchecked: the SSL_CTX is set up in init and only used afterwards, which OpenSSL allows from several threads.
 
     /// Why a context could not be created.
-    package struct SetUpError: Error, Sendable, CustomStringConvertible {
+    package struct SetupError: Error, Sendable, CustomStringConvertible {
         /// The message for the operator.
         package let description: String
     }
@@ -82,7 +82,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     private init(_ method: OpaquePointer?, applicationProtocol: String) throws {
-        guard let handle = SSL_CTX_new(method) else { throw SetUpError(description: "OpenSSL: \(Self.reason())") }
+        guard let handle = SSL_CTX_new(method) else { throw SetupError(description: "OpenSSL: \(Self.reason())") }
         self.handle = handle
         self.applicationProtocol = applicationProtocol
         wireProtocols = [UInt8(applicationProtocol.utf8.count)] + Array(applicationProtocol.utf8)
@@ -115,7 +115,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     /// Whether ALPN selected this context's application protocol.
-    func isAgreed(on ssl: OpaquePointer) -> Bool {
+    func hasNegotiatedProtocol(on ssl: OpaquePointer) -> Bool {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
         SSL_get0_alpn_selected(ssl, &name, &length)
@@ -142,7 +142,7 @@ package final class TLSContext: @unchecked Sendable {
     private func trust(_ authorities: [UInt8]) throws {
         let store = SSL_CTX_get_cert_store(handle)
         let found = try Self.certificates(in: authorities) { X509_STORE_add_cert(store, $0) }
-        guard found > 0 else { throw SetUpError(description: "no PEM certificate found") }
+        guard found > 0 else { throw SetupError(description: "no PEM certificate found") }
     }
 
     private func use(_ identity: Identity) throws {
@@ -156,17 +156,17 @@ package final class TLSContext: @unchecked Sendable {
             }
             isLeaf = false
         }
-        guard found > 0 else { throw SetUpError(description: "no PEM certificate found") }
-        guard isUsed else { throw SetUpError(description: "OpenSSL rejected the certificate: \(Self.reason())") }
+        guard found > 0 else { throw SetupError(description: "no PEM certificate found") }
+        guard isUsed else { throw SetupError(description: "OpenSSL rejected the certificate: \(Self.reason())") }
         let key = identity.privateKey.withUnsafeBytes { buffer -> OpaquePointer? in
             let bio = BIO_new_mem_buf(buffer.baseAddress, Int32(buffer.count))
             defer { BIO_free(bio) }
             return PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in -1 }, nil)
         }
-        guard let key else { throw SetUpError(description: "no usable PEM private key: \(Self.reason())") }
+        guard let key else { throw SetupError(description: "no usable PEM private key: \(Self.reason())") }
         defer { EVP_PKEY_free(key) }
         guard SSL_CTX_use_PrivateKey(handle, key) == 1 else {
-            throw SetUpError(description: "the private key does not match the certificate: \(Self.reason())")
+            throw SetupError(description: "the private key does not match the certificate: \(Self.reason())")
         }
     }
 

@@ -3,7 +3,7 @@
 /// Checks the framing around chunk data: the size lines and the trailers.
 struct ChunkCheck {
     /// Maximum length of a chunk's size line with its extensions, including the line end of the preceding chunk data.
-    static let longestSizeLine = 256
+    static let maxSizeLineLength = 256
 
     private enum Part { case endOfData, sizeLine, trailers }
     private var part = Part.sizeLine
@@ -17,10 +17,10 @@ struct ChunkCheck {
     init(trailers: Int) { trailersLeft = trailers }
 
     /// Chunk data was consumed: the next byte is more of it, or starts its line end.
-    mutating func dataPassed() {
+    mutating func dataConsumed() {
         part = .endOfData
         sizeLineLength = 0
-        lines.mustEnd()
+        lines.expectLineEnd()
     }
 
     /// Takes the next byte that is not chunk data.
@@ -33,11 +33,11 @@ struct ChunkCheck {
             return
         }
         sizeLineLength += 1
-        if sizeLineLength > Self.longestSizeLine { throw .malformed }
+        if sizeLineLength > Self.maxSizeLineLength { throw .malformed }
         switch (part, step) {
-        case (.sizeLine, .goesOn) where lines.isEnding: if !sizeLine.mayEnd { throw .malformed }
-        case (.sizeLine, .goesOn): if !sizeLine.take(byte) { throw .malformed }
-        case (.endOfData, .goesOn): break
+        case (.sizeLine, .continues) where lines.isEnding: if !sizeLine.mayEnd { throw .malformed }
+        case (.sizeLine, .continues): if !sizeLine.take(byte) { throw .malformed }
+        case (.endOfData, .continues): break
         case (.endOfData, _):
             part = .sizeLine
             sizeLine = ChunkSizeLine()

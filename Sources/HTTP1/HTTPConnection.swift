@@ -7,26 +7,26 @@ import Time
 package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     /// Answers the requests of a connection. Not retained: it must live until it receives ``ended(_:)`` or closes the
     /// connection.
-    package protocol Host: AnyObject {
+    package protocol Delegate: AnyObject {
         /// Answers a request with ``HTTPConnection/respond(_:)``, at once or later. The next request follows the
         /// response.
         func handle(_ request: HTTPRequest, on connection: HTTPConnection)
         /// The error response to an invalid request stream: complete bytes, usually from
         /// ``HTTPResponse/encoded(keepsAlive:)``.
-        func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8]
+        func errorResponse(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8]
         /// The connection has ended, for any reason. Called once, and not after ``HTTPConnection/close()`` or
         /// ``HTTPConnection/evict(_:)``.
-        func ended(_ connection: HTTPConnection)
+        func closed(_ connection: HTTPConnection)
     }
 
     /// The result of reading bytes before the first request.
-    package enum Prelude {
+    package enum PreludeResult {
         /// All bytes were consumed, and more are needed.
         case more
         /// The prelude is complete. The first `taken` of the latest bytes belong to it; HTTP starts after them.
         case done(taken: Int)
         /// The prelude is rejected: the connection sends `farewell` and closes.
-        case refused(farewell: [UInt8])
+        case refused(response: [UInt8])
     }
 
     /// Maximum unsent response bytes with which the next request is still handed out.
@@ -37,10 +37,10 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     private static let largestRead = 16 * 1024
 
     private let stream: ByteStream
-    private unowned let host: any Host
+    private unowned let host: any Delegate
     private let readTimeout: Duration
     private var session: HTTPSession
-    private var prelude: ((RawSpan) -> Prelude)?
+    private var prelude: ((RawSpan) -> PreludeResult)?
     private var output: [UInt8] = []
     private var flushScheduled = false
     /// A complete request that the host has not received yet.
@@ -55,12 +55,12 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     private var unreadSince: MonotonicTime?
     private var hostIsListening = true
     /// Whether the connection accepts no more output. Earlier output may still be in flight.
-    package private(set) var isOver = false
+    package private(set) var isClosed = false
 
     /// Becomes the handler of `stream` and serves it.
     /// - Parameter prelude: receives the first bytes, read by read, until it returns `done`.
     package init(
-        _ stream: ByteStream, limits: HTTPLimits, host: any Host, prelude: ((RawSpan) -> Prelude)? = nil
+        _ stream: ByteStream, limits: HTTPLimits, host: any Delegate, prelude: ((RawSpan) -> PreludeResult)? = nil
     ) {
         self.stream = stream
         self.host = host
@@ -106,11 +106,11 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     /// Accepts no further requests: closes at once, or after the response to the current request. Ends a streamed
     /// response.
-    package func leave() { perform { session, effects in session.leave(&effects) } }
+    package func drain() { perform { session, effects in session.drain(&effects) } }
 
     /// Sends `farewell` and closes, without waiting for a pending response.
     package func reject(_ farewell: [UInt8]) {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         output += farewell
         end()
     }
@@ -119,7 +119,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     /// receives no further events.
     package func evict(_ farewell: [UInt8]) {
         hostIsListening = false
-        guard !isOver else { return stream.close() }
+        guard !isClosed else { return stream.close() }
         stop()
         stream.write(output + farewell)
         stream.closeAfterWriting()
@@ -135,23 +135,23 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     // MARK: Performing
 
     private func perform(_ event: (inout HTTPSession, inout HTTPSession.Effects) -> Void) {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         let before = deadline
         var effects = HTTPSession.Effects()
         event(&session, &effects)
         write(&effects.output)
         if let request = effects.requests.first { next = request }
         if let fault = effects.fault {
-            output += host.farewell(for: fault, on: self)
-            if isOver { return }
+            output += host.errorResponse(for: fault, on: self)
+            if isClosed { return }
         }
-        if effects.ends { return end() }
+        if effects.closes { return end() }
         if session.isAnswering, !isPaused {
             isPaused = true
             stream.pauseReading()
         }
         handOut()
-        if !isOver, let deadline, before.map({ deadline < $0 }) ?? true { armTimer() }
+        if !isClosed, let deadline, before.map({ deadline < $0 }) ?? true { armTimer() }
     }
 
     private func write(_ bytes: inout [UInt8]) {
@@ -169,7 +169,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         guard !isHandling else { return }
         isHandling = true
         defer { isHandling = false }
-        while !isOver, output.count + stream.unsent <= Self.maxUnsent, let request = next {
+        while !isClosed, output.count + stream.unsent <= Self.maxUnsent, let request = next {
             guard countRequest() else { return }
             next = nil
             host.handle(request, on: self)
@@ -191,7 +191,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     package func turnEnded() {
         flushScheduled = false
-        guard !isOver else { return }
+        guard !isClosed else { return }
         flush()
         if isPaused, !session.isAnswering {
             isPaused = false
@@ -213,12 +213,12 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         stop()
         flush()
         stream.finish { [self] in
-            if hostIsListening { host.ended(self) }
+            if hostIsListening { host.closed(self) }
         }
     }
 
     private func stop() {
-        isOver = true
+        isClosed = true
         timer = nil
         nextTurn = nil
         next = nil
@@ -241,23 +241,23 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         if let unreadSince, now - unreadSince >= readTimeout {
             // The client would not read a response.
             close()
-            return host.ended(self)
+            return host.closed(self)
         }
         perform { session, effects in session.timeReached(now, &effects) }
-        if !isOver { armTimer() }
+        if !isClosed { armTimer() }
     }
 
     // MARK: The stream
 
     package func stream(_ stream: ByteStream, received bytes: RawSpan) {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         guard let prelude else { return read(bytes) }
         switch prelude(bytes) {
         case .more: break
         case .done(let taken):
             self.prelude = nil
             read(bytes.extracting(droppingFirst: taken))
-        case .refused(let farewell): reject(farewell)
+        case .refused(let errorResponse): reject(errorResponse)
         }
     }
 
@@ -268,12 +268,12 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     package func streamDrained(_ stream: ByteStream) {
         unreadSince = nil
-        if !isOver { handOut() }
+        if !isClosed { handOut() }
     }
 
     package func stream(_ stream: ByteStream, ended reason: StreamError) {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         stop()
-        host.ended(self)
+        host.closed(self)
     }
 }

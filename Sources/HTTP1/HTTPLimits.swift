@@ -18,7 +18,7 @@ package struct HTTPLimits: Sendable {
     /// How long output may remain unsent.
     package var readTimeout: Duration
     /// Until the first byte of the first request.
-    package var firstTimeout: Duration
+    package var firstByteTimeout: Duration
 
     /// The given limits; omitted ones have the node's defaults.
     package init(
@@ -33,6 +33,6 @@ package struct HTTPLimits: Sendable {
         self.requestTimeout = requestTimeout
         self.idleTimeout = idleTimeout
         self.readTimeout = readTimeout
-        self.firstTimeout = firstTimeout
+        self.firstByteTimeout = firstTimeout
     }
 }

@@ -13,7 +13,7 @@ package enum HTTPRequestError: Error, Equatable, Sendable {
     /// A request was not complete in time.
     case timeout
     /// A request had begun, and this side accepts no more requests.
-    case leaving
+    case draining
     /// An expectation other than `100-continue`.
     case expectation
     /// A transfer coding other than `chunked`.
@@ -31,7 +31,7 @@ package enum HTTPRequestError: Error, Equatable, Sendable {
         case .targetTooLong: 414
         case .bodyTooLarge: 413
         case .timeout: 408
-        case .leaving: 503
+        case .draining: 503
         case .expectation: 417
         case .transferCoding: 501
         case .version: 505
@@ -46,7 +46,7 @@ package enum HTTPRequestError: Error, Equatable, Sendable {
         case .targetTooLong: "The request target is too long."
         case .bodyTooLarge: "The request body is too large."
         case .timeout: "The request was not complete in time."
-        case .leaving: "The server accepts no more requests on this connection; retry later."
+        case .draining: "The server accepts no more requests on this connection; retry later."
         case .expectation: "The only supported expectation is 100-continue."
         case .transferCoding: "The transfer coding is not supported; use chunked or Content-Length."
         case .version: "Only HTTP/1.1 and HTTP/1.0 are supported."

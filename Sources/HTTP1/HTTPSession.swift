@@ -17,7 +17,7 @@ package struct HTTPSession {
         /// The error to answer with an error response; `ends` is also set.
         package var fault: HTTPRequestError?
         /// Whether to close the connection after sending the output.
-        package var ends = false
+        package var closes = false
 
         /// No effects.
         package init() {}
@@ -25,9 +25,9 @@ package struct HTTPSession {
 
     /// Maximum bytes buffered behind an unanswered request: as many as one read brings, since the connection then stops
     /// reading. If more arrive, they are all dropped and the connection closes after the response.
-    package static let mostWaiting = 16 * 1024
+    package static let maxPipelined = 16 * 1024
     /// A connection with this many unsent bytes of a streamed response closes.
-    package static let mostUnread = 64 * 1024
+    package static let maxUnsent = 64 * 1024
 
     private enum Phase {
         /// Waits for a request, or for the rest of one.
@@ -62,14 +62,14 @@ package struct HTTPSession {
     package init(limits: HTTPLimits, now: MonotonicTime) {
         self.limits = limits
         decoder = RequestDecoder(limits: limits)
-        idleDeadline = now + limits.firstTimeout
+        idleDeadline = now + limits.firstByteTimeout
     }
 
     /// When to call ``timeReached(_:_:)``, unless another event comes first; `nil` if never.
     package var deadline: MonotonicTime? { phase == .reading ? requestDeadline ?? idleDeadline : nil }
 
     /// Whether no request is in progress, not even a partial one.
-    package var isIdle: Bool { phase == .reading && !decoder.isBegun }
+    package var isIdle: Bool { phase == .reading && !decoder.hasBegun }
 
     /// Whether a request is waiting for its response: the connection must not read meanwhile.
     package var isAnswering: Bool { phase == .answering }
@@ -119,7 +119,7 @@ package struct HTTPSession {
     ///   connection closes instead.
     package mutating func send(_ bytes: [UInt8], unsent: Int, _ effects: inout Effects) {
         guard phase == .streaming else { return }
-        if unsent >= Self.mostUnread { return end(&effects) }
+        if unsent >= Self.maxUnsent { return end(&effects) }
         effects.output += bytes
     }
 
@@ -133,9 +133,9 @@ package struct HTTPSession {
 
     /// Accepts no further requests: closes at once, or after the response to the current request. A partial request
     /// fails with ``HTTPRequestError/leaving``. A streamed response ends.
-    package mutating func leave(_ effects: inout Effects) {
+    package mutating func drain(_ effects: inout Effects) {
         isLeaving = true
-        if phase == .reading, decoder.isBegun { effects.fault = .leaving }
+        if phase == .reading, decoder.hasBegun { effects.fault = .draining }
         if phase == .reading || phase == .streaming { end(&effects) }
     }
 
@@ -146,7 +146,7 @@ package struct HTTPSession {
     private mutating func read(_ bytes: RawSpan, now: MonotonicTime, _ effects: inout Effects) -> Int {
         do throws(HTTPRequestError) {
             let taken = try decoder.append(bytes)
-            if let (request, keepsAlive) = decoder.whole {
+            if let (request, keepsAlive) = decoder.completed {
                 current = ResponseContext(
                     isHead: request.method == "HEAD", minorVersion: request.minorVersion, keepsAlive: keepsAlive)
                 phase = .answering
@@ -155,7 +155,7 @@ package struct HTTPSession {
                 effects.requests.append(request)
                 return taken
             }
-            if decoder.isBegun, requestDeadline == nil { requestDeadline = now + limits.requestTimeout }
+            if decoder.hasBegun, requestDeadline == nil { requestDeadline = now + limits.requestTimeout }
             if decoder.takeContinue() { effects.output += "HTTP/1.1 100 Continue\r\n\r\n".utf8 }
             return taken
         } catch {
@@ -169,7 +169,7 @@ package struct HTTPSession {
     private mutating func keep(_ bytes: RawSpan, from start: Int, _ effects: inout Effects) {
         // If the connection closes after this response, the bytes are dropped.
         guard phase == .answering, start < bytes.byteCount, current.keepsAlive, !isLeaving else { return }
-        guard waiting.count - waitingStart + bytes.byteCount - start <= Self.mostWaiting else {
+        guard waiting.count - waitingStart + bytes.byteCount - start <= Self.maxPipelined else {
             current.keepsAlive = false
             (waiting, waitingStart) = ([], 0)
             return
@@ -183,7 +183,7 @@ package struct HTTPSession {
 
     private mutating func end(_ effects: inout Effects) {
         phase = .over
-        effects.ends = true
+        effects.closes = true
         decoder = RequestDecoder(limits: limits)
         (waiting, waitingStart, requestDeadline) = ([], 0, nil)
     }

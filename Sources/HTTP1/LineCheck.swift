@@ -5,13 +5,13 @@
 /// http-parser is less strict. As Debian builds it, it accepts any byte as the LF that ends a head, or as the CR LF
 /// after a chunk.
 struct LineCheck {
-    enum Step { case goesOn, endOfLine, emptyLine, broken }
+    enum Step { case continues, endOfLine, emptyLine, broken }
 
     private enum State { case lineStart, line, lineEnding, emptyLineEnding, mustEnd }
     private var state = State.lineStart
 
     /// Requires the next byte to start a line end.
-    mutating func mustEnd() { state = .mustEnd }
+    mutating func expectLineEnd() { state = .mustEnd }
 
     /// Whether a CR has arrived and its LF has not.
     var isEnding: Bool { state == .lineEnding || state == .emptyLineEnding }
@@ -34,6 +34,6 @@ struct LineCheck {
         case (.lineStart, _): state = .line
         case (.line, _): break
         }
-        return .goesOn
+        return .continues
     }
 }

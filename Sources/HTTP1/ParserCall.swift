@@ -55,7 +55,7 @@ struct ParserCall {
     private mutating func data(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let start = bytes.baseAddress, !bytes.isEmpty else { return true }
         check(upTo: start)
-        chunks?.dataPassed()
+        chunks?.dataConsumed()
         unchecked = start + bytes.count
         return chunkFault == nil && parts.data(bytes)
     }

@@ -6,7 +6,7 @@ import CHTTPParser
 /// the parts of the request.
 struct RequestDecoder {
     /// Maximum empty lines skipped before a request: some clients send one after a body (RFC 9112 §2.2).
-    static let mostEmptyLines = 4
+    static let maxEmptyLines = 4
 
     /// The start of the HTTP/2 preface; no method starts with it.
     private static let preface = Array("PRI".utf8)
@@ -36,11 +36,11 @@ struct RequestDecoder {
     }
 
     /// Whether a request has begun but is not complete.
-    var isBegun: Bool { phase != .start && !parts.isWhole }
+    var hasBegun: Bool { phase != .start && !parts.isComplete }
 
     /// The complete request, and whether the connection may persist after it; `nil` until then.
-    var whole: (request: HTTPRequest, keepsAlive: Bool)? {
-        parts.isWhole ? (parts.request, parts.keepsAlive) : nil
+    var completed: (request: HTTPRequest, keepsAlive: Bool)? {
+        parts.isComplete ? (parts.request, parts.keepsAlive) : nil
     }
 
     /// Consumes bytes up to the end of the request.
@@ -52,7 +52,7 @@ struct RequestDecoder {
             if phase == .requestLine || phase == .fields {
                 taken += try takeHead(UnsafeRawBufferPointer(rebasing: bytes[taken...]))
             }
-            if phase == .body, !parts.isWhole, taken < bytes.count {
+            if phase == .body, !parts.isComplete, taken < bytes.count {
                 taken += try feed(UnsafeRawBufferPointer(rebasing: bytes[taken...]))
             }
             return taken
@@ -70,11 +70,11 @@ struct RequestDecoder {
                 phase = .requestLine
                 return taken
             }
-            guard byte == UInt8(ascii: "\r") || lines.isEnding, emptyLines < Self.mostEmptyLines else {
+            guard byte == UInt8(ascii: "\r") || lines.isEnding, emptyLines < Self.maxEmptyLines else {
                 throw .notHTTP(firstByte: byte)
             }
             switch lines.take(byte) {
-            case .goesOn: break
+            case .continues: break
             case .emptyLine: emptyLines += 1
             case .endOfLine, .broken: throw .malformed
             }
@@ -87,7 +87,7 @@ struct RequestDecoder {
         for (index, byte) in bytes.enumerated() {
             let step = lines.take(byte)
             let fault = headFault(at: byte, step)
-            guard fault != nil || step != .goesOn || index == bytes.count - 1 else { continue }
+            guard fault != nil || step != .continues || index == bytes.count - 1 else { continue }
             // The bytes before the fault may contain an earlier one, which takes precedence.
             let end = fault == nil || fault == .headTooLarge ? index + 1 : index
             try feedHead(UnsafeRawBufferPointer(rebasing: bytes[fed..<end]))
@@ -112,7 +112,7 @@ struct RequestDecoder {
         if step == .broken { return .malformed }
         if headCount == prefaceCount, prefaceCount < 3, byte == Self.preface[prefaceCount] { prefaceCount += 1 }
         headCount += 1
-        if phase == .requestLine, step == .goesOn, !lines.isEnding { lineTail = lineTail << 8 | UInt64(byte) }
+        if phase == .requestLine, step == .continues, !lines.isEnding { lineTail = lineTail << 8 | UInt64(byte) }
         if headCount == 3, prefaceCount == 3 { return .version }
         return headCount >= limits.head && step != .emptyLine ? .headTooLarge : nil
     }

@@ -9,7 +9,7 @@ struct RequestParts {
     /// Why the request is rejected.
     private(set) var fault: HTTPRequestError?
     private(set) var hasHead = false
-    private(set) var isWhole = false
+    private(set) var isComplete = false
     private(set) var keepsAlive = false
     /// Whether the client waits for `100 Continue` before it sends the body.
     private var expectsContinue = false
@@ -113,7 +113,7 @@ struct RequestParts {
     }
 
     mutating func ended() -> Bool {
-        isWhole = true
+        isComplete = true
         return true
     }
 

@@ -97,7 +97,7 @@ final class ClientConnection: SessionEvents {
     }
 
     /// Accepts no new requests, and closes once those in flight are answered.
-    func leave() {
+    func drain() {
         isGoingAway = true
         endIfLeft()
     }
@@ -162,7 +162,7 @@ final class ClientConnection: SessionEvents {
     }
 
     private func failure(_ slot: Int, _ cause: RequestFailure.Cause) -> RequestFailure {
-        slots[slot].isSent ? .fateUnknown(cause) : .notProcessed(cause)
+        slots[slot].isSent ? .outcomeUnknown(cause) : .notProcessed(cause)
     }
 
     private func sweepNow() {
@@ -194,9 +194,9 @@ final class ClientConnection: SessionEvents {
 
     func session(began stream: Int32) {}
 
-    func sessionTakesFrame() -> Bool { budget.frame(session.lastReceived) }
+    func sessionShouldAcceptFrame() -> Bool { budget.frame(session.lastReceived) }
 
-    func sessionTakes(bytes: Int) -> Bool { budget.bytes(bytes, session.lastReceived) }
+    func sessionShouldAccept(bytes: Int) -> Bool { budget.bytes(bytes, session.lastReceived) }
 
     func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
         if name.first == UInt8(ascii: ":") {
@@ -206,7 +206,7 @@ final class ClientConnection: SessionEvents {
             return true
         }
         guard slots[slot].response.headers.bytes.count + name.count + value.count <= Self.largestResponseHeaders else {
-            finish(slot, .failure(.fateUnknown(.responseTooLarge)))
+            finish(slot, .failure(.outcomeUnknown(.responseTooLarge)))
             return false
         }
         slots[slot].response.headers.append(name, value)
@@ -217,7 +217,7 @@ final class ClientConnection: SessionEvents {
         guard slots[slot].response.body.count + data.count <= Self.largestResponse else {
             let wasReset = slots[slot].isReset
             slots[slot].isReset = true
-            finish(slot, .failure(.fateUnknown(.responseTooLarge)))
+            finish(slot, .failure(.outcomeUnknown(.responseTooLarge)))
             return wasReset
         }
         slots[slot].response.body.append(contentsOf: data)
@@ -225,8 +225,8 @@ final class ClientConnection: SessionEvents {
     }
 
     func session(endOf stream: Int32, slot: Int) {
-        watch.answered(session.lastReceived)
-        budget.answer(bytes: slots[slot].response.body.count)
+        watch.responseCompleted(session.lastReceived)
+        budget.responseCompleted(bytes: slots[slot].response.body.count)
         finish(slot, .success(slots[slot].response))
         // The response ended before the request body: cancel the rest.
         if slots[slot].bodySent < slots[slot].body.count { reset(slot) }

@@ -3,9 +3,9 @@
 /// The effect of a response on the connection that carried it.
 package enum ConnectionEffect: String, Sendable {
     /// The connection stays in use.
-    case kept
+    case keep
     /// The connection takes no new requests; those in flight are still answered.
-    case left
+    case drain
     /// The same applies to every connection to this server.
-    case allLeft
+    case drainAll
 }

@@ -18,12 +18,12 @@ struct ConnectionWatch {
 
     /// How long no byte may arrive, with requests in flight, before a PING is sent. An idle connection must answer its
     /// PING within the same time.
-    static let quietBeforePing = Duration.seconds(5)
+    static let silenceBeforePing = Duration.seconds(5)
     /// How long no byte may arrive, with requests in flight, before the connection is given up: a replacement is then
     /// in place within ten seconds.
-    static let quietBeforeDeath = Duration.seconds(9)
+    static let silenceTimeout = Duration.seconds(9)
     /// How long no response may complete, with requests in flight, before new requests go elsewhere.
-    static let longestWithoutAnswer = Duration.seconds(10)
+    static let responseTimeout = Duration.seconds(10)
     /// How long an idle connection stays silent before a PING (Apple: a PING after about an hour keeps it open).
     static let idleBeforePing = Duration.seconds(3600)
 
@@ -50,7 +50,7 @@ struct ConnectionWatch {
     }
 
     /// A response is complete.
-    mutating func answered(_ now: MonotonicTime) { lastAnswer = now }
+    mutating func responseCompleted(_ now: MonotonicTime) { lastAnswer = now }
 
     /// Checks the connection at the current time.
     /// - Parameter lastReceived: when bytes last arrived.
@@ -59,12 +59,12 @@ struct ConnectionWatch {
         if let sent = pingSent, lastByte > sent { pingSent = nil }
         guard let busySince else { return checkIdle(now) }
         let quiet = now - max(lastByte, busySince)
-        if quiet >= Self.quietBeforeDeath { return .dead }
-        if quiet >= Self.quietBeforePing, pingSent == nil {
+        if quiet >= Self.silenceTimeout { return .dead }
+        if quiet >= Self.silenceBeforePing, pingSent == nil {
             pingSent = now
             return .ping
         }
-        if !isStalled, now - max(lastAnswer, busySince) >= Self.longestWithoutAnswer {
+        if !isStalled, now - max(lastAnswer, busySince) >= Self.responseTimeout {
             isStalled = true
             return .stalled
         }
@@ -72,7 +72,7 @@ struct ConnectionWatch {
     }
 
     private mutating func checkIdle(_ now: MonotonicTime) -> Finding {
-        if let pingSent { return now - pingSent >= Self.quietBeforePing ? .dead : .nothing }
+        if let pingSent { return now - pingSent >= Self.silenceBeforePing ? .dead : .nothing }
         guard now - lastByte >= Self.idleBeforePing else { return .nothing }
         pingSent = now
         return .ping

@@ -8,16 +8,16 @@ import Time
 /// PING, …: RFC 9113 §10.5) runs out of credits, and its connection is closed.
 struct FrameBudget {
     /// Initial and maximum credits: this many streams may each have a partial response at a time.
-    static let most = 4096
+    static let maxCredits = 4096
     /// Credits for a complete response: the number of frames that it may have, on average.
-    static let ofAnAnswer = 16
+    static let creditsPerResponse = 16
     /// Credits per second.
-    static let ofASecond = 256
+    static let creditsPerSecond = 256
 
     /// Bytes that cost one credit, in addition to the credits for their frames.
-    static let bytesOfACredit = 1024
+    static let bytesPerCredit = 1024
 
-    private var credits = Self.most
+    private var credits = Self.maxCredits
     private var unpaid = 0
     private var since: MonotonicTime
 
@@ -36,24 +36,24 @@ struct FrameBudget {
     /// - Returns: `false` if the credits do not suffice.
     mutating func bytes(_ count: Int, _ now: MonotonicTime) -> Bool {
         unpaid += count
-        let cost = unpaid / Self.bytesOfACredit
+        let cost = unpaid / Self.bytesPerCredit
         guard cost > 0 else { return true }
-        unpaid %= Self.bytesOfACredit
+        unpaid %= Self.bytesPerCredit
         if credits < cost { refill(now) }
         defer { credits = max(0, credits - cost) }
         return credits >= cost
     }
 
     /// Adds the credits of a complete response with this many bytes in its body.
-    mutating func answer(bytes: Int = 0) {
-        credits = min(Self.most, credits + Self.ofAnAnswer + bytes / Self.bytesOfACredit)
+    mutating func responseCompleted(bytes: Int = 0) {
+        credits = min(Self.maxCredits, credits + Self.creditsPerResponse + bytes / Self.bytesPerCredit)
     }
 
     private mutating func refill(_ now: MonotonicTime) {
         let seconds = (now - since).milliseconds / 1000
-        let earned = Int(min(seconds, 3600) * Double(Self.ofASecond))
+        let earned = Int(min(seconds, 3600) * Double(Self.creditsPerSecond))
         guard earned > 0 else { return }
-        credits = min(Self.most, credits + earned)
+        credits = min(Self.maxCredits, credits + earned)
         since = now
     }
 }

@@ -15,7 +15,7 @@ struct PoolState {
         var maximum = 1
         /// Whether a new connection carries only one request until that is answered (Apple, "Establishing a token-based
         /// connection to APNs").
-        var provesFirst = false
+        var startsWithOneRequest = false
         /// The delay after a failed dial.
         var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
     }
@@ -36,12 +36,12 @@ struct PoolState {
     }
 
     /// Where a new request goes.
-    enum Place: Equatable {
+    enum Placement: Equatable {
         case connection(Int)
         /// The request waits; a later action names it.
         case waiting
         /// The request cannot be served now; `because` is `nil` if the pool was retired.
-        case none(because: String?)
+        case unavailable(because: String?)
     }
 
     private struct Connection {
@@ -59,13 +59,13 @@ struct PoolState {
 
         /// Whether it has been blocked for so long that another connection takes its place.
         func isBlockedTooLong(_ now: MonotonicTime) -> Bool {
-            isBlocked && blockedSince.map { now - $0 >= PoolState.longestBarren } ?? false
+            isBlocked && blockedSince.map { now - $0 >= PoolState.maxBlockedTime } ?? false
         }
     }
 
     /// How long requests wait for a connection that allows no streams before another one is dialled. The new one takes
     /// over once it serves requests.
-    static let longestBarren = Duration.seconds(10)
+    static let maxBlockedTime = Duration.seconds(10)
 
     private let rules: Rules
     private var connections: [Connection] = []
@@ -91,34 +91,34 @@ struct PoolState {
     // MARK: Requests
 
     /// Places a new request; `request` identifies it if it has to wait.
-    mutating func place(request: Int, now: MonotonicTime, _ actions: inout [Action]) -> Place {
-        if isRetired { return .none(because: nil) }
+    mutating func place(request: Int, now: MonotonicTime, _ actions: inout [Action]) -> Placement {
+        if isRetired { return .unavailable(because: nil) }
         openMinimum(now, &actions)
         if waiting.isEmpty, let index = indexWithPlace() {
             connections[index].streams += 1
             return .connection(connections[index].id)
         }
-        if !canServeSoon(now) { return .none(because: lastFailure) }
+        if !canServeSoon(now) { return .unavailable(because: lastFailure) }
         waiting.append(request)
         grow(now, &actions)
         return .waiting
     }
 
     /// Removes a waiting request whose deadline has passed.
-    mutating func giveUp(request: Int) {
+    mutating func expire(request: Int) {
         if let index = waiting.firstIndex(of: request) { waiting.remove(at: index) }
     }
 
     /// A request on a connection has completed or failed.
     /// - Parameter isProof: whether the response shows that the server accepts this connection's credential.
-    mutating func finished(on id: Int, isProof: Bool, now: MonotonicTime, _ actions: inout [Action]) {
+    mutating func finished(on id: Int, isCredentialAccepted: Bool, now: MonotonicTime, _ actions: inout [Action]) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         connections[index].streams -= 1
-        if isProof, !connections[index].isProven {
+        if isCredentialAccepted, !connections[index].isProven {
             connections[index].isProven = true
             backoff.reset()
         }
-        if isProof { drainBlocked(now: now, &actions) }
+        if isCredentialAccepted { drainBlocked(now: now, &actions) }
         if !waiting.isEmpty { serveWaiting(now, &actions) }
     }
 
@@ -141,7 +141,7 @@ struct PoolState {
     }
 
     /// Stops placing requests on a connection: the server is going away, or the connection has become suspect.
-    mutating func leave(_ id: Int, now: MonotonicTime, _ actions: inout [Action]) {
+    mutating func drain(_ id: Int, now: MonotonicTime, _ actions: inout [Action]) {
         guard let index = connections.firstIndex(where: { $0.id == id }), connections[index].phase == .open else {
             return
         }
@@ -154,8 +154,8 @@ struct PoolState {
     }
 
     /// Stops placing requests on all connections that are open now.
-    mutating func leaveAll(now: MonotonicTime, _ actions: inout [Action]) {
-        for connection in connections where connection.phase == .open { leave(connection.id, now: now, &actions) }
+    mutating func drainAll(now: MonotonicTime, _ actions: inout [Action]) {
+        for connection in connections where connection.phase == .open { drain(connection.id, now: now, &actions) }
     }
 
     /// A dial has failed, or a connection has ended.
@@ -200,7 +200,7 @@ struct PoolState {
 
     /// Whether the connection's capacity is known. Until then, it carries one request.
     private func isSettled(_ connection: Connection) -> Bool {
-        connection.limit != nil && (connection.isProven || !rules.provesFirst)
+        connection.limit != nil && (connection.isProven || !rules.startsWithOneRequest)
     }
 
     private func indexWithPlace() -> Int? {
@@ -239,7 +239,7 @@ struct PoolState {
             connections[index].blockedSince = now
         }
         let useful = connections.filter { $0.phase != .draining && !$0.isBlockedTooLong(now) }
-        var wake = useful.filter(\.isBlocked).compactMap(\.blockedSince).min().map { $0 + Self.longestBarren }
+        var wake = useful.filter(\.isBlocked).compactMap(\.blockedSince).min().map { $0 + Self.maxBlockedTime }
         if useful.count < rules.maximum, useful.allSatisfy({ $0.phase == .open && isSettled($0) }) {
             // Keep one of them, in case the server raises its limit.
             drainBlocked(sparing: 1, now: now, &actions)

@@ -38,7 +38,7 @@ package enum RequestFailure: Error, Equatable, Sendable {
     /// The server has not received the request, or reports that it did not process it: it is safe to retry.
     case notProcessed(Cause)
     /// The request was sent but not answered: the server may have processed it.
-    case fateUnknown(Cause)
+    case outcomeUnknown(Cause)
 
     /// The cause of a failure.
     package enum Cause: Equatable, Sendable {
@@ -59,7 +59,7 @@ package enum RequestFailure: Error, Equatable, Sendable {
     /// The cause, in either case.
     package var cause: Cause {
         switch self {
-        case .notProcessed(let cause), .fateUnknown(let cause): cause
+        case .notProcessed(let cause), .outcomeUnknown(let cause): cause
         }
     }
 }

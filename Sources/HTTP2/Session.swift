@@ -30,19 +30,19 @@ package protocol SessionEvents: AnyObject {
     func sessionGotSettings()
     /// A frame from the peer begins.
     /// - Returns: `false` to close the connection because of too many frames.
-    func sessionTakesFrame() -> Bool
+    func sessionShouldAcceptFrame() -> Bool
     /// This many bytes have arrived from the peer.
     /// - Returns: `false` to close the connection because of too many bytes.
-    func sessionTakes(bytes: Int) -> Bool
+    func sessionShouldAccept(bytes: Int) -> Bool
 }
 
 extension SessionEvents {
     /// Does nothing by default.
     package func sessionGotSettings() {}
     /// Accepts every frame by default.
-    package func sessionTakesFrame() -> Bool { true }
+    package func sessionShouldAcceptFrame() -> Bool { true }
     /// Accepts any number of bytes by default.
-    package func sessionTakes(bytes: Int) -> Bool { true }
+    package func sessionShouldAccept(bytes: Int) -> Bool { true }
 }
 
 /// The nghttp2 state of one connection, on a stream. Received bytes go in as they arrive; output is gathered and
@@ -153,7 +153,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         guard taken >= 0 else {
             return fail(isFlooded ? Self.flood : "HTTP/2 error: \(Session.reason(taken))")
         }
-        guard events.sessionTakes(bytes: bytes.byteCount) else { return fail(Self.flood) }
+        guard events.sessionShouldAccept(bytes: bytes.byteCount) else { return fail(Self.flood) }
         scheduleFlush()
     }
 
@@ -236,7 +236,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         nghttp2_session_callbacks_new(&callbacks)
         nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, user in
             let session = Session.of(user)
-            if session.events.sessionTakesFrame() { return 0 }
+            if session.events.sessionShouldAcceptFrame() { return 0 }
             session.isFlooded = true
             return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
         }

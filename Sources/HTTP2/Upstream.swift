@@ -20,7 +20,7 @@ package actor Upstream: ClientConnectionOwner {
         /// The number of connections opened as soon as there is work, and the maximum.
         package var connections: ClosedRange<Int>
         /// Whether a new connection carries only one request until that is answered.
-        package var provesFirst: Bool
+        package var startsWithOneRequest: Bool
 
         /// - Parameters: as the properties of the same names.
         package init(
@@ -32,7 +32,7 @@ package actor Upstream: ClientConnectionOwner {
             self.proxy = proxy
             self.dialTimeout = dialTimeout
             self.connections = connections
-            self.provesFirst = provesFirst
+            self.startsWithOneRequest = provesFirst
         }
     }
 
@@ -68,7 +68,7 @@ package actor Upstream: ClientConnectionOwner {
         pool = PoolState(
             rules: PoolState.Rules(
                 minimum: target.connections.lowerBound, maximum: target.connections.upperBound,
-                provesFirst: target.provesFirst))
+                startsWithOneRequest: target.startsWithOneRequest))
     }
 
     /// Sends a request and waits for the response.
@@ -94,7 +94,7 @@ package actor Upstream: ClientConnectionOwner {
         case .connection(let free):
             perform(actions)
             number = free
-        case .none(let reason):
+        case .unavailable(let reason):
             perform(actions)
             throw Self.refusal(reason)
         case .waiting:
@@ -119,7 +119,7 @@ package actor Upstream: ClientConnectionOwner {
         case .failure(let failure):
             settle(number, isProof: false)
             // The connection may be the cause: send the next requests elsewhere.
-            if case .fateUnknown(.timedOut) = failure { apply(.left, to: number) }
+            if case .outcomeUnknown(.timedOut) = failure { apply(.drain, to: number) }
             throw failure
         }
     }
@@ -130,7 +130,7 @@ package actor Upstream: ClientConnectionOwner {
 
     private func settle(_ number: Int, isProof: Bool) {
         var actions: [PoolState.Action] = []
-        pool.finished(on: number, isProof: isProof, now: .now, &actions)
+        pool.finished(on: number, isCredentialAccepted: isProof, now: .now, &actions)
         perform(actions)
     }
 
@@ -138,9 +138,9 @@ package actor Upstream: ClientConnectionOwner {
     package func apply(_ effect: ConnectionEffect, to connection: Int) {
         var actions: [PoolState.Action] = []
         switch effect {
-        case .kept: return
-        case .left: pool.leave(connection, now: .now, &actions)
-        case .allLeft: pool.leaveAll(now: .now, &actions)
+        case .keep: return
+        case .drain: pool.drain(connection, now: .now, &actions)
+        case .drainAll: pool.drainAll(now: .now, &actions)
         }
         perform(actions)
     }
@@ -179,7 +179,7 @@ package actor Upstream: ClientConnectionOwner {
             case .fail(let request, let reason):
                 waiting.removeValue(forKey: request)?.continuation.resume(returning: .failure(Self.refusal(reason)))
             case .wake(let time): startWake(at: time)
-            case .drain(let number): connections[number]?.leave()
+            case .drain(let number): connections[number]?.drain()
             }
         }
     }
@@ -241,7 +241,7 @@ package actor Upstream: ClientConnectionOwner {
     private func endOverdue() {
         let now = MonotonicTime.now
         for (request, waiter) in waiting where waiter.deadline <= now {
-            pool.giveUp(request: request)
+            pool.expire(request: request)
             waiting[request] = nil
             waiter.continuation.resume(returning: .failure(.notProcessed(.timedOut)))
         }
@@ -292,7 +292,7 @@ package actor Upstream: ClientConnectionOwner {
         var actions: [PoolState.Action] = []
         switch event {
         case .allows(let streams): pool.allows(streams, on: number, now: .now, &actions)
-        case .leaves: pool.leave(number, now: .now, &actions)
+        case .leaves: pool.drain(number, now: .now, &actions)
         case .ended(let reason):
             numbers[identity] = nil
             connections[number] = nil

@@ -42,9 +42,9 @@ package struct ConnectionRegistry {
         /// There is room.
         case accept
         /// There is room once this unidentified connection is evicted.
-        case acceptInPlaceOf(UInt64)
+        case acceptEvicting(UInt64)
         /// There is no room. This idle connection, if any, is closed to make room for the next one.
-        case reject(leaving: UInt64?)
+        case reject(closingIdle: UInt64?)
     }
 
     /// How a connection is used at present.
@@ -52,9 +52,9 @@ package struct ConnectionRegistry {
         /// A submission is in flight, or the connection is new.
         case busy
         /// Idle, after at least one delivered submission.
-        case served
+        case idleAfterDelivery
         /// Idle, without a delivered submission.
-        case unused
+        case idle
     }
 
     /// The connections of one endpoint.
@@ -68,7 +68,7 @@ package struct ConnectionRegistry {
     }
 
     /// How many of the oldest connections are examined to find an idle one.
-    package static let examined = 32
+    package static let examinedForEviction = 32
 
     /// The limits; a reload may change them.
     package var limits: Limits
@@ -93,15 +93,15 @@ package struct ConnectionRegistry {
         if isFull || self[senderProtocol].unidentified.count >= limits.halfOpenPerEndpoint,
             let oldest = self[senderProtocol].removeOldestUnidentified()
         {
-            return .acceptInPlaceOf(oldest)
+            return .acceptEvicting(oldest)
         }
         if !isFull { return .accept }
         // This endpoint has less than its reserve, so the other one exceeds its share.
         let other: SenderProtocol = senderProtocol == .tnp ? .http : .tnp
         if self[senderProtocol].present.count < limits.reserve, let oldest = self[other].removeOldestUnidentified() {
-            return .acceptInPlaceOf(oldest)
+            return .acceptEvicting(oldest)
         }
-        return .reject(leaving: self[senderProtocol].idleConnection(use) ?? self[other].idleConnection(use))
+        return .reject(closingIdle: self[senderProtocol].idleConnection(use) ?? self[other].idleConnection(use))
     }
 
     /// Adds a new connection, as an unidentified one.
@@ -160,14 +160,14 @@ extension ConnectionRegistry.Book {
     /// examines go to the end of the queue.
     fileprivate mutating func idleConnection(_ use: (UInt64) -> ConnectionRegistry.Use) -> UInt64? {
         var spare: UInt64?
-        for _ in 0..<min(ConnectionRegistry.examined, inOrder.count) {
+        for _ in 0..<min(ConnectionRegistry.examinedForEviction, inOrder.count) {
             guard let oldest = inOrder.popFirst(), present.contains(oldest) else { continue }
             switch use(oldest) {
-            case .unused:
+            case .idle:
                 if let spare { inOrder.append(spare) }
                 return oldest
-            case .served where spare == nil: spare = oldest
-            case .served, .busy: inOrder.append(oldest)
+            case .idleAfterDelivery where spare == nil: spare = oldest
+            case .idleAfterDelivery, .busy: inOrder.append(oldest)
             }
         }
         return spare

@@ -16,21 +16,21 @@ package protocol SenderConnection: AnyObject {
     /// When the last bytes arrived.
     var lastRead: MonotonicTime { get }
     /// Whether the connection is closed or closing: nothing more can be sent.
-    var isOver: Bool { get }
+    var isClosed: Bool { get }
     /// Whether a submission on this connection was delivered.
-    var hasServed: Bool { get }
+    var hasDelivered: Bool { get }
     /// Whether the sender was sent a puzzle of its own, other than the one announced to all.
-    var isAskedForMore: Bool { get }
+    var hasOwnPuzzle: Bool { get }
 
     /// Whether it may be closed to make room: nothing is in flight, and the connection is at least `time` old.
-    func isIdle(for time: Duration) -> Bool
+    func isIdle(minimumAge time: Duration) -> Bool
     /// Reports the outcome of a submission.
     func finished(_ request: UInt32, _ outcome: Outcome)
     /// Reports that a submission was not admitted.
     func refused(_ request: UInt32, _ refusal: Refusal)
     /// Pauses reading, at most for `duration`: back-pressure through tor slows a sender over its rate, instead of repeated
     /// refusals.
-    func rest(for duration: Duration)
+    func pauseReading(for duration: Duration)
     /// Announces a new puzzle to the sender.
     func announce(_ puzzle: Puzzle)
     /// Closes it as after the idle timeout: accepted submissions are answered, and the sender may reconnect at once.
@@ -49,7 +49,7 @@ package protocol SenderConnection: AnyObject {
 package protocol SenderHost: AnyObject {
     /// Assigns the connection to this tor circuit.
     /// - Returns: the GOAWAY to reject it with; `nil` if it is admitted.
-    func comes(_ connection: any SenderConnection, from circuit: UInt32) -> GoAway?
+    func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway?
     /// The sender has sent HELLO, or a whole HTTP request.
     func identified(_ connection: any SenderConnection)
     /// Delivers a submission; the outcome is reported to ``SenderConnection/finished(_:_:)``, a refusal to
@@ -57,7 +57,7 @@ package protocol SenderHost: AnyObject {
     func deliver(
         _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection)
     /// Counts protocol violations against the connection's circuit.
-    func charge(_ connection: any SenderConnection, faults: Int)
+    func countViolations(_ connection: any SenderConnection, _ faults: Int)
     /// The connection has ended.
     func ended(_ connection: any SenderConnection)
 }

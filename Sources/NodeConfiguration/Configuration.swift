@@ -47,8 +47,8 @@ package struct Configuration: Sendable {
         package func settings(state: String) -> TorSettings {
             var settings = TorSettings(isManaged: managed ?? false, directory: "\(state)/tor")
             settings.binary = binary
-            settings.foreignServiceDirectory = onionDirectory
-            settings.asksForWork = proofOfWork
+            settings.externalServiceDirectory = onionDirectory
+            settings.enablesProofOfWork = proofOfWork
             settings.maxStreams = UInt16(maxStreams)
             return settings
         }
@@ -217,7 +217,7 @@ package struct Configuration: Sendable {
     }
 
     private init(text: String, file: String, catalogue: KeyCatalogue?) throws {
-        if let line = TableHeaders.nameless(in: text) {
+        if let line = TableHeaders.firstUnnamed(in: text) {
             throw ConfigurationError(
                 file: "\(file):\(line)", problem: "expected a table name of letters, digits, - and _ after [")
         }
@@ -483,10 +483,10 @@ package struct Configuration: Sendable {
         let mode = try puzzle.choice(
             "mode", default: settings.puzzle.mode, "`adaptive`: proof of work is required only under load")
         let least = try puzzle.integer(
-            "effort", in: efforts, default: Int(settings.puzzle.least),
+            "effort", in: efforts, default: Int(settings.puzzle.minimum),
             "Minimum effort, in hashes; a smaller proof is ignored. The default takes a desktop about 7 ms")
         let most = try puzzle.integer(
-            "max_effort", in: efforts, default: max(least, Int(settings.puzzle.most)),
+            "max_effort", in: efforts, default: max(least, Int(settings.puzzle.maximum)),
             "Maximum effort, in hashes; at least `effort`. The default takes a desktop about 7 s")
         guard least <= most else { throw puzzle.problem("max_effort", "must not be less than puzzle.effort") }
         settings.puzzle = EffortControl.Settings(mode: mode, least: UInt32(least), most: UInt32(most))
@@ -508,7 +508,7 @@ package struct Configuration: Sendable {
     }
 
     private static func app(_ table: TableReader, paths: PathResolver) throws -> App {
-        let name = try table.needed(
+        let name = try table.requiredString(
             "name", expected: "the app's name, e.g. \"bisq\"",
             "Name that senders use for the app: at most 64 ASCII characters without spaces and slashes")
         guard name.utf8.count <= 64, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }) else {
@@ -541,7 +541,7 @@ package struct Configuration: Sendable {
         }
         let fcm = try table.table("fcm", "The app on Android phones.")
         if fcm.exists {
-            let file = try fcm.needed(
+            let file = try fcm.requiredString(
                 "service_account_file", expected: "the JSON file from Firebase",
                 "Service account with which the node authenticates to FCM. Mode 600")
             let magic = try messageMagic(fcm, default: "BisqMessageAndroid")
@@ -583,7 +583,7 @@ package struct Configuration: Sendable {
     }
 
     private static func topic(_ table: TableReader) throws -> String {
-        let topic = try table.needed(
+        let topic = try table.requiredString(
             "topic", expected: "the app's bundle id", "Bundle id of the app: letters, digits, dots and hyphens")
         guard topic.utf8.allSatisfy({ isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") })
         else {
@@ -668,9 +668,10 @@ package struct Configuration: Sendable {
         }
         if case .unix(let path) = endpoint {
             endpoint = .unix(path: paths.absolute(path))
-            guard paths.absolute(path).utf8.count <= Endpoint.longestUnixPath else {
+            guard paths.absolute(path).utf8.count <= Endpoint.maxUnixPathLength else {
                 throw table.problem(
-                    key, "the path of a unix socket has at most \(Endpoint.longestUnixPath) bytes; this one is longer")
+                    key, "the path of a unix socket has at most \(Endpoint.maxUnixPathLength) bytes; this one is longer"
+                )
             }
         }
         guard endpoint.isLocal || isPublicAllowed == true else {

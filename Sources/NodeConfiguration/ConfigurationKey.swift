@@ -10,7 +10,7 @@ package struct ConfigurationKey: Sendable, Equatable {
     /// The type of the value, e.g. `whole number` or `"text", "json"`.
     package let type: String
     /// The default in TOML syntax; `nil` if there is none.
-    package let standard: String?
+    package let defaultValue: String?
     /// The smallest and the largest value of a number.
     package let range: ClosedRange<Int>?
     /// Whether the file must set the key.

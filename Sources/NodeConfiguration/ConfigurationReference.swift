@@ -22,7 +22,7 @@ package enum ConfigurationReference {
 
     private static func standard(_ key: ConfigurationKey) -> String {
         if key.isRequired { return "required" }
-        return key.standard.map { "`\($0)`" } ?? "–"
+        return key.defaultValue.map { "`\($0)`" } ?? "–"
     }
 
     private static func cell(_ text: String) -> String { text.replacing("|", with: "\\|") }
@@ -34,7 +34,7 @@ package enum ConfigurationReference {
             for key in table.keys {
                 var facts = [key.range.map { "\($0.lowerBound) to \($0.upperBound)" } ?? key.type]
                 if key.isRequired { facts.append("required") }
-                if let standard = key.standard { facts.append("default \(standard)") }
+                if let standard = key.defaultValue { facts.append("default \(standard)") }
                 lines += [".TP", ".B \(roff(key.name))", roff("\(key.help) (\(facts.joined(separator: "; "))).")]
             }
             return lines.joined(separator: "\n")

@@ -29,11 +29,11 @@ package enum Credential {
     }
 
     /// A callback that receives the name and the contents of each file that is read.
-    package typealias Reader = (_ file: String, _ bytes: [UInt8]) -> Void
+    package typealias ReadObserver = (_ file: String, _ bytes: [UInt8]) -> Void
 
     /// Reads a credential for APNs.
     /// - Throws: ``Problem``.
-    package init(_ credential: Configuration.APNsCredential, reading: Reader = { _, _ in }) throws(Problem) {
+    package init(_ credential: Configuration.APNsCredential, reading: ReadObserver = { _, _ in }) throws(Problem) {
         switch credential {
         case .token(let file, let keyID, let teamID):
             let pem = try Self.read(file, reading)
@@ -55,7 +55,7 @@ package enum Credential {
 
     /// Reads a credential for FCM.
     /// - Throws: ``Problem``.
-    package init(serviceAccountFile file: String, reading: Reader = { _, _ in }) throws(Problem) {
+    package init(serviceAccountFile file: String, reading: ReadObserver = { _, _ in }) throws(Problem) {
         let json = try Self.read(file, reading)
         let account: ServiceAccount
         do {
@@ -92,7 +92,7 @@ package enum Credential {
             TLSContext.Identity(certificates: certified.certificates, privateKey: key), facts)
     }
 
-    private static func read(_ file: String, _ reading: Reader) throws(Problem) -> [UInt8] {
+    private static func read(_ file: String, _ reading: ReadObserver) throws(Problem) -> [UInt8] {
         do {
             let bytes = try ConfiguredFile.read(file, mustBePrivate: true)
             reading(file, bytes)

@@ -80,7 +80,7 @@ package enum Format {
     /// - Parameters:
     ///   - end: Unix time in seconds.
     ///   - now: Unix time in seconds.
-    package static func end(_ end: Int64, at now: Int64) -> String {
+    package static func expiry(_ end: Int64, at now: Int64) -> String {
         if end <= now { return "expired on \(date(end))" }
         let left = end - now
         return left < 86_400 ? "expires in \(span(left))" : "expires in \(count(Int(left / 86_400), "day"))"

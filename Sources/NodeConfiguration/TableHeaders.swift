@@ -4,7 +4,7 @@
 /// reporting an error, and a reload may read a half-written file.
 enum TableHeaders {
     /// The number of the first line that begins with `[` or `[[` and does not continue with a key; `nil` if there is none.
-    static func nameless(in text: String) -> Int? {
+    static func firstUnnamed(in text: String) -> Int? {
         let lines = text.unicodeScalars.split(omittingEmptySubsequences: false) { isLineEnd($0) }
         for (index, line) in lines.enumerated() {
             var rest = line.drop { isSpace($0) }

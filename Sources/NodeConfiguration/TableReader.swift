@@ -54,7 +54,7 @@ final class TableReader {
     ) {
         catalogue?.add(
             ConfigurationKey(
-                table: plainPath, name: key, type: type, standard: standard, range: range, isRequired: isRequired,
+                table: plainPath, name: key, type: type, defaultValue: standard, range: range, isRequired: isRequired,
                 help: help))
     }
 
@@ -76,7 +76,7 @@ final class TableReader {
         return try text(key, expected: expected) ?? standard
     }
 
-    func needed(_ key: String, expected: String, _ help: String) throws -> String {
+    func requiredString(_ key: String, expected: String, _ help: String) throws -> String {
         describe(key, expected, isRequired: true, help)
         guard let text = try text(key, expected: expected), !text.isEmpty else {
             throw missing(key, "is missing: it must be \(expected)")
@@ -111,9 +111,9 @@ final class TableReader {
     /// Reads a rate from the keys `NAME_burst` and `NAME_per_minute`.
     func rate(_ name: String, default standard: Rate, _ help: String) throws -> Rate {
         Rate(
-            burst: try integer("\(name)_burst", in: Rate.bursts, default: standard.burst, "\(help): burst"),
+            burst: try integer("\(name)_burst", in: Rate.burstRange, default: standard.burst, "\(help): burst"),
             perMinute: try integer(
-                "\(name)_per_minute", in: Rate.ratesPerMinute, default: standard.perMinute,
+                "\(name)_per_minute", in: Rate.perMinuteRange, default: standard.perMinute,
                 "\(help): sustained rate per minute"))
     }
 

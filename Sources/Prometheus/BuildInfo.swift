@@ -10,7 +10,7 @@ package enum BuildInfo {
     /// - Parameters:
     ///   - version: the version as `tocsin --version` prints it.
     ///   - registry: a registry whose catalogue contains ``family``.
-    package static func show(_ version: String, in registry: PrometheusRegistry) {
-        registry.collect(family.name, labels: ["version": version]) { 1 }
+    package static func register(_ version: String, in registry: PrometheusRegistry) {
+        registry.registerCallback(family.name, labels: ["version": version]) { 1 }
     }
 }

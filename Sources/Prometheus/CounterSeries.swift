@@ -5,18 +5,18 @@ import Synchronization
 
 /// A series whose value only increases.
 final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
-    let place: Place
+    let place: SeriesID
     private let drops: DroppedSamples
     /// Kept separate from fractions, so that counting whole numbers is exact and takes one instruction.
     private let whole = Atomic<UInt64>(0)
     private let fractional = Atomic<Double>(0)
 
-    init(_ place: Place, drops: DroppedSamples) {
+    init(_ place: SeriesID, drops: DroppedSamples) {
         self.place = place
         self.drops = drops
     }
 
-    var reading: Reading? {
+    var reading: SeriesValue? {
         .number(Double(whole.load(ordering: .relaxed)) + fractional.load(ordering: .relaxed))
     }
 

@@ -17,7 +17,7 @@ struct ExpositionText {
     }
 
     /// Appends the lines of one series.
-    mutating func series(of family: MetricFamily, values: [String], _ reading: Reading) {
+    mutating func series(of family: MetricFamily, values: [String], _ reading: SeriesValue) {
         switch reading {
         case .number(let value): sample(of: family, "", values, Self.number(value))
         case .histogram(let histogram):

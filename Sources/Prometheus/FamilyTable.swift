@@ -17,11 +17,11 @@ final class FamilyTable: Sendable {
     /// Returns the series with these label values, creating it if necessary, or the reason why there is none.
     /// - Parameter make: creates the series, or returns `nil` if the family has another kind.
     func series<Wanted: Series>(
-        of values: [String], make: (MetricFamily.Kind, Place) -> Wanted?
+        of values: [String], make: (MetricFamily.Kind, SeriesID) -> Wanted?
     ) -> Result<Wanted, DroppedSamples.Reason> {
         table.withLock { table in
             if let known = table[values] { return (known as? Wanted).map { .success($0) } ?? .failure(.kind) }
-            guard let new = make(family.kind, Place(family: number, values: values)) else { return .failure(.kind) }
+            guard let new = make(family.kind, SeriesID(family: number, values: values)) else { return .failure(.kind) }
             guard table.count < family.maximumSeries else { return .failure(.series) }
             table[values] = new
             return .success(new)
@@ -30,10 +30,10 @@ final class FamilyTable: Sendable {
 
     /// Adds a series whose value is fetched, replacing an existing one with the same label values. Returns `false` if the
     /// family already has its maximum of series.
-    func put(_ values: [String], fetch: @escaping @Sendable () -> Double?) -> Bool {
+    func setCallback(_ values: [String], fetch: @escaping @Sendable () -> Double?) -> Bool {
         table.withLock { table in
             guard table[values] != nil || table.count < family.maximumSeries else { return false }
-            table[values] = FetchedSeries(Place(family: number, values: values), fetch: fetch)
+            table[values] = CallbackSeries(SeriesID(family: number, values: values), fetch: fetch)
             return true
         }
     }
@@ -47,7 +47,7 @@ final class FamilyTable: Sendable {
 
     /// The values of all series, in no order. They are read after the lock is released, because a fetch closure may call
     /// any code.
-    var readings: [(values: [String], reading: Reading)] {
+    var readings: [(values: [String], reading: SeriesValue)] {
         table.withLock { Array($0.values) }.compactMap { series in
             series.reading.map { (series.place.values, $0) }
         }

@@ -5,12 +5,12 @@ import Synchronization
 
 /// A series whose value can go up and down.
 final class GaugeSeries: Series, MeterHandler, RecorderHandler {
-    let place: Place
+    let place: SeriesID
     private let value = Atomic<Double>(0)
 
-    init(_ place: Place) { self.place = place }
+    init(_ place: SeriesID) { self.place = place }
 
-    var reading: Reading? { .number(value.load(ordering: .relaxed)) }
+    var reading: SeriesValue? { .number(value.load(ordering: .relaxed)) }
 
     func set(_ value: Int64) { set(Double(value)) }
 

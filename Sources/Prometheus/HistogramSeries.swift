@@ -5,20 +5,20 @@ import Synchronization
 
 /// A series that holds a distribution. It stores the durations of a `Timer` in seconds.
 final class HistogramSeries: Series, TimerHandler, RecorderHandler {
-    let place: Place
+    let place: SeriesID
     private let drops: DroppedSamples
     private let bounds: [Double]
     /// One lock protects all of it, so that a scrape never sees an observation in its bucket but not in the sum.
     private let state: Mutex<HistogramSnapshot>
 
-    init(_ place: Place, buckets: [Double], drops: DroppedSamples) {
+    init(_ place: SeriesID, buckets: [Double], drops: DroppedSamples) {
         self.place = place
         self.drops = drops
         bounds = buckets
         state = Mutex(HistogramSnapshot(bounds: buckets))
     }
 
-    var reading: Reading? { .histogram(state.withLock { $0 }) }
+    var reading: SeriesValue? { .histogram(state.withLock { $0 }) }
 
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1_000_000_000) }
 

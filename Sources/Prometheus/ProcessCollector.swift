@@ -18,18 +18,22 @@ package enum ProcessCollector {
 
     /// Registers the metrics.
     /// - Parameter registry: a registry whose catalogue contains ``families``.
-    package static func collect(in registry: PrometheusRegistry) {
+    package static func register(in registry: PrometheusRegistry) {
         let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
         let pageSize = Double(sysconf(Int32(_SC_PAGESIZE)))
-        registry.collect("process_cpu_seconds_total") { statistics.map { Double($0.cpuTicks) / ticksPerSecond } }
-        registry.collect("process_resident_memory_bytes") { statistics.map { Double($0.residentPages) * pageSize } }
-        registry.collect("process_open_fds") { openFiles.map { Double($0) } }
-        registry.collect("process_max_fds") { fileLimit }
+        registry.registerCallback("process_cpu_seconds_total") {
+            statistics.map { Double($0.cpuTicks) / ticksPerSecond }
+        }
+        registry.registerCallback("process_resident_memory_bytes") {
+            statistics.map { Double($0.residentPages) * pageSize }
+        }
+        registry.registerCallback("process_open_fds") { openFiles.map { Double($0) } }
+        registry.registerCallback("process_max_fds") { fileLimit }
         // Computed once, so that a change of the system clock does not change the start time.
         let start = statistics.map {
             seconds(of: CLOCK_REALTIME) - seconds(of: CLOCK_BOOTTIME) + Double($0.startTicks) / ticksPerSecond
         }
-        registry.collect("process_start_time_seconds") { start }
+        registry.registerCallback("process_start_time_seconds") { start }
     }
 
     private static var statistics: ProcessStatistics? {

@@ -53,7 +53,7 @@ extension PrometheusRegistry {
         histogram(name, where: labels)?.quantile(q)
     }
 
-    private func readings(_ name: String, _ labels: [String: String]) -> [(values: [String], reading: Reading)] {
+    private func readings(_ name: String, _ labels: [String: String]) -> [(values: [String], reading: SeriesValue)] {
         guard let table = table(name) else { return [] }
         return table.readings.filter { table.family.matches($0.values, labels) }
     }

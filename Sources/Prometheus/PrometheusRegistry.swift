@@ -27,7 +27,8 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
         families = all.enumerated().map { FamilyTable($1, number: $0) }
         numbers = Dictionary(uniqueKeysWithValues: all.enumerated().map { ($1.name, $0) })
         for reason in DroppedSamples.Reason.allCases {
-            collect(DroppedSamples.family.name, labels: ["reason": reason.rawValue]) { [drops] in Double(drops[reason])
+            registerCallback(DroppedSamples.family.name, labels: ["reason": reason.rawValue]) { [drops] in
+                Double(drops[reason])
             }
         }
     }
@@ -42,11 +43,13 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
     ///   - labels: all labels of the family, with their values.
     ///   - fetch: returns the value, or `nil` if it is not available. The registry calls it on the reading thread, without
     ///     holding a lock; it must return quickly.
-    package func collect(_ name: String, labels: [String: String] = [:], fetch: @escaping @Sendable () -> Double?) {
+    package func registerCallback(
+        _ name: String, labels: [String: String] = [:], fetch: @escaping @Sendable () -> Double?
+    ) {
         guard let table = table(name) else { return drops.count(.name) }
         if case .histogram = table.family.kind { return drops.count(.kind) }
         guard let values = table.family.values(of: labels.map { ($0, $1) }) else { return drops.count(.labels) }
-        if !table.put(values, fetch: fetch) { drops.count(.series) }
+        if !table.setCallback(values, fetch: fetch) { drops.count(.series) }
     }
 
     // MARK: MetricsFactory
@@ -111,7 +114,7 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
 
     /// Returns the series with these labels; counts a drop and returns `nil` if there is none.
     private func series<Wanted: Series>(
-        _ name: String, _ dimensions: [(String, String)], make: (MetricFamily.Kind, Place) -> Wanted?
+        _ name: String, _ dimensions: [(String, String)], make: (MetricFamily.Kind, SeriesID) -> Wanted?
     ) -> Wanted? {
         switch find(name, dimensions, make) {
         case .success(let series): return series
@@ -122,7 +125,7 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
     }
 
     private func find<Wanted: Series>(
-        _ name: String, _ dimensions: [(String, String)], _ make: (MetricFamily.Kind, Place) -> Wanted?
+        _ name: String, _ dimensions: [(String, String)], _ make: (MetricFamily.Kind, SeriesID) -> Wanted?
     ) -> Result<Wanted, DroppedSamples.Reason> {
         guard let table = table(name) else { return .failure(.name) }
         guard let values = table.family.values(of: dimensions) else { return .failure(.labels) }

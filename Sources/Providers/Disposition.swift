@@ -18,7 +18,7 @@ package struct Disposition: Equatable, Sendable {
         case later(minimum: UInt32)
         /// The node holds the envelope back. A stored envelope waits in the spool; for any other, the outcome is reported at
         /// once.
-        case notNow
+        case afterHold
     }
 
     /// What the answer says about the device token.
@@ -30,9 +30,9 @@ package struct Disposition: Equatable, Sendable {
         /// Delivery to this token pauses; other tokens are unaffected.
         case paused
         /// The token is unknown in this environment, but may be valid in the other one.
-        case unknownHere
+        case unknownInEnvironment
         /// The token belongs to another app or project.
-        case foreign
+        case otherApp
         /// The app is no longer installed on the device.
         case gone
     }
@@ -42,11 +42,11 @@ package struct Disposition: Equatable, Sendable {
         /// Nothing.
         case none
         /// The lane works.
-        case works
+        case success
         /// One failure; repeated failures open the breaker.
-        case strained
+        case failure
         /// Further requests would fail too: the breaker opens at once.
-        case blocked
+        case trip
     }
 
     /// What the answer means for the credential.
@@ -70,11 +70,11 @@ package struct Disposition: Equatable, Sendable {
     /// The effect on the device token.
     package var token = TokenEffect.none
     /// The effect on the lane.
-    package var lane = LaneEffect.works
+    package var lane = LaneEffect.success
     /// The effect on the credential.
     package var credential = CredentialEffect.kept
     /// The effect on the connection that carried the answer.
-    package var connection = ConnectionEffect.kept
+    package var connection = ConnectionEffect.keep
 
     /// The provider accepted the notification.
     package static let delivered = Disposition(
@@ -82,11 +82,11 @@ package struct Disposition: Equatable, Sendable {
     /// The device token is invalid, or belongs to the other environment.
     package static let badToken = Disposition(
         kind: .rejected, reason: .badDeviceToken, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
-        token: .unknownHere)
+        token: .unknownInEnvironment)
     /// The device token belongs to another app or project.
     static let foreignToken = Disposition(
         kind: .rejected, reason: .badDeviceToken, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
-        token: .foreign)
+        token: .otherApp)
     /// The app is no longer installed on the device.
     package static let gone = Disposition(
         kind: .gone, reason: .unregistered, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
@@ -95,13 +95,13 @@ package struct Disposition: Equatable, Sendable {
     static let misconfigured = Disposition(
         kind: .retry, reason: .credentialsRefused, defaultRetryAfter: 300, retry: .later(minimum: 60),
         failureSource: .nodeOperator,
-        lane: .blocked)
+        lane: .trip)
     /// The provider refuses the credential, so every connection made with it is replaced.
-    static let credentialRefused = misconfigured.with(\.connection, .allLeft)
+    static let credentialRefused = misconfigured.with(\.connection, .drainAll)
     /// The credential has expired by the provider's clock.
     static let credentialExpired = misconfigured.with(\.credential, .renewed)
     /// The node sent an invalid request, which is a bug in the node.
-    static let ourFault = Disposition(
+    static let invalidRequest = Disposition(
         kind: .rejected, reason: .payloadRefused, defaultRetryAfter: 0, retry: .never, failureSource: .developer)
     /// The payload exceeds the provider's limit, which the node should have checked.
     static let tooLarge = Disposition(
@@ -113,7 +113,7 @@ package struct Disposition: Equatable, Sendable {
     /// The node holds the envelope back because of what it already knows, e.g. that the breaker is open.
     package static func heldBack(_ reason: Reason) -> Disposition {
         Disposition(
-            kind: .retry, reason: reason, defaultRetryAfter: 1, retry: .notNow, failureSource: .none, lane: .none)
+            kind: .retry, reason: reason, defaultRetryAfter: 1, retry: .afterHold, failureSource: .none, lane: .none)
     }
 
     /// The provider throttles this device only.
@@ -125,13 +125,13 @@ package struct Disposition: Equatable, Sendable {
 
     /// FCM throttles without saying whether the device or the whole project is over quota. The device is paused, and
     /// repeated answers open the breaker. A single one must not, or flooding one device would stop delivery to all.
-    static let quotaExceeded = deviceThrottled(seconds: 60).with(\.lane, .strained)
+    static let quotaExceeded = deviceThrottled(seconds: 60).with(\.lane, .failure)
 
     /// The provider throttles the whole lane.
     static func throttled(seconds: UInt32) -> Disposition {
         Disposition(
             kind: .retry, reason: .providerThrottles, defaultRetryAfter: seconds, retry: .later(minimum: 0),
-            failureSource: .provider, lane: .blocked)
+            failureSource: .provider, lane: .trip)
     }
 
     /// The provider fails or cannot be reached.
@@ -141,7 +141,7 @@ package struct Disposition: Equatable, Sendable {
     static func unavailable(seconds: UInt32, minimum: UInt32 = 0) -> Disposition {
         Disposition(
             kind: .retry, reason: .providerUnreachable, defaultRetryAfter: seconds, retry: .later(minimum: minimum),
-            failureSource: .provider, lane: .strained)
+            failureSource: .provider, lane: .failure)
     }
 
     /// The provider did not process the request.
@@ -149,12 +149,12 @@ package struct Disposition: Equatable, Sendable {
         kind: .retry, reason: .providerUnreachable, defaultRetryAfter: 1, retry: .atOnce, failureSource: .provider,
         lane: .none)
     /// The request was sent, and no answer came.
-    static let fateUnknown = Disposition(
+    static let outcomeUnknown = Disposition(
         kind: .retry, reason: .providerUnreachable, defaultRetryAfter: 5, retry: .onceMore, failureSource: .provider,
-        lane: .strained)
+        lane: .failure)
     /// The connection failed with all its requests. That is evidence against the connection, not yet against the push
     /// service.
-    static let connectionFailed = fateUnknown.with(\.lane, .none)
+    static let connectionFailed = outcomeUnknown.with(\.lane, .none)
 
     /// Whether the request reached, or may have reached, the provider.
     package var mayHaveReachedProvider: Bool { lane != .none || retry == .onceMore }
@@ -181,7 +181,7 @@ package struct Disposition: Equatable, Sendable {
             outcome.providerID = providerID.flatMap { $0.utf8.count <= SubmissionResult.longestProviderID ? $0 : nil }
         case .rejected:
             outcome.text = reason.description
-            outcome.isTokenUnknown = token == .unknownHere
+            outcome.isTokenUnknown = token == .unknownInEnvironment
         case .retry: outcome.retryAfter = min(retryAfter ?? defaultRetryAfter, Self.longestRetryAfter) * 1000
         case .gone: outcome.goneSince = goneSince
         }

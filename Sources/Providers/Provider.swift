@@ -42,7 +42,7 @@ package enum Expiry: Hashable, Sendable {
     func secondsLeft(at now: Int64) -> Int64 {
         switch self {
         case .nowOrNever: 0
-        case .at(let time): min(max(0, time - now), Int64(Envelope.longestTTL))
+        case .at(let time): min(max(0, time - now), Int64(Envelope.maximumTTL))
         }
     }
 

@@ -40,7 +40,7 @@ package struct APNsProbe {
 
     /// Sends the probe.
     /// - Parameter timeout: for each request; at most two are sent.
-    package nonisolated(nonsending) func ask(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
+    package nonisolated(nonsending) func send(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
         var isReplay = false
         while true {
             let authorization = token?.authorization(at: UnixTime.now)

@@ -4,7 +4,7 @@ import CPNG
 
 extension QRCode {
     /// The largest width and height of an image, in pixels. An image of this size takes 16 MiB of memory.
-    package static let widestImage = 4096
+    package static let maximumImageSide = 4096
 
     /// Returns the code as a PNG image with 8 bits of grey.
     /// - Parameters:
@@ -13,8 +13,8 @@ extension QRCode {
     /// - Throws: ``QRCodeError/tooLarge(pixels:)``, ``QRCodeError/noMemory``.
     package func png(scale: Int = 8, border: Int = 4) throws(QRCodeError) -> [UInt8] {
         precondition(scale > 0 && border >= 0, "the scale must be at least 1 and the border at least 0")
-        let side = (size + 2 * min(border, Self.widestImage)) * min(scale, Self.widestImage)
-        guard side <= Self.widestImage else { throw .tooLarge(pixels: side) }
+        let side = (size + 2 * min(border, Self.maximumImageSide)) * min(scale, Self.maximumImageSide)
+        guard side <= Self.maximumImageSide else { throw .tooLarge(pixels: side) }
         var pixels: [UInt8] = []
         pixels.reserveCapacity(side * side)
         for y in -border..<size + border {

@@ -10,7 +10,7 @@ package struct QRCode: Sendable, Equatable {
     private let isDark: [Bool]
 
     /// The largest text that a code holds, in bytes of UTF-8.
-    package static let longestText = 2953
+    package static let maximumTextLength = 2953
 
     /// Creates the smallest code for a text. It has the lowest level of error correction, because readers scan a small code
     /// on a clean screen more easily than a larger one that tolerates damage.
@@ -19,7 +19,7 @@ package struct QRCode: Sendable, Equatable {
     package init(_ text: String) throws(QRCodeError) {
         let bytes = Array(text.utf8)
         guard !bytes.isEmpty else { throw .empty }
-        guard bytes.count <= Self.longestText else { throw .tooLong(bytes: bytes.count) }
+        guard bytes.count <= Self.maximumTextLength else { throw .tooLong(bytes: bytes.count) }
         guard let code = QRcode_encodeData(Int32(bytes.count), bytes, 0, QR_ECLEVEL_L) else { throw .noMemory }
         defer { QRcode_free(code) }
         size = Int(code.pointee.width)

@@ -14,9 +14,9 @@ package enum QRCodeError: Error, Equatable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .empty: "the text for the QR code is empty"
-        case .tooLong(let bytes): "the text has \(bytes) bytes; a QR code holds at most \(QRCode.longestText)"
+        case .tooLong(let bytes): "the text has \(bytes) bytes; a QR code holds at most \(QRCode.maximumTextLength)"
         case .tooLarge(let pixels):
-            "the image would be \(pixels) pixels wide; the limit is \(QRCode.widestImage): choose a smaller scale"
+            "the image would be \(pixels) pixels wide; the limit is \(QRCode.maximumImageSide): choose a smaller scale"
         case .noMemory: "not enough memory for the QR code"
         }
     }

@@ -15,7 +15,7 @@ package struct PuzzleSolver: Sendable {
     let deadline: MonotonicTime
 
     /// Hashes between two checks of the deadline: one or two milliseconds.
-    static let triesAtATime: UInt64 = 4096
+    static let batchSize: UInt64 = 4096
 
     /// Creates a solver.
     /// - Parameters: as the properties of the same names.
@@ -32,8 +32,8 @@ package struct PuzzleSolver: Sendable {
     package func proof(from start: UInt64, now: @Sendable () -> MonotonicTime = { .now }) async -> Proof? {
         var nonce = start
         while !Task.isCancelled, now() < deadline {
-            if let proof = puzzle.solve(for: digest, from: nonce, tries: Self.triesAtATime) { return proof }
-            nonce &+= Self.triesAtATime
+            if let proof = puzzle.solve(for: digest, from: nonce, tries: Self.batchSize) { return proof }
+            nonce &+= Self.batchSize
             await Task.yield()
         }
         return nil

@@ -149,12 +149,12 @@ package struct SenderSession {
         }
         queue.replaceSubrange(..<examined, with: waiting)
         if !output.isEmpty { actions.append(.send(output)) }
-        for request in spent { actions += gaveUp(request) }
+        for request in spent { actions += searchEnded(request) }
         return actions
     }
 
     /// Whether abandoned submissions occupy all slots of the connection while other submissions wait for one.
-    package var isStuck: Bool {
+    package var isBlockedByAbandoned: Bool {
         guard connection == .open, let welcome, !queue.isEmpty, sent.count >= welcome.maximumInFlight else {
             return false
         }
@@ -211,7 +211,7 @@ package struct SenderSession {
             // Sent before WELCOME, above the node's limit: send it again when a slot is free.
             return enqueue(request)
         }
-        if outcome.kind == .retry, outcome.reason == .proofNeeded || outcome.reason == .proofWrong {
+        if outcome.kind == .retry, outcome.reason == .proofRequired || outcome.reason == .proofWrong {
             return requiresWork(request, outcome, &actions)
         }
         if outcome.isFinal { pending[request] = nil }
@@ -241,11 +241,11 @@ extension SenderSession {
     }
 
     /// Ends a submission with RETRY, because the time for its proof is over.
-    package mutating func gaveUp(_ request: UInt32) -> [Action] {
+    package mutating func searchEnded(_ request: UInt32) -> [Action] {
         searches[request] = nil
         guard let submission = pending[request] else { return [] }
         remove(request)
-        var outcome = submission.refusal ?? .retry(.proofNeeded, after: 0)
+        var outcome = submission.refusal ?? .retry(.proofRequired, after: 0)
         outcome.text = workLimitText
         return [.result(SubmissionResult(request: request, outcome: outcome))]
     }

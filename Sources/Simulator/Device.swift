@@ -61,7 +61,7 @@ final class DeviceRegistry {
     var reportsLoss: Bool { lostObserver != nil }
 
     /// Reports a notification that the phone has received, although the answer may not have reached the node.
-    func lose(_ notification: ReceivedNotification) { lostObserver?(notification) }
+    func reportLostAnswer(_ notification: ReceivedNotification) { lostObserver?(notification) }
 
     func forgetReceived() { received.removeAll() }
 }

@@ -12,7 +12,7 @@ package struct SimulatedConfiguration {
     var circuitIDs = false
     var logLevel = "info"
     /// Further tables, in TOML.
-    var more = ""
+    var additionalTables = ""
 
     /// Creates a configuration.
     /// - Parameters: as the properties of the same names.
@@ -26,11 +26,11 @@ package struct SimulatedConfiguration {
         self.admin = admin
         self.circuitIDs = circuitIDs
         self.logLevel = logLevel
-        self.more = more
+        self.additionalTables = more
     }
 
     /// Tables with limits that are never reached, for tests and benchmarks of other things. Ends within `[limits]`.
-    package static let openGates: String = {
+    package static let unlimitedRates: String = {
         let rates = ["device", "circuit", "app", "node", "unproven", "http", "http_unproven", "abuse", "control"]
             .map { "\($0)_burst = 10000000\n\($0)_per_minute = 1000000000" }.joined(separator: "\n")
         return """
@@ -84,7 +84,7 @@ package struct SimulatedConfiguration {
         endpoint = "https://\(endpoints.fcm)"
         trust_file = "ca.pem"
 
-        \(more)
+        \(additionalTables)
         """
     }
 }

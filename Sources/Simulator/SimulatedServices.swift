@@ -54,7 +54,7 @@ package actor SimulatedServices {
     }
 
     /// Why the simulated services cannot be started or changed.
-    package struct SetUpError: Error, CustomStringConvertible {
+    package struct SetupError: Error, CustomStringConvertible {
         /// The message.
         package let description: String
     }
@@ -111,7 +111,7 @@ package actor SimulatedServices {
             let faulty = FaultyService(service, registry: registry, loop: loop, seed: seeds.next(), now: clock)
             let server = try Server(
                 on: .tcp(host: "127.0.0.1", port: port), loop: loop,
-                tls: try certificates.context(.good, asksClients: asksClients), handler: faulty)
+                tls: try certificates.context(.good, requestsClientCertificate: asksClients), handler: faulty)
             return Instance(service: faulty, server: server, asksClients: asksClients)
         }
         func apns(_ platform: Device.Platform, port: UInt16) throws -> Instance {
@@ -129,7 +129,7 @@ package actor SimulatedServices {
         let fcm = try instance(google, port: options.ports.fcm, asksClients: false)
         guard let productionAt = production.server.endpoint, let developmentAt = development.server.endpoint,
             let fcmAt = fcm.server.endpoint
-        else { throw SetUpError(description: "the simulator is not listening") }
+        else { throw SetupError(description: "the simulator is not listening") }
         instances = [.apnsProduction: production, .apnsDevelopment: development, .fcm: fcm]
         self.google = google
         google.tokenURI = "https://\(fcmAt)\(SimulatedFCM.tokenEndpointPath)"
@@ -190,7 +190,7 @@ package actor SimulatedServices {
     package var deviceTokens: [String] { registry.tokens }
 
     /// Sets whether notifications are stored in ``received``, up to a million. The observer is called in any case.
-    package func setKeepsReceived(_ keepsReceived: Bool) { registry.keepsReceived = keepsReceived }
+    package func setStoresReceived(_ keepsReceived: Bool) { registry.keepsReceived = keepsReceived }
 
     /// Clears ``received``.
     package func forgetReceived() { registry.forgetReceived() }
@@ -203,7 +203,7 @@ package actor SimulatedServices {
     /// Sets an observer that is called, after the one of ``observe(_:)``, with each notification that a phone has
     /// received but whose answer a fault has withheld or may have lost: the node cannot know the result and may send it
     /// again. An answer sent less than a second before its connection was dropped counts as lost.
-    package func observeLost(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
+    package func observeLostAnswers(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
         registry.lostObserver = observer
     }
 
@@ -238,7 +238,7 @@ package actor SimulatedServices {
         let instance = try running(platform)
         instance.service.faults = faults
         instance.server.set(concurrentStreams: faults.concurrentStreams ?? Server.Limits().concurrentStreams)
-        try instance.server.set(isSwallowing: faults.swallows)
+        try instance.server.set(isSwallowing: faults.isBlackHole)
     }
 
     /// Closes a service's listener and all its connections, without GOAWAY.
@@ -254,25 +254,25 @@ package actor SimulatedServices {
 
     /// Changes a service's certificate for new connections.
     /// - Throws: ``SetUpError``, or `ListenError` because the listener is reopened.
-    package func swapCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
+    package func setCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
         let instance = try running(platform)
         guard let certificates else { return }
-        try instance.server.use(try certificates.context(certificate, asksClients: instance.asksClients))
+        try instance.server.use(try certificates.context(certificate, requestsClientCertificate: instance.asksClients))
     }
 
     /// Applies a directive.
     /// - Throws: ``SetUpError`` or `ListenError`.
-    package func obey(_ line: FaultDirective) throws {
+    package func apply(_ line: FaultDirective) throws {
         switch line {
         case .faults(let platform, let faults): try set(faults, on: platform)
         case .kill(let platform): kill(platform)
         case .restart(let platform): try restart(platform)
-        case .certificate(let platform, let certificate): try swapCertificate(of: platform, to: certificate)
+        case .certificate(let platform, let certificate): try setCertificate(of: platform, to: certificate)
         }
     }
 
     private func running(_ platform: Device.Platform) throws -> Instance {
-        guard let instance = instances[platform] else { throw SetUpError(description: "the simulator is not running") }
+        guard let instance = instances[platform] else { throw SetupError(description: "the simulator is not running") }
         return instance
     }
 
@@ -283,11 +283,11 @@ package actor SimulatedServices {
         let path = "\(options.directory)/\(name)"
         let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw SetUpError(description: "cannot write \(path): \(String(cString: strerror(errno)))")
+            throw SetupError(description: "cannot write \(path): \(String(cString: strerror(errno)))")
         }
         defer { close(descriptor) }
         guard bytes.withUnsafeBytes({ Glibc.write(descriptor, $0.baseAddress, $0.count) }) == bytes.count else {
-            throw SetUpError(description: "cannot write \(path): \(String(cString: strerror(errno)))")
+            throw SetupError(description: "cannot write \(path): \(String(cString: strerror(errno)))")
         }
     }
 }

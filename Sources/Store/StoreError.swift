@@ -83,7 +83,7 @@ package struct StoreError: Error, Equatable, Sendable, CustomStringConvertible {
         case .inUse(let file, _): self.init(.inUse, file: file, of: kind)
         case .missing(let file): self.init(.keyMissing(store: store), file: file, of: kind)
         case .readableByOthers(let file): self.init(.keyReadableByOthers, file: file, of: kind)
-        case .length(let file, let bytes): self.init(.keyLength(bytes), file: file, of: kind)
+        case .wrongLength(let file, let bytes): self.init(.keyLength(bytes), file: file, of: kind)
         case .unusable(let file, let reason): self.init(.unusable(reason), file: file, of: kind)
         }
     }

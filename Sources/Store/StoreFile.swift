@@ -24,7 +24,7 @@ package struct StoreFile {
             lock = try FileLock(at: path + ".lock", for: path)
             // Only an empty store gets a new key, before anything is written to it: so a lost key is noticed.
             let isEmpty = try PrivateFile.ensure(path) == 0
-            let firstKey = try isEmpty ? KeyFile.readOrMake(keyFile) : nil
+            let firstKey = try isEmpty ? KeyFile.readOrCreate(keyFile) : nil
             connection = try Connection(path)
             try Self.refuseForeign(connection, kind, file: path)
             try Self.configure(connection, kind, file: path)

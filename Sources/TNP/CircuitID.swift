@@ -20,7 +20,7 @@ public struct CircuitID: Hashable, Sendable {
     }
 
     /// The origin of envelopes for one phone whose sender is no longer known, such as those read back from the spool.
-    public static func phone(_ key: Int) -> CircuitID {
+    public static func storedEnvelopes(phone key: Int) -> CircuitID {
         CircuitID(rawValue: phoneFlag | UInt64(bitPattern: Int64(key)) >> 1)
     }
 }

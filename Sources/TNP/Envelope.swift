@@ -31,7 +31,7 @@ public enum EnvelopeFormat: String, Sendable, CaseIterable {
 /// The urgency with which the provider delivers a notification.
 public enum DeliveryPriority: UInt8, Sendable {
     /// The provider delivers when it suits the phone's battery.
-    case considerate = 5
+    case conservePower = 5
     /// The provider delivers at once.
     case immediate = 10
 }
@@ -67,21 +67,21 @@ public struct Envelope: Sendable, Redacted {
     public let digest: Digest256
 
     /// The longest time that Apple and Google keep a notification, in seconds: 28 days.
-    public static let longestTTL: UInt32 = 2_419_200
+    public static let maximumTTL: UInt32 = 2_419_200
 
     /// Creates an envelope and checks its fields. ``contentAvailable`` and ``mutableContent`` are `nil`.
     /// - Parameters: as the properties of the same names; `format` selects the rules for `iv` and `ciphertext`.
     /// - Throws: ``Rejection`` with the first rule of PROTOCOL §3 that a field breaks.
     public init(
         app: Bytes = [], magic: Magic, deviceToken: Bytes, iv: Bytes, ciphertext: Bytes,
-        ttl: UInt32 = Envelope.longestTTL, priority: DeliveryPriority = .immediate, sound: Bool = true,
+        ttl: UInt32 = Envelope.maximumTTL, priority: DeliveryPriority = .immediate, sound: Bool = true,
         collapseID: Bytes? = nil, format: EnvelopeFormat
     ) throws(Rejection) {
         try FieldRules.check(deviceToken: deviceToken, of: magic)
         try FieldRules.check(iv: iv, format: format)
         try FieldRules.check(ciphertext: ciphertext, format: format)
-        guard ttl <= Self.longestTTL else {
-            throw Rejection(.optionOutOfRange, "ttl is above \(Self.longestTTL) seconds")
+        guard ttl <= Self.maximumTTL else {
+            throw Rejection(.optionOutOfRange, "ttl is above \(Self.maximumTTL) seconds")
         }
         if let collapseID { try FieldRules.check(collapseID: collapseID) }
         self.app = app

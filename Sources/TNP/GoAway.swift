@@ -27,7 +27,7 @@ public struct GoAway: Equatable, Sendable {
         public static let handshakeTimeout = Code(rawValue: 7)
 
         /// Whether the node answers the submissions that it has taken before it closes the connection.
-        public var answersWhatWasTaken: Bool { self == .shuttingDown || self == .idle }
+        public var answersInFlight: Bool { self == .shuttingDown || self == .idle }
     }
 
     /// The reason why the connection ends.
@@ -56,13 +56,13 @@ public struct GoAway: Equatable, Sendable {
     }
 
     /// The largest number of bytes of ``text`` on the wire; a longer text is truncated.
-    public static let longestText = 512
+    public static let maximumTextLength = 512
 
     func encode(into output: inout [UInt8]) {
         output.appendFrame(.goAway) {
             $0.append(bigEndian: code.rawValue)
             $0.append(bigEndian: retryAfter)
-            $0 += text.utf8Prefix(Self.longestText)
+            $0 += text.utf8Prefix(Self.maximumTextLength)
         }
     }
 }

@@ -11,7 +11,7 @@ public struct Hello: Equatable, Sendable {
     public var agent: String
 
     /// The largest length of ``agent``, in bytes.
-    public static let longestAgent = 64
+    public static let maximumAgentLength = 64
     private static let signature = Array("TNP".utf8)
 
     /// Creates a HELLO.
@@ -33,8 +33,8 @@ public struct Hello: Equatable, Sendable {
             throw .malformed("HELLO has a lowest version above its highest version")
         }
         let length: UInt8 = try reader.number()
-        guard length <= Self.longestAgent else {
-            throw .malformed("HELLO has an agent of more than \(Self.longestAgent) bytes")
+        guard length <= Self.maximumAgentLength else {
+            throw .malformed("HELLO has an agent of more than \(Self.maximumAgentLength) bytes")
         }
         agent = try reader.text(Int(length))
         try reader.finish()

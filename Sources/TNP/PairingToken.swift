@@ -13,7 +13,7 @@ public struct PairingToken: Sendable, Redacted {
     public let key: SecretBytes
     /// The envelope format of the apps that make keys of this form: `pipe` for 32 characters (Bisq 1, Haveno), `sealed`
     /// for Base64 (Bisq Connect).
-    public let usualFormat: EnvelopeFormat
+    public let defaultFormat: EnvelopeFormat
     /// The token by which Apple or Google identifies the app on this phone.
     public let deviceToken: String
 
@@ -24,7 +24,7 @@ public struct PairingToken: Sendable, Redacted {
     /// The length of an Apple device token in a pairing token, in characters.
     public static let appleTokenLength = 64
     /// The smallest length of a Google device token, in bytes of UTF-8.
-    public static let shortestGoogleToken = 32
+    public static let minimumGoogleTokenLength = 32
 
     /// The error of a text that is not a pairing token. It never contains the text itself.
     public struct FormatError: Error, Equatable, Sendable, CustomStringConvertible {
@@ -53,16 +53,16 @@ public struct PairingToken: Sendable, Redacted {
                 )
             }
         case .android:
-            guard parts[3].utf8.count >= Self.shortestGoogleToken else {
+            guard parts[3].utf8.count >= Self.minimumGoogleTokenLength else {
                 throw FormatError(
                     description:
-                        "the fourth part, the device token, has fewer than \(Self.shortestGoogleToken) characters")
+                        "the fourth part, the device token, has fewer than \(Self.minimumGoogleTokenLength) characters")
             }
         }
         self.magic = magic
         descriptor = String(parts[1])
         key = SecretBytes(keyBytes)
-        usualFormat = format
+        defaultFormat = format
         deviceToken = String(parts[3])
     }
 

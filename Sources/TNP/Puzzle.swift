@@ -66,15 +66,15 @@ public struct Puzzle: Equatable, Sendable {
 
     /// Whether `proof` is valid for the envelope with this digest under this seed. Does not check whether its effort is as
     /// high as required.
-    public func holds(_ proof: Proof, for digest: Digest256) -> Bool {
-        proof.effort > 0 && isMeant(by: proof)
+    public func isValid(_ proof: Proof, for digest: Digest256) -> Bool {
+        proof.effort > 0 && matchesSeed(of: proof)
             && Puzzle.isSolved(
                 hash: Puzzle.hash(seed: seed, digest: digest, effort: proof.effort, nonce: proof.nonce),
                 effort: proof.effort)
     }
 
     /// Whether `proof` names the first four bytes of this seed.
-    public func isMeant(by proof: Proof) -> Bool {
+    public func matchesSeed(of proof: Proof) -> Bool {
         proof.seedPrefix.elementsEqual(seed.prefix(Proof.seedPrefixLength))
     }
 
@@ -86,7 +86,7 @@ public struct Puzzle: Equatable, Sendable {
     /// - Returns: a proof, or `nil` if none of the nonces makes one.
     public func solve(for digest: Digest256, from start: UInt64 = 0, tries: UInt64) -> Proof? {
         let effort = max(effort, 1)
-        let nonce = BLAKE2b.firstNumber(from: start, tries: tries, after: Puzzle.messageLength(seed: seed)) {
+        let nonce = BLAKE2b.findNonce(from: start, tries: tries, after: Puzzle.messageLength(seed: seed)) {
             Puzzle.write(seed: seed, digest: digest, effort: effort, into: &$0)
         } where: {
             Puzzle.isSolved(hash: $0.leading, effort: effort)

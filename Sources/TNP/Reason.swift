@@ -41,13 +41,13 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     /// 202: the node is busy.
     public static let nodeBusy = Reason(rawValue: 202)
     /// 203: proof of work is required.
-    public static let proofNeeded = Reason(rawValue: 203)
+    public static let proofRequired = Reason(rawValue: 203)
     /// 204: the proof of work is invalid, too small or for an old seed.
     public static let proofWrong = Reason(rawValue: 204)
     /// 205: a signature under a sender key is required.
-    public static let senderKeyNeeded = Reason(rawValue: 205)
+    public static let senderKeyRequired = Reason(rawValue: 205)
     /// 206: the sender key is not the one that is bound to the device token, or the signature is invalid.
-    public static let notThisSenderKey = Reason(rawValue: 206)
+    public static let senderKeyMismatch = Reason(rawValue: 206)
     /// 208: the iv was used before with another ciphertext.
     public static let ivReused = Reason(rawValue: 208)
     /// 209: there are too many submissions to device tokens that the node has not reached before.
@@ -96,10 +96,10 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
         (.deviceTokenOverRate, "device_token_over_rate", "too many notifications to this device"),
         (.connectionOverRate, "connection_over_rate", "too many submissions on this connection or circuit"),
         (.nodeBusy, "node_busy", "the node is busy"),
-        (.proofNeeded, "proof_needed", "proof of work is required"),
+        (.proofRequired, "proof_needed", "proof of work is required"),
         (.proofWrong, "proof_wrong", "the proof of work is invalid, too small or for an old seed"),
-        (.senderKeyNeeded, "sender_key_needed", "this device accepts signed submissions only"),
-        (.notThisSenderKey, "not_this_sender_key", "invalid signature, or the device is bound to another sender key"),
+        (.senderKeyRequired, "sender_key_needed", "this device accepts signed submissions only"),
+        (.senderKeyMismatch, "not_this_sender_key", "invalid signature, or the device is bound to another sender key"),
         (.ivReused, "iv_reused", "the iv was used before with another ciphertext"),
         (.tooManyUnproven, "too_many_unproven", "too many submissions to devices not reached before"),
         (.tooManyInFlight, "too_many_in_flight", "too many submissions in flight on this connection"),

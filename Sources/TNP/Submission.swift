@@ -35,7 +35,7 @@ public struct Submission: Sendable, Redacted {
             $0.appendField(SubmissionFields.Tag.deviceToken, envelope.deviceToken)
             $0.appendField(SubmissionFields.Tag.iv, envelope.iv)
             $0.appendField(SubmissionFields.Tag.ciphertext, envelope.ciphertext)
-            if envelope.ttl != Envelope.longestTTL { $0.appendField(SubmissionFields.Tag.ttl, number: envelope.ttl) }
+            if envelope.ttl != Envelope.maximumTTL { $0.appendField(SubmissionFields.Tag.ttl, number: envelope.ttl) }
             if envelope.priority != .immediate {
                 $0.appendField(SubmissionFields.Tag.priority, number: envelope.priority.rawValue)
             }
@@ -168,7 +168,7 @@ public struct SubmissionFields: Sendable, Redacted {
         let acceptQueued = try flag(acceptQueued, "accept queued") ?? false
         let envelope = try Envelope(
             app: app, magic: magic, deviceToken: deviceToken, iv: iv, ciphertext: ciphertext,
-            ttl: ttl ?? Envelope.longestTTL, priority: urgency, sound: sound, collapseID: collapseID, format: format)
+            ttl: ttl ?? Envelope.maximumTTL, priority: urgency, sound: sound, collapseID: collapseID, format: format)
         return Submission(
             request: request, envelope: envelope, acceptQueued: acceptQueued, proof: try checkedProof(),
             signature: try checkedSignature())

@@ -9,7 +9,7 @@ package struct GuardedClock: Sendable {
     /// The most by which one step ages records, in seconds.
     static let longestStep: Int64 = 7 * 86_400
     /// How long a step must last before it is followed.
-    static let agreement = Duration.seconds(6 * 3600)
+    static let stepConfirmation = Duration.seconds(6 * 3600)
 
     /// Seconds from the monotonic clock to Unix time.
     private var offset: Int64
@@ -23,7 +23,7 @@ package struct GuardedClock: Sendable {
     package init(wall: Int64, at now: MonotonicTime) { offset = wall - now.wholeSeconds }
 
     /// Assumes from now on that the wall clock is this many more seconds ahead, whatever it shows later.
-    package mutating func setBack(by seconds: Int64) {
+    package mutating func assumeAhead(by seconds: Int64) {
         ahead += seconds
         offset -= seconds
     }
@@ -35,7 +35,7 @@ package struct GuardedClock: Sendable {
             offset = measured
             step = nil
         } else if let step, abs(measured - step.offset) <= Self.tolerance {
-            guard now - step.since >= Self.agreement else { return }
+            guard now - step.since >= Self.stepConfirmation else { return }
             // A clock that was behind at the start dated all records too early: correcting it must not expire them.
             let excess = max(0, measured - offset - Self.longestStep)
             ahead += excess
@@ -47,7 +47,7 @@ package struct GuardedClock: Sendable {
     }
 
     /// The monotonic time and the guarded wall clock.
-    package func moment(at now: MonotonicTime) -> ClockReading {
+    package func reading(at now: MonotonicTime) -> ClockReading {
         ClockReading(monotonic: now, unix: now.wholeSeconds + offset)
     }
 }

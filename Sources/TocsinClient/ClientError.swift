@@ -13,9 +13,9 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     /// notification.
     case noResult(Duration)
     /// The client was connected, but the peer sent no WELCOME within this time.
-    case silent(Duration)
+    case noWelcome(Duration)
     /// The connection ended for a reason that a retry does not remove: the node sent this GOAWAY, or it does not speak TNP.
-    case refused(GoAway)
+    case connectionClosed(GoAway)
     /// The client was closed before the submission had an outcome.
     case closed
 
@@ -24,8 +24,8 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
         case .unreachable(let reason): "the node cannot be reached: \(reason)"
         case .proxyUnreachable(let endpoint, let reason): "the SOCKS proxy at \(endpoint) cannot be reached: \(reason)"
         case .noResult(let time): "no result within \(time.components.seconds) s; the node may still deliver it"
-        case .silent(let time): "connected, but the node sent nothing within \(time.components.seconds) s"
-        case .refused(let goAway): "connection closed: \(Self.text(goAway))"
+        case .noWelcome(let time): "connected, but the node sent nothing within \(time.components.seconds) s"
+        case .connectionClosed(let goAway): "connection closed: \(Self.text(goAway))"
         case .closed: "the client was closed"
         }
     }

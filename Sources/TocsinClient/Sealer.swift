@@ -15,7 +15,7 @@ public struct Sealer: Sendable {
     ///   - format: the envelope format; `nil` for the usual one for the form of the pairing's key.
     public init(_ pairing: PairingToken, format: EnvelopeFormat? = nil) {
         self.pairing = pairing
-        self.format = format ?? pairing.usualFormat
+        self.format = format ?? pairing.defaultFormat
     }
 
     /// Seals a notification, encoded as the app's own desktop encodes it: Bisq 1 for a `pipe` app, Bisq 2 for a `sealed`
@@ -27,7 +27,7 @@ public struct Sealer: Sendable {
     ///   - sound: whether the phone plays a sound.
     /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.
     public func seal(
-        _ notification: BisqNotification, app: String = "", ttl: UInt32 = Envelope.longestTTL, sound: Bool = true
+        _ notification: BisqNotification, app: String = "", ttl: UInt32 = Envelope.maximumTTL, sound: Bool = true
     ) throws(Rejection) -> Envelope {
         let clearText =
             switch format {
@@ -49,7 +49,7 @@ public struct Sealer: Sendable {
     ///   - sound: whether the phone plays a sound.
     /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.
     public func seal(
-        _ clearText: [UInt8], iv: [UInt8]? = nil, app: String = "", ttl: UInt32 = Envelope.longestTTL,
+        _ clearText: [UInt8], iv: [UInt8]? = nil, app: String = "", ttl: UInt32 = Envelope.maximumTTL,
         sound: Bool = true
     ) throws(Rejection) -> Envelope {
         let iv = iv ?? Self.freshIV(format)

@@ -23,7 +23,7 @@ public actor TocsinClient {
         /// The agent in HELLO, at most 64 bytes of UTF-8. Leave it empty, so that the client does not differ from others.
         public var agent: String
         /// The time limit for one attempt to connect. tor needs some time to find an onion service.
-        public var dialTimeout: Duration
+        public var connectTimeout: Duration
         /// The longest time to compute proofs of work for one submission; zero to compute none.
         public var workLimit: Duration
 
@@ -33,11 +33,11 @@ public actor TocsinClient {
             node: Endpoint, proxy: Proxy? = nil, agent: String = "", dialTimeout: Duration = .seconds(60),
             workLimit: Duration = .seconds(60)
         ) {
-            precondition(agent.utf8.count <= Hello.longestAgent, "an agent is at most 64 bytes")
+            precondition(agent.utf8.count <= Hello.maximumAgentLength, "an agent is at most 64 bytes")
             self.node = node
             self.proxy = proxy
             self.agent = agent
-            self.dialTimeout = dialTimeout
+            self.connectTimeout = dialTimeout
             self.workLimit = workLimit
         }
     }
@@ -45,7 +45,7 @@ public actor TocsinClient {
     /// A step in the client's work, for display.
     public enum Progress: Sendable, Equatable {
         /// The client is connecting, through the proxy if one is set.
-        case dialling
+        case connecting
         /// The client is connected and sends HELLO and the submissions.
         case connected
         /// The node has answered with WELCOME.
@@ -55,7 +55,7 @@ public actor TocsinClient {
         /// QUEUED: the node has stored an envelope, and the final outcome follows.
         case queued
         /// The client is computing a proof of work, with `effort` hashes expected.
-        case working(effort: UInt32)
+        case solvingPuzzle(effort: UInt32)
     }
 
     /// A caller that waits for the outcome of its submission.
@@ -119,7 +119,7 @@ public actor TocsinClient {
     /// - Returns: the final outcome, or QUEUED if `returnsWhenQueued` is set.
     /// - Throws: ``ClientError`` if there is no outcome.
     public func submit(
-        _ envelope: Envelope, patience: Duration = .seconds(180), acceptQueued: Bool = false,
+        _ envelope: Envelope, timeout: Duration = .seconds(180), acceptQueued: Bool = false,
         returnsWhenQueued: Bool = false, signedBy key: Ed25519.PrivateKey? = nil
     ) async throws -> Outcome {
         guard !isClosed else { throw ClientError.closed }
@@ -132,7 +132,7 @@ public actor TocsinClient {
         return try await withCheckedThrowingContinuation {
             let now = MonotonicTime.now
             waiters[request] = Waiter(
-                continuation: $0, returnsWhenQueued: returnsWhenQueued, started: now, deadline: now + patience)
+                continuation: $0, returnsWhenQueued: returnsWhenQueued, started: now, deadline: now + timeout)
         }
     }
 
@@ -150,7 +150,7 @@ public actor TocsinClient {
     private func flush() {
         if wire == nil { connect() }
         for action in session.flush(now: .now) { perform(action) }
-        if wire != nil, session.isStuck { reconnect(because: "abandoned submissions fill the connection") }
+        if wire != nil, session.isBlockedByAbandoned { reconnect(because: "abandoned submissions fill the connection") }
     }
 
     private func connect(after pause: (reason: String, delay: Duration)? = nil) {
@@ -164,9 +164,9 @@ public actor TocsinClient {
 
     private func keepConnecting() async {
         while !isClosed, wire == nil, session.pendingCount > 0 {
-            progress?(.dialling)
+            progress?(.connecting)
             do {
-                let stream = try await loop.dial(options.node, through: options.proxy, timeout: options.dialTimeout)
+                let stream = try await loop.dial(options.node, through: options.proxy, timeout: options.connectTimeout)
                 guard !isClosed else {
                     stream.close()
                     break
@@ -222,7 +222,7 @@ public actor TocsinClient {
             }
             try session.received(bytes.span.bytes, &actions)
         } catch {
-            fatal(.refused(GoAway(code: .protocolError, text: "the node does not speak TNP (\(error))")))
+            fatal(.connectionClosed(GoAway(code: .protocolError, text: "the node does not speak TNP (\(error))")))
         }
     }
 
@@ -242,12 +242,12 @@ public actor TocsinClient {
             }
             waiters.removeValue(forKey: result.request)?.continuation.resume(returning: result.outcome)
         case .goAway(let goAway, let isFatal):
-            if isFatal { return fatal(.refused(goAway)) }
+            if isFatal { return fatal(.connectionClosed(goAway)) }
             leaving = goAway
-            if !goAway.code.answersWhatWasTaken { reconnect(because: "the connection was closed") }
+            if !goAway.code.answersInFlight { reconnect(because: "the connection was closed") }
         case .send(let bytes): wire?.send(bytes)
         case .solve(let request, let digest, let puzzle, let deadline):
-            progress?(.working(effort: puzzle.effort))
+            progress?(.solvingPuzzle(effort: puzzle.effort))
             solve(request, PuzzleSolver(puzzle: puzzle, digest: digest, deadline: deadline))
         case .stopSolving(let request): stopSolving(request)
         }
@@ -264,7 +264,7 @@ public actor TocsinClient {
             if let proof {
                 session.solved(request, proof, now: .now)
             } else {
-                for action in session.gaveUp(request) { perform(action) }
+                for action in session.searchEnded(request) { perform(action) }
             }
             flush()
         }
@@ -319,7 +319,7 @@ public actor TocsinClient {
     /// The error of a submission whose deadline has passed.
     private func failure(of waiter: Waiter, now: MonotonicTime) -> ClientError {
         if wire == nil { return lastFailure }
-        return session.welcome == nil ? .silent(now - connectedAt) : .noResult(waiter.deadline - waiter.started)
+        return session.welcome == nil ? .noWelcome(now - connectedAt) : .noResult(waiter.deadline - waiter.started)
     }
 
     private func endOverdue() {
@@ -328,7 +328,7 @@ public actor TocsinClient {
         for (request, waiter) in waiters where waiter.deadline <= now {
             if session.lacksProof(request) {
                 stopSolving(request)
-                for action in session.gaveUp(request) { perform(action) }
+                for action in session.searchEnded(request) { perform(action) }
                 continue
             }
             isSilent = isSilent || lastReceived < waiter.started

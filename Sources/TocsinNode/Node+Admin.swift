@@ -31,20 +31,20 @@ extension Node: AdminServer.Source {
     func updateMetrics() {
         let now = UnixTime.now
         figures.show(connections: connectionsByProtocol)
-        figures.show(dispatch.figures)
+        figures.show(dispatch.statistics)
         for (app, token) in providerTokens {
             figures.show(ageOfToken: token.age(at: .now), of: app)
         }
-        if recent.isDue(at: now) { recent.note(mark(at: now)) }
+        if recent.isDue(at: now) { recent.add(mark(at: now)) }
     }
 
-    private func mark(at now: Int64) -> RecentMetrics.Mark {
-        var mark = RecentMetrics.Mark(time: now)
+    private func mark(at now: Int64) -> RecentMetrics.Sample {
+        var mark = RecentMetrics.Sample(time: now)
         for stage in NodeMetrics.Stage.allCases {
             mark.stages[stage.rawValue] = registry.histogram(
                 "tocsin_stage_duration_seconds", where: ["stage": stage.rawValue])
         }
-        for lane in dispatch.figures.lanes { mark.providers[lane.route.description] = latency(of: lane.route) }
+        for lane in dispatch.statistics.lanes { mark.providers[lane.route.description] = latency(of: lane.route) }
         mark.refusals = registry.sums("tocsin_refusals_total", by: "reason")
         return mark
     }
@@ -59,7 +59,7 @@ extension Node: AdminServer.Source {
 
     func makeSnapshot() -> NodeSnapshot {
         let now = UnixTime.now
-        let standing = dispatch.figures
+        let standing = dispatch.statistics
         let efforts = admission.efforts
         return NodeSnapshot(
             now: now, version: Version.current, uptime: (MonotonicTime.now - started).components.seconds,
@@ -78,13 +78,13 @@ extension Node: AdminServer.Source {
         }
         if let shortage = standing.shortage { reasons.append("the spool takes no more envelopes: \(shortage.text)") }
         if let torStatus, !torStatus.isReachable {
-            reasons.append("the onion cannot be reached" + (torStatus.trouble.map { ": \($0)" } ?? " yet"))
+            reasons.append("the onion cannot be reached" + (torStatus.problem.map { ": \($0)" } ?? " yet"))
         }
         return reasons
     }
 
     private func recentRefusals() -> [(reason: String, lastHour: Int, total: Int)] {
-        let before = recent.before?.refusals ?? [:]
+        let before = recent.oldest?.refusals ?? [:]
         return registry.sums("tocsin_refusals_total", by: "reason").map { name, total in
             let text = Reason.known.first { $0.name == name }?.text ?? name
             return (text, Int(total - (before[name] ?? 0)), Int(total))
@@ -95,7 +95,7 @@ extension Node: AdminServer.Source {
         NodeMetrics.Stage.allCases.map { stage in
             let name = stage.rawValue
             let all = registry.histogram("tocsin_stage_duration_seconds", where: ["stage": name])
-            let latest = Self.since(recent.before?.stages[name], all)
+            let latest = Self.since(recent.oldest?.stages[name], all)
             return NodeSnapshot.Latency(
                 stage: name, p50: latest?.quantile(0.5), p90: latest?.quantile(0.9), p99: latest?.quantile(0.99))
         }
@@ -108,9 +108,9 @@ extension Node: AdminServer.Source {
     private func state(of lane: DispatchStatistics.Lane) -> NodeSnapshot.RouteState {
         let labels = Dictionary(uniqueKeysWithValues: NodeMetrics.provider(of: lane.route))
         let answers = registry.sums("tocsin_provider_results_total", by: "reason", where: labels)
-        let latest = Self.since(recent.before?.providers[lane.route.description], latency(of: lane.route))
+        let latest = Self.since(recent.oldest?.providers[lane.route.description], latency(of: lane.route))
         return NodeSnapshot.RouteState(
-            name: lane.route.description, breaker: lane.breaker.rawValue, isSurge: lane.isSurge,
+            name: lane.route.description, breaker: lane.breaker.rawValue, isSurge: lane.hasTokenRefusalSurge,
             inFlight: lane.inFlight, waiting: lane.waiting,
             answers: answers.map { (reason: $0.key, count: Int($0.value)) }
                 .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) },
@@ -168,7 +168,7 @@ extension Node: AdminServer.Source {
         let before = torStatus
         torStatus = status
         figures.show(status)
-        if let trouble = status.trouble, trouble != before?.trouble, !isStopping,
+        if let trouble = status.problem, trouble != before?.problem, !isStopping,
             throttle.allows("tor \(trouble)", at: .now)
         {
             logger.error("\(trouble)")

@@ -46,8 +46,8 @@ extension Node {
         figures.record(start - connection.lastRead, in: .ingress)
         do throws(Refusal) {
             let moment = moment
-            try admission.enters(on: circuit, at: moment.monotonic)
-            if dispatch.knows(intake.envelope, app: intake.app) { return repeatOutcome(intake) }
+            try admission.checkCircuit(circuit, at: moment.monotonic)
+            if dispatch.isResend(intake.envelope, app: intake.app) { return repeatOutcome(intake) }
             let (ticket, origin) = try admit(intake, on: circuit, at: moment)
             figures.record(.now - start, in: .admission)
             submit(intake, ticket, from: origin)
@@ -69,10 +69,10 @@ extension Node {
         }
         let paid = try admission.verify(submission, on: circuit, through: senderProtocol, at: moment.monotonic)
         let unknown = Origin(circuit: circuit, effort: paid)
-        if let outcome = dispatch.lackOfRoom(
-            for: intake.envelope, app: app, acceptsQueued: acceptsQueued, from: unknown)
+        if let outcome = dispatch.capacityRefusal(
+            of: intake.envelope, app: app, acceptsQueued: acceptsQueued, from: unknown)
         {
-            admission.lacksRoom(paid: paid, through: senderProtocol)
+            admission.recordLackOfRoom(paid: paid, through: senderProtocol)
             throw Refusal(outcome)
         }
         let ticket = try admission.admit(
@@ -83,7 +83,7 @@ extension Node {
     private func repeatOutcome(_ intake: Intake) {
         let request = intake.submission.request
         let reply = Reply(acceptsQueued: intake.submission.acceptQueued) { [weak connection = intake.connection] in
-            connection?.isOver == false
+            connection?.isClosed == false
         } tell: { [weak connection = intake.connection] outcome, _ in
             connection?.finished(request, outcome)
         }
@@ -110,7 +110,7 @@ extension Node {
         }
         connection.refused(intake.submission.request, refusal)
         if refusal.outcome?.reason == .connectionOverRate {
-            connection.rest(for: .milliseconds(Int64(refusal.outcome?.retryAfter ?? 0)))
+            connection.pauseReading(for: .milliseconds(Int64(refusal.outcome?.retryAfter ?? 0)))
         }
         if refusal.goAway != nil { recordAbuse() }
     }

@@ -28,7 +28,7 @@ extension Node {
     func place(_ connection: any SenderConnection) {
         switch connectionRegistry.place(at: connection.senderProtocol, use: use(of:)) {
         case .accept: opened(connection)
-        case .acceptInPlaceOf(let oldest):
+        case .acceptEvicting(let oldest):
             connections[oldest]?.evict(
                 GoAway(code: .busy, retryAfter: 10_000, text: "too many connections that have not said anything"))
             opened(connection)
@@ -53,8 +53,8 @@ extension Node {
     }
 
     private func use(of number: UInt64) -> ConnectionRegistry.Use {
-        guard let connection = connections[number], connection.isIdle(for: Self.youngest) else { return .busy }
-        return connection.hasServed ? .served : .unused
+        guard let connection = connections[number], connection.isIdle(minimumAge: Self.youngest) else { return .busy }
+        return connection.hasDelivered ? .idleAfterDelivery : .idle
     }
 
     /// Who has come lately may be about to send.
@@ -66,7 +66,7 @@ extension Node {
         return nil
     }
 
-    package nonisolated func comes(_ connection: any SenderConnection, from circuit: UInt32) -> GoAway? {
+    package nonisolated func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway? {
         let connection = UnsafeTransfer(connection)
         return assumeIsolated { $0.identified(connection.value, as: .tor(circuit)) }
     }
@@ -124,8 +124,8 @@ extension Node {
         }
         figures.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
         history.count(outcome.kind, at: UnixTime.now)
-        let goAway = admission.concluded(ticket, outcome, reach, at: moment)
-        connection?.finished(request, admission.showingAllowance(outcome, of: ticket, at: .now))
+        let goAway = admission.finish(ticket, with: outcome, contact: reach, at: moment)
+        connection?.finished(request, admission.addingAllowance(to: outcome, of: ticket, at: .now))
         guard let goAway else { return }
         recordAbuse()
         connection?.reject(goAway)
@@ -133,7 +133,7 @@ extension Node {
 
     package nonisolated func responded(_ status: Int) { assumeIsolated { $0.figures.responded(status) } }
 
-    package nonisolated func charge(_ connection: any SenderConnection, faults: Int) {
+    package nonisolated func countViolations(_ connection: any SenderConnection, _ faults: Int) {
         guard let circuit = connection.circuit else { return }
         let goAway = assumeIsolated { node in
             var goAway: GoAway?
@@ -162,7 +162,7 @@ extension Node {
             // While more is asked for them still, who sends to them hears of it when he does.
             if admission.efforts.unproven == admission.efforts.all {
                 let puzzle = admission.puzzle(at: .now)
-                for connection in connections.values where connection.isAskedForMore { connection.announce(puzzle) }
+                for connection in connections.values where connection.hasOwnPuzzle { connection.announce(puzzle) }
             }
         }
         if let names = UnbindRequest.take(state: configuration.state) {
@@ -214,14 +214,14 @@ extension Node {
     private func holdBackClock(ifFarAfter day: UInt16) {
         let ahead = UnixTime.now / 86_400 - Int64(day) - Self.longestRest
         guard ahead > 0 else { return }
-        clock.setBack(by: ahead * 86_400)
+        clock.assumeAhead(by: ahead * 86_400)
         logger.warning(
             "no device token was used for a long time: is this machine's clock right? None is forgotten for it",
             metadata: ["days": "\(ahead + Self.longestRest)"])
     }
 
     /// The present moment, as admission counts it.
-    var moment: ClockReading { clock.moment(at: .now) }
+    var moment: ClockReading { clock.reading(at: .now) }
 
     private func saveStanding() {
         guard let standing, !isSavingStanding, let changes = admission.takeChanges(atMost: Self.rowsOfASave) else {
@@ -242,7 +242,7 @@ extension Node {
             try await store.save(changes.rows, forgetting: changes.forgotten)
             return true
         } catch {
-            admission.putBack(changes)
+            admission.requeue(changes)
             if throttle.allows("standing", at: .now) {
                 logger.error("what is known of device tokens could not be saved; the node tries again: \(error)")
             }

@@ -54,7 +54,7 @@ package actor Node: IngressConnection.Host, HTTPSender.Host {
     /// The spool from when it is open until delivery has it.
     private var openedSpool: Spool?
     private(set) var rules: IngressSession.Rules!
-    private var appResolver: AppResolver!
+    private var resolver: AppResolver!
     /// One for each endpoint.
     private var listeners: [Listener] = []
     /// Where the desktops of today connect, while the node runs and serves them.
@@ -96,8 +96,8 @@ package actor Node: IngressConnection.Host, HTTPSender.Host {
         self.loop = loop
         self.whenReachable = whenReachable
         figures = NodeMetrics(factory: registry)
-        ProcessCollector.collect(in: registry)
-        BuildInfo.show(Version.current, in: registry)
+        ProcessCollector.register(in: registry)
+        BuildInfo.register(Version.current, in: registry)
     }
 
     // MARK: Life cycle
@@ -260,9 +260,9 @@ package actor Node: IngressConnection.Host, HTTPSender.Host {
             )
         }
         for advice in HTTPEndpointAdvice.texts(for: configuration) { logger.warning("\(advice.key) \(advice.text)") }
-        appResolver = AppResolver(configuration.apps)
+        resolver = AppResolver(configuration.apps)
         if configuration.listen.http != nil {
-            for problem in appResolver.unreachable { logger.warning("\(problem)") }
+            for problem in resolver.unreachable { logger.warning("\(problem)") }
         }
         let routes = parts.keys.map(\.description).sorted()
         rules = IngressSession.Rules(
@@ -381,7 +381,7 @@ package actor Node: IngressConnection.Host, HTTPSender.Host {
 
     private func secondPassed() {
         guard !isStopping else { return }
-        dispatch.endWaits()
+        dispatch.expireWaiting()
         advanceAdmission()
         updateMetrics()
         scheduleSecond()
@@ -460,7 +460,7 @@ package actor Node: IngressConnection.Host, HTTPSender.Host {
     /// Hexadecimal of the largest notification, and what stands beside it.
     private static let longestTarget = 10_240
 
-    package nonisolated var senderProtocol: AppResolver { assumeIsolated { $0.appResolver } }
+    package nonisolated var appResolver: AppResolver { assumeIsolated { $0.resolver } }
 
     // MARK: Log
 
@@ -470,10 +470,10 @@ package actor Node: IngressConnection.Host, HTTPSender.Host {
         case .attempt(let route, let deviceToken, let attemptResult, _, _): log(route, deviceToken, attemptResult)
         case .serving, .finished: break
         case .recovered(let envelope, let app, let outcome):
-            admission.learned(outcome, of: envelope, app: app, at: moment)
-        case .suspected(let circuit):
+            admission.recordOutcome(outcome, of: envelope, app: app, at: moment)
+        case .unprovenTokenRefused(let circuit):
             // Its connections hear of it when they send again.
-            if admission.suspected(circuit, at: .now) != nil { recordAbuse() }
+            if admission.chargeSuspectedToken(circuit, at: .now) != nil { recordAbuse() }
         case .breaker(let route, let state, let answer):
             guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
             logger.log(
@@ -482,7 +482,7 @@ package actor Node: IngressConnection.Host, HTTPSender.Host {
                     ? "the push service works again"
                     : "nothing more goes to this push service for a while: see the answer, and run tocsin check --online",
                 metadata: ["route": "\(route)", "breaker": "\(state.rawValue)", "answer": "\(answer)"])
-        case .wave(let route, let isActive):
+        case .tokenRefusalSurge(let route, let isActive):
             logger.log(
                 level: isActive ? .error : .notice,
                 isActive
@@ -492,11 +492,11 @@ package actor Node: IngressConnection.Host, HTTPSender.Host {
             guard throttle.allows("spool", at: .now) else { return }
             logger.error(
                 "an envelope could not be stored; its sender is told RETRY 202", metadata: ["reason": "\(reason)"])
-        case .spoolShort(let why?):
+        case .spoolShortage(let why?):
             logger.error(
                 "the spool takes no more envelopes; senders are told RETRY 202 until there is room again",
                 metadata: ["reason": "\(why.text)"])
-        case .spoolShort(nil): logger.notice("the spool takes envelopes again")
+        case .spoolShortage(nil): logger.notice("the spool takes envelopes again")
         case .spoolUnreadable(let count):
             logger.error(
                 "rows of the spool could not be read and were dropped: was its key replaced, or the disk damaged?",

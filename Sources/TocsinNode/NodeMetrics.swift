@@ -186,9 +186,9 @@ struct NodeMetrics {
             duration(route).recordNanoseconds(took.wholeNanoseconds)
         case .recovered(let envelope, let app, let outcome):
             answered(outcome, of: Route(app: app, magic: envelope.magic), at: "spool")
-        case .finished, .suspected, .spoolShort: break
+        case .finished, .unprovenTokenRefused, .spoolShortage: break
         case .breaker(let route, let state, _): show(state, of: route)
-        case .wave(let route, let isActive):
+        case .tokenRefusalSurge(let route, let isActive):
             let gauge =
                 routes[route]?.wave
                 ?? Gauge(label: "tocsin_refusal_wave", dimensions: Self.labels(route), factory: factory)
@@ -262,11 +262,11 @@ struct NodeMetrics {
     // MARK: Showing
 
     /// How admission stands.
-    func show(_ efforts: (all: UInt32, unproven: UInt32), known: Admission.Known) {
+    func show(_ efforts: (all: UInt32, unproven: UInt32), known: Admission.Counts) {
         gauges["tocsin_puzzle_effortall"]?.record(Int64(efforts.all))
         gauges["tocsin_puzzle_effortunproven"]?.record(Int64(efforts.unproven))
         gauges["tocsin_device_tokensproven"]?.record(Int64(known.proven))
-        gauges["tocsin_device_tokensunknown"]?.record(Int64(known.unknown))
+        gauges["tocsin_device_tokensunknown"]?.record(Int64(known.unproven))
         gauges["tocsin_device_tokensdead"]?.record(Int64(known.dead))
         gauges["tocsin_circuits"]?.record(Int64(known.circuits))
     }

@@ -173,7 +173,7 @@ struct ProviderAssembly {
         do {
             return try TLSContext.client(
                 extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
-        } catch let error as TLSContext.SetUpError {
+        } catch let error as TLSContext.SetupError {
             throw problem(identity == nil ? key : identityKey, error.description)
         }
     }

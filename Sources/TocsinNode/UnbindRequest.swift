@@ -19,7 +19,7 @@ package enum UnbindRequest {
     /// - Throws: `PrivateFileError`.
     package static func write(_ deviceToken: String, apps: [String], state: String) throws(PrivateFileError) {
         let hash = KeyedHash(key: try KeyFile.read("\(state)/standing.key"))
-        let names = apps.flatMap { Admission.names(of: Array(deviceToken.utf8), app: $0, under: hash) }
+        let names = apps.flatMap { Admission.hashes(of: Array(deviceToken.utf8), app: $0, under: hash) }
         let draft = "\(path(state)).\(getpid())"
         unlink(draft)
         try PrivateFile.create(

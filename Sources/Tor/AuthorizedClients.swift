@@ -16,7 +16,7 @@ package struct AuthorizedClients: Sendable {
 
     /// Maximum number of clients: each takes a line of about 70 bytes in the descriptor, which has at most 50,000
     /// bytes.
-    package static let limit = 256
+    package static let maxClients = 256
     /// Maximum number of directory entries read.
     private static let mostFiles = 10_000
     private static let longestFile = 1024
@@ -39,11 +39,11 @@ package struct AuthorizedClients: Sendable {
 
     /// Authorises a client.
     /// - Throws: ``OnionFileError``.
-    package func install(_ publicKey: [UInt8], as name: ClientName) throws(OnionFileError) {
-        guard try names().count < Self.limit else { throw .tooManyClients(limit: Self.limit) }
-        try OwnedFile.makeDirectory(directory)
+    package func authorize(_ publicKey: [UInt8], as name: ClientName) throws(OnionFileError) {
+        guard try names().count < Self.maxClients else { throw .tooManyClients(limit: Self.maxClients) }
+        try OnionFile.makeDirectory(directory)
         do {
-            try OwnedFile.create(file(of: name), holding: ClientAuthorization.serviceFile(of: publicKey).span.bytes)
+            try OnionFile.create(file(of: name), holding: ClientAuthorization.serviceFile(of: publicKey).span.bytes)
         } catch .system(_, _, EEXIST) {
             throw .clientExists(name)
         }
@@ -60,30 +60,31 @@ package struct AuthorizedClients: Sendable {
         let isNeeded = entries.contains { $0.name == name && $0.isValid }
         let others = entries.contains { $0.name != name && $0.isValid }
         guard opensToAll || others || !isNeeded else { throw .lastClient(name) }
-        try OwnedFile.remove(file(of: name))
+        try OnionFile.remove(file(of: name))
     }
 
     /// Authorises all clients of another service whose keys are being imported, so that a closed onion stays closed.
     /// - Returns: the number of clients of the other service.
     /// - Throws: ``OnionFileError``, also for a file that cannot be parsed: skipping it could open the onion.
-    package func takeOver(from other: AuthorizedClients) throws(OnionFileError) -> Int {
+    package func copy(from other: AuthorizedClients) throws(OnionFileError) -> Int {
         let present = try list()
         let names = try other.names()
         for name in names {
             guard let key = other.publicKey(of: name) else {
-                throw .broken(file: other.file(of: name), problem: "it does not contain a line descriptor:x25519:KEY")
+                throw .malformed(
+                    file: other.file(of: name), problem: "it does not contain a line descriptor:x25519:KEY")
             }
             if present.contains(where: { $0.name == name }) {
                 guard publicKey(of: name) == key else { throw .clientExists(name) }
             } else {
-                try install(key, as: name)
+                try authorize(key, as: name)
             }
         }
         return names.count
     }
 
     private func publicKey(of name: ClientName) -> [UInt8]? {
-        guard var text = try? OwnedFile.read(file(of: name), atMost: Self.longestFile) else { return nil }
+        guard var text = try? OnionFile.read(file(of: name), atMost: Self.longestFile) else { return nil }
         while let last = text.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { text.removeLast() }
         return ClientAuthorization.publicKey(inServiceLine: text)
     }
@@ -91,7 +92,7 @@ package struct AuthorizedClients: Sendable {
     private func names() throws(OnionFileError) -> [ClientName] {
         guard let stream = opendir(directory) else {
             if errno == ENOENT { return [] }
-            throw .system("read", directory, errno)
+            throw .system(action: "read", path: directory, errno: errno)
         }
         defer { closedir(stream) }
         var names: [ClientName] = []
@@ -103,7 +104,7 @@ package struct AuthorizedClients: Sendable {
             guard file.hasSuffix(Self.suffix) else { continue }
             guard let name = try? ClientName(String(file.dropLast(Self.suffix.count))) else {
                 // tor accepts this client, so the list must not omit it.
-                throw .broken(
+                throw .malformed(
                     file: "\(directory)/\(file)".debugDescription,
                     problem: "the name must be 1 to 64 letters, digits, - and _, followed by .auth")
             }

@@ -16,7 +16,7 @@ package final class ChildProcess: Sendable {
         /// The process wrote a line to its standard output or standard error.
         case line(String)
         /// The process has exited or could not be started.
-        case ended(status: String)
+        case terminated(status: String)
     }
 
     private let task: Task<String, any Error>
@@ -49,11 +49,11 @@ package final class ChildProcess: Sendable {
                     let lines = buffer.withUnsafeBytes { splitter.lines(of: $0) }
                     for line in lines { observe(.line(line)) }
                 }
-                if let line = splitter.end() { observe(.line(line)) }
+                if let line = splitter.finish() { observe(.line(line)) }
             }
             return "\(result.terminationStatus)"
         } ended: {
-            observe(.ended(status: $0))
+            observe(.terminated(status: $0))
         }
     }
 
@@ -85,10 +85,10 @@ package final class ChildProcess: Sendable {
     }
 
     /// The termination status; `nil` while the process runs.
-    package var endStatus: String? { status.withLock { $0 } }
+    package var terminationStatus: String? { status.withLock { $0 } }
 
     /// Sends SIGTERM, after three seconds SIGKILL, and waits until the process has exited.
-    package func end() async {
+    package func terminate() async {
         task.cancel()
         _ = await task.result
     }

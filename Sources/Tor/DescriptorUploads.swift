@@ -27,7 +27,7 @@ struct DescriptorUploads: Equatable, Sendable {
             isAnswered = true
             isTaken = true
             state = .published
-        case .refused(let address):
+        case .failed(let address):
             guard address == self.address else { return }
             isAnswered = true
             refused += 1

@@ -3,7 +3,7 @@
 /// Splits a byte stream into lines.
 struct LineSplitter {
     /// Maximum line length in bytes; the rest of a longer line is dropped.
-    static let longestLine = 4096
+    static let maxLineLength = 4096
 
     private var rest: [UInt8] = []
 
@@ -13,7 +13,7 @@ struct LineSplitter {
         for byte in bytes {
             if byte == UInt8(ascii: "\n") {
                 lines.append(take())
-            } else if rest.count < Self.longestLine {
+            } else if rest.count < Self.maxLineLength {
                 rest.append(byte)
             }
         }
@@ -21,7 +21,7 @@ struct LineSplitter {
     }
 
     /// Returns the last line if it had no line end.
-    mutating func end() -> String? { rest.isEmpty ? nil : take() }
+    mutating func finish() -> String? { rest.isEmpty ? nil : take() }
 
     private mutating func take() -> String {
         if rest.last == UInt8(ascii: "\r") { rest.removeLast() }

@@ -66,13 +66,13 @@ package actor ManagedTor {
     /// Starts tor and restarts it whenever it exits. Returns at once; failures are reported in the status and retried.
     package func start() {
         selfWhileRunning = self
-        handle(.begin)
+        handle(.start)
     }
 
     /// Stops tor by its pid and waits until it has exited: a few seconds at most.
     package func stop() async {
         buildQuery?.cancel()
-        handle(.end)
+        handle(.stop)
         guard status.phase != .stopped else { return }
         let limit = Timer(on: loop) { [unowned self] in assumeIsolated { $0.abandonStart() } }
         limit.start(after: Self.launchCancelTimeout)
@@ -84,7 +84,7 @@ package actor ManagedTor {
     private func abandonStart() {
         guard status.phase == .starting else { return }
         generation += 1
-        handle(.notStarted(.unusable(binary: settings.binary, reason: "it did not respond")))
+        handle(.startFailed(.unusable(binary: settings.binary, reason: "it did not respond")))
     }
 
     /// Makes tor reload `authorized_clients` (SIGHUP).
@@ -98,7 +98,7 @@ package actor ManagedTor {
             switch action {
             case .start: launch()
             case .stop: end()
-            case .wait(let time): wait(time)
+            case .startTimer(let time): wait(time)
             case .report: report()
             }
         }
@@ -119,7 +119,7 @@ package actor ManagedTor {
     }
 
     private func wait(_ time: Duration) {
-        let timer = timer ?? Timer(on: loop) { [unowned self] in assumeIsolated { $0.handle(.timePassed) } }
+        let timer = timer ?? Timer(on: loop) { [unowned self] in assumeIsolated { $0.handle(.timerFired) } }
         timer.start(after: time)
         self.timer = timer
     }
@@ -142,7 +142,7 @@ package actor ManagedTor {
             try prepare(build)
         } catch {
             guard generation == self.generation else { return }
-            return handle(.notStarted(error as? TorProblem ?? .badSettings("\(error)")))
+            return handle(.startFailed(error as? TorProblem ?? .badSettings("\(error)")))
         }
         let (events, feed) = AsyncStream.makeStream(
             of: ChildProcess.Event.self, bufferingPolicy: .bufferingNewest(Self.mostWaiting))
@@ -151,7 +151,7 @@ package actor ManagedTor {
             ["--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", torrc, "--hush"]
         ) { event in
             feed.yield(event)
-            if case .ended = event { feed.finish() }
+            if case .terminated = event { feed.finish() }
         }
         var isStarted = false
         for await event in events {
@@ -161,12 +161,12 @@ package actor ManagedTor {
                 handle(.started(pid: pid))
                 Task { await listen(generation) }
             case .line(let text):
-                if let line = TorLogLine(text) { handle(.said(line)) }
-            case .ended(let status):
+                if let line = TorLogLine(text) { handle(.logged(line)) }
+            case .terminated(let status):
                 process = nil
                 handle(
                     isStarted
-                        ? .exited(status: status) : .notStarted(.unusable(binary: settings.binary, reason: status)))
+                        ? .exited(status: status) : .startFailed(.unusable(binary: settings.binary, reason: status)))
             }
         }
     }
@@ -178,17 +178,17 @@ package actor ManagedTor {
     private func prepare(_ build: TorBuild) throws {
         let configuration = try TorConfiguration(
             settings, ports: ports, controller: getpid(), hasProofOfWork: build.hasProofOfWork, extra: extra)
-        try OwnedFile.makeDirectory(settings.directory)
+        try OnionFile.makeDirectory(settings.directory)
         // The directory holds the onion's keys; tor refuses a directory that other users can access.
         guard chmod(settings.directory, 0o700) == 0 else {
-            throw OnionFileError.system("set mode 0700 on", settings.directory, errno)
+            throw OnionFileError.system(action: "set mode 0700 on", path: settings.directory, errno: errno)
         }
-        try OwnedFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
+        try OnionFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
     }
 
     private func end() {
         let process = process
-        Task { await process?.end() }
+        Task { await process?.terminate() }
     }
 
     // MARK: The control connection
@@ -212,9 +212,9 @@ package actor ManagedTor {
     /// Handles tor's events until the connection closes.
     private func follow(_ control: TorControl, _ generation: Int) async {
         do {
-            try await control.ask("TAKEOWNERSHIP")
-            try await control.ask("SETEVENTS \(TorEvent.names)")
-            for line in try await control.ask("GETINFO status/bootstrap-phase") { handleLine(line, generation) }
+            try await control.send("TAKEOWNERSHIP")
+            try await control.send("SETEVENTS \(TorEvent.names)")
+            for line in try await control.send("GETINFO status/bootstrap-phase") { handleLine(line, generation) }
             while isRunning(generation) { handleLine(try await control.nextEvent(), generation) }
         } catch {
             // The connection is lost; the end of the process shows whether tor has exited, too.

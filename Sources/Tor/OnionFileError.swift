@@ -7,9 +7,9 @@ package enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible
     /// The file or directory does not exist.
     case missing(file: String)
     /// Users other than the owner can access the key file.
-    case readableByOthers(file: String)
+    case accessibleByOthers(file: String)
     /// The file is malformed.
-    case broken(file: String, problem: String)
+    case malformed(file: String, problem: String)
     /// The public key file belongs to another secret key.
     case mismatch(directory: String)
     /// The keys were used by a service that did not hide its machine.
@@ -27,18 +27,18 @@ package enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible
     /// Without this client the onion would be open to every client.
     case lastClient(ClientName)
     /// A system call failed: the action, the path and the error number.
-    case system(String, String, Int32)
+    case system(action: String, path: String, errno: Int32)
 
     package var description: String {
         switch self {
         case .missing(let file):
             "\(file) does not exist; specify the directory that tor calls HiddenServiceDir"
-        case .readableByOthers(let file):
+        case .accessibleByOthers(let file):
             """
             users other than its owner can access the key \(file), and anyone who has it can take over the onion; if \
             it has not been copied, run: chmod 600 \(file)
             """
-        case .broken(let file, let problem):
+        case .malformed(let file, let problem):
             "\(file) cannot be used: \(problem); correct it or restore it from a backup"
         case .mismatch(let directory):
             """

@@ -33,10 +33,10 @@ package struct OnionKey: Sendable, Redacted {
     /// Reads a file that contains such a line.
     /// - Throws: ``OnionFileError``, also if users other than the owner can access the file.
     package init(file: String) throws(OnionFileError) {
-        var text = try OwnedFile.read(file, atMost: Self.longest, mustBePrivate: true)
+        var text = try OnionFile.read(file, atMost: Self.longest, mustBePrivate: true)
         while let last = text.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { text.removeLast() }
         guard let key = OnionKey(line: text) else {
-            throw .broken(
+            throw .malformed(
                 file: file,
                 problem: "it does not contain a line ADDRESS:descriptor:x25519:KEY as tocsin onion authorize writes it")
         }
@@ -49,7 +49,7 @@ package struct OnionKey: Sendable, Redacted {
     /// Writes the line into a new file with mode 0600.
     /// - Throws: ``OnionFileError``.
     package func write(to file: String) throws(OnionFileError) {
-        try OwnedFile.create(file, holding: (line + [UInt8(ascii: "\n")]).span.bytes)
+        try OnionFile.create(file, holding: (line + [UInt8(ascii: "\n")]).span.bytes)
     }
 }
 

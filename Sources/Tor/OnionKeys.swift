@@ -28,22 +28,22 @@ package struct OnionKeys: Sendable, Redacted {
     ///   not match it, or if the service did not hide its machine.
     package init(directory: String) throws(OnionFileError) {
         let file = "\(directory)/\(Self.secretFile)"
-        var bytes = try OwnedFile.read(file, atMost: Self.secretLength, mustBePrivate: true)
+        var bytes = try OnionFile.read(file, atMost: Self.secretLength, mustBePrivate: true)
         let secret = SecretBytes(moving: &bytes)
         guard secret.count == Self.secretLength else {
-            throw .broken(file: file, problem: "it has \(secret.count) bytes instead of \(Self.secretLength)")
+            throw .malformed(file: file, problem: "it has \(secret.count) bytes instead of \(Self.secretLength)")
         }
         guard secret.withBytes({ $0.extracting(first: 32).elementsEqual(Self.secretHeader) }) else {
-            throw .broken(file: file, problem: "it does not begin with the header of tor's secret keys")
+            throw .malformed(file: file, problem: "it does not begin with the header of tor's secret keys")
         }
         let publicKey = secret.withBytes { Ed25519.publicKey(ofExpandedKey: $0.extracting(droppingFirst: 32)) }
         guard let publicKey, let address = OnionAddress(publicKey: publicKey) else {
-            throw .broken(file: file, problem: "no public key can be derived from it")
+            throw .malformed(file: file, problem: "no public key can be derived from it")
         }
         self.secret = secret
         self.address = address
         try Self.checkPublicFile(of: address, in: directory)
-        if OwnedFile.exists("\(directory)/\(Self.nonAnonymousFile)") { throw .nonAnonymous(directory: directory) }
+        if OnionFile.exists("\(directory)/\(Self.nonAnonymousFile)") { throw .nonAnonymous(directory: directory) }
     }
 
     /// Reads the keys of a `HiddenServiceDir`; `nil` if there are none yet.
@@ -58,7 +58,7 @@ package struct OnionKeys: Sendable, Redacted {
     private static func checkPublicFile(of address: OnionAddress, in directory: String) throws(OnionFileError) {
         let bytes: [UInt8]
         do {
-            bytes = try OwnedFile.read(
+            bytes = try OnionFile.read(
                 "\(directory)/\(publicFile)", atMost: publicHeader.count + address.publicKey.count)
         } catch .missing {
             // tor derives it from the secret key.
@@ -71,7 +71,7 @@ package struct OnionKeys: Sendable, Redacted {
     /// it does not exist. Does nothing if the directory already holds the same keys.
     /// - Throws: ``OnionFileError``; ``OnionFileError/occupied(directory:address:)`` if the directory holds other keys.
     package func write(to directory: String) throws(OnionFileError) {
-        try OwnedFile.makeDirectory(directory)
+        try OnionFile.makeDirectory(directory)
         if let present = try Self.present(in: directory) {
             guard present.address == address else { throw .occupied(directory: directory, address: present.address) }
             return
@@ -79,11 +79,11 @@ package struct OnionKeys: Sendable, Redacted {
         // The secret key first: if the second write fails, tor derives the public key from it.
         let written = secret.withBytes { bytes in
             Result { () throws(OnionFileError) in
-                try OwnedFile.create("\(directory)/\(Self.secretFile)", holding: bytes)
+                try OnionFile.create("\(directory)/\(Self.secretFile)", holding: bytes)
             }
         }
         try written.get()
-        try OwnedFile.create(
+        try OnionFile.create(
             "\(directory)/\(Self.publicFile)", holding: (Self.publicHeader + address.publicKey).span.bytes)
     }
 }

@@ -19,7 +19,7 @@ package struct RunningTor: Sendable {
                 return nil
             }
             defer { control.close() }
-            guard let reply = try? await control.ask("GETINFO process/pid status/bootstrap-phase"),
+            guard let reply = try? await control.send("GETINFO process/pid status/bootstrap-phase"),
                 let pid = reply.lazy.compactMap({ Self.pid(in: $0) }).first
             else { return nil }
             let bootstrap = reply.lazy.compactMap({ TorEvent(line: $0) }).first
@@ -43,7 +43,7 @@ package struct RunningTor: Sendable {
                 return false
             }
             defer { control.close() }
-            return (try? await control.ask("SIGNAL RELOAD")) != nil
+            return (try? await control.send("SIGNAL RELOAD")) != nil
         }
     }
 }

@@ -25,12 +25,12 @@ package actor TemporaryOnionKey {
     /// and ``giveBack()`` removes nothing. Can be called again: tor forgets the key on a restart and when the user
     /// requests a new identity.
     /// - Throws: ``TorError``, or `StreamError` if tor cannot be reached.
-    package func take() async throws {
+    package func install() async throws {
         let control = try await TorControl.open(endpoint, on: loop)
         defer { control.close() }
         let mine = String(decoding: key.privateKey.encoded { Base64.encode($0) }, as: UTF8.self)
-        if let present = Self.key(inView: try await control.ask("ONION_CLIENT_AUTH_VIEW \(key.address.label)")) {
-            guard HMAC.areEqual(Array(present.utf8), Array(mine.utf8)) else {
+        if let present = Self.key(inView: try await control.send("ONION_CLIENT_AUTH_VIEW \(key.address.label)")) {
+            guard HMAC.constantTimeEqual(Array(present.utf8), Array(mine.utf8)) else {
                 throw TorError(
                     """
                     the tor at \(endpoint) already has another key for \(key.address); if that key is obsolete, remove \
@@ -40,17 +40,17 @@ package actor TemporaryOnionKey {
             }
             return
         }
-        try await control.ask("ONION_CLIENT_AUTH_ADD \(key.address.label) x25519:\(mine)", holdsSecret: true)
+        try await control.send("ONION_CLIENT_AUTH_ADD \(key.address.label) x25519:\(mine)", redactsReply: true)
         isInstalled = true
     }
 
     /// Removes the key if this instance installed it. A tor that has exited has already forgotten it.
-    package func giveBack() async {
+    package func remove() async {
         guard isInstalled else { return }
         isInstalled = false
         guard let control = try? await TorControl.open(endpoint, on: loop) else { return }
         defer { control.close() }
-        _ = try? await control.ask("ONION_CLIENT_AUTH_REMOVE \(key.address.label)")
+        _ = try? await control.send("ONION_CLIENT_AUTH_REMOVE \(key.address.label)")
     }
 
     /// The Base64 key in the reply to `ONION_CLIENT_AUTH_VIEW`; empty for a key of another type, `nil` if tor has none.

@@ -47,7 +47,7 @@ package struct TorConfiguration: Equatable, Sendable {
         for port in ports where port.number == 0 || !seen.insert(port.number).inserted { throw .badPort(port.number) }
         let directory = settings.directory
         try Self.check(path: directory)
-        let limit = Endpoint.longestUnixPath - Self.longestName
+        let limit = Endpoint.maxUnixPathLength - Self.longestName
         guard directory.utf8.count <= limit else { throw .directoryTooLong(directory, limit: limit) }
 
         var lines = [
@@ -83,7 +83,7 @@ package struct TorConfiguration: Equatable, Sendable {
         ]
         if hasProofOfWork {
             lines += [
-                "HiddenServicePoWDefensesEnabled \(settings.asksForWork ? 1 : 0)",
+                "HiddenServicePoWDefensesEnabled \(settings.enablesProofOfWork ? 1 : 0)",
                 "HiddenServicePoWQueueRate \(Self.work.rate)",
                 "HiddenServicePoWQueueBurst \(Self.work.burst)",
             ]

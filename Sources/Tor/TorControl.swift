@@ -33,8 +33,8 @@ package final class TorControl {
     ) async throws -> TorControl {
         let stream = try await loop.dial(endpoint, timeout: dialTimeout)
         let control = TorControl(StreamReader(stream, limit: 8 << 20))
-        let login = TorLogin(protocolInfo: try await control.ask("PROTOCOLINFO 1"))
-        guard !login.isOpen else {
+        let login = CookieAuthentication(protocolInfo: try await control.send("PROTOCOLINFO 1"))
+        guard !login.requiresNoAuthentication else {
             throw TorError(
                 """
                 the control port at \(endpoint) requires no authentication, so the process behind it need not be tor: \
@@ -52,12 +52,12 @@ package final class TorControl {
     private func logIn(
         cookie: [UInt8], at endpoint: Endpoint, isolation: isolated (any Actor)? = #isolation
     ) async throws {
-        let nonce = TorLogin.nonce()
-        let challenge = try await ask("AUTHCHALLENGE SAFECOOKIE \(Hex.encode(nonce))")
-        guard let command = TorLogin.command(challenge: challenge, cookie: cookie, nonce: nonce) else {
+        let nonce = CookieAuthentication.nonce()
+        let challenge = try await send("AUTHCHALLENGE SAFECOOKIE \(Hex.encode(nonce))")
+        guard let command = CookieAuthentication.command(challenge: challenge, cookie: cookie, nonce: nonce) else {
             throw TorError("the process at \(endpoint) is not the tor that wrote the cookie file")
         }
-        try await ask(command)
+        try await send(command)
     }
 
     /// Whether tor may run as this user: the user of this process, root, or a user that a distribution's package
@@ -91,8 +91,8 @@ package final class TorControl {
                 """)
         }
         // One byte more, to detect a longer file.
-        var cookie = [UInt8](repeating: 0, count: TorLogin.cookieLength + 1)
-        guard read(descriptor, &cookie, cookie.count) == TorLogin.cookieLength else {
+        var cookie = [UInt8](repeating: 0, count: CookieAuthentication.cookieLength + 1)
+        guard read(descriptor, &cookie, cookie.count) == CookieAuthentication.cookieLength else {
             throw TorError("\(file) is not a cookie file of tor")
         }
         return cookie.dropLast()
@@ -105,8 +105,8 @@ package final class TorControl {
     /// - Returns: the lines of the reply, including data lines.
     /// - Throws: ``TorError`` if tor rejects the command, `StreamError` if the connection is lost or times out.
     @discardableResult
-    package func ask(
-        _ command: String, holdsSecret: Bool = false, isolation: isolated (any Actor)? = #isolation
+    package func send(
+        _ command: String, redactsReply: Bool = false, isolation: isolated (any Actor)? = #isolation
     ) async throws -> [String] {
         precondition(!command.utf8.contains { $0 < 0x20 }, "a command is one line")
         let stream = reader.stream
@@ -136,7 +136,7 @@ package final class TorControl {
             // Only the command's name: its arguments may contain a key.
             let words = reply.last ?? "nothing"
             throw TorError(
-                "tor rejected \(command.split(separator: " ")[0]): \(holdsSecret ? String(words.prefix(3)) : words)"
+                "tor rejected \(command.split(separator: " ")[0]): \(redactsReply ? String(words.prefix(3)) : words)"
             )
         }
         return reply

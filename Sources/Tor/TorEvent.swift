@@ -9,7 +9,7 @@ package enum TorEvent: Equatable, Sendable {
     /// A directory has accepted the descriptor.
     case uploaded(OnionAddress)
     /// An upload or a fetch of the descriptor has failed.
-    case refused(OnionAddress)
+    case failed(OnionAddress)
 
     /// The events to subscribe to with `SETEVENTS`.
     static let names = "STATUS_CLIENT HS_DESC"
@@ -28,7 +28,7 @@ package enum TorEvent: Equatable, Sendable {
         switch words[2] {
         case "UPLOAD": self = .uploading(address)
         case "UPLOADED": self = .uploaded(address)
-        case "FAILED": self = .refused(address)
+        case "FAILED": self = .failed(address)
         default: return nil
         }
     }

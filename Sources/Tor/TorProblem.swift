@@ -17,9 +17,9 @@ package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
     /// No directory has accepted the onion's descriptor for ``TorSupervision/patience``.
     case unpublished
     /// tor has exited unexpectedly, with the last warning of its log.
-    case ended(status: String, lastWarning: String?)
+    case exited(status: String, lastWarning: String?)
     /// tor does not respond at its control socket.
-    case silent
+    case unresponsive
 
     package var description: String {
         switch self {
@@ -51,9 +51,9 @@ package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
             no directory of the Tor network has accepted the onion's descriptor for more than 5 minutes: check that \
             this machine's clock is right and whether another machine serves the same onion
             """
-        case .ended(let status, let warning):
+        case .exited(let status, let warning):
             "tor has exited (\(status)) and is being restarted" + (warning.map { "; last warning: \($0)" } ?? "")
-        case .silent:
+        case .unresponsive:
             "tor does not respond at its control socket and is being restarted"
         }
     }

@@ -12,13 +12,13 @@ package struct TorSettings: Equatable, Sendable {
     /// The data directory of the node's own tor: keys, guards, control socket. Absolute.
     package var directory: String
     /// The `HiddenServiceDir` of another tor that serves the onion. Absolute.
-    package var foreignServiceDirectory: String?
+    package var externalServiceDirectory: String?
     /// Ports of the onion that lead to `listen.tnp`.
     package var tnpPorts: [UInt16] = [7077]
     /// Ports of the onion that lead to `listen.http`: 80 for Bisq 1, 8021 for Bisq 2.
     package var httpPorts: [UInt16] = [80, 8021]
     /// Whether tor requires proof of work from clients while it is under load.
-    package var asksForWork = true
+    package var enablesProofOfWork = true
     /// Maximum concurrent streams per circuit; a circuit that exceeds it is closed. 0: unlimited.
     package var maxStreams: UInt16 = 64
     /// Whether the node's tor also has a SOCKS socket, for the node's outgoing connections.
@@ -35,7 +35,7 @@ package struct TorSettings: Equatable, Sendable {
 
     /// The `HiddenServiceDir`, which holds the onion's keys.
     package var serviceDirectory: String {
-        isManaged ? "\(directory)/onion" : foreignServiceDirectory ?? "\(directory)/onion"
+        isManaged ? "\(directory)/onion" : externalServiceDirectory ?? "\(directory)/onion"
     }
 
     /// The control socket of the node's own tor.

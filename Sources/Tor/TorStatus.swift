@@ -31,7 +31,7 @@ package struct TorStatus: Equatable, Sendable {
     /// The last warning or error in tor's log.
     package internal(set) var lastWarning: String?
     /// Why the onion is unreachable; `nil` if no problem is known.
-    package internal(set) var trouble: TorProblem?
+    package internal(set) var problem: TorProblem?
 
     /// Creates the status of a tor that is not running.
     package init() {}

@@ -18,12 +18,12 @@ struct TorStatusFile {
             unlink(path)
             return
         }
-        try? OwnedFile.replace(path, with: Array("\(pid) \(status.descriptor.rawValue)\n".utf8).span.bytes)
+        try? OnionFile.replace(path, with: Array("\(pid) \(status.descriptor.rawValue)\n".utf8).span.bytes)
     }
 
     /// The state of the descriptor of the tor with this pid; `nil` if it is unknown.
     func descriptor(of pid: Int32) -> OnionDescriptor? {
-        guard let bytes = try? OwnedFile.read(path, atMost: Self.longest) else { return nil }
+        guard let bytes = try? OnionFile.read(path, atMost: Self.longest) else { return nil }
         let words = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace)
         guard words.count == 2, Int32(words[0]) == pid else { return nil }
         return OnionDescriptor(rawValue: String(words[1]))

@@ -14,23 +14,23 @@ package struct TorSupervision: Sendable {
     /// An event that the supervision reacts to.
     package enum Event: Equatable, Sendable {
         /// The owner starts the onion.
-        case begin
+        case start
         /// The process runs.
         case started(pid: Int32)
         /// The process could not be started.
-        case notStarted(TorProblem)
+        case startFailed(TorProblem)
         /// tor has sent an event over its control port.
         case control(TorEvent)
         /// tor has written a line to its log.
-        case said(TorLogLine)
+        case logged(TorLogLine)
         /// The control connection could not be opened, or was lost while the process ran.
         case controlLost
         /// The process has exited.
         case exited(status: String)
         /// The time of the last ``Action/wait(_:)`` is over.
-        case timePassed
+        case timerFired
         /// The owner stops the onion.
-        case end
+        case stop
     }
 
     /// An action for the owner to perform.
@@ -41,18 +41,18 @@ package struct TorSupervision: Sendable {
         /// Stop the process, gracefully at first; answered by ``Event/exited(status:)``.
         case stop
         /// Send ``Event/timePassed`` after this time; replaces an earlier wait.
-        case wait(Duration)
+        case startTimer(Duration)
         /// Report the changed status.
         case report
     }
 
     /// The pause before a restart: 1, 2, 4 … seconds after failures in a row, at most ``longestPause``.
     static let firstPause = Duration.seconds(1)
-    static let longestPause = Duration.seconds(60)
+    static let maxPause = Duration.seconds(60)
     /// A process that has run for this long resets the backoff.
-    static let steadyTime = Duration.seconds(600)
+    static let backoffResetTime = Duration.seconds(600)
     /// How long tor may make no progress before the status reports a problem.
-    static let patience = Duration.seconds(300)
+    static let progressTimeout = Duration.seconds(300)
 
     /// The status of tor.
     package private(set) var status = TorStatus()
@@ -60,7 +60,7 @@ package struct TorSupervision: Sendable {
     private var uploads = DescriptorUploads()
     private var runningSince: MonotonicTime?
     // Used without jitter: there is only one tor, so restarts cannot coincide.
-    private var backoff = Backoff(base: Self.firstPause, cap: Self.longestPause)
+    private var backoff = Backoff(base: Self.firstPause, cap: Self.maxPause)
 
     /// Creates the supervision of a stopped tor.
     package init() {}
@@ -75,36 +75,36 @@ package struct TorSupervision: Sendable {
 
     private mutating func decide(_ event: Event, at now: MonotonicTime) -> [Action] {
         switch event {
-        case .begin:
+        case .start:
             guard !isWanted else { return [] }
             isWanted = true
             // A process that is stopping is restarted after it has exited.
             return status.phase == .stopped ? start() : []
-        case .end:
+        case .stop:
             isWanted = false
             return stop()
         case .started(let pid):
             guard status.phase == .starting else { return [] }
             status.phase = .running
             status.pid = pid
-            if case .clock? = status.trouble { status.trouble = nil }
+            if case .clock? = status.problem { status.problem = nil }
             runningSince = now
-            return isWanted ? [.wait(Self.patience)] : stop()
-        case .notStarted(let trouble):
+            return isWanted ? [.startTimer(Self.progressTimeout)] : stop()
+        case .startFailed(let trouble):
             guard status.phase == .starting else { return [] }
             return ended(trouble)
         case .control(let event): return observe(event)
-        case .said(let line):
+        case .logged(let line):
             if line.severity == .warn || line.severity == .err { status.lastWarning = line.text }
             // If the clock is only slightly wrong, tor warns and the onion stays reachable.
-            if line.isAboutClock, !status.isReachable { status.trouble = .clock(line.text) }
+            if line.isAboutClock, !status.isReachable { status.problem = .clock(line.text) }
             return []
         case .controlLost:
             guard status.phase == .running else { return [] }
-            status.trouble = .silent
+            status.problem = .unresponsive
             return stop()
         case .exited(let exit): return exited(exit, at: now)
-        case .timePassed: return timePassed()
+        case .timerFired: return timePassed()
         }
     }
 
@@ -128,9 +128,9 @@ package struct TorSupervision: Sendable {
 
     private mutating func exited(_ exit: String, at now: MonotonicTime) -> [Action] {
         guard status.phase == .running || status.phase == .stopping else { return [] }
-        if let runningSince, now - runningSince >= Self.steadyTime { backoff.reset() }
+        if let runningSince, now - runningSince >= Self.backoffResetTime { backoff.reset() }
         let wasRequested = status.phase == .stopping
-        return ended(wasRequested ? status.trouble : .ended(status: exit, lastWarning: status.lastWarning))
+        return ended(wasRequested ? status.problem : .exited(status: exit, lastWarning: status.lastWarning))
     }
 
     private mutating func ended(_ trouble: TorProblem?) -> [Action] {
@@ -141,13 +141,13 @@ package struct TorSupervision: Sendable {
         runningSince = nil
         guard isWanted else {
             status.phase = .stopped
-            status.trouble = nil
+            status.problem = nil
             return []
         }
         status.phase = .waiting
         // A wrong clock explains more than the exit of tor, so it remains the reported problem.
-        if case .clock? = status.trouble, case .ended? = trouble {} else { status.trouble = trouble }
-        return [.wait(backoff.next(random: 1))]
+        if case .clock? = status.problem, case .exited? = trouble {} else { status.problem = trouble }
+        return [.startTimer(backoff.next(random: 1))]
     }
 
     private mutating func timePassed() -> [Action] {
@@ -157,8 +157,8 @@ package struct TorSupervision: Sendable {
             return start()
         case .running:
             guard status.descriptor != .published else { return [] }
-            if case .clock? = status.trouble { return [] }
-            status.trouble = status.bootstrap < 100 ? .stuck(percent: status.bootstrap) : .unpublished
+            if case .clock? = status.problem { return [] }
+            status.problem = status.bootstrap < 100 ? .stuck(percent: status.bootstrap) : .unpublished
             return []
         case .stopped, .starting, .stopping: return []
         }
@@ -171,10 +171,10 @@ package struct TorSupervision: Sendable {
         uploads.observe(event)
         status.descriptor = uploads.state
         status.address = uploads.address ?? status.address
-        if status.descriptor == .published { status.trouble = nil }
+        if status.descriptor == .published { status.problem = nil }
         guard (status.bootstrap, status.descriptor) != old else { return [] }
         // There is progress.
-        if case .stuck? = status.trouble { status.trouble = nil }
-        return status.descriptor == .published ? [] : [.wait(Self.patience)]
+        if case .stuck? = status.problem { status.problem = nil }
+        return status.descriptor == .published ? [] : [.startTimer(Self.progressTimeout)]
     }
 }

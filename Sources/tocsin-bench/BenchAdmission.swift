@@ -47,7 +47,7 @@ struct BenchAdmission: AsyncParsableCommand {
         }
         let smallTime = Self.median(times.small)
         let largeTime = Self.median(times.large)
-        let bytes = Admission.mostBytes(deviceTokens: tokens)
+        let bytes = Admission.maximumBytes(deviceTokens: tokens)
         Terminal.print(
             """
             decision, 1000 device tokens known        \(Terminal.number(smallTime, digits: 0)) ns
@@ -55,7 +55,7 @@ struct BenchAdmission: AsyncParsableCommand {
             ratio of the two                          \(Terminal.number(largeTime / smallTime, digits: 2))
             device tokens and circuits, measured      \(Self.megabytes(after - before)) MB
             device tokens, bound                      \(Self.megabytes(bytes)) MB
-            circuits, bound                           \(Self.megabytes(Admission.mostBytes(circuits: circuits))) MB
+            circuits, bound                           \(Self.megabytes(Admission.maximumBytes(circuits: circuits))) MB
             """)
     }
 
@@ -84,7 +84,7 @@ private final class AdmissionLoad {
         var settings = AdmissionSettings()
         settings.deviceTokens = tokens
         settings.circuits = circuits
-        let open = Rate(burst: Rate.bursts.upperBound, perMinute: Rate.ratesPerMinute.upperBound)
+        let open = Rate(burst: Rate.burstRange.upperBound, perMinute: Rate.perMinuteRange.upperBound)
         (settings.device, settings.circuit, settings.app, settings.node) = (open, open, open, open)
         (settings.unproven, settings.abuse) = (open, open)
         self.tokens = tokens
@@ -102,7 +102,7 @@ private final class AdmissionLoad {
             guard let submission = Self.submission(to: number) else { continue }
             let now = advanceClock()
             guard let ticket = try? admit(submission, on: circuit, at: now) else { continue }
-            _ = admission.concluded(ticket, .delivered(), .asked, at: now)
+            _ = admission.finish(ticket, with: .delivered(), contact: .contacted, at: now)
             // Drains what a store would save.
             if number.isMultiple(of: 100_000) {
                 while admission.takeChanges(atMost: 100_000) != nil {}
@@ -130,7 +130,7 @@ private final class AdmissionLoad {
         let start = MonotonicTime.now
         for (submission, circuit) in zip(submissions, places) {
             guard
-                (try? admission.enters(on: circuit, at: now.monotonic)) != nil,
+                (try? admission.checkCircuit(circuit, at: now.monotonic)) != nil,
                 (try? admit(submission, on: circuit, at: now)) != nil
             else { continue }
             admitted += 1

@@ -107,7 +107,7 @@ private final class Comparison {
             http = "127.0.0.1:\(httpPort)"
             [tor]
             managed = false
-            \(SimulatedConfiguration.openGates)
+            \(SimulatedConfiguration.unlimitedRates)
             in_flight = 1000
             total_in_flight = 100000
             replay_entries = 2000000

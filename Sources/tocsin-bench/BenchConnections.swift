@@ -27,7 +27,7 @@ struct BenchConnections: AsyncParsableCommand {
     }
 
     func run() async throws {
-        guard OpenFiles.allowMost() > connections + 100 else {
+        guard OpenFiles.raiseLimit() > connections + 100 else {
             throw fail("the limit of open files is too low: ulimit -n \(connections + 200)", ExitStatus.failure)
         }
         try await TestBed.run("connections", more: "", circuitIDs: true) { bed in

@@ -83,7 +83,7 @@ private actor NodeLoad {
     }
 
     func warmUp() async throws {
-        for client in clients { _ = try await client.submit(source.next(.iOS), patience: .seconds(20)) }
+        for client in clients { _ = try await client.submit(source.next(.iOS), timeout: .seconds(20)) }
     }
 
     func run(envelopes: Int, inFlight: Int, rate: Double?) async -> Measurement {

@@ -58,7 +58,7 @@ struct BenchSilence: AsyncParsableCommand {
     ]
 
     func run() async throws {
-        OpenFiles.allowMost()
+        OpenFiles.raiseLimit()
         Terminal.print(
             Self.line("", ["silent", "held at the end", "TNP served", "HTTP served", "slowest ms", "node CPU s"]))
         var isComplete = true
@@ -187,7 +187,7 @@ private actor HonestClients {
 
     private func submit(_ envelope: Envelope) async throws -> Bool {
         let client = TocsinClient(TocsinClient.Options(node: bed.endpoint), on: loop)
-        let outcome = try? await client.submit(envelope, patience: Self.patience)
+        let outcome = try? await client.submit(envelope, timeout: Self.patience)
         await client.close()
         guard outcome?.kind == .delivered else { return false }
         served.tnp += 1

@@ -6,7 +6,7 @@ import Glibc
 enum OpenFiles {
     /// Raises the limit to the hard limit.
     /// - Returns: the new limit.
-    @discardableResult static func allowMost() -> Int {
+    @discardableResult static func raiseLimit() -> Int {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         limit.rlim_cur = limit.rlim_max

@@ -89,7 +89,7 @@ struct CheckCommand: AsyncParsableCommand {
             let profile = configuration.apps.first { app == nil || $0.name == app }
             findings.append(
                 await PhoneCheck(
-                    pairing, app: app, format: profile?.format, checkup.httpEndpointForSenders(through: proxy), on: loop
+                    pairing, app: app, format: profile?.format, checkup.senderEndpoint(through: proxy), on: loop
                 ).finding())
         }
         Terminal.endProgress()
@@ -101,6 +101,6 @@ struct CheckCommand: AsyncParsableCommand {
         guard !asJSON else { return Terminal.print(findings.json) }
         let lines = FindingLines(findings: findings, isColoured: Terminal.isOutputATerminal)
         for line in lines.lines { Terminal.print(line) }
-        Terminal.print(lines.sum)
+        Terminal.print(lines.summary)
     }
 }

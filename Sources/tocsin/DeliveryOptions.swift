@@ -20,7 +20,7 @@ struct DeliveryOptions: ParsableArguments {
     var app: String = ""
 
     @Option(help: "Seconds that Apple or Google may store it for a phone that is offline; 0: deliver now or never.")
-    var ttl: UInt32 = Envelope.longestTTL
+    var ttl: UInt32 = Envelope.maximumTTL
 
     @Flag(
         help: """

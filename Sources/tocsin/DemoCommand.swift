@@ -187,7 +187,7 @@ private struct Demo: Sendable {
     /// - Returns: the outcome, and whether the notification was delivered.
     private func submit(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
         let client = TocsinClient(TocsinClient.Options(node: node, proxy: proxy), on: loop)
-        let outcome = try await client.submit(envelope, patience: .seconds(isPublic ? 180 : 30))
+        let outcome = try await client.submit(envelope, timeout: .seconds(isPublic ? 180 : 30))
         await client.close()
         return ("\(outcome.kind)", outcome.kind == .delivered)
     }

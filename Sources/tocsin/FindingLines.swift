@@ -21,7 +21,7 @@ struct FindingLines {
     }
 
     /// The number of findings of each grade.
-    var sum: String {
+    var summary: String {
         let counts = Finding.Grade.allCases.map { grade in
             "\(findings.count { $0.grade == grade }) \(grade.rawValue)"
         }

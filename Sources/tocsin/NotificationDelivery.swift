@@ -39,39 +39,40 @@ struct NotificationDelivery {
         let loop = EventLoop(name: "send")
         let client = TocsinClient(clientOptions, on: loop) { progress in
             switch progress {
-            case .dialling: Terminal.progress("connecting to the node\(through) …")
+            case .connecting: Terminal.progress("connecting to the node\(through) …")
             case .connected: Terminal.progress("connected; sending the notification …")
             case .welcomed: Terminal.progress("waiting for the push service …")
             case .queued: Terminal.progress("stored by the node; waiting for the push service …")
-            case .working: Terminal.progress("the node requires proof of work: computing …")
+            case .solvingPuzzle: Terminal.progress("the node requires proof of work: computing …")
             case .retrying(let reason, let after):
                 Terminal.progress(
                     "\(reason); retrying in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
             }
         }
-        let temporaryKey = try options.onionKey.loan(for: endpoint, on: loop)
+        let temporaryKey = try options.onionKey.temporaryKey(for: endpoint, on: loop)
         let outcome: Outcome
         do {
-            try await temporaryKey?.take()
+            try await temporaryKey?.install()
         } catch {
             throw fail("cannot give tor the onion's key: \(error)", ExitStatus.unreachable)
         }
         do {
             outcome = try await client.submit(
-                envelope, patience: .seconds(options.timeout), acceptQueued: options.queue,
+                envelope, timeout: .seconds(options.timeout), acceptQueued: options.queue,
                 returnsWhenQueued: options.queue, signedBy: options.noKey ? nil : sealer.senderKey)
-        } catch ClientError.refused(let goAway) {
+        } catch ClientError.connectionClosed(let goAway) {
             Terminal.endProgress()
-            await temporaryKey?.giveBack()
+            await temporaryKey?.remove()
             throw fail(
-                "\(ClientError.refused(goAway))", goAway.retryAfter > 0 ? ExitStatus.tryLater : ExitStatus.rejected)
+                "\(ClientError.connectionClosed(goAway))",
+                goAway.retryAfter > 0 ? ExitStatus.tryLater : ExitStatus.rejected)
         } catch {
             Terminal.endProgress()
-            await temporaryKey?.giveBack()
+            await temporaryKey?.remove()
             throw fail("\(error)\(Self.advice(on: error, options))", ExitStatus.unreachable)
         }
         await client.close()
-        await temporaryKey?.giveBack()
+        await temporaryKey?.remove()
         Terminal.endProgress()
         try report(outcome)
     }
@@ -92,9 +93,9 @@ struct NotificationDelivery {
         switch outcome.kind {
         case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \(TerminalText.line($0))" } ?? ""))
         case .queued: Terminal.print("queued")
-        case .rejected: throw fail("rejected: \(text.why)", ExitStatus.rejected)
-        case .retry: throw fail("try again \(text.when): \(text.why)", ExitStatus.tryLater)
-        case .gone: throw fail("gone: \(text.why). Forget this pairing", ExitStatus.gone)
+        case .rejected: throw fail("rejected: \(text.reason)", ExitStatus.rejected)
+        case .retry: throw fail("try again \(text.retryTime): \(text.reason)", ExitStatus.tryLater)
+        case .gone: throw fail("gone: \(text.reason). Forget this pairing", ExitStatus.gone)
         }
     }
 }

@@ -10,7 +10,7 @@ struct OutcomeText {
     init(_ outcome: Outcome) { self.outcome = outcome }
 
     /// The reason, and what to do about it if that is not obvious.
-    var why: String {
+    var reason: String {
         let text = outcome.text.map(TerminalText.line) ?? outcome.reason.description
         switch outcome.kind {
         case .delivered, .queued, .gone: return text
@@ -20,21 +20,21 @@ struct OutcomeText {
 
     private var advice: String? {
         switch (outcome.kind, outcome.reason) {
-        case (.rejected, .senderKeyNeeded):
+        case (.rejected, .senderKeyRequired):
             "this phone accepts only signed notifications: send without --no-key"
-        case (.rejected, .notThisSenderKey):
+        case (.rejected, .senderKeyMismatch):
             """
             this phone is bound to another sender key, which is derived from the pairing: use the phone's current \
             pairing token. If this is the current one, another sender has bound the phone: ask the node's operator to \
             run tocsin unbind
             """
-        case (.retry, .proofNeeded), (.retry, .proofWrong): "--max-work SECONDS allows more computing"
+        case (.retry, .proofRequired), (.retry, .proofWrong): "--max-work SECONDS allows more computing"
         default: nil
         }
     }
 
     /// When to retry, in seconds, rounded up.
-    var when: String { outcome.retryAfter == 0 ? "later" : "in \(Self.seconds(outcome.retryAfter))" }
+    var retryTime: String { outcome.retryAfter == 0 ? "later" : "in \(Self.seconds(outcome.retryAfter))" }
 
     /// How many notifications the phone may receive now, if that is none or was too few.
     var allowance: String? {

@@ -65,10 +65,10 @@ struct PhoneCheck {
             on: loop)
         defer { Task { await client.close() } }
         do {
-            var outcome = try await client.submit(envelope, patience: Self.patience)
+            var outcome = try await client.submit(envelope, timeout: Self.patience)
             // Unsigned first, so that the check binds no phone. For a bound phone, signed with its pairing's key.
-            if outcome.reason == .senderKeyNeeded {
-                outcome = try await client.submit(envelope, patience: Self.patience, signedBy: sealer.senderKey)
+            if outcome.reason == .senderKeyRequired {
+                outcome = try await client.submit(envelope, timeout: Self.patience, signedBy: sealer.senderKey)
             }
             return Self.finding(on: outcome, subject: subject)
         } catch {
@@ -90,12 +90,12 @@ struct PhoneCheck {
             return Finding(
                 .phone, subject, .ok,
                 "accepted by \(subject == Magic.android.rawValue ? "Google" : "Apple"): look at the phone")
-        case (.rejected, .senderKeyNeeded), (.rejected, .notThisSenderKey):
+        case (.rejected, .senderKeyRequired), (.rejected, .senderKeyMismatch):
             return Finding(
                 .phone, subject, .warning,
                 "the node answers, but this phone is bound to a sender key of another pairing: see tocsin unbind")
-        case (.rejected, _): return Finding(.phone, subject, .failed, "rejected: \(text.why)")
-        case (.retry, _): return Finding(.phone, subject, .failed, "try again later: \(text.why)")
+        case (.rejected, _): return Finding(.phone, subject, .failed, "rejected: \(text.reason)")
+        case (.retry, _): return Finding(.phone, subject, .failed, "try again later: \(text.reason)")
         case (.gone, _):
             return Finding(.phone, subject, .failed, "the phone no longer has this device token: pair it again")
         }

@@ -63,7 +63,7 @@ struct SimulateCommand: AsyncParsableCommand {
         let endpoints: SimulatedServices.Endpoints
         do {
             endpoints = try await services.start()
-            for line in faults { try await services.obey(line) }
+            for line in faults { try await services.apply(line) }
         } catch {
             throw fail("\(error)", ExitStatus.failure)
         }
@@ -83,7 +83,7 @@ struct SimulateCommand: AsyncParsableCommand {
         }
         Terminal.print("node configuration: \(directory)/tocsin.toml")
         Terminal.print("pairing tokens, as in the phones' QR codes:")
-        for phone in phones where phone.app.pairs { Terminal.print("  \(phone.pairingToken)") }
+        for phone in phones where phone.app.usesPairingToken { Terminal.print("  \(phone.pairingToken)") }
         Terminal.print("registrations of Bisq Connect: platform, device token, key")
         for registration in phones.compactMap(\.registration) {
             Terminal.print(
@@ -122,7 +122,7 @@ struct SimulateCommand: AsyncParsableCommand {
         if words.isEmpty { return "" }
         if words == ["help"] { return FaultDirective.help }
         do {
-            try await services.obey(try FaultDirective(text))
+            try await services.apply(try FaultDirective(text))
             return "done: \(words.joined(separator: " "))"
         } catch {
             return "nothing changed: \(error)"

@@ -10,7 +10,7 @@ import TocsinNode
 enum StateOwner {
     /// Takes on the identity of the directory's owner, if the process runs as root and the owner is another user.
     /// - Throws: the exit code, after printing the error.
-    static func act(onStateAt state: String) throws {
+    static func actAsOwner(ofStateAt state: String) throws {
         var status = stat()
         guard geteuid() == 0, stat(state, &status) == 0, status.st_uid != 0 else { return }
         let isOwner =

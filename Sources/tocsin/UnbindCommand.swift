@@ -58,7 +58,7 @@ struct UnbindCommand: AsyncParsableCommand {
         guard !apps.isEmpty else {
             throw fail("\(configuration.file) has no app \(app ?? "")", ExitStatus.usage)
         }
-        try StateOwner.act(onStateAt: configuration.state)
+        try StateOwner.actAsOwner(ofStateAt: configuration.state)
         guard Self.isNodeRunning(configuration.state) else {
             throw fail("no node is running on \(configuration.state): start it, then try again", ExitStatus.unreachable)
         }

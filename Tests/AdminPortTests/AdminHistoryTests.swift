@@ -79,12 +79,12 @@ import Testing
     }
 }
 
-@Suite struct AlarmBookTests {
+@Suite struct RecentAlarmsTests {
     @Test func `what comes again is counted and stands first`() {
         var book = RecentAlarms()
-        book.note("warning", "one", at: 1)
-        book.note("error", "two", at: 2)
-        book.note("warning", "one", at: 3)
+        book.record("warning", "one", at: 1)
+        book.record("error", "two", at: 2)
+        book.record("warning", "one", at: 3)
         #expect(
             book.alarms == [
                 NodeSnapshot.Alarm(time: 3, level: "warning", text: "one", count: 2),
@@ -94,19 +94,20 @@ import Testing
 
     @Test func `figures do not make it another alarm, names do`() {
         var book = RecentAlarms()
-        book.note("error", "ends", details: [("days", "3"), ("file", "a.p12")], at: 1)
-        book.note("error", "ends", details: [("days", "2"), ("file", "a.p12")], at: 2)
-        book.note("error", "ends", details: [("days", "2"), ("file", "b.p12")], at: 3)
+        book.record("error", "ends", details: [("days", "3"), ("file", "a.p12")], at: 1)
+        book.record("error", "ends", details: [("days", "2"), ("file", "a.p12")], at: 2)
+        book.record("error", "ends", details: [("days", "2"), ("file", "b.p12")], at: 3)
         #expect(book.alarms.map(\.text) == ["ends (days: 2, file: b.p12)", "ends (days: 2, file: a.p12)"])
         #expect(book.alarms.map(\.count) == [1, 2])
     }
 
     @Test func `as many are kept, and as long ones, as there is room for`() {
         var book = RecentAlarms()
-        for number in 0..<200 { book.note("warning", "alarm \(number)" + String(repeating: "é", count: 5000), at: 1) }
-        #expect(book.alarms.count == RecentAlarms.most)
+        for number in 0..<200 { book.record("warning", "alarm \(number)" + String(repeating: "é", count: 5000), at: 1) }
+        #expect(book.alarms.count == RecentAlarms.maximumAlarms)
         #expect(book.alarms.first?.text.hasPrefix("alarm 199é") == true)
-        #expect(book.alarms.allSatisfy { $0.text.count == RecentAlarms.longestText + 1 && $0.text.hasSuffix("…") })
+        #expect(
+            book.alarms.allSatisfy { $0.text.count == RecentAlarms.maximumTextLength + 1 && $0.text.hasSuffix("…") })
     }
 }
 

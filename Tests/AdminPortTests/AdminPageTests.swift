@@ -62,7 +62,7 @@ private func skeleton(_ page: String) -> [String] {
     private static let hostile = "<script>alert(1)</script><b id=x onclick='a'>\"'&amp;\u{0}\r\ndata: x\n\n"
 
     private func page(_ snapshot: NodeSnapshot) -> String {
-        String(decoding: DashboardPage(snapshot).whole, as: UTF8.self)
+        String(decoding: DashboardPage(snapshot).document, as: UTF8.self)
     }
 
     @Test func `no text from elsewhere becomes markup, wherever it stands`() {
@@ -185,9 +185,9 @@ private func skeleton(_ page: String) -> [String] {
         snapshot.notReady = []
         snapshot.tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
         #expect(snapshot.hour.contains { $0.delivered > 0 })
-        #expect(Health(snapshot).sentence == "The node delivers notifications, with warnings")
+        #expect(Health(snapshot).summary == "The node delivers notifications, with warnings")
         snapshot.hour = []
-        #expect(Health(snapshot).sentence == "There are warnings")
+        #expect(Health(snapshot).summary == "There are warnings")
     }
 
     @Test func `each thing that is wrong is a warning by itself`() {
@@ -249,7 +249,7 @@ private func skeleton(_ page: String) -> [String] {
     }
 }
 
-@Suite struct WordsTests {
+@Suite struct FormatTests {
     @Test(arguments: [
         (0, "0"), (7, "7"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-1000, "−1,000"),
         (Int.min, "−9,223,372,036,854,775,808"),

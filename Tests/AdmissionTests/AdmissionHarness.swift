@@ -101,7 +101,7 @@ final class AdmissionHarness {
         signature: SenderSignature? = nil, through senderProtocol: Admission.SenderProtocol = .tnp
     ) -> Answer {
         do throws(Refusal) {
-            try admission.enters(on: circuit, at: now)
+            try admission.checkCircuit(circuit, at: now)
             let submission = Submission(request: 1, envelope: envelope, proof: proof, signature: signature)
             let paid = try admission.verify(submission, on: circuit, through: senderProtocol, at: now)
             return .admitted(
@@ -143,14 +143,15 @@ final class AdmissionHarness {
     /// - Returns: how many were bound.
     func unbind(_ device: Int, app: String = "app") -> Int {
         admission.unbind(
-            Admission.names(of: Array(String(1_000_000_000 + device).utf8), app: app, under: KeyedHash(key: Self.key)))
+            Admission.hashes(of: Array(String(1_000_000_000 + device).utf8), app: app, under: KeyedHash(key: Self.key)))
     }
 
     // MARK: Push services
 
     @discardableResult
-    func conclude(_ answer: Answer, _ outcome: Outcome = .delivered(), _ reach: ProviderContact = .asked) -> GoAway? {
-        answer.ticket.flatMap { admission.concluded($0, outcome, reach, at: moment) }
+    func conclude(_ answer: Answer, _ outcome: Outcome = .delivered(), _ reach: ProviderContact = .contacted) -> GoAway?
+    {
+        answer.ticket.flatMap { admission.finish($0, with: outcome, contact: reach, at: moment) }
     }
 
     /// Goes through both gates, and this comes of it.

@@ -16,7 +16,7 @@ import Testing
         let house = AdmissionHarness {
             $0.puzzle = EffortControl.Settings(mode: .always, least: 256, most: 1024)
         }
-        #expect(try house.submit(to: 1).reason == .proofNeeded)
+        #expect(try house.submit(to: 1).reason == .proofRequired)
         #expect(try house.submit(to: 1, through: .http).isAdmitted)
     }
 
@@ -60,7 +60,7 @@ import Testing
         #expect(house.admission.efforts.unproven == 0)
     }
 
-    @Test(arguments: [ProviderContact.notAsked, .noRoom])
+    @Test(arguments: [ProviderContact.notContacted, .noCapacity])
     func `what no push service has seen is given back to it`(_ reach: ProviderContact) throws {
         let house = AdmissionHarness {
             $0.http = Rate(burst: 1, perMinute: 1)
@@ -72,7 +72,7 @@ import Testing
             house.conclude(answer, .retry(.nodeBusy, after: 1), reach)
         }
         let asked = try house.submit(to: 5, through: .http)
-        house.conclude(asked, .retry(.providerUnreachable, after: 1), .asked)
+        house.conclude(asked, .retry(.providerUnreachable, after: 1), .contacted)
         #expect(try !house.submit(to: 6, through: .http).isAdmitted)
     }
 
@@ -96,6 +96,6 @@ import Testing
     @Test func `a phone that is bound to a sender key is not rung from there`() throws {
         let house = AdmissionHarness()
         try house.send(to: 1, by: .numbered(1), .delivered())
-        #expect(try house.submit(to: 1, through: .http).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1, through: .http).reason == .senderKeyRequired)
     }
 }

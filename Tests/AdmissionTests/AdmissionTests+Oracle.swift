@@ -70,7 +70,9 @@ extension AdmissionTests {
             ),
             (
                 "proof of work",
-                { $0.puzzle = EffortControl.Settings(mode: .always, least: $0.puzzle.least, most: $0.puzzle.most) },
+                {
+                    $0.puzzle = EffortControl.Settings(mode: .always, least: $0.puzzle.minimum, most: $0.puzzle.maximum)
+                },
                 { _ in }
             ),
         ]

@@ -36,7 +36,7 @@ extension AdmissionTests {
     @Test func `without the proof that is asked for nobody gets in, and is told the puzzle`() throws {
         let house = makeHouse()
         #expect(puzzle(house).effort == 256)
-        #expect(try house.submit(to: 1).refusal == Refusal(.retry(.proofNeeded, after: 0), puzzle: puzzle(house)))
+        #expect(try house.submit(to: 1).refusal == Refusal(.retry(.proofRequired, after: 0), puzzle: puzzle(house)))
     }
 
     @Test func `a proof that is too small is wrong, and not charged`() throws {
@@ -59,28 +59,28 @@ extension AdmissionTests {
 
     @Test func `a proof that holds gets in, and is worth all that it has cost`() throws {
         let house = makeHouse()
-        #expect(try house.submit(to: 1, solving: puzzle(house)).ticket?.paid == 256)
-        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 1000)).ticket?.paid == 1000)
+        #expect(try house.submit(to: 1, solving: puzzle(house)).ticket?.effort == 256)
+        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 1000)).ticket?.effort == 1000)
     }
 
     @Test func `where no work is ever asked, no proof is worth anything`() throws {
         let house = makeHouse { $0.puzzle = .init(mode: .off) }
-        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 100)).ticket?.paid == 0)
+        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 100)).ticket?.effort == 0)
     }
 
     @Test func `where nothing is asked, a proof is worth what it has cost, and next to nothing or a wrong one nothing`()
         throws
     {
         let house = makeHouse { $0.puzzle = .init(mode: .adaptive, least: 50) }
-        #expect(try house.submit(to: 1).ticket?.paid == 0)
-        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 100)).ticket?.paid == 100)
-        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 50)).ticket?.paid == 50)
+        #expect(try house.submit(to: 1).ticket?.effort == 0)
+        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 100)).ticket?.effort == 100)
+        #expect(try house.submit(to: 1, solving: puzzle(house, effort: 50)).ticket?.effort == 50)
         for effort in [1, 2, 49] as [UInt32] {
-            #expect(try house.submit(to: 1, solving: puzzle(house, effort: effort)).ticket?.paid == 0)
+            #expect(try house.submit(to: 1, solving: puzzle(house, effort: effort)).ticket?.effort == 0)
         }
         for _ in 0..<50 {
             let answer = try submitWrong(house, to: 1)
-            #expect(answer.ticket?.paid == 0)
+            #expect(answer.ticket?.effort == 0)
             house.conclude(answer)
         }
     }
@@ -94,11 +94,11 @@ extension AdmissionTests {
         house.admission.settings.puzzle = .init(mode: .always, least: 256)
         for _ in 0..<100 {
             // Neither a dead one nor one whose sender has no key is told anything.
-            #expect(try house.submit(to: 1).reason == .proofNeeded)
-            #expect(try house.submit(to: 2).reason == .proofNeeded)
+            #expect(try house.submit(to: 1).reason == .proofRequired)
+            #expect(try house.submit(to: 2).reason == .proofRequired)
         }
         house.admission.settings.senders = .required
-        #expect(try house.submit(to: 1).reason == .proofNeeded)
+        #expect(try house.submit(to: 1).reason == .proofRequired)
         house.admission.settings.senders = .off
         // Nothing was charged for the dead one.
         #expect(try house.submit(to: 2, solving: puzzle(house)).reason == .unregistered)
@@ -108,7 +108,7 @@ extension AdmissionTests {
 
     @Test func `a circuit over its rate costs not even the check of a proof`() throws {
         let house = makeHouse { $0.circuit = Rate(burst: 5, perMinute: 1) }
-        for _ in 0..<5 { #expect(try house.submit(to: 1).reason == .proofNeeded) }
+        for _ in 0..<5 { #expect(try house.submit(to: 1).reason == .proofRequired) }
         for _ in 0..<50 {
             let answer = try submitWrong(house, to: 1)
             #expect(answer.reason == .connectionOverRate && answer.refusal?.goAway == nil)
@@ -130,7 +130,7 @@ extension AdmissionTests {
         #expect(house.tick())
         #expect(house.admission.efforts.all == 256 && house.admission.efforts.unproven == 256)
         #expect(puzzle(house).effort == 256)
-        #expect(try house.submit(to: 1).reason == .proofNeeded)
+        #expect(try house.submit(to: 1).reason == .proofRequired)
         #expect(try house.submit(to: 1, solving: puzzle(house)).isAdmitted)
         var changes = 0
         for _ in 0..<60 where house.tick() { changes += 1 }
@@ -143,11 +143,11 @@ extension AdmissionTests {
         house.connect()
         try house.send(to: 1, .delivered())
         // The same outcome for want of room on the disk, or in memory: more work makes only the one less.
-        for reach in [ProviderContact.asked, .notAsked, .noRoom] {
+        for reach in [ProviderContact.contacted, .notContacted, .noCapacity] {
             for _ in 0..<20 { house.conclude(try house.submit(to: 1), .retry(.nodeBusy, after: 1), reach) }
             house.tick()
             house.tick()
-            #expect(house.admission.efforts.all == (reach == .noRoom ? 256 : 0))
+            #expect(house.admission.efforts.all == (reach == .noCapacity ? 256 : 0))
         }
     }
 
@@ -196,10 +196,10 @@ extension AdmissionTests {
         let asked = puzzle(house, effort: 256)
         let lifetime = puzzle(house).lifetime
         let expected = Puzzle(seed: asked.seed, effort: 256, lifetime: lifetime)
-        #expect(try house.submit(to: 30).refusal == Refusal(.retry(.proofNeeded, after: 0), puzzle: expected))
+        #expect(try house.submit(to: 30).refusal == Refusal(.retry(.proofRequired, after: 0), puzzle: expected))
         let small = try house.submit(to: 30, solving: puzzle(house, effort: 255))
         #expect(small.refusal == Refusal(.retry(.proofWrong, after: 0), puzzle: expected))
-        #expect(try house.submit(to: 30, solving: asked).ticket?.paid == 256)
+        #expect(try house.submit(to: 30, solving: asked).ticket?.effort == 256)
         #expect(try house.submit(to: 1).isAdmitted)
     }
 
@@ -232,7 +232,7 @@ extension AdmissionTests {
     @Test func `unproven device tokens are asked for no less than all are`() throws {
         let house = makeHouse()
         #expect(house.admission.efforts.unproven == 256)
-        #expect(try house.submit(to: 1).reason == .proofNeeded)
+        #expect(try house.submit(to: 1).reason == .proofRequired)
         #expect(try house.submit(to: 1, solving: puzzle(house)).isAdmitted)
     }
 

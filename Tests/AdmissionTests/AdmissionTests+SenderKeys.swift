@@ -26,8 +26,8 @@ extension AdmissionTests {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         for _ in 0..<3 {
-            #expect(try house.submit(to: 1, by: thief).refusal?.outcome == .rejected(.notThisSenderKey))
-            #expect(try house.submit(to: 1).refusal?.outcome == .rejected(.senderKeyNeeded))
+            #expect(try house.submit(to: 1, by: thief).refusal?.outcome == .rejected(.senderKeyMismatch))
+            #expect(try house.submit(to: 1).refusal?.outcome == .rejected(.senderKeyRequired))
             #expect(try house.submit(to: 1, by: owner).isAdmitted)
         }
     }
@@ -45,7 +45,7 @@ extension AdmissionTests {
         for device in 1...10 { try house.send(to: device, by: owner, .delivered()) }
         for device in 1...10 {
             #expect(try house.submit(to: device, by: owner).isAdmitted)
-            #expect(try house.submit(to: device, by: thief).reason == .notThisSenderKey)
+            #expect(try house.submit(to: device, by: thief).reason == .senderKeyMismatch)
         }
     }
 
@@ -56,9 +56,9 @@ extension AdmissionTests {
         house.conclude(house.submit(first, signature: SenderSignature(of: first.digest, by: owner)))
         for magic in [Magic.iOS, .iOSDev] {
             let second = try house.envelope(for: 0, magic: magic, token: token.uppercased())
-            #expect(house.submit(second).reason == .senderKeyNeeded)
+            #expect(house.submit(second).reason == .senderKeyRequired)
             let signature = SenderSignature(of: second.digest, by: thief)
-            #expect(house.submit(second, signature: signature).reason == .notThisSenderKey)
+            #expect(house.submit(second, signature: signature).reason == .senderKeyMismatch)
         }
     }
 
@@ -73,7 +73,7 @@ extension AdmissionTests {
             house.pass(days: 1)
             try house.send(to: 1, by: owner, .delivered())
             #expect(try house.submit(to: 1, by: owner).isAdmitted, "\(outcome)")
-            #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey, "\(outcome)")
+            #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch, "\(outcome)")
         }
     }
 
@@ -93,7 +93,7 @@ extension AdmissionTests {
         try house.send(to: 1, .delivered())
         house.pass(days: 30)
         try house.send(to: 1, by: thief, .delivered())
-        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1).reason == .senderKeyRequired)
     }
 
     @Test func `the quiet time survives a restart, and what the operator says ends it`() throws {
@@ -105,10 +105,10 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).isAdmitted)
         #expect(house.unbind(1) == 0)
         try house.send(to: 1, by: owner, .delivered())
-        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1).reason == .senderKeyRequired)
         #expect(house.unbind(1) == 1)
         try house.send(to: 1, by: thief, .delivered())
-        #expect(try house.submit(to: 1, by: owner).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: owner).reason == .senderKeyMismatch)
         #expect(house.unbind(2) == 0)
     }
 
@@ -116,7 +116,7 @@ extension AdmissionTests {
         let (house, owner, _) = try makeHouse()
         try house.send(to: 1, .delivered())
         try house.send(to: 1, by: owner, .delivered())
-        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1).reason == .senderKeyRequired)
     }
 
     @Test func `of two keys under way the first that is delivered is bound`() throws {
@@ -126,7 +126,7 @@ extension AdmissionTests {
         house.conclude(late)
         house.conclude(early)
         #expect(try house.submit(to: 1, by: owner).isAdmitted)
-        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
     }
 
     @Test func `a delivery under another key does not take a phone over, not even one that is unproven again`() throws {
@@ -135,7 +135,7 @@ extension AdmissionTests {
         try house.send(to: 1, by: owner, .delivered())
         try house.send(to: 1, by: owner, .rejected(.badDeviceToken))
         house.conclude(early)
-        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
         #expect(try house.isUnproven(1, by: owner) == false)
     }
 
@@ -145,7 +145,7 @@ extension AdmissionTests {
         for _ in 1...50 {
             let envelope = try house.envelope(for: 1)
             let refusal = house.submit(envelope, signature: SenderSignature(of: envelope.digest, by: thief)).refusal
-            #expect(refusal?.outcome == .rejected(.notThisSenderKey))
+            #expect(refusal?.outcome == .rejected(.senderKeyMismatch))
             #expect(refusal?.goAway == nil)
         }
     }
@@ -157,7 +157,7 @@ extension AdmissionTests {
             for number in 1...20 {
                 let (envelope, other) = (try house.envelope(for: 1), try house.envelope(for: 1))
                 let refusal = house.submit(envelope, signature: SenderSignature(of: other.digest, by: owner)).refusal
-                #expect(refusal?.outcome == .rejected(.notThisSenderKey))
+                #expect(refusal?.outcome == .rejected(.senderKeyMismatch))
                 #expect(refusal?.goAway?.code == (number < 20 ? nil : .abuse))
             }
         }
@@ -166,7 +166,7 @@ extension AdmissionTests {
     @Test func `who sends unsigned to a bound phone is refused, and not charged`() throws {
         let (house, owner, _) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
-        for _ in 0..<100 { #expect(try house.submit(to: 1).refusal == Refusal(.rejected(.senderKeyNeeded))) }
+        for _ in 0..<100 { #expect(try house.submit(to: 1).refusal == Refusal(.rejected(.senderKeyRequired))) }
     }
 
     @Test func `a signature that does not hold is refused before any limit is looked at`() throws {
@@ -180,7 +180,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).isAdmitted)
         #expect(try house.submit(to: 2).isAdmitted)
         for device in [1, 2, 3] {
-            #expect(house.submit(try house.envelope(for: device), signature: signature).reason == .notThisSenderKey)
+            #expect(house.submit(try house.envelope(for: device), signature: signature).reason == .senderKeyMismatch)
         }
     }
 
@@ -196,10 +196,10 @@ extension AdmissionTests {
 
     @Test func `where keys are required, nothing passes unsigned`() throws {
         let (house, owner, _) = try makeHouse(.required)
-        #expect(try house.submit(to: 1).refusal == Refusal(.rejected(.senderKeyNeeded)))
+        #expect(try house.submit(to: 1).refusal == Refusal(.rejected(.senderKeyRequired)))
         #expect(try house.submit(to: 1, by: owner).isAdmitted)
         try house.send(to: 2, by: owner, .delivered())
-        #expect(try house.submit(to: 2).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 2).reason == .senderKeyRequired)
         #expect(try house.submit(to: 2, by: owner).isAdmitted)
     }
 
@@ -210,8 +210,8 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).isAdmitted)
         #expect(try house.submit(to: 1, by: thief).isAdmitted)
         house.admission.settings.senders = .required
-        #expect(try house.submit(to: 2).reason == .senderKeyNeeded)
-        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 2).reason == .senderKeyRequired)
+        #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
         #expect(try house.submit(to: 1, by: owner).isAdmitted)
     }
 
@@ -237,16 +237,16 @@ extension AdmissionTests {
         house.pass(days: 1)
         #expect(try house.submit(to: 1).isAdmitted)
         try house.send(to: 1, by: thief, .delivered())
-        #expect(try house.submit(to: 1, by: owner).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: owner).reason == .senderKeyMismatch)
     }
 
     @Test func `a death that is not believed unbinds nothing, nor does a bad device token`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         try house.send(to: 1, by: owner, .gone(since: 1))
-        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
         try house.send(to: 1, by: owner, .rejected(.badDeviceToken))
-        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
         #expect(try house.submit(to: 1, by: owner).ticket?.isUnproven == true)
     }
 
@@ -266,11 +266,11 @@ extension AdmissionTests {
         try house.send(to: 1, by: owner, .delivered())
         for _ in 0..<5 {
             house.pass(days: 60)
-            #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+            #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
             #expect(try house.submit(to: 1, by: owner).isAdmitted)
         }
         house.pass(days: 89)
-        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
         house.pass(days: 1)
         #expect(try house.submit(to: 1, by: thief).isAdmitted)
     }
@@ -282,14 +282,14 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).isAdmitted)
         #expect(try house.submit(to: 1).isAdmitted)
         try house.send(to: 1, by: thief, .delivered())
-        #expect(try house.submit(to: 1, by: owner).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: owner).reason == .senderKeyMismatch)
     }
 
     @Test func `a new number of days counts at once`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         house.pass(days: 10)
-        #expect(try house.submit(to: 1, by: thief).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
         house.admission.settings.senderForgetDays = 10
         #expect(try house.submit(to: 1, by: thief).isAdmitted)
     }

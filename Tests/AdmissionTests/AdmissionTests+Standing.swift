@@ -228,7 +228,7 @@ extension AdmissionTests {
         #expect(try house.admitted(of: 10, to: 4) == 4)
         for _ in 0..<50 { house.tick() }
         #expect(try house.submit(to: 4).reason == .deviceTokenOverRate)
-        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1).reason == .senderKeyRequired)
         #expect(try house.isUnproven(1, by: key) == false)
         #expect(try house.isUnproven(2) == false)
         #expect(try house.submit(to: 3).reason == .unregistered)
@@ -247,7 +247,7 @@ extension AdmissionTests {
         for device in 1000..<6000 { try house.send(to: device, .rejected(.payloadRefused)) }
         #expect(house.admission.known.deviceTokens == 500)
         #expect(try (0..<300).count { try house.isUnproven($0) == false } == 300)
-        #expect(try (300..<400).count { try house.submit(to: $0).reason == .senderKeyNeeded } == 100)
+        #expect(try (300..<400).count { try house.submit(to: $0).reason == .senderKeyRequired } == 100)
         #expect(
             try (400..<500).count { try house.submit(to: $0, on: .tor(UInt32($0 % 10))).reason == .unregistered } == 100
         )
@@ -293,7 +293,7 @@ extension AdmissionTests {
         house.unix += Int64(days) * 86_400
         func check() throws {
             for _ in 0..<100 { house.tick() }
-            #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+            #expect(try house.submit(to: 1).reason == .senderKeyRequired)
             #expect(try house.isUnproven(1, by: key) == false)
             #expect(try house.isUnproven(2) == false)
             #expect(try house.submit(to: 3).reason == .unregistered)
@@ -314,7 +314,7 @@ extension AdmissionTests {
         try house.send(to: 1, by: key, .delivered())
         try house.send(to: 2, .gone(since: nil))
         house.unix = 1_760_000_000
-        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1).reason == .senderKeyRequired)
         #expect(try house.isUnproven(1, by: key) == false)
         #expect(try house.submit(to: 2).reason == .unregistered)
     }
@@ -335,7 +335,7 @@ extension AdmissionTests {
         try house.send(to: 2, .gone(since: nil))
         house.unix += 29 * 86_400
         for _ in 0..<3600 { house.tick() }
-        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1).reason == .senderKeyRequired)
         #expect(try house.submit(to: 2).reason == .unregistered)
     }
 
@@ -348,7 +348,7 @@ extension AdmissionTests {
             try house.send(to: 1, by: key, .delivered())
             try house.send(to: 3, .gone(since: .max))
             for _ in 0..<100 { house.tick() }
-            #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+            #expect(try house.submit(to: 1).reason == .senderKeyRequired)
             #expect(try house.isUnproven(1, by: key) == false)
             #expect(try house.submit(to: 3).reason == .unregistered)
         }

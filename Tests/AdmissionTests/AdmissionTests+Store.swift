@@ -187,7 +187,7 @@ extension AdmissionTests {
             house.connect()
             #expect(try house.isUnproven(1) == false)
             #expect(try house.submit(to: 2).refusal?.outcome == .gone(since: 1_750_000_000_000))
-            #expect(try house.submit(to: 3, by: thief).reason == .notThisSenderKey)
+            #expect(try house.submit(to: 3, by: thief).reason == .senderKeyMismatch)
             #expect(try house.isUnproven(3, by: owner) == false)
             #expect(try house.isUnproven(4) == true)
             #expect(house.takeChanges() == nil)
@@ -202,7 +202,7 @@ extension AdmissionTests {
         store.save(house.takeChanges())
         house.restart(store.all)
         house.connect()
-        #expect(try house.submit(to: 1, by: .numbered(2)).reason == .notThisSenderKey)
+        #expect(try house.submit(to: 1, by: .numbered(2)).reason == .senderKeyMismatch)
         #expect(try house.isUnproven(1, by: .numbered(1)) == true)
     }
 
@@ -246,7 +246,7 @@ extension AdmissionTests {
         house.unix = 1_760_000_000
         house.restart(store.all)
         house.connect()
-        #expect(try house.submit(to: 1).reason == .senderKeyNeeded)
+        #expect(try house.submit(to: 1).reason == .senderKeyRequired)
         #expect(try house.isUnproven(1, by: .numbered(1)) == false)
         #expect(try house.submit(to: 2).reason == .unregistered)
     }
@@ -304,12 +304,12 @@ extension AdmissionTests {
         house.pass(.seconds(1))
         try house.send(to: 2, .gone(since: nil))
         try house.send(to: 3, .delivered())
-        house.admission.putBack(first)
+        house.admission.requeue(first)
         let second = try #require(house.takeChanges())
         #expect(second.rows.count == 3)
         #expect(second.rows.map(\.standing).sorted() == [1, 1, 2])
-        house.admission.putBack(second)
-        house.admission.putBack(second)
+        house.admission.requeue(second)
+        house.admission.requeue(second)
         #expect(house.takeChanges()?.rows.count == 3)
         #expect(house.takeChanges() == nil)
     }
@@ -323,7 +323,7 @@ extension AdmissionTests {
         let changes = try #require(house.takeChanges())
         #expect(changes.forgotten.count == 2)
         try house.send(to: 1, .delivered())
-        house.admission.putBack(changes)
+        house.admission.requeue(changes)
         store.save(house.takeChanges())
         #expect(store.rows.count == 1)
         #expect(store.rows.values.first?.standing == 1)
@@ -337,7 +337,7 @@ extension AdmissionTests {
         for device in 6...7 { try house.send(to: device, .delivered()) }
         let failed = try #require(house.takeChanges())
         for device in 8...9 { try house.send(to: device, .delivered()) }
-        house.admission.putBack(failed)
+        house.admission.requeue(failed)
         store.save(house.takeChanges())
         #expect(store.rows.count == 5)
         house.restart(store.all)
@@ -351,7 +351,7 @@ extension AdmissionTests {
             try house.send(to: device, .delivered())
             if device % 10 == 0, let changes = house.takeChanges() {
                 #expect(changes.rows.count <= 50 && changes.forgotten.count <= 100)
-                house.admission.putBack(changes)
+                house.admission.requeue(changes)
             }
         }
     }
@@ -377,13 +377,13 @@ extension AdmissionTests {
             guard generator.below(4) == 0 else { continue }
             // One save at a time; half of them fail.
             if let changes = underWay {
-                if generator.below(2) == 0 { store.save(changes) } else { house.admission.putBack(changes) }
+                if generator.below(2) == 0 { store.save(changes) } else { house.admission.requeue(changes) }
                 underWay = nil
             } else {
                 underWay = house.takeChanges(atMost: 1 + generator.below(20))
             }
         }
-        if let underWay { house.admission.putBack(underWay) }
+        if let underWay { house.admission.requeue(underWay) }
         while let changes = house.takeChanges(atMost: 3) { store.save(changes) }
         let known = store.rows.keys.count { house.admission.tokens[$0] != nil }
         #expect(known == store.rows.count)
@@ -395,7 +395,7 @@ extension AdmissionTests {
         var worthKeeping = 0
         for _ in 0..<10 {
             house.admission.tokens.sweep { record in
-                if record.isWorthKeeping { worthKeeping += 1 }
+                if record.isPersistent { worthKeeping += 1 }
                 return true
             }
         }

@@ -172,11 +172,11 @@ import Testing
         }
         let key = try Ed25519.PrivateKey.numbered(1)
         house.connect()
-        for _ in 0..<10 { #expect(try house.submit(to: 1).reason == .senderKeyNeeded) }
+        for _ in 0..<10 { #expect(try house.submit(to: 1).reason == .senderKeyRequired) }
         for _ in 0..<10 {
             let (envelope, other) = (try house.envelope(for: 1), try house.envelope(for: 1))
             let answer = house.submit(envelope, signature: SenderSignature(of: other.digest, by: key))
-            #expect(answer.reason == .notThisSenderKey)
+            #expect(answer.reason == .senderKeyMismatch)
         }
         let admitted = try (0..<20).count { _ in try house.submit(to: 1, by: key).isAdmitted }
         #expect(admitted == 10)
@@ -190,13 +190,13 @@ import Testing
         }
         house.connect()
         // Without a proof, with one that is too small, without a signature, and one that passes.
-        for _ in 0..<20 { #expect(try house.submit(to: 1).reason == .proofNeeded) }
+        for _ in 0..<20 { #expect(try house.submit(to: 1).reason == .proofRequired) }
         for _ in 0..<10 {
             let small = Puzzle(seed: Array(repeating: 1, count: 16), effort: 15, lifetime: 0)
             #expect(try house.submit(to: 1, solving: small).reason == .proofWrong)
         }
         let puzzle = house.admission.puzzle(at: house.now)
-        for _ in 0..<9 { #expect(try house.submit(to: 1, solving: puzzle).reason == .senderKeyNeeded) }
+        for _ in 0..<9 { #expect(try house.submit(to: 1, solving: puzzle).reason == .senderKeyRequired) }
         #expect(try house.submit(to: 1, by: .numbered(1), solving: puzzle).isAdmitted)
         #expect(try house.submit(to: 1, by: .numbered(1), solving: puzzle).reason == .connectionOverRate)
         #expect(try house.submit(to: 1).reason == .connectionOverRate)
@@ -209,8 +209,8 @@ import Testing
         house.connect()
         for number in 1...20 {
             let ticket = try #require(try house.submit(to: 1).ticket)
-            _ = house.admission.concluded(ticket, .delivered(), .asked, at: house.moment)
-            let outcome = house.admission.showingAllowance(.delivered(id: "an-id"), of: ticket, at: house.now)
+            _ = house.admission.finish(ticket, with: .delivered(), contact: .contacted, at: house.moment)
+            let outcome = house.admission.addingAllowance(to: .delivered(id: "an-id"), of: ticket, at: house.now)
             #expect(outcome.left == UInt32(20 - number))
             #expect(outcome.fullIn == UInt32(6000 * number))
             #expect(outcome.kind == .delivered && outcome.providerID == "an-id")
@@ -219,7 +219,7 @@ import Testing
         #expect(refused.left == 0 && refused.fullIn == 120_000 && refused.retryAfter == 6000)
         house.pass(.milliseconds(6001))
         let ticket = try #require(try house.submit(to: 1).ticket)
-        let outcome = house.admission.showingAllowance(.delivered(), of: ticket, at: house.now)
+        let outcome = house.admission.addingAllowance(to: .delivered(), of: ticket, at: house.now)
         #expect(outcome.left == 0 && outcome.fullIn == 119_999)
     }
 
@@ -231,7 +231,7 @@ import Testing
         house.connect()
         let ticket = try #require(try house.submit(to: 1).ticket)
         _ = try house.submit(to: 2)
-        let outcome = house.admission.showingAllowance(.delivered(), of: ticket, at: house.now)
+        let outcome = house.admission.addingAllowance(to: .delivered(), of: ticket, at: house.now)
         #expect(outcome.left == 20 && outcome.fullIn == 0)
     }
 
@@ -343,7 +343,8 @@ import Testing
             case 1, 2:
                 guard !underWay.isEmpty else { continue }
                 let ticket = underWay.remove(at: generator.below(underWay.count))
-                _ = house.admission.concluded(ticket, .rejected(.badDeviceToken), .asked, at: house.moment)
+                _ = house.admission.finish(
+                    ticket, with: .rejected(.badDeviceToken), contact: .contacted, at: house.moment)
             default:
                 guard isConnected, let ticket = try house.submit(to: number).ticket else { continue }
                 underWay.append(ticket)
@@ -458,11 +459,11 @@ import Testing
         let house = try makeHouse { $0.unproven = Rate(burst: 26, perMinute: 1) }
         for number in 2...20 {
             let answer = try house.submit(to: number)
-            #expect(house.admission.suspected(.tor(1), at: house.now) == nil)
+            #expect(house.admission.chargeSuspectedToken(.tor(1), at: house.now) == nil)
             #expect(house.conclude(answer, .retry(.credentialsRefused, after: 1)) == nil)
         }
         let last = try house.submit(to: 21)
-        #expect(house.admission.suspected(.tor(1), at: house.now)?.code == .abuse)
+        #expect(house.admission.chargeSuspectedToken(.tor(1), at: house.now)?.code == .abuse)
         house.conclude(last, .retry(.credentialsRefused, after: 1))
         // And the budget has paid for them.
         house.connect(.tor(2))
@@ -479,7 +480,7 @@ import Testing
         for outcome in outcomes {
             let house = AdmissionHarness { ($0.unproven, $0.device, $0.app, $0.node) = (one, one, one, one) }
             house.connect()
-            for _ in 0..<30 { house.conclude(try house.submit(to: 1), outcome, .notAsked) }
+            for _ in 0..<30 { house.conclude(try house.submit(to: 1), outcome, .notContacted) }
             #expect(try house.submit(to: 1).isAdmitted)
         }
         for outcome in [Outcome.delivered(), .gone(since: nil), .rejected(.badDeviceToken), .rejected(.ttlRanOut)] {
@@ -491,7 +492,7 @@ import Testing
         // It keeps a place in the window of outcomes.
         let house = AdmissionHarness { $0.unproven = one }
         house.connect()
-        house.conclude(try house.submit(to: 1), .rejected(.ttlRanOut), .notAsked)
+        house.conclude(try house.submit(to: 1), .rejected(.ttlRanOut), .notContacted)
         #expect(try house.submit(to: 2).reason == .tooManyUnproven)
     }
 
@@ -516,8 +517,8 @@ import Testing
 
     @Test func `a request that could only be too large is charged`() throws {
         let house = try makeHouse()
-        for _ in 0..<19 { #expect(house.conclude(try house.submit(to: 1), .rejected(.tooLarge), .notAsked) == nil) }
-        #expect(house.conclude(try house.submit(to: 1), .rejected(.tooLarge), .notAsked)?.code == .abuse)
+        for _ in 0..<19 { #expect(house.conclude(try house.submit(to: 1), .rejected(.tooLarge), .notContacted) == nil) }
+        #expect(house.conclude(try house.submit(to: 1), .rejected(.tooLarge), .notContacted)?.code == .abuse)
     }
 
     @Test func `an account that was used under a stricter rate begins anew under a looser one`() throws {
@@ -664,7 +665,7 @@ import Testing
                 case "nod": node
                 default: unproven
                 }
-            #expect(Self.most(of: times, above: rate) <= Int64(rate.whole), "\(key)")
+            #expect(Self.most(of: times, above: rate) <= Int64(rate.refillTime), "\(key)")
         }
     }
 
@@ -682,8 +683,8 @@ import Testing
             let ticket = underWay.remove(at: generator.below(underWay.count))
             let isDelivered = generator.below(3) == 0
             if isDelivered { rung += 1 }
-            _ = house.admission.concluded(
-                ticket, isDelivered ? .delivered() : .retry(.providerUnreachable, after: 1), .asked,
+            _ = house.admission.finish(
+                ticket, with: isDelivered ? .delivered() : .retry(.providerUnreachable, after: 1), contact: .contacted,
                 at: house.moment)
             #expect(Double(rung) <= Double(rate.burst) + (house.now - begin).milliseconds / 6000)
         }

@@ -24,7 +24,7 @@ import Testing
         let numbers: [UInt64] = [0, 1, 2, 0xFFFF_FFFF, 1 << 62, 1 << 63, .max]
         let circuits = Set([0, 1, 2, UInt32.max].map { CircuitID.tor($0) })
         let connections = Set(numbers.map { CircuitID.connection($0) })
-        let phones = Set(([0, 1, -1, .min, .max] as [Int]).map { CircuitID.phone($0) })
+        let phones = Set(([0, 1, -1, .min, .max] as [Int]).map { CircuitID.storedEnvelopes(phone: $0) })
         #expect(circuits.count == 4)
         #expect(circuits.isDisjoint(with: connections))
         #expect(circuits.isDisjoint(with: phones))
@@ -65,11 +65,11 @@ import Testing
         circuits.update(.tor(1)) { known in
             known.unproven += 1
             known.submissions.take(rate, now: start)
-            known.account.take(rate, now: start)
+            known.abuseAccount.take(rate, now: start)
         }
         #expect(circuits[.tor(2)]?.unproven == 0)
         #expect(circuits[.tor(2)]?.submissions == Allowance())
-        #expect(circuits[.tor(2)]?.account == Allowance())
+        #expect(circuits[.tor(2)]?.abuseAccount == Allowance())
     }
 
     // MARK: Forgetting
@@ -102,8 +102,8 @@ import Testing
     @Test func `what tells against it is not forgotten before it is over`() {
         let reasons: [(change: (inout Circuits.Circuit) -> Void, seconds: Int)] = [
             ({ $0.blockedUntil = self.start + .seconds(600) }, 600),
-            ({ $0.account.take(Rate(burst: 20, perMinute: 1), now: self.start) }, 60),
-            ({ for _ in 0..<10 { $0.account.take(Rate(burst: 20, perMinute: 1), now: self.start) } }, 600),
+            ({ $0.abuseAccount.take(Rate(burst: 20, perMinute: 1), now: self.start) }, 60),
+            ({ for _ in 0..<10 { $0.abuseAccount.take(Rate(burst: 20, perMinute: 1), now: self.start) } }, 600),
             ({ for _ in 0..<100 { $0.submissions.take(Rate(burst: 100, perMinute: 60), now: self.start) } }, 100),
         ]
         for (change, seconds) in reasons {

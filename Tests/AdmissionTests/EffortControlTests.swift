@@ -23,7 +23,7 @@ import Testing
 
     @Test func `the defaults ask for nothing at first, then for 16 384 and at most 16 777 216`() {
         let settings = EffortControl.Settings()
-        #expect(settings.mode == .adaptive && settings.least == 16_384 && settings.most == 16_777_216)
+        #expect(settings.mode == .adaptive && settings.minimum == 16_384 && settings.maximum == 16_777_216)
         #expect(EffortControl(settings, now: start).effort == 0)
     }
 
@@ -427,7 +427,7 @@ private struct World {
     init(shares: Shared, rate: Double, room: Double, honest: Double, strength: Double, now: MonotonicTime) {
         let settings = EffortControl.Settings()
         (self.shares, self.rate, self.room, self.honest, self.now) = (shares, rate, room, honest, now)
-        (hashes, line) = (strength * rate * Double(settings.least), 20_000)
+        (hashes, line) = (strength * rate * Double(settings.minimum), 20_000)
         left = room
         control = EffortControl(settings, now: now)
     }

@@ -47,11 +47,11 @@ import Testing
 
     @Test func `where nothing is asked, only a proof that holds counts`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
-        #expect(seeds.validate(nil, for: digest, effort: 0, now: start) == .notAsked)
+        #expect(seeds.validate(nil, for: digest, effort: 0, now: start) == .notRequired)
         #expect(try seeds.validate(proof(seeds), for: digest, effort: 0, now: start) == .valid(16))
-        #expect(try seeds.validate(proof(seeds, effort: 4096), for: other, effort: 0, now: start) == .notAsked)
+        #expect(try seeds.validate(proof(seeds, effort: 4096), for: other, effort: 0, now: start) == .notRequired)
         let nothing = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
-        #expect(seeds.validate(nothing, for: digest, effort: 0, now: start) == .notAsked)
+        #expect(seeds.validate(nothing, for: digest, effort: 0, now: start) == .notRequired)
     }
 
     @Test func `a proof serves one envelope only`() throws {
@@ -70,7 +70,7 @@ import Testing
         var stale = good
         stale.seedPrefix[3] ^= 1
         #expect(seeds.validate(stale, for: digest, effort: 16, now: start) == .stale)
-        #expect(seeds.validate(stale, for: digest, effort: 0, now: start) == .notAsked)
+        #expect(seeds.validate(stale, for: digest, effort: 0, now: start) == .notRequired)
     }
 
     // MARK: Seeds
@@ -78,7 +78,7 @@ import Testing
     @Test func `the seed before counts for one lifetime, and not a nanosecond longer`() throws {
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         let old = try proof(seeds)
-        let change = seeds.changesAt
+        let change = seeds.rotatesAt
         seeds.rotate(to: seed(2), now: change)
         let end = change + PuzzleSeeds.lifetime
         let last = MonotonicTime(nanoseconds: end.nanoseconds - 1)
@@ -111,9 +111,9 @@ import Testing
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         #expect(seeds.puzzle(effort: 7, at: start) == Puzzle(seed: seed(1), effort: 7, lifetime: 7200))
         #expect(seeds.puzzle(effort: 7, at: start + .milliseconds(900)).lifetime == 7199)
-        #expect(seeds.puzzle(effort: 0, at: seeds.changesAt) == Puzzle(seed: seed(1), effort: 0, lifetime: 3600))
-        seeds.rotate(to: seed(2), now: seeds.changesAt)
-        #expect(seeds.changesAt == start + PuzzleSeeds.lifetime * 2)
+        #expect(seeds.puzzle(effort: 0, at: seeds.rotatesAt) == Puzzle(seed: seed(1), effort: 0, lifetime: 3600))
+        seeds.rotate(to: seed(2), now: seeds.rotatesAt)
+        #expect(seeds.rotatesAt == start + PuzzleSeeds.lifetime * 2)
         let announced = seeds.puzzle(effort: 9, at: start + PuzzleSeeds.lifetime)
         #expect(announced == Puzzle(seed: seed(2), effort: 9, lifetime: 7200))
     }

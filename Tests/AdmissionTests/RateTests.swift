@@ -73,16 +73,16 @@ import Testing
         let rate = Rate(burst: 4, perMinute: 60)
         var allowance = Allowance()
         for left in [4, 3, 2, 1] {
-            #expect(allowance.left(rate, now: start) == left)
+            #expect(allowance.remaining(rate, now: start) == left)
             allowance.take(rate, now: start)
         }
-        #expect(allowance.left(rate, now: start) == 0)
+        #expect(allowance.remaining(rate, now: start) == 0)
         for left in 1...4 {
             let gain = start + .seconds(left)
-            #expect(allowance.left(rate, now: before(gain)) == left - 1)
-            #expect(allowance.left(rate, now: gain) == left)
+            #expect(allowance.remaining(rate, now: before(gain)) == left - 1)
+            #expect(allowance.remaining(rate, now: gain) == left)
         }
-        #expect(allowance.left(rate, now: start + .seconds(1_000_000)) == 4)
+        #expect(allowance.remaining(rate, now: start + .seconds(1_000_000)) == 4)
     }
 
     @Test func `it is full after as long as is said, and not a nanosecond before`() {
@@ -113,7 +113,7 @@ import Testing
         let rate = Rate(burst: 3, perMinute: 60)
         var allowance = Allowance()
         for _ in 0..<100 { allowance.take(rate, now: start) }
-        #expect(allowance.left(rate, now: start) == 0)
+        #expect(allowance.remaining(rate, now: start) == 0)
         #expect(allowance.wait(rate, now: start) == .seconds(1))
         #expect(allowance.fullIn(rate, now: start) == .seconds(3))
     }
@@ -124,18 +124,18 @@ import Testing
         let rate = Rate(burst: 3, perMinute: 60)
         var allowance = Allowance()
         _ = exhaust(&allowance, rate, at: start)
-        allowance.giveBack(rate, now: start)
-        #expect(allowance.left(rate, now: start) == 1)
+        allowance.refund(rate, now: start)
+        #expect(allowance.remaining(rate, now: start) == 1)
         #expect(exhaust(&allowance, rate, at: start) == 1)
     }
 
     @Test func `nothing is given back beyond the burst`() {
         let rate = Rate(burst: 3, perMinute: 60)
         var allowance = Allowance()
-        allowance.giveBack(rate, now: start)
-        #expect(allowance.left(rate, now: start) == 3)
+        allowance.refund(rate, now: start)
+        #expect(allowance.remaining(rate, now: start) == 3)
         allowance.take(rate, now: start)
-        for _ in 0..<10 { allowance.giveBack(rate, now: start + .milliseconds(500)) }
+        for _ in 0..<10 { allowance.refund(rate, now: start + .milliseconds(500)) }
         #expect(exhaust(&allowance, rate, at: start + .milliseconds(500)) == 3)
     }
 
@@ -148,8 +148,8 @@ import Testing
             for _ in 0..<taken { allowance.take(rate, now: start) }
             let before = allowance
             allowance.take(rate, now: start)
-            allowance.giveBack(rate, now: start)
-            #expect(allowance.left(rate, now: start) == before.left(rate, now: start))
+            allowance.refund(rate, now: start)
+            #expect(allowance.remaining(rate, now: start) == before.remaining(rate, now: start))
             #expect(allowance.fullIn(rate, now: start) == before.fullIn(rate, now: start))
         }
     }
@@ -162,7 +162,7 @@ import Testing
         _ = exhaust(&allowance, rate, at: start)
         for past in [before(start), before(start, by: 500_000_000_000), MonotonicTime(nanoseconds: 0)] {
             var back = allowance
-            #expect(back.left(rate, now: past) == 0)
+            #expect(back.remaining(rate, now: past) == 0)
             #expect(back.wait(rate, now: past) == .seconds(1))
             #expect(back.fullIn(rate, now: past) == .seconds(5))
             #expect(exhaust(&back, rate, at: past + .seconds(2)) == 2)
@@ -180,10 +180,10 @@ import Testing
                 var allowance = Allowance()
                 for _ in 0..<3 {
                     allowance.take(rate, now: now)
-                    #expect((0...rate.burst).contains(allowance.left(rate, now: now)))
+                    #expect((0...rate.burst).contains(allowance.remaining(rate, now: now)))
                     #expect(allowance.wait(rate, now: now) <= .seconds(60))
                 }
-                allowance.giveBack(rate, now: now)
+                allowance.refund(rate, now: now)
                 // Time begins again.
                 #expect(allowance.wait(rate, now: MonotonicTime(nanoseconds: 0)) <= .seconds(60))
             }
@@ -196,7 +196,7 @@ import Testing
         let (large, small) = (Rate(burst: 100, perMinute: 60), Rate(burst: 2, perMinute: 60))
         var allowance = Allowance()
         for _ in 0..<50 { allowance.take(large, now: start) }
-        #expect(allowance.left(small, now: start) == 0)
+        #expect(allowance.remaining(small, now: start) == 0)
         #expect(allowance.wait(small, now: start) == .seconds(1))
         #expect(allowance.fullIn(small, now: start) == .seconds(2))
         #expect(exhaust(&allowance, small, at: start + .seconds(2)) == 2)
@@ -206,7 +206,7 @@ import Testing
         let (small, large) = (Rate(burst: 2, perMinute: 60), Rate(burst: 100, perMinute: 60))
         var allowance = Allowance()
         #expect(exhaust(&allowance, small, at: start) == 2)
-        #expect(allowance.left(large, now: start) == 98)
+        #expect(allowance.remaining(large, now: start) == 98)
         #expect(exhaust(&allowance, large, at: start) == 98)
     }
 
@@ -214,7 +214,7 @@ import Testing
         let (slow, fast) = (Rate(burst: 10, perMinute: 1), Rate(burst: 10, perMinute: 600))
         var allowance = Allowance()
         #expect(exhaust(&allowance, slow, at: start) == 10)
-        #expect(allowance.left(fast, now: start) == 0)
+        #expect(allowance.remaining(fast, now: start) == 0)
         #expect(allowance.wait(fast, now: start) == .milliseconds(100))
         #expect(allowance.fullIn(fast, now: start) == .seconds(1))
     }
@@ -224,7 +224,7 @@ import Testing
         var allowance = Allowance()
         #expect(exhaust(&allowance, fast, at: start) == 10)
         #expect(allowance.wait(slow, now: start) <= .seconds(60))
-        #expect(allowance.left(slow, now: start) >= 9)
+        #expect(allowance.remaining(slow, now: start) >= 9)
     }
 
     // MARK: Ranges
@@ -242,11 +242,11 @@ import Testing
         let rate = Rate(burst: 10_000_000, perMinute: 1)
         var allowance = Allowance()
         for _ in 0..<1000 { allowance.take(rate, now: start) }
-        #expect(allowance.left(rate, now: start) == 9_999_000)
+        #expect(allowance.remaining(rate, now: start) == 9_999_000)
         #expect(allowance.fullIn(rate, now: start) == .seconds(60_000))
         #expect(allowance.wait(rate, now: start) == .zero)
         var empty = Allowance(fullAt: .max)
-        #expect(empty.left(rate, now: start) == 0)
+        #expect(empty.remaining(rate, now: start) == 0)
         #expect(empty.wait(rate, now: start) == .seconds(60))
         empty.take(rate, now: start)
         #expect(empty.fullIn(rate, now: start) == .seconds(600_000_000))

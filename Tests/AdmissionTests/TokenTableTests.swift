@@ -9,7 +9,7 @@ import Testing
     private let today: UInt16 = 20_000
 
     private func makeRecord(
-        _ token: UInt64, _ standing: TokenRecord.Standing = .unknown, sender: UInt64 = 0, day: UInt16 = 20_000
+        _ token: UInt64, _ standing: TokenRecord.Standing = .unproven, sender: UInt64 = 0, day: UInt16 = 20_000
     ) -> TokenRecord {
         var record = TokenRecord(token: token)
         record.standing = standing
@@ -21,7 +21,7 @@ import Testing
     /// A record with random contents.
     private func randomRecord(_ token: UInt64, _ generator: inout SplitMix64) -> TokenRecord {
         var record = makeRecord(
-            token, TokenRecord.Standing(rawValue: UInt8(generator.below(3))) ?? .unknown,
+            token, TokenRecord.Standing(rawValue: UInt8(generator.below(3))) ?? .unproven,
             sender: generator.below(4) == 0 ? generator.next() : 0, day: today - UInt16(generator.below(100)))
         record.since = generator.next() >> 16
         record.allowance = Allowance(fullAt: generator.next())
@@ -37,8 +37,8 @@ import Testing
 
     @Test func `of a new record nothing is known`() {
         let record = TokenRecord(token: 7)
-        #expect(record.token == 7 && record.sender == 0 && record.standing == .unknown && record.since == 0)
-        #expect(!record.isUnsaved && !record.isWorthKeeping)
+        #expect(record.token == 7 && record.sender == 0 && record.standing == .unproven && record.since == 0)
+        #expect(!record.isUnsaved && !record.isPersistent)
         #expect(record.allowance == Allowance())
     }
 
@@ -46,7 +46,7 @@ import Testing
         var generator = SplitMix64(seed: 4)
         var record = TokenRecord(token: 1)
         var (since, day, standing, isUnsaved): (UInt64, UInt16, TokenRecord.Standing, Bool) = (
-            0, 18_262, .unknown, false
+            0, 18_262, .unproven, false
         )
         for _ in 0..<5000 {
             switch generator.below(4) {
@@ -57,7 +57,7 @@ import Testing
                 day = [18_262, 18_263, 26_453, UInt16(18_262 + generator.below(8192))][generator.below(4)]
                 record.day = day
             case 2:
-                standing = TokenRecord.Standing(rawValue: UInt8(generator.below(3))) ?? .unknown
+                standing = TokenRecord.Standing(rawValue: UInt8(generator.below(3))) ?? .unproven
                 record.standing = standing
             default:
                 isUnsaved.toggle()
@@ -106,12 +106,12 @@ import Testing
     @Test func `a bound one is worth more than a proven one, that more than a dead one, that more than an unknown one`()
     {
         let oldFirst = [
-            makeRecord(1, .unknown, day: 26_453), makeRecord(1, .dead, day: 18_262), makeRecord(1, .dead, day: 26_453),
+            makeRecord(1, .unproven, day: 26_453), makeRecord(1, .dead, day: 18_262), makeRecord(1, .dead, day: 26_453),
             makeRecord(1, .proven, day: 18_262), makeRecord(1, .proven, day: 20_000),
-            makeRecord(1, .unknown, sender: 1, day: 18_262), makeRecord(1, .proven, sender: 1, day: 18_263),
+            makeRecord(1, .unproven, sender: 1, day: 18_262), makeRecord(1, .proven, sender: 1, day: 18_263),
         ]
-        for (less, more) in zip(oldFirst, oldFirst.dropFirst()) { #expect(less.worth < more.worth) }
-        #expect(oldFirst.map(\.isWorthKeeping) == [false, true, true, true, true, true, true])
+        for (less, more) in zip(oldFirst, oldFirst.dropFirst()) { #expect(less.evictionOrder < more.evictionOrder) }
+        #expect(oldFirst.map(\.isPersistent) == [false, true, true, true, true, true, true])
     }
 
     // MARK: Against a dictionary
@@ -241,10 +241,10 @@ import Testing
         for _ in 0..<2000 {
             let record = randomRecord(max(1, generator.next()), &generator)
             let least = worths.values.min() ?? 0
-            worths[record.token] = record.worth
+            worths[record.token] = record.evictionOrder
             guard let gone = table.insert(record) else { continue }
             // Among equals the newcomer stays, however long ago it was used.
-            #expect(gone.worth == (least >> 16 > record.rank ? record.worth : least))
+            #expect(gone.evictionOrder == (least >> 16 > record.evictionRank ? record.evictionOrder : least))
             worths[gone.token] = nil
         }
         #expect(table.count == 16)
@@ -289,7 +289,7 @@ import Testing
         for _ in 0..<3000 {
             guard let record = table.insert(makeRecord(max(1, generator.next()), .proven)) else { continue }
             gone += 1
-            #expect(record.rank == 0)
+            #expect(record.evictionRank == 0)
         }
         #expect(gone > 1000)
     }
@@ -299,7 +299,7 @@ import Testing
         for token in [1, 2, 3] as [UInt64] { table.insert(makeRecord(token << 60, .proven)) }
         for _ in 0..<10 { #expect(table.insert(makeRecord(2 << 60)) == nil) }
         #expect(table.count == 3)
-        #expect(table[2 << 60]?.standing == .unknown)
+        #expect(table[2 << 60]?.standing == .unproven)
         #expect(table[1 << 60]?.standing == .proven && table[3 << 60]?.standing == .proven)
     }
 
@@ -312,7 +312,7 @@ import Testing
         let table = TokenTable(capacity: capacity)
         var early = 0
         for number in 0..<(capacity + capacity / 8 + 20) {
-            let gone = table.insert(makeRecord(max(1, generator.next()), number % 2 == 0 ? .proven : .unknown))
+            let gone = table.insert(makeRecord(max(1, generator.next()), number % 2 == 0 ? .proven : .unproven))
             if number < capacity, gone != nil { early += 1 }
         }
         #expect(early == 0)

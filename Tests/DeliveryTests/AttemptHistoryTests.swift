@@ -63,17 +63,17 @@ import Testing
     @Test func `an unknown fate is replayed once within a second where it is not stored`() {
         for left in [Duration.seconds(3600), nil] {
             var attempts = AttemptHistory()
-            let first = attempts.next(after: attemptResult(.fateUnknown), makeBounds(left: left), random: 0.75)
+            let first = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(left: left), random: 0.75)
             #expect(first == .again(after: .milliseconds(750)))
             #expect(attempts.counted == 1)
-            let second = attempts.next(after: attemptResult(.fateUnknown), makeBounds(left: left), random: 0.75)
+            let second = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(left: left), random: 0.75)
             #expect(second == .finish)
         }
     }
 
     @Test func `an unknown fate is replayed once also where something else came between`() {
         var attempts = AttemptHistory()
-        let steps = [Disposition.fateUnknown, .unavailable(seconds: 30), .notProcessed, .fateUnknown].map {
+        let steps = [Disposition.outcomeUnknown, .unavailable(seconds: 30), .notProcessed, .outcomeUnknown].map {
             attempts.next(after: attemptResult($0), makeBounds(), random: 0.5)
         }
         #expect(steps.dropLast().allSatisfy { $0.delay != nil })
@@ -82,15 +82,15 @@ import Testing
 
     @Test func `an unknown fate of what is stored is replayed at once, then slowly, then given up`() {
         var attempts = AttemptHistory()
-        let first = attempts.next(after: attemptResult(.fateUnknown), makeBounds(isStored: true), random: 0.5)
+        let first = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(isStored: true), random: 0.5)
         #expect(first == .again(after: .milliseconds(500)))
         for _ in 2..<5 {
-            let step = attempts.next(after: attemptResult(.fateUnknown), makeBounds(isStored: true), random: 0.5)
+            let step = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(isStored: true), random: 0.5)
             let delay = step.delay ?? .zero
             #expect(delay >= .seconds(30))
             #expect(delay <= .seconds(900))
         }
-        let last = attempts.next(after: attemptResult(.fateUnknown), makeBounds(isStored: true), random: 0.5)
+        let last = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(isStored: true), random: 0.5)
         #expect(last == .finish)
     }
 
@@ -100,7 +100,7 @@ import Testing
             _ = attempts.next(after: attemptResult(.unavailable(seconds: 30)), makeBounds(isStored: true), random: 0.5)
         }
         for _ in 0..<2 {
-            let step = attempts.next(after: attemptResult(.fateUnknown), makeBounds(isStored: true), random: 0.5)
+            let step = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(isStored: true), random: 0.5)
             #expect(step.delay != nil)
         }
     }
@@ -214,7 +214,7 @@ import Testing
                 after: attemptResult(.unavailable(seconds: 30)), makeBounds(attempts: most), random: 0.5)
             #expect(step.delay != nil)
         }
-        let last = attempts.next(after: attemptResult(.fateUnknown), makeBounds(attempts: most), random: 0.5)
+        let last = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(attempts: most), random: 0.5)
         #expect(last == .finish)
     }
 
@@ -279,7 +279,7 @@ import Testing
                 let disposition = everyRuling[generator.below(everyRuling.count)]
                 let retryAfter = generator.below(3) == 0 ? UInt32(generator.below(100)) : nil
                 let bounds = AttemptHistory.Bounds(
-                    policy: policy, isStored: false, age: age, left: ttl.map { max(.zero, $0 - age) })
+                    policy: policy, isStored: false, age: age, timeLeft: ttl.map { max(.zero, $0 - age) })
                 let step = attempts.next(
                     after: attemptResult(disposition, retryAfter: retryAfter), bounds, random: generator.unit())
                 guard let delay = step.delay else { break }
@@ -312,7 +312,7 @@ private func makeBounds(
     left: Duration? = .seconds(86_400)
 ) -> AttemptHistory.Bounds {
     AttemptHistory.Bounds(
-        policy: RetryPolicy(attempts: attempts, patience: patience), isStored: isStored, age: age, left: left)
+        policy: RetryPolicy(attempts: attempts, patience: patience), isStored: isStored, age: age, timeLeft: left)
 }
 
 extension AttemptHistory.Step {
@@ -336,7 +336,7 @@ private struct Run {
         var age = Duration.zero
         while delays.count < 10_000 {
             let bounds = AttemptHistory.Bounds(
-                policy: policy, isStored: isStored, age: age, left: ttl.map { max(.zero, $0 - age) })
+                policy: policy, isStored: isStored, age: age, timeLeft: ttl.map { max(.zero, $0 - age) })
             let step = attempts.next(after: attemptResult(disposition), bounds, random: generator.unit())
             guard let delay = step.delay else {
                 end = step

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test func `each kind of failure counts`() {
-        for disposition in [Disposition.unavailable(seconds: 30), .fateUnknown, .quotaExceeded] {
+        for disposition in [Disposition.unavailable(seconds: 30), .outcomeUnknown, .quotaExceeded] {
             #expect(opened(by: disposition).state == .open)
         }
     }
@@ -90,7 +90,7 @@ import Testing
     @Test func `an answer about the device or the message alone is none about the lane`() {
         var breaker = Breaker()
         let rulings: [Disposition] = [
-            .badToken, .foreignToken, .gone, .ourFault, .tooLarge, .deviceThrottled(seconds: 60), .notProcessed,
+            .badToken, .foreignToken, .gone, .invalidRequest, .tooLarge, .deviceThrottled(seconds: 60), .notProcessed,
             .notSent,
         ]
         for _ in 0..<100 {
@@ -113,7 +113,7 @@ import Testing
 
     @Test func `while it is open nothing passes, and the reason is that of the answer that opened it`() {
         let reasons: [(disposition: Disposition, reason: Reason)] = [
-            (.unavailable(seconds: 30), .providerUnreachable), (.fateUnknown, .providerUnreachable),
+            (.unavailable(seconds: 30), .providerUnreachable), (.outcomeUnknown, .providerUnreachable),
             (.quotaExceeded, .providerThrottles), (.throttled(seconds: 60), .providerThrottles),
             (.misconfigured, .credentialsRefused), (.credentialExpired, .credentialsRefused),
         ]
@@ -155,7 +155,7 @@ import Testing
             #expect(tooEarly != .probe && tooEarly != .go)
             let asTold = onTime.admit(now + told)
             #expect(asTold == .probe)
-            #expect(breaker.opensUntil == now + told)
+            #expect(breaker.openUntil == now + told)
         }
     }
 
@@ -164,15 +164,15 @@ import Testing
             (0, 1), (1, 1), (999, 1), (1000, 1), (1001, 2), (1_500_300, 1501), (60_000_000, 60_000),
         ]
         for (time, milliseconds) in times {
-            let held = AttemptResult.held(back: .providerThrottles, for: .microseconds(time), "breaker-open")
+            let held = AttemptResult.heldBack(.providerThrottles, for: .microseconds(time), "breaker-open")
             #expect(held.outcome == .retry(.providerThrottles, after: milliseconds))
-            #expect(held.disposition.retry == .notNow)
+            #expect(held.disposition.retry == .afterHold)
             // What is stored waits by this, in seconds.
             let retryAfter = Duration.seconds(held.retryAfter ?? 0)
             #expect(retryAfter >= .microseconds(time))
             #expect(retryAfter <= Duration.microseconds(time) + .seconds(1) + .milliseconds(1))
         }
-        let endless = AttemptResult.held(back: .providerThrottles, for: .seconds(1 << 32), "breaker-open")
+        let endless = AttemptResult.heldBack(.providerThrottles, for: .seconds(1 << 32), "breaker-open")
         #expect(endless.outcome.retryAfter == .max)
     }
 
@@ -202,7 +202,7 @@ import Testing
     }
 
     @Test func `a probe that works closes it and everything passes`() {
-        let works: [Disposition] = [.delivered, .badToken, .gone, .ourFault, .deviceThrottled(seconds: 60)]
+        let works: [Disposition] = [.delivered, .badToken, .gone, .invalidRequest, .deviceThrottled(seconds: 60)]
         for disposition in works {
             var breaker = opened()
             breaker.attempt(disposition, at: start + .seconds(2))
@@ -241,7 +241,7 @@ import Testing
 
     @Test func `each probe that fails makes it wait twice as long, up to a minute`() {
         expectWaits(.unavailable(seconds: 30), [2, 4, 8, 16, 32, 60, 60, 60])
-        expectWaits(.fateUnknown, [2, 4, 8, 16, 32, 60, 60, 60])
+        expectWaits(.outcomeUnknown, [2, 4, 8, 16, 32, 60, 60, 60])
     }
 
     @Test func `each probe that the provider blocks makes it wait twice as long, up to ten minutes`() {
@@ -299,7 +299,8 @@ import Testing
     @Test func `in whatever order answers come, at most one probe is out and nothing else passes`() {
         var generator = SplitMix64(seed: 6)
         let rulings: [Disposition] = [
-            .delivered, .delivered, .unavailable(seconds: 30), .fateUnknown, .notProcessed, .misconfigured, .badToken,
+            .delivered, .delivered, .unavailable(seconds: 30), .outcomeUnknown, .notProcessed, .misconfigured,
+            .badToken,
         ]
         for _ in 0..<100 {
             var breaker = Breaker()

@@ -29,11 +29,11 @@ import Testing
             window.began()
             window.began()
             #expect(!window.hasRoom)
-            window.gaveUp()
+            window.abandoned()
             #expect(window.hasRoom)
-            window.gaveUp()
+            window.abandoned()
         }
-        #expect(window.underWay == 0)
+        #expect(window.inFlight == 0)
         #expect(window.limit == before)
     }
 
@@ -43,11 +43,11 @@ import Testing
         for number in 1...3 {
             #expect(window.hasRoom)
             window.began()
-            #expect(window.underWay == number)
+            #expect(window.inFlight == number)
         }
         #expect(!window.hasRoom)
         window.ended(latency: .milliseconds(100), isOverload: true, now: start)
-        #expect(window.underWay == 2)
+        #expect(window.inFlight == 2)
         #expect(window.limit == 2)
         #expect(!window.hasRoom)
     }
@@ -372,7 +372,7 @@ import Testing
                 }
                 if generator.below(4) == 0 { now = now + .milliseconds(generator.below(2000)) }
                 if !range.contains(window.limit) { Issue.record("\(window.limit) is not in \(range)") }
-                if window.underWay != underWay { Issue.record("\(window.underWay) of \(underWay)") }
+                if window.inFlight != underWay { Issue.record("\(window.inFlight) of \(underWay)") }
                 if window.hasRoom != (underWay < window.limit) { Issue.record("no room is room, or room none") }
             }
         }
@@ -459,7 +459,7 @@ private struct Simulation {
         let end = now + time
         var summary = Summary(limits: window.limit...window.limit)
         while true {
-            while window.hasRoom, window.underWay < load { begin() }
+            while window.hasRoom, window.inFlight < load { begin() }
             guard let next = coming.last, next.at <= end else { break }
             coming.removeLast()
             now = next.at

@@ -16,23 +16,23 @@ import Testing
     @Test func `one device is left alone for as long as the provider says, and all others go on`() {
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 60, now: start, random: 0)
-        #expect(pauses.left(token(1), now: start) == .seconds(60))
-        #expect(pauses.left(token(1), now: start + .seconds(59)) == .seconds(1))
-        for other in 2..<100 { #expect(pauses.left(token(other), now: start) == nil) }
+        #expect(pauses.remaining(token(1), now: start) == .seconds(60))
+        #expect(pauses.remaining(token(1), now: start + .seconds(59)) == .seconds(1))
+        for other in 2..<100 { #expect(pauses.remaining(token(other), now: start) == nil) }
     }
 
     @Test func `the pause is over at its last moment`() {
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 60, now: start, random: 0)
-        #expect(pauses.left(token(1), now: start + (Duration.seconds(60) - .nanoseconds(1))) == .nanoseconds(1))
-        #expect(pauses.left(token(1), now: start + .seconds(60)) == nil)
+        #expect(pauses.remaining(token(1), now: start + (Duration.seconds(60) - .nanoseconds(1))) == .nanoseconds(1))
+        #expect(pauses.remaining(token(1), now: start + .seconds(60)) == nil)
     }
 
     @Test func `a device is known wherever its token lies in a message`() {
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 60, now: start, random: 0)
         let message = Array("...token-1...".utf8)
-        #expect(pauses.left(message[3..<10], now: start) == .seconds(60))
+        #expect(pauses.remaining(message[3..<10], now: start) == .seconds(60))
     }
 
     @Test func `the pause is longer each time, up to ten minutes`() {
@@ -40,7 +40,7 @@ import Testing
         var now = start
         for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
             pauses.pause(token(1), seconds: 1, now: now, random: 0.5)
-            #expect(pauses.left(token(1), now: now) == .seconds(seconds))
+            #expect(pauses.remaining(token(1), now: now) == .seconds(seconds))
             now = now + .seconds(seconds)
         }
     }
@@ -53,7 +53,7 @@ import Testing
             for _ in 0..<5 {
                 let seconds = UInt32(generator.below(1000))
                 pauses.pause(token(1), seconds: seconds, now: now, random: generator.unit())
-                let left = pauses.left(token(1), now: now) ?? .zero
+                let left = pauses.remaining(token(1), now: now) ?? .zero
                 #expect(left >= .seconds(seconds))
                 #expect(left <= .seconds(1000))
                 now = now + left
@@ -65,18 +65,18 @@ import Testing
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 300, now: start, random: 0)
         pauses.pause(token(1), seconds: 60, now: start + .seconds(1), random: 0)
-        #expect(pauses.left(token(1), now: start + .seconds(1)) == .seconds(299))
+        #expect(pauses.remaining(token(1), now: start + .seconds(1)) == .seconds(299))
     }
 
     @Test func `what the provider accepts ends the pause, and the next one is a first one`() {
         var pauses = DevicePauses(capacity: 10)
         for _ in 0..<5 { pauses.pause(token(1), seconds: 60, now: start, random: 0.5) }
         pauses.end(token(2))
-        #expect(pauses.left(token(1), now: start) != nil)
+        #expect(pauses.remaining(token(1), now: start) != nil)
         pauses.end(token(1))
-        #expect(pauses.left(token(1), now: start) == nil)
+        #expect(pauses.remaining(token(1), now: start) == nil)
         pauses.pause(token(1), seconds: 1, now: start, random: 0.5)
-        #expect(pauses.left(token(1), now: start) == .seconds(5))
+        #expect(pauses.remaining(token(1), now: start) == .seconds(5))
     }
 
     @Test func `no more devices are known than there is room for`() {
@@ -84,9 +84,9 @@ import Testing
         for number in 0..<500 {
             pauses.pause(token(number), seconds: 60, now: start, random: 0)
             // The newest has its place in any case.
-            #expect(pauses.left(token(number), now: start) == .seconds(60))
+            #expect(pauses.remaining(token(number), now: start) == .seconds(60))
         }
-        let known = (0..<500).count { pauses.left(token($0), now: start) != nil }
+        let known = (0..<500).count { pauses.remaining(token($0), now: start) != nil }
         #expect(known == 50)
     }
 
@@ -95,13 +95,13 @@ import Testing
         for number in 0..<50 { pauses.pause(token(number), seconds: number < 20 ? 60 : 600, now: start, random: 0) }
         let later = start + .seconds(60)
         for number in 50..<70 { pauses.pause(token(number), seconds: 60, now: later, random: 0) }
-        for number in 20..<70 { #expect(pauses.left(token(number), now: later) != nil) }
+        for number in 20..<70 { #expect(pauses.remaining(token(number), now: later) != nil) }
     }
 
     @Test func `a device that is known already needs no room`() {
         var pauses = DevicePauses(capacity: 3)
         for number in 0..<3 { pauses.pause(token(number), seconds: 60, now: start, random: 0) }
         for _ in 0..<10 { pauses.pause(token(1), seconds: 60, now: start, random: 0) }
-        for number in 0..<3 { #expect(pauses.left(token(number), now: start) != nil) }
+        for number in 0..<3 { #expect(pauses.remaining(token(number), now: start) != nil) }
     }
 }

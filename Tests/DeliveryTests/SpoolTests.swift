@@ -16,7 +16,7 @@ import Testing
     @Test(arguments: EnvelopeFormat.allCases)
     func `an envelope of either format comes back with all its fields`(_ format: EnvelopeFormat) throws {
         let envelope = try makeEnvelope(
-            app: "haveno", magic: .android, ttl: 77, priority: .considerate, sound: false, collapseID: "trade-1",
+            app: "haveno", magic: .android, ttl: 77, priority: .conservePower, sound: false, collapseID: "trade-1",
             format: format)
         let spooled = SpooledEnvelope(app: "haveno-ö", format: format, envelope: envelope, expires: 1_700_000_077)
         let read = try #require(SpooledEnvelope(decoding: spooled.encoded))
@@ -110,11 +110,11 @@ import Testing
         steps = [inbox.add(finish(3)), inbox.add(finish(4)), inbox.add(finish(5))]
         #expect(steps == [.wait, .wait, .wait])
         var sequel = inbox.batchEnded(left: [])
-        #expect(sequel == SpoolInbox.Sequel(runs: true, pauses: false))
+        #expect(sequel == SpoolInbox.FollowUp(runs: true, pauses: false))
         batch = inbox.takeBatch()
         #expect(batch.finishes.map(\.id) == [3, 4, 5])
         sequel = inbox.batchEnded(left: [])
-        #expect(sequel == SpoolInbox.Sequel(runs: false, pauses: false))
+        #expect(sequel == SpoolInbox.FollowUp(runs: false, pauses: false))
         let step = inbox.add(finish(6))
         #expect(step == .run)
     }
@@ -137,7 +137,7 @@ import Testing
         var step = inbox.add(finish(2))
         #expect(step == .wait)
         var sequel = inbox.batchEnded(left: left)
-        #expect(sequel == SpoolInbox.Sequel(runs: false, pauses: true))
+        #expect(sequel == SpoolInbox.FollowUp(runs: false, pauses: true))
         step = inbox.add(finish(3))
         #expect(step == .wait)
         var runs = inbox.pauseEnded()
@@ -145,7 +145,7 @@ import Testing
         let batch = inbox.takeBatch()
         #expect(batch.finishes.map(\.id) == [1, 2, 3])
         sequel = inbox.batchEnded(left: [])
-        #expect(sequel == SpoolInbox.Sequel(runs: false, pauses: false))
+        #expect(sequel == SpoolInbox.FollowUp(runs: false, pauses: false))
         runs = inbox.pauseEnded()
         #expect(!runs)
     }
@@ -159,7 +159,7 @@ import Testing
         #expect(step == .refused)
         let left = inbox.takeBatch().finishes
         let sequel = inbox.batchEnded(left: left)
-        #expect(sequel == SpoolInbox.Sequel(runs: false, pauses: false))
+        #expect(sequel == SpoolInbox.FollowUp(runs: false, pauses: false))
         let runs = inbox.pauseEnded()
         #expect(!inbox.isEmpty && !runs)
     }
@@ -670,7 +670,7 @@ import Testing
 // MARK: Helpers
 
 private func makeEnvelope(
-    app: String = "", magic: Magic = .iOS, ttl: UInt32 = Envelope.longestTTL,
+    app: String = "", magic: Magic = .iOS, ttl: UInt32 = Envelope.maximumTTL,
     priority: DeliveryPriority = .immediate, sound: Bool = true, collapseID: String? = nil,
     format: EnvelopeFormat = .pipe
 ) throws -> Envelope {

@@ -10,24 +10,28 @@ import Testing
 
     @Test func `of a device that was never heard of nothing is known`() {
         let memory = TokenHistory(capacity: 10)
-        #expect(memory[token(1)] == TokenHistory.Record(home: nil, accepted: 0, isRefused: false))
+        #expect(memory[token(1)] == TokenHistory.Record(environment: nil, accepted: 0, isRefused: false))
     }
 
     @Test func `where a device is at home is remembered, and when it was last good`() {
         var memory = TokenHistory(capacity: 10)
         memory.accepted(token(1), by: .iOSDev, at: 1_700_000_000_000)
         memory.accepted(token(2), by: nil, at: 1_700_000_001_000)
-        #expect(memory[token(1)] == TokenHistory.Record(home: .iOSDev, accepted: 1_700_000_000_000, isRefused: false))
-        #expect(memory[token(2)] == TokenHistory.Record(home: nil, accepted: 1_700_000_001_000, isRefused: false))
+        #expect(
+            memory[token(1)] == TokenHistory.Record(environment: .iOSDev, accepted: 1_700_000_000_000, isRefused: false)
+        )
+        #expect(
+            memory[token(2)] == TokenHistory.Record(environment: nil, accepted: 1_700_000_001_000, isRefused: false))
         memory.accepted(token(1), by: nil, at: 1_700_000_002_000)
-        #expect(memory[token(1)] == TokenHistory.Record(home: nil, accepted: 1_700_000_002_000, isRefused: false))
+        #expect(
+            memory[token(1)] == TokenHistory.Record(environment: nil, accepted: 1_700_000_002_000, isRefused: false))
     }
 
     @Test func `a device is known wherever its token lies in a message`() {
         var memory = TokenHistory(capacity: 10)
         memory.accepted(token(1), by: .iOSDev, at: 1)
         let message = Array("...token-1...".utf8)
-        #expect(memory[message[3..<10]].home == .iOSDev)
+        #expect(memory[message[3..<10]].environment == .iOSDev)
     }
 
     @Test func `a refusal is news once`() {
@@ -46,7 +50,7 @@ import Testing
         var memory = TokenHistory(capacity: 10)
         memory.accepted(token(1), by: .iOSDev, at: 7)
         _ = memory.refused(token(1))
-        #expect(memory[token(1)] == TokenHistory.Record(home: nil, accepted: 7, isRefused: true))
+        #expect(memory[token(1)] == TokenHistory.Record(environment: nil, accepted: 7, isRefused: true))
     }
 
     @Test func `a device that comes back to life can be refused anew`() {
@@ -75,7 +79,7 @@ import Testing
         _ = memory.contradicts(token(1), goneSince: 1)
         let again = memory.contradicts(token(1), goneSince: 1)
         #expect(!again)
-        #expect(memory[token(1)] == TokenHistory.Record(home: .iOSDev, accepted: 0, isRefused: false))
+        #expect(memory[token(1)] == TokenHistory.Record(environment: .iOSDev, accepted: 0, isRefused: false))
         memory.accepted(token(1), by: .iOSDev, at: 2000)
         let afterwards = memory.contradicts(token(1), goneSince: 1)
         #expect(afterwards)
@@ -97,7 +101,7 @@ import Testing
         for number in 1...500 {
             memory.accepted(token(number), by: nil, at: 1)
             if number.isMultiple(of: 5) { memory.accepted(token(0), by: .iOSDev, at: 1) }
-            if number >= 5 { #expect(memory[token(0)].home == .iOSDev) }
+            if number >= 5 { #expect(memory[token(0)].environment == .iOSDev) }
         }
     }
 

@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func `single refusals are none`() {
-        for refused in 0..<TokenRefusalSurge.smallest { #expect(!makeWave(refused: refused).isActive) }
+        for refused in 0..<TokenRefusalSurge.minimumRefusals { #expect(!makeWave(refused: refused).isActive) }
     }
 
     @Test func `twenty refusals and nothing else are one`() {
@@ -127,13 +127,13 @@ import Testing
         var wave = TokenRefusalSurge(now: start)
         wave.accepted(start)
         for _ in 0..<1000 { wave.refused(start, isProven: false) }
-        for _ in 0..<TokenRefusalSurge.smallest { wave.refused(start, isProven: true) }
+        for _ in 0..<TokenRefusalSurge.minimumRefusals { wave.refused(start, isProven: true) }
         #expect(wave.isActive)
     }
 
     @Test func `where nothing at all is accepted new device tokens start a wave, and the first acceptance ends it`() {
         var wave = TokenRefusalSurge(now: start)
-        for _ in 0..<TokenRefusalSurge.smallest { wave.refused(start, isProven: false) }
+        for _ in 0..<TokenRefusalSurge.minimumRefusals { wave.refused(start, isProven: false) }
         #expect(wave.isActive)
         wave.accepted(start + .seconds(1))
         #expect(!wave.isActive)

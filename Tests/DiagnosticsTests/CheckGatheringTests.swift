@@ -89,24 +89,24 @@ import Testing
             try await domain.run { domain in
                 let loop = domain.loop
                 let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { $0.close() }
-                #expect(await PortCheck.State.look(at: listener.endpoint, on: loop) == .taken)
+                #expect(await PortCheck.State.probe(listener.endpoint, on: loop) == .inUse)
                 let endpoint = listener.endpoint
                 listener.close()
-                #expect(await PortCheck.State.look(at: endpoint, on: loop) == .free)
+                #expect(await PortCheck.State.probe(endpoint, on: loop) == .free)
                 guard
-                    case .impossible = await PortCheck.State.look(
-                        at: .tcp(host: "192.0.2.1", port: 7077), on: loop)
+                    case .impossible = await PortCheck.State.probe(
+                        .tcp(host: "192.0.2.1", port: 7077), on: loop)
                 else {
                     Issue.record("an address of another machine")
                     return
                 }
                 let socket = Endpoint.unix(path: "\(directory)/s.sock")
-                #expect(await PortCheck.State.look(at: socket, on: loop) == .free)
+                #expect(await PortCheck.State.probe(socket, on: loop) == .free)
                 let server = try Listener(socket, on: loop) { $0.close() }
-                #expect(await PortCheck.State.look(at: socket, on: loop) == .taken)
+                #expect(await PortCheck.State.probe(socket, on: loop) == .inUse)
                 server.close()
                 let nowhere = Endpoint.unix(path: "\(directory)/none/s.sock")
-                guard case .impossible(let reason) = await PortCheck.State.look(at: nowhere, on: loop) else {
+                guard case .impossible(let reason) = await PortCheck.State.probe(nowhere, on: loop) else {
                     Issue.record("a socket in no directory")
                     return
                 }
@@ -122,8 +122,8 @@ import Testing
                 stream.write(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
                 stream.finish()
             }
-            await #expect(throws: NodeWelcome.Failure.self) {
-                _ = try await NodeWelcome.exchange(
+            await #expect(throws: NodeHandshake.Failure.self) {
+                _ = try await NodeHandshake.exchange(
                     with: listener.endpoint, through: nil, on: domain.loop, timeout: .seconds(10))
             }
         }

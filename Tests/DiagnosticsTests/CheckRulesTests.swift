@@ -45,7 +45,7 @@ import Tor
         #expect(foreign?.contains("sudo -u 4000000 tocsin run") == true)
         #expect(foreign?.contains("chown -R root: /s") == true)
         var mixed = state(owner: 0, user: 0)
-        mixed.foreign = ("/s/standing.sqlite", 4_000_000)
+        mixed.foreignEntry = ("/s/standing.sqlite", 4_000_000)
         #expect(mixed.refusal?.contains("/s/standing.sqlite, which belongs to uid 4000000, not to root") == true)
     }
 
@@ -77,10 +77,10 @@ import Tor
     // MARK: Credentials
 
     @Test func `a key file that Apple named by another id is worth a word`() {
-        #expect(CredentialCheck.name(of: "/x/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345") == nil)
-        #expect(CredentialCheck.name(of: "/x/key.p8", keyID: "ABCDE12345") == nil)
-        #expect(CredentialCheck.name(of: "/x/AuthKey_short.p8", keyID: "ABCDE12345") == nil)
-        let finding = CredentialCheck.name(of: "/x/AuthKey_ZZZZZ99999.p8", keyID: "ABCDE12345")
+        #expect(CredentialCheck.fileName("/x/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345") == nil)
+        #expect(CredentialCheck.fileName("/x/key.p8", keyID: "ABCDE12345") == nil)
+        #expect(CredentialCheck.fileName("/x/AuthKey_short.p8", keyID: "ABCDE12345") == nil)
+        let finding = CredentialCheck.fileName("/x/AuthKey_ZZZZZ99999.p8", keyID: "ABCDE12345")
         #expect(finding?.grade == .warning)
         #expect(finding?.text.contains("ZZZZZ99999") == true && finding?.text.contains("ABCDE12345") == true)
     }
@@ -145,8 +145,8 @@ import Tor
     }
 
     @Test func `two apps of one topic are named together`() {
-        #expect(CredentialCheck.shared([("a", "x"), ("b", "y")]).isEmpty)
-        let findings = CredentialCheck.shared([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")])
+        #expect(CredentialCheck.sharedTopics([("a", "x"), ("b", "y")]).isEmpty)
+        let findings = CredentialCheck.sharedTopics([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")])
         #expect(findings.map(\.subject) == ["c/apns", "d/apns"])
         #expect(findings.allSatisfy { $0.grade == .warning && $0.text.contains(" a (x)") })
     }
@@ -160,7 +160,7 @@ import Tor
         ]
         for (time, isSynchronised, grade) in cases {
             #expect(
-                ClockCheck.alone(now: time, isSynchronised: isSynchronised).grade == grade,
+                ClockCheck.local(now: time, isSynchronised: isSynchronised).grade == grade,
                 "\(time) \(String(describing: isSynchronised))")
         }
     }
@@ -171,10 +171,10 @@ import Tor
             (-301, .failed), (.min, .failed), (.max, .failed),
         ]
         for (ahead, grade) in cases {
-            #expect(ClockCheck.beside("h", ahead: ahead).grade == grade, "\(ahead)")
+            #expect(ClockCheck.comparison(with: "h", ahead: ahead).grade == grade, "\(ahead)")
         }
-        #expect(ClockCheck.beside("h", ahead: 90).text.contains("90 s ahead"))
-        #expect(ClockCheck.beside("h", ahead: -90).text.contains("90 s behind"))
+        #expect(ClockCheck.comparison(with: "h", ahead: 90).text.contains("90 s ahead"))
+        #expect(ClockCheck.comparison(with: "h", ahead: -90).text.contains("90 s behind"))
     }
 
     @Test func `room on the disk is for what the spool may still take`() {
@@ -182,7 +182,7 @@ import Tor
             DiskCheck(path: "/s", freeBytes: bytes, freeFiles: files, spoolLimit: spool, spoolSize: size)
                 .finding.grade
         }
-        let (least, plenty) = (DiskCheck.least, 1 << 40)
+        let (least, plenty) = (DiskCheck.minimumFree, 1 << 40)
         #expect(grade(0) == .failed && grade(least - 1) == .failed && grade(least) == .warning)
         #expect(grade(DiskCheck.comfortable - 1) == .warning && grade(DiskCheck.comfortable) == .ok)
         #expect(grade(plenty, files: 99) == .failed && grade(plenty, files: 100) == .ok)
@@ -209,12 +209,12 @@ import Tor
         for wrong in ["", "Max open files", limitsText.replacing("20000", with: "many")] {
             #expect(LimitCheck(of: "n", isNode: true, procText: wrong) == nil)
         }
-        #expect(LimitCheck.look(node: nil) != nil)
+        #expect(LimitCheck.read(node: nil) != nil)
     }
 
     @Test func `limits that are too low say what to raise`() {
         func limits(_ files: UInt64, locked: UInt64 = .max, core: UInt64 = 0, isNode: Bool = true) -> [Finding] {
-            LimitCheck(whose: "n", isNode: isNode, files: files, locked: locked, core: core)
+            LimitCheck(process: "n", isNode: isNode, files: files, locked: locked, core: core)
                 .findings(connections: 1000, others: 200)
         }
         #expect(limits(1200).map(\.grade) == [.ok, .ok, .ok])
@@ -255,7 +255,7 @@ import Tor
     @Test func `a port that is taken is well only where the node itself runs`() {
         let cases: [(PortCheck.State, LockState, Finding.Grade)] = [
             (.free, .free, .ok), (.free, .held(pid: 1), .warning), (.free, .unknown(reason: "x"), .ok),
-            (.taken, .free, .failed), (.taken, .held(pid: nil), .ok), (.taken, .unknown(reason: "x"), .warning),
+            (.inUse, .free, .failed), (.inUse, .held(pid: nil), .ok), (.inUse, .unknown(reason: "x"), .warning),
             (.impossible("x"), .free, .failed), (.impossible("x"), .held(pid: 1), .failed),
         ]
         for (state, lock, grade) in cases {

@@ -88,7 +88,7 @@ private final class Echo: ByteStreamHandler {
     }
 
     @Test func `the tunnel's first bytes may be more than the answer may be`() async throws {
-        let words = String(repeating: "w", count: 3 * HTTPConnect.largestAnswer)
+        let words = String(repeating: "w", count: 3 * HTTPConnect.maxResponseSize)
         #expect(try await run("HTTP/1.1 200 OK\r\n\r\n" + words, hearing: words.utf8.count).heard == words)
     }
 
@@ -114,9 +114,9 @@ private final class Echo: ByteStreamHandler {
     }
 
     @Test func `a header without end is cut off, in one line and in many`() async {
-        let line = "HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: HTTPConnect.largestAnswer)
+        let line = "HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: HTTPConnect.maxResponseSize)
         await #expect(throws: StreamError.tooLong) { _ = try await run(line) }
-        let lines = "HTTP/1.1 200 OK\r\n" + String(repeating: "X: x\r\n", count: HTTPConnect.mostLines)
+        let lines = "HTTP/1.1 200 OK\r\n" + String(repeating: "X: x\r\n", count: HTTPConnect.maxLines)
         await #expect(throws: StreamError.tooLong) { _ = try await run(lines) }
     }
 
@@ -138,11 +138,11 @@ private final class Echo: ByteStreamHandler {
 
     /// How many bytes of `text` the answer takes; nil where it goes on.
     private func length(ofAnswer text: String) throws -> Int? {
-        var answer = HTTPConnect.Answer()
+        var answer = HTTPConnect.Response()
         var count = 0
         for byte in text.utf8 {
             count += 1
-            if try answer.isComplete(after: byte) { return count }
+            if try answer.consume(byte) { return count }
         }
         return nil
     }
@@ -157,12 +157,12 @@ private final class Echo: ByteStreamHandler {
     }
 
     @Test func `the bounds are exact`() throws {
-        let most = "HTTP/1.1 200 OK\r\n" + String(repeating: "A:b\r\n", count: HTTPConnect.mostLines - 2) + "\r\n"
+        let most = "HTTP/1.1 200 OK\r\n" + String(repeating: "A:b\r\n", count: HTTPConnect.maxLines - 2) + "\r\n"
         #expect(try length(ofAnswer: most) == most.utf8.count)
         let ends = "HTTP/1.1 200 OK\r\nX: \r\n\r\n".utf8.count
         let largest =
-            "HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: HTTPConnect.largestAnswer - ends) + "\r\n\r\n"
-        #expect(try length(ofAnswer: largest) == HTTPConnect.largestAnswer)
+            "HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: HTTPConnect.maxResponseSize - ends) + "\r\n\r\n"
+        #expect(try length(ofAnswer: largest) == HTTPConnect.maxResponseSize)
     }
 
     @Test func `a refusal is passed on in printable ASCII and at most 100 bytes`() {
@@ -223,7 +223,7 @@ private final class Echo: ByteStreamHandler {
                     .tcp(host: "localhost", port: 1), through: .http(proxy), timeout: .seconds(5), isolation: domain)
             }
             #expect(refusal.map { "\($0)".hasPrefix("proxy error: 403 ") } == true)
-            await process.end()
+            await process.terminate()
             withExtendedLifetime(echo) {}
         }
     }
@@ -285,7 +285,7 @@ private final class Echo: ByteStreamHandler {
         var generator = SplitMix64(seed: 1)
         var orders: Set<[String]> = []
         for _ in 0..<500 {
-            let spread = names(given.spread(using: &generator))
+            let spread = names(given.shuffledWithinFamilies(using: &generator))
             orders.insert(spread)
             let families = spread.map { String($0.prefix(1)) }
             #expect(families == ["4", "4", "6", "6", "4"])
@@ -299,16 +299,16 @@ private final class Echo: ByteStreamHandler {
         let given = addresses((1...4).map { "10.0.0.\($0)" })
         var generator = SplitMix64(seed: 2)
         var first: [String: Int] = [:]
-        for _ in 0..<4000 { first[names(given.spread(using: &generator))[0], default: 0] += 1 }
+        for _ in 0..<4000 { first[names(given.shuffledWithinFamilies(using: &generator))[0], default: 0] += 1 }
         #expect(first.count == 4)
         #expect(first.values.allSatisfy { (850...1150).contains($0) })
     }
 
     @Test func `none and one stay as they are`() {
         var generator = SplitMix64(seed: 3)
-        let none = addresses([]).spread(using: &generator)
+        let none = addresses([]).shuffledWithinFamilies(using: &generator)
         #expect(none.isEmpty)
-        let one = names(addresses(["::7"]).spread(using: &generator))
+        let one = names(addresses(["::7"]).shuffledWithinFamilies(using: &generator))
         #expect(one == ["6-7"])
     }
 
@@ -318,7 +318,7 @@ private final class Echo: ByteStreamHandler {
         defer { try? FileManager.default.removeItem(at: directory) }
         let servers = directory.appending(path: "resolv.conf")
         let hosts = directory.appending(path: "hosts")
-        func settings() -> NameSettings { NameSettings(resolvConf: servers.path(), hosts: hosts.path()) }
+        func settings() -> ResolverSettings { ResolverSettings(resolvConf: servers.path(), hosts: hosts.path()) }
 
         let neither = settings()
         #expect(settings() == neither)
@@ -347,7 +347,7 @@ private final class Echo: ByteStreamHandler {
     @Test func `a resolver lives on until the settings change, and then goes`() async throws {
         try await LoopDomain(loop).run { domain in
             let loop = domain.loop
-            let nowhere = NameSettings(resolvConf: "/nonexistent", hosts: "/nonexistent")
+            let nowhere = ResolverSettings(resolvConf: "/nonexistent", hosts: "/nonexistent")
             loop.resolver = Resolver(on: loop.base, settings: nowhere)
             let old = Weak(value: loop.resolver)
             let wasThere = old.value != nil
@@ -356,7 +356,7 @@ private final class Echo: ByteStreamHandler {
             let isGone = old.value == nil
             #expect(isGone)
             let new = loop.resolver
-            let isOfNow = new?.settings == NameSettings()
+            let isOfNow = new?.settings == ResolverSettings()
             #expect(isOfNow)
             _ = try await loop.resolve("localhost", port: 1)
             let isTheSame = loop.resolver === new

@@ -250,12 +250,12 @@ private func eventually(
     @Test func `a key of another certificate and nonsense are refused`() throws {
         let one = identity(authority.issue(subject: "a", purpose: .client))
         let other = identity(authority.issue(subject: "b", purpose: .client))
-        #expect(throws: TLSContext.SetUpError.self) {
+        #expect(throws: TLSContext.SetupError.self) {
             try TLSContext.client(
                 identity: TLSContext.Identity(certificates: one.certificates, privateKey: other.privateKey),
                 applicationProtocol: "h2")
         }
-        #expect(throws: TLSContext.SetUpError.self) {
+        #expect(throws: TLSContext.SetupError.self) {
             try TLSContext.client(extraAuthorities: Array("no certificate".utf8), applicationProtocol: "h2")
         }
     }

@@ -89,7 +89,7 @@ struct Client {
 
     mutating func leave() {
         var effects = HTTPSession.Effects()
-        session.leave(&effects)
+        session.drain(&effects)
         take(effects)
     }
 
@@ -103,10 +103,10 @@ struct Client {
     private mutating func take(_ effects: HTTPSession.Effects) {
         output += String(decoding: effects.output, as: UTF8.self)
         if let fault = effects.fault { self.fault = fault }
-        if effects.ends { ends = true }
+        if effects.closes { ends = true }
         precondition(effects.requests.count <= 1, "one at a time")
         precondition(effects.requests.isEmpty || session.isAnswering, "what was handed out is waited for")
-        precondition(effects.fault == nil || (effects.ends && effects.requests.isEmpty), "a fault is the end")
+        precondition(effects.fault == nil || (effects.closes && effects.requests.isEmpty), "a fault is the end")
         seen += effects.requests.map(Seen.init)
         if !effects.requests.isEmpty, let answer { respond(answer) }
     }

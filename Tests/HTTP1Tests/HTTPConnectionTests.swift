@@ -8,7 +8,7 @@ import Testing
 @testable import Tor
 
 /// Answers as a closure says, and counts.
-private final class SenderProtocol: HTTPConnection.Host {
+private final class SenderProtocol: HTTPConnection.Delegate {
     var listener: Listener!
     var connections: [HTTPConnection] = []
     var streams: [ByteStream] = []
@@ -19,7 +19,7 @@ private final class SenderProtocol: HTTPConnection.Host {
 
     init(
         on loop: EventLoop, limits: HTTPLimits = HTTPLimits(),
-        prelude: (@Sendable (RawSpan) -> HTTPConnection.Prelude)? = nil,
+        prelude: (@Sendable (RawSpan) -> HTTPConnection.PreludeResult)? = nil,
         answer: @escaping (HTTPRequest, HTTPConnection) -> Void
     ) throws {
         self.answer = answer
@@ -34,12 +34,12 @@ private final class SenderProtocol: HTTPConnection.Host {
         answer(request, connection)
     }
 
-    func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
+    func errorResponse(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
         faults.append(fault)
         return HTTPResponse(status: fault.status, body: Array(fault.text.utf8)).encoded(keepsAlive: false)
     }
 
-    func ended(_ connection: HTTPConnection) {
+    func closed(_ connection: HTTPConnection) {
         ended += 1
         connections.removeAll { $0 === connection }
     }
@@ -186,7 +186,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             asked[0].respond(ok())
             #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
             asked[0].respond(ok())
-            #expect(asked[0].isOver && senderProtocol.ended == 1)
+            #expect(asked[0].isClosed && senderProtocol.ended == 1)
         }
     }
 
@@ -248,7 +248,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     @Test func `a prelude may refuse, and words of its own are the last`() async throws {
         try await domain.run { domain in
             let senderProtocol = try SenderProtocol(
-                on: domain.loop, prelude: { _ in .refused(farewell: Array("bye".utf8)) }
+                on: domain.loop, prelude: { _ in .refused(response: Array("bye".utf8)) }
             ) {
                 $1.respond(ok())
             }
@@ -271,10 +271,10 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
                 peers.last?.send(get)
                 #expect(await eventually(domain.loop) { asked.count == count })
             }
-            asked[0].leave()
-            #expect(!asked[0].isOver)
+            asked[0].drain()
+            #expect(!asked[0].isClosed)
             asked[0].respond(ok())
-            #expect(asked[0].isOver)
+            #expect(asked[0].isClosed)
             asked[1].reject(Array("bye".utf8))
             asked[2].close()
             // Closed while it says its last words.
@@ -309,8 +309,8 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
                 #expect(await eventually(domain.loop) { peer.text.hasSuffix(piece) })
             }
             #expect(!peer.text.contains("Content-Length") && peer.text.hasSuffix("\r\n\r\nabc"))
-            streaming[0].leave()
-            #expect(streaming[0].isOver)
+            streaming[0].drain()
+            #expect(streaming[0].isClosed)
             #expect(await eventually(domain.loop) { peer.end != nil })
             peer.stream.close()
             #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
@@ -343,12 +343,12 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             // What the kernel holds for both sides is some megabytes.
             let piece = [UInt8](repeating: 7, count: 60_000)
             var sent = 0
-            while !streaming[0].isOver, sent < 1000 {
+            while !streaming[0].isClosed, sent < 1000 {
                 streaming[0].send(piece)
                 sent += 1
                 await domain.loop.sleep(for: .milliseconds(1))
             }
-            #expect(streaming[0].isOver && sent < 1000)
+            #expect(streaming[0].isClosed && sent < 1000)
             #expect(await eventually(domain.loop) { senderProtocol.ended == 1 })
             streaming = []
         }

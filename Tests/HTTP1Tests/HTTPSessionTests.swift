@@ -444,8 +444,8 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
                 var client = Client()
                 client.answer = nil
                 client.send(get)
-                let requests = Array(String(repeating: get, count: HTTPSession.mostWaiting / get.utf8.count).utf8)
-                let filling = [UInt8](repeating: 0x47, count: HTTPSession.mostWaiting - requests.count + excess)
+                let requests = Array(String(repeating: get, count: HTTPSession.maxPipelined / get.utf8.count).utf8)
+                let filling = [UInt8](repeating: 0x47, count: HTTPSession.maxPipelined - requests.count + excess)
                 client.send(requests + filling, inPiecesOf: size)
                 #expect(client.fault == nil && !client.ends)
                 client.respond(HTTPResponse(status: 200))
@@ -561,7 +561,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     // MARK: The end
 
     @Test func `a quiet connection is left at once, and a begun request is told so`() {
-        for (sent, fault) in [("", nil), (get, nil), (get + "GET", .leaving)] as [(String, HTTPRequestError?)] {
+        for (sent, fault) in [("", nil), (get, nil), (get + "GET", .draining)] as [(String, HTTPRequestError?)] {
             var client = Client(sending: sent)
             client.leave()
             #expect(client.ends && client.fault == fault)
@@ -617,7 +617,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     }
 
     @Test func `who does not read a stream is let go, and gets no piece more`() {
-        for (unsent, isKept) in [(HTTPSession.mostUnread - 1, true), (HTTPSession.mostUnread, false)] {
+        for (unsent, isKept) in [(HTTPSession.maxUnsent - 1, true), (HTTPSession.maxUnsent, false)] {
             var client = streaming()
             client.piece(" second", unsent: unsent)
             #expect(client.ends == !isKept)

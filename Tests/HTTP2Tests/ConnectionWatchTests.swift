@@ -41,7 +41,7 @@ import Testing
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         _ = watch.check(time(5), lastReceived: start)
-        watch.answered(time(6))
+        watch.responseCompleted(time(6))
         let alive = watch.check(time(10), lastReceived: time(6))
         #expect(alive == .nothing)
         let asked = watch.check(time(11), lastReceived: time(6))
@@ -76,7 +76,7 @@ import Testing
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         for second in 1...100 {
-            if second.isMultiple(of: 9) { watch.answered(time(second)) }
+            if second.isMultiple(of: 9) { watch.responseCompleted(time(second)) }
             let finding = watch.check(time(second), lastReceived: time(second))
             #expect(finding == .nothing, "\(second) s")
         }
@@ -134,7 +134,7 @@ import Testing
     @Test func `a connection whose work is done is not asked before an hour has passed`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
-        watch.answered(time(4))
+        watch.responseCompleted(time(4))
         watch.becameIdle()
         for second in stride(from: 4, to: 3604, by: 60) {
             let finding = watch.check(time(second), lastReceived: time(4))
@@ -157,7 +157,7 @@ import Testing
             for tick in stride(from: 0, to: 40_000, by: resolution) where ended == nil {
                 let now = start + .milliseconds(tick)
                 let lastReceived = min(now, silence)
-                watch.answered(lastReceived)
+                watch.responseCompleted(lastReceived)
                 switch watch.check(now, lastReceived: lastReceived) {
                 case .nothing: break
                 case .ping: pings += 1
@@ -180,7 +180,7 @@ import Testing
             // A byte every 4.9 seconds, an answer with every other.
             if tick - last >= 4900 {
                 last = tick
-                if (tick / 4900).isMultiple(of: 2) { watch.answered(start + .milliseconds(tick)) }
+                if (tick / 4900).isMultiple(of: 2) { watch.responseCompleted(start + .milliseconds(tick)) }
             }
             let finding = watch.check(start + .milliseconds(tick), lastReceived: start + .milliseconds(last))
             if finding != .nothing { Issue.record("\(finding) after \(tick) ms") }

@@ -23,19 +23,21 @@ import Testing
 
     @Test func `frames that bring nothing use it up`() {
         var budget = FrameBudget(now: time(0))
-        #expect(taken(by: &budget, at: repeatElement(0, count: 100_000)) == FrameBudget.most)
+        #expect(taken(by: &budget, at: repeatElement(0, count: 100_000)) == FrameBudget.maxCredits)
         #expect(taken(by: &budget, at: [3]) == 0)
     }
 
     @Test func `answers pay for their frames, however many come`() {
         var budget = FrameBudget(now: time(0))
         for _ in 0..<100_000 {
-            guard taken(by: &budget, at: repeatElement(0, count: FrameBudget.ofAnAnswer)) == FrameBudget.ofAnAnswer
+            guard
+                taken(by: &budget, at: repeatElement(0, count: FrameBudget.creditsPerResponse))
+                    == FrameBudget.creditsPerResponse
             else {
                 Issue.record("refused beside answers")
                 return
             }
-            budget.answer()
+            budget.responseCompleted()
         }
     }
 
@@ -46,7 +48,7 @@ import Testing
 
     @Test func `twice as many a second as are free do, within half a minute`() {
         var budget = FrameBudget(now: time(0))
-        let interval = 500 / FrameBudget.ofASecond
+        let interval = 500 / FrameBudget.creditsPerSecond
         #expect(taken(by: &budget, at: stride(from: 0, to: 30_000, by: max(1, interval))) < 30_000 / max(1, interval))
     }
 }

@@ -214,7 +214,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             let body = (0..<60_000).map { UInt8(truncatingIfNeeded: $0) }
             #expect(try await upstream.send(request(body: body), timeout: .seconds(10)).body == body)
             let larger = [UInt8](repeating: 1, count: 300_000)
-            await #expect(throws: RequestFailure.fateUnknown(.responseTooLarge)) {
+            await #expect(throws: RequestFailure.outcomeUnknown(.responseTooLarge)) {
                 _ = try await upstream.send(request(body: larger), timeout: .seconds(10))
             }
             #expect(try await upstream.send(request(body: [7]), timeout: .seconds(10)).body == [7])
@@ -230,7 +230,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             let server = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
             let upstream = site.upstream(server.endpoint)
             _ = try await upstream.send(request(body: [1]), timeout: .seconds(10))
-            await #expect(throws: RequestFailure.fateUnknown(.timedOut)) {
+            await #expect(throws: RequestFailure.outcomeUnknown(.timedOut)) {
                 _ = try await upstream.send(request(body: [0]), timeout: .milliseconds(200))
             }
             #expect(try await upstream.send(request(body: [1]), timeout: .seconds(10)).status == 200)
@@ -353,7 +353,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
                 #expect((try? await upstream.send(request("/none", body: [1]), timeout: .seconds(5)))?.status == 404)
             }
         }
-        await process.end()
+        await process.terminate()
     }
 
     @Test func `an answer that comes before the body was sent is the answer`() async throws {
@@ -409,6 +409,6 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
             }
             #expect(succeeded == 100, "\(String(describing: lastFailure))")
         }
-        await process.end()
+        await process.terminate()
     }
 }

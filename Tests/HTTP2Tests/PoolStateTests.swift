@@ -8,7 +8,7 @@ import Testing
 @testable import Time
 
 @Suite struct PoolStateTests {
-    private let unreachable = PoolState.Place.none(because: CheckedPool.reason)
+    private let unreachable = PoolState.Placement.unavailable(because: CheckedPool.reason)
 
     // MARK: More connections
 
@@ -114,7 +114,7 @@ import Testing
     // MARK: Proof
 
     @Test func `one stream until the first authenticated answer`() {
-        let pool = CheckedPool(PoolState.Rules(maximum: 4, provesFirst: true))
+        let pool = CheckedPool(PoolState.Rules(maximum: 4, startsWithOneRequest: true))
         pool.place(20)
         pool.open(1)
         pool.allow(1000, on: 1)
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test func `each new connection has to be proven by itself`() {
-        let pool = CheckedPool(PoolState.Rules(maximum: 2, provesFirst: true))
+        let pool = CheckedPool(PoolState.Rules(maximum: 2, startsWithOneRequest: true))
         pool.place()
         pool.open(1)
         pool.allow(2, on: 1)
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func `SETTINGS that allow nothing hold for a connection that is not proven too`() {
-        let pool = CheckedPool(PoolState.Rules(maximum: 1, provesFirst: true))
+        let pool = CheckedPool(PoolState.Rules(maximum: 1, startsWithOneRequest: true))
         pool.place(2)
         pool.open(1)
         pool.allow(0, on: 1)
@@ -154,8 +154,8 @@ import Testing
     }
 
     @Test(arguments: [
-        PoolState.Rules(maximum: 1), PoolState.Rules(maximum: 1, provesFirst: true),
-        PoolState.Rules(maximum: 8, provesFirst: true),
+        PoolState.Rules(maximum: 1), PoolState.Rules(maximum: 1, startsWithOneRequest: true),
+        PoolState.Rules(maximum: 8, startsWithOneRequest: true),
     ])
     func `a connection that allows no streams is replaced after ten seconds, and left when the other one serves`(
         _ rules: PoolState.Rules
@@ -307,7 +307,7 @@ import Testing
 
     @Test func `a connection that ends before it was proven counts as a failed dial`() {
         for provesFirst in [false, true] {
-            let pool = CheckedPool(PoolState.Rules(maximum: 4, provesFirst: provesFirst))
+            let pool = CheckedPool(PoolState.Rules(maximum: 4, startsWithOneRequest: provesFirst))
             pool.place(2)
             pool.open(1)
             pool.allow(100, on: 1)
@@ -424,7 +424,7 @@ import Testing
         #expect(pool.failed == [2, 3, 4])
         #expect(pool.phase(of: 1) == .draining)
         let refused = pool.place()
-        #expect(refused == PoolState.Place.none(because: nil))
+        #expect(refused == PoolState.Placement.unavailable(because: nil))
         pool.open(2)
         #expect(pool.phase(of: 2) == .draining)
         pool.end(2)
@@ -439,8 +439,9 @@ import Testing
     // MARK: Anything
 
     @Test(arguments: [
-        PoolState.Rules(), PoolState.Rules(provesFirst: true), PoolState.Rules(maximum: 4),
-        PoolState.Rules(maximum: 8, provesFirst: true), PoolState.Rules(minimum: 2, maximum: 3, provesFirst: true),
+        PoolState.Rules(), PoolState.Rules(startsWithOneRequest: true), PoolState.Rules(maximum: 4),
+        PoolState.Rules(maximum: 8, startsWithOneRequest: true),
+        PoolState.Rules(minimum: 2, maximum: 3, startsWithOneRequest: true),
         PoolState.Rules(minimum: 3, maximum: 3),
     ])
     func `no sequence of events leads to an illegal step`(_ rules: PoolState.Rules) {
@@ -518,7 +519,7 @@ private final class CheckedPool {
 
     // MARK: Events
 
-    @discardableResult func place() -> PoolState.Place {
+    @discardableResult func place() -> PoolState.Placement {
         let request = nextRequest
         nextRequest += 1
         var actions: [PoolState.Action] = []
@@ -530,7 +531,7 @@ private final class CheckedPool {
             if !waiting.isEmpty { fault("a request overtakes those that wait") }
             run(request, on: id)
         case .waiting: break
-        case .none(let reason):
+        case .unavailable(let reason):
             if canServe { fault("a request is refused that could be served") }
             if reason != expectedReason { fault("a request is refused because: \(reason ?? "this side has ended")") }
         }
@@ -544,7 +545,7 @@ private final class CheckedPool {
 
     func giveUp(_ request: Int) {
         waiting.removeAll { $0 == request }
-        pool.giveUp(request: request)
+        pool.expire(request: request)
         check()
     }
 
@@ -580,13 +581,13 @@ private final class CheckedPool {
 
     func leave(_ id: Int) {
         var actions: [PoolState.Action] = []
-        pool.leave(id, now: now, &actions)
+        pool.drain(id, now: now, &actions)
         perform(actions)
     }
 
     func leaveAll() {
         var actions: [PoolState.Action] = []
-        pool.leaveAll(now: now, &actions)
+        pool.drainAll(now: now, &actions)
         perform(actions)
     }
 
@@ -625,7 +626,7 @@ private final class CheckedPool {
 
     private func finish(on id: Int, isProof: Bool) {
         var actions: [PoolState.Action] = []
-        pool.finished(on: id, isProof: isProof, now: now, &actions)
+        pool.finished(on: id, isCredentialAccepted: isProof, now: now, &actions)
         perform(actions)
     }
 
@@ -759,7 +760,7 @@ private final class CheckedPool {
 
     /// Whether it is known what the connection can carry.
     private func isSettled(_ connection: Connection) -> Bool {
-        connection.limit != nil && (connection.isProven || !rules.provesFirst)
+        connection.limit != nil && (connection.isProven || !rules.startsWithOneRequest)
     }
 
     private var expectedReason: String? { isRetired ? nil : Self.reason }

@@ -38,7 +38,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
 
 @Suite struct RelayRouteTests {
     @Test func `a request of Bisq 1 says what it says`() throws {
-        let senderProtocol = try RelayRoute(relay(bisq)).senderProtocol()
+        let senderProtocol = try RelayRoute(relay(bisq)).relayRequest()
         #expect(senderProtocol.magic == .iOS)
         #expect(senderProtocol.deviceToken == Array(appleToken.utf8))
         #expect(senderProtocol.text == Array(pipe("BisqMessageiOS").utf8))
@@ -50,28 +50,28 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<50 {
             let parameters = (bisq + [("more", "1"), ("more", "%31"), ("", "x")]).shuffled(using: &generator)
-            let senderProtocol = try RelayRoute(relay(parameters)).senderProtocol()
+            let senderProtocol = try RelayRoute(relay(parameters)).relayRequest()
             #expect(senderProtocol.magic == .iOS && senderProtocol.deviceToken == Array(appleToken.utf8))
         }
     }
 
     @Test(arguments: ["true", "TRUE", "on", "yes", "1"])
     func `yes is said in several ways`(_ word: String) throws {
-        #expect(try RelayRoute(relay(changed("isAndroid", word))).senderProtocol().magic == .android)
-        #expect(try RelayRoute(relay(changed("snd", word))).senderProtocol().sound)
+        #expect(try RelayRoute(relay(changed("isAndroid", word))).relayRequest().magic == .android)
+        #expect(try RelayRoute(relay(changed("snd", word))).relayRequest().sound)
     }
 
     @Test(arguments: ["false", "False", "off", "no", "0"])
     func `no is said in several ways`(_ word: String) throws {
-        #expect(try RelayRoute(relay(changed("isProduction", word))).senderProtocol().magic == .iOSDev)
-        #expect(try !RelayRoute(relay(changed("snd", word))).senderProtocol().sound)
-        #expect(try RelayRoute(relay(changed("isContentAvailable", word))).senderProtocol().contentAvailable == false)
-        #expect(try RelayRoute(relay(changed("mutableContent", word))).senderProtocol().mutableContent == false)
+        #expect(try RelayRoute(relay(changed("isProduction", word))).relayRequest().magic == .iOSDev)
+        #expect(try !RelayRoute(relay(changed("snd", word))).relayRequest().sound)
+        #expect(try RelayRoute(relay(changed("isContentAvailable", word))).relayRequest().contentAvailable == false)
+        #expect(try RelayRoute(relay(changed("mutableContent", word))).relayRequest().mutableContent == false)
     }
 
     @Test func `what is absent has the meaning that today's relays give it`() throws {
         let bare = bisq.filter { ["token", "msg"].contains($0.0) }
-        let senderProtocol = try RelayRoute(relay(bare)).senderProtocol()
+        let senderProtocol = try RelayRoute(relay(bare)).relayRequest()
         #expect(
             senderProtocol.magic == .iOS && senderProtocol.sound && senderProtocol.contentAvailable == nil
                 && senderProtocol.mutableContent == false)
@@ -113,13 +113,13 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         ("4", "4"), ("00", "00"), ("7f", "7f"), ("41", "A"), ("e_M2%3AAPA", "e_M2:APA"),
     ])
     func `a token comes as it is, or as the hexadecimal of its text`(_ value: String, _ token: String) throws {
-        #expect(try RelayRoute(relay(changed("token", value))).senderProtocol().deviceToken == Array(token.utf8))
+        #expect(try RelayRoute(relay(changed("token", value))).relayRequest().deviceToken == Array(token.utf8))
     }
 
     @Test(arguments: ["/relay", "//relay", "///relay"])
     func `one slash too many at the beginning does not matter`(_ path: String) throws {
         let query = String(decoding: relay(bisq).target.dropFirst("/relay".utf8.count), as: UTF8.self)
-        #expect(try RelayRoute(get(path + query)).senderProtocol().magic == .iOS)
+        #expect(try RelayRoute(get(path + query)).relayRequest().magic == .iOS)
     }
 
     @Test(arguments: [
@@ -128,23 +128,23 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     ])
     func `other paths are nowhere`(_ path: String) {
         for method in ["GET", "POST", "HEAD", "PUT"] {
-            #expect(throws: RelayRoute.Stray.notFound) { try RelayRoute(get(path, method: method)) }
+            #expect(throws: RelayRoute.NoRoute.notFound) { try RelayRoute(get(path, method: method)) }
         }
     }
 
     @Test(arguments: ["HEAD", "PUT", "DELETE", "OPTIONS", "CONNECT", "PATCH"])
     func `other methods are named what they may be`(_ method: String) {
         for path in ["/relay", "/relay?a=b", "//relay"] {
-            #expect(throws: RelayRoute.Stray.methodNotAllowed(allowed: "GET")) {
+            #expect(throws: RelayRoute.NoRoute.methodNotAllowed(allowed: "GET")) {
                 try RelayRoute(get(path, method: method))
             }
         }
         for path in ["/v1/apns/device/a", "/v1/fcm/device/a"] {
-            #expect(throws: RelayRoute.Stray.methodNotAllowed(allowed: "POST")) {
+            #expect(throws: RelayRoute.NoRoute.methodNotAllowed(allowed: "POST")) {
                 try RelayRoute(get(path, method: method))
             }
         }
-        #expect(throws: RelayRoute.Stray.methodNotAllowed(allowed: "GET")) {
+        #expect(throws: RelayRoute.NoRoute.methodNotAllowed(allowed: "GET")) {
             try RelayRoute(get("/relay", method: "POST"))
         }
     }
@@ -155,7 +155,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
             ("/v1/fcm/device/", googleToken.replacing(":", with: "%3A"), .android),
         ] {
             let body = "{\"isMutableContent\":true,\"encrypted\":\"\(sealed)\",\"isUrgent\":true,\"other\":{\"a\":[1]}}"
-            let senderProtocol = try RelayRoute(get(path + token, method: "POST", body: body)).senderProtocol()
+            let senderProtocol = try RelayRoute(get(path + token, method: "POST", body: body)).relayRequest()
             #expect(senderProtocol.magic == magic)
             #expect(senderProtocol.deviceToken == Array((magic == .android ? googleToken : appleToken).utf8))
             #expect(senderProtocol.text == Array(sealed.utf8))
@@ -168,9 +168,9 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         for more in ["", ",\"isUrgent\":null", ",\"isUrgent\":false,\"isMutableContent\":false"] {
             let body = "{\"encrypted\":\"\(sealed)\"\(more)}"
             let senderProtocol = try RelayRoute(get("/v1/apns/device/\(appleToken)", method: "POST", body: body))
-                .senderProtocol()
+                .relayRequest()
             #expect(
-                senderProtocol.priority == .considerate && senderProtocol.mutableContent == false
+                senderProtocol.priority == .conservePower && senderProtocol.mutableContent == false
                     && senderProtocol.sound)
         }
     }
@@ -190,7 +190,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
 
     private func refuses(_ request: HTTPRequest, naming name: String) {
         do throws(Rejection) {
-            _ = try (try? RelayRoute(request))?.senderProtocol()
+            _ = try (try? RelayRoute(request))?.relayRequest()
             Issue.record("it was taken")
         } catch {
             #expect(error.reason == .malformed)
@@ -309,13 +309,13 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     @Test func `what the desktop wants is in the envelope`() throws {
         var request = request(.iOS, pipe("BisqMessageiOS"))
         request.sound = false
-        request.priority = .considerate
+        request.priority = .conservePower
         request.contentAvailable = false
         request.mutableContent = true
         let envelope = try senderProtocol.envelope(of: request).0
-        #expect(!envelope.sound && envelope.priority == .considerate)
+        #expect(!envelope.sound && envelope.priority == .conservePower)
         #expect(envelope.contentAvailable == false && envelope.mutableContent == true)
-        #expect(envelope.collapseID == nil && envelope.ttl == Envelope.longestTTL)
+        #expect(envelope.collapseID == nil && envelope.ttl == Envelope.maximumTTL)
     }
 }
 
@@ -352,7 +352,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
             (.android, .rejected(.badDeviceToken), "SENDER_ID_MISMATCH", false),
             (.iOS, .rejected(.ciphertextLength), "BadRequest", false),
             (.iOS, .rejected(.tooLarge), "PayloadTooLarge", false),
-            (.android, .rejected(.notThisSenderKey), "BadRequest", false),
+            (.android, .rejected(.senderKeyMismatch), "BadRequest", false),
         ] {
             var outcome = outcome
             outcome.text = "say \"no\""
@@ -386,13 +386,13 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     @Test func `a refusal of relay says its number, and a fault without an outcome does not`() {
         let refused = RelayResponse.response(to: .relay, .rejected(.badDeviceToken, text: "no"))
         #expect(text(refused) == "{\"status\":400,\"error\":\"no\",\"reason\":303}")
-        #expect(text(RelayResponse.fault(404, "nothing")) == "{\"status\":404,\"error\":\"nothing\"}")
+        #expect(text(RelayResponse.error(404, "nothing")) == "{\"status\":404,\"error\":\"nothing\"}")
     }
 
     @Test func `who is sent away is told when to come again`() {
-        let abuse = RelayResponse.farewell(GoAway(code: .abuse, retryAfter: 600_000, text: "too much"))
+        let abuse = RelayResponse.rejection(GoAway(code: .abuse, retryAfter: 600_000, text: "too much"))
         #expect(abuse.status == 429 && header("retry-after", of: abuse) == "600")
-        let busy = RelayResponse.farewell(GoAway(code: .busy, retryAfter: 0, text: "busy"))
+        let busy = RelayResponse.rejection(GoAway(code: .busy, retryAfter: 0, text: "busy"))
         #expect(busy.status == 503 && header("retry-after", of: busy) == "1")
     }
 }

@@ -31,13 +31,13 @@ import Testing
     @Test func `the oldest unidentified connection is closed, and never more than half are unidentified`() {
         var registry = registry(10, servesHTTP: false)
         for number in 1...5 as ClosedRange<UInt64> { #expect(open(number, in: &registry) == .accept) }
-        #expect(open(6, in: &registry) == .acceptInPlaceOf(1))
+        #expect(open(6, in: &registry) == .acceptEvicting(1))
         registry.identified(2)
         #expect(open(7, in: &registry) == .accept)
-        #expect(open(8, in: &registry) == .acceptInPlaceOf(3))
+        #expect(open(8, in: &registry) == .acceptEvicting(3))
         registry.closed(4)
         #expect(open(9, in: &registry) == .accept)
-        #expect(open(10, in: &registry) == .acceptInPlaceOf(5))
+        #expect(open(10, in: &registry) == .acceptEvicting(5))
         #expect(registry.count == 6)
     }
 
@@ -45,7 +45,7 @@ import Testing
         var registry = registry(1000, halfOpen: 2)
         open(1, in: &registry)
         open(2, in: &registry)
-        #expect(open(3, in: &registry) == .acceptInPlaceOf(1))
+        #expect(open(3, in: &registry) == .acceptEvicting(1))
         #expect(open(4, at: .http, in: &registry) == .accept)
     }
 
@@ -65,7 +65,7 @@ import Testing
             number += 1
             let placement = open(number, at: turn.isMultiple(of: 2) ? .tnp : .http, in: &registry)
             if case .reject = placement { Issue.record("rejected after \(turn)") }
-            if case .acceptInPlaceOf(let old) = placement { #expect(old > UInt64(connections / 4 * 2)) }
+            if case .acceptEvicting(let old) = placement { #expect(old > UInt64(connections / 4 * 2)) }
             #expect(registry.count <= connections)
         }
         // Each stays for as many newcomers as there may be unidentified ones: long enough for its HELLO to be read.
@@ -74,7 +74,7 @@ import Testing
         open(honest, in: &registry)
         for _ in 1..<min(1000, connections / 4) {
             number += 1
-            #expect(open(number, in: &registry) != .acceptInPlaceOf(honest))
+            #expect(open(number, in: &registry) != .acceptEvicting(honest))
         }
     }
 
@@ -89,12 +89,12 @@ import Testing
             #expect(open(number, at: flooded, in: &registry) == .accept)
             registry.identified(number)
         }
-        #expect(open(1000, at: flooded, in: &registry) == .reject(leaving: nil))
+        #expect(open(1000, at: flooded, in: &registry) == .reject(closingIdle: nil))
         for number in 101...125 as ClosedRange<UInt64> {
             #expect(open(number, at: other, in: &registry) == .accept)
             registry.identified(number)
         }
-        #expect(open(1001, at: other, in: &registry) == .reject(leaving: nil))
+        #expect(open(1001, at: other, in: &registry) == .reject(closingIdle: nil))
     }
 
     @Test func `of the quiet ones one leaves that never had a phone rung, and else the oldest`() {
@@ -104,13 +104,13 @@ import Testing
             registry.identified(number)
         }
         let uses: [UInt64: ConnectionRegistry.Use] = [
-            1: .busy, 2: .served, 3: .served, 4: .unused, 5: .unused, 6: .busy,
+            1: .busy, 2: .idleAfterDelivery, 3: .idleAfterDelivery, 4: .idle, 5: .idle, 6: .busy,
         ]
-        #expect(registry.place(at: .tnp) { uses[$0] ?? .busy } == .reject(leaving: 4))
-        #expect(registry.place(at: .tnp) { uses[$0] ?? .busy } == .reject(leaving: 5))
+        #expect(registry.place(at: .tnp) { uses[$0] ?? .busy } == .reject(closingIdle: 4))
+        #expect(registry.place(at: .tnp) { uses[$0] ?? .busy } == .reject(closingIdle: 5))
         let last = registry.place(at: .tnp) { uses[$0] ?? .busy }
-        #expect(last == .reject(leaving: 2) || last == .reject(leaving: 3))
-        #expect(registry.place(at: .tnp) { _ in .busy } == .reject(leaving: nil))
+        #expect(last == .reject(closingIdle: 2) || last == .reject(closingIdle: 3))
+        #expect(registry.place(at: .tnp) { _ in .busy } == .reject(closingIdle: nil))
     }
 
     @Test func `no more than a few are examined`() {
@@ -125,9 +125,9 @@ import Testing
                 seen.append($0)
                 return .busy
             }
-            #expect(placement == .reject(leaving: nil))
+            #expect(placement == .reject(closingIdle: nil))
         }
         // Those that were spared have gone to the end of the queue.
-        #expect(seen == Array(1...UInt64(2 * ConnectionRegistry.examined)))
+        #expect(seen == Array(1...UInt64(2 * ConnectionRegistry.examinedForEviction)))
     }
 }

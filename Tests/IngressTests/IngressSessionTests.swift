@@ -890,7 +890,7 @@ private struct Peer {
             let now = clock
             var effects = IngressSession.Effects()
             var circuit = circuit
-            session.received(
+            session.assignCircuit(
                 piece.span.bytes, now: now,
                 comesFrom: {
                     circuit = $0
@@ -942,10 +942,10 @@ private struct Peer {
     }
 
     private mutating func absorb(_ effects: IngressSession.Effects) throws {
-        let isQuiet = effects.output.isEmpty && effects.submissions.isEmpty && !effects.ends
+        let isQuiet = effects.output.isEmpty && effects.submissions.isEmpty && !effects.closes
         if hasEnded, !isQuiet { Issue.record("something came after the end") }
-        if effects.ends { hasEnded = true }
-        faults += effects.faults
+        if effects.closes { hasEnded = true }
+        faults += effects.violations
         taken += effects.submissions.map { ($0.submission, $0.app.name) }
         decoder.append(effects.output)
         while let frame = try decoder.next() {

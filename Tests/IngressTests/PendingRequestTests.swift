@@ -55,7 +55,7 @@ import Testing
     @Test func `a node that shuts down responds in time, and a stored envelope stays a success`() {
         var waiting = pending()
         #expect(
-            waiting.nodeShutsDown(within: .seconds(3), retryAfter: 5000, now: start)
+            waiting.shutDown(within: .seconds(3), retryAfter: 5000, now: start)
                 == .wait(until: start + .seconds(3)))
         #expect(waiting.fallback.reason == .shuttingDown && waiting.fallback.retryAfter == 5000)
         // A later event does not extend the deadline.
@@ -63,7 +63,7 @@ import Testing
         #expect(waiting.fallback.kind == .queued)
         var stored = pending()
         _ = stored.finished(Outcome(.queued), now: start)
-        _ = stored.nodeShutsDown(within: .seconds(9), retryAfter: 5000, now: start)
+        _ = stored.shutDown(within: .seconds(9), retryAfter: 5000, now: start)
         #expect(stored.fallback.kind == .queued && stored.deadline == start + .seconds(5))
     }
 }

@@ -33,7 +33,7 @@ import Testing
         let app = "[[app]]\nname = \"x\"\n[app.fcm]\nservice_account_file = \"x\"\n"
         for table in Configuration.reference where !table.name.contains("app") {
             for key in table.keys {
-                if let standard = key.standard {
+                if let standard = key.defaultValue {
                     let text = "\(app)[\(table.name)]\n\(key.name) = \(standard)"
                     #expect(throws: Never.self, "\(key.name)") {
                         try Configuration(text: text, file: "/etc/tocsin/tocsin.toml")

@@ -16,7 +16,7 @@ import Testing
         var defaults: [String: Set<Int>] = [:]
         for table in Configuration.reference {
             for key in table.keys {
-                guard let standard = key.standard.flatMap({ Int($0) }) else { continue }
+                guard let standard = key.defaultValue.flatMap({ Int($0) }) else { continue }
                 defaults["\(table.name).\(key.name)", default: []].insert(standard)
                 defaults[key.name, default: []].insert(standard)
             }

@@ -8,7 +8,7 @@ import Testing
 @Suite struct ProcessCollectorTests {
     private let registry = PrometheusRegistry(ProcessCollector.families + [BuildInfo.family])
 
-    init() { ProcessCollector.collect(in: registry) }
+    init() { ProcessCollector.register(in: registry) }
 
     private func figure(_ name: String) throws -> Double { try #require(registry.value(name), "\(name)") }
 
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test func `the version that runs is a label`() {
-        BuildInfo.show("1.2.3", in: registry)
+        BuildInfo.register("1.2.3", in: registry)
         let text = String(decoding: registry.expose(), as: UTF8.self)
         #expect(text.contains("\ntocsin_build_info{version=\"1.2.3\"} 1\n"))
     }

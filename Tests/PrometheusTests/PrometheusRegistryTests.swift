@@ -84,7 +84,7 @@ import Testing
     @Test func `a metric that is not in the catalogue is not kept, and is counted`() {
         Counter(label: "lost_total", factory: registry).increment()
         Meter(label: "lost", factory: registry).set(1)
-        registry.collect("lost") { 1 }
+        registry.registerCallback("lost") { 1 }
         #expect(dropped() == ["name": 3])
         #expect(registry.value("lost_total") == nil)
     }
@@ -95,7 +95,7 @@ import Testing
         Timer(label: "open", factory: registry).recordNanoseconds(1)
         Meter(label: "wait_seconds", factory: registry).set(1)
         Recorder(label: "wait_seconds", aggregate: false, factory: registry).record(1)
-        registry.collect("wait_seconds") { 1 }
+        registry.registerCallback("wait_seconds") { 1 }
         #expect(dropped() == ["kind": 6])
         #expect(registry.sum("sent_total") == 0)
         #expect(registry.value("open") == nil)
@@ -116,7 +116,7 @@ import Testing
         for number in 0..<1000 {
             Counter(label: "sent_total", dimensions: [("app", "\(number)")], factory: registry).increment()
         }
-        registry.collect("sent_total", labels: ["app": "late"]) { 1 }
+        registry.registerCallback("sent_total", labels: ["app": "late"]) { 1 }
         #expect(registry.sums("sent_total", by: "app") == ["0": 1, "1": 1, "2": 1])
         #expect(dropped() == ["series": 998])
         // Those that are there go on.
@@ -141,7 +141,9 @@ import Testing
     @Test func `a fetched figure is as it is when it is looked at`() {
         let meter = Meter(label: "open", factory: registry)
         meter.set(5)
-        registry.collect("sent_total", labels: ["app": "a"]) { [registry] in registry.value("open").map { $0 * 2 } }
+        registry.registerCallback("sent_total", labels: ["app": "a"]) { [registry] in
+            registry.value("open").map { $0 * 2 }
+        }
         #expect(registry.value("sent_total", labels: ["app": "a"]) == 10)
         meter.set(6)
         #expect(registry.sum("sent_total") == 12)
@@ -150,7 +152,7 @@ import Testing
 
     @Test func `a figure that is not to be had is not written, and takes another's place`() {
         Meter(label: "open", factory: registry).set(5)
-        registry.collect("open") { nil }
+        registry.registerCallback("open") { nil }
         #expect(registry.value("open") == nil)
         #expect(!String(decoding: registry.expose(), as: UTF8.self).contains("open"))
         // Who counts what is fetched already is not heard.

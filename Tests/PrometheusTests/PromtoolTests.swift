@@ -48,8 +48,8 @@ import Testing
                     labels: ["stage", "app"], maximumSeries: 9),
                 MetricFamily("tocsin_never_total", .counter, help: "Has no series."),
             ])
-        ProcessCollector.collect(in: registry)
-        BuildInfo.show("1.0.0-beta+4 \"x\"", in: registry)
+        ProcessCollector.register(in: registry)
+        BuildInfo.register("1.0.0-beta+4 \"x\"", in: registry)
         for app in ["", "a", "\\", "\"", "\n", "{}", "🔔", "é"] {
             Counter(label: "tocsin_sent_total", dimensions: [("app", app)], factory: registry).increment()
             let timer = Timer(

@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test func `the expiration is ttl from now, and 0 means now or never`() throws {
-        let cases: [(UInt32, String)] = [(0, "0"), (1, "1700000001"), (Envelope.longestTTL, "1702419200")]
+        let cases: [(UInt32, String)] = [(0, "0"), (1, "1700000001"), (Envelope.maximumTTL, "1702419200")]
         for (ttl, wanted) in cases {
             let headers = try request(makeEnvelope(to: deviceToken, ttl: ttl)).headers
             #expect(headers.text("apns-expiration") == wanted)
@@ -97,7 +97,7 @@ import Testing
 
     @Test func `the priority is 10, or 5 where the phone's battery comes first`() throws {
         let immediate = try request(makeEnvelope(to: deviceToken, priority: .immediate)).headers
-        let considerate = try request(makeEnvelope(to: deviceToken, priority: .considerate)).headers
+        let considerate = try request(makeEnvelope(to: deviceToken, priority: .conservePower)).headers
         #expect(immediate.text("apns-priority") == "10")
         #expect(considerate.text("apns-priority") == "5")
     }
@@ -250,8 +250,8 @@ import Testing
         var other = profile
         other.format = format
         let iv = Array("0123456789abcdef".utf8.prefix(format == .pipe ? 16 : 12))
-        for ttl in [0, 60, Envelope.longestTTL] {
-            for priority in [DeliveryPriority.immediate, .considerate] {
+        for ttl in [0, 60, Envelope.maximumTTL] {
+            for priority in [DeliveryPriority.immediate, .conservePower] {
                 for collapseID in [nil, "c", String(repeating: "c", count: 64)] {
                     let envelope = try makeEnvelope(
                         to: deviceToken, iv: iv, ttl: ttl, priority: priority, collapseID: collapseID, format: format)
@@ -281,7 +281,7 @@ import Testing
     }
 
     /// What one process leaves for the next.
-    private final class Shelf: ProviderTokenKeeping {
+    private final class Shelf: ProviderTokenStore {
         var token: [UInt8]?
         func load() -> [UInt8]? { token }
         func save(_ token: [UInt8]) { self.token = token }

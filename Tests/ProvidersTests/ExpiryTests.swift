@@ -17,7 +17,7 @@ import Testing
         for time in [0, now, .max] as [Int64] { #expect(!expiry.hasPassed(at: time)) }
     }
 
-    @Test(arguments: [1, 60, 3600, Envelope.longestTTL, .max] as [UInt32])
+    @Test(arguments: [1, 60, 3600, Envelope.maximumTTL, .max] as [UInt32])
     func `a ttl counts from when the node took the envelope, not from the attempt`(_ ttl: UInt32) {
         let expiry = Expiry(ttl: ttl, takenAt: now)
         #expect(expiry == .at(now + Int64(ttl)))
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `Google is never asked for more than its longest, also where the clock was set back`() {
-        let expiry = Expiry(ttl: Envelope.longestTTL, takenAt: now)
+        let expiry = Expiry(ttl: Envelope.maximumTTL, takenAt: now)
         #expect(expiry.secondsLeft(at: now) == 2_419_200)
         #expect(expiry.secondsLeft(at: now - 86_400) == 2_419_200)
         #expect(Expiry.at(.max).secondsLeft(at: 0) == 2_419_200)

@@ -106,7 +106,7 @@ import Testing
     @Test func `the payload is these bytes`() throws {
         let envelope = try makeEnvelope(
             to: deviceToken, magic: .android, ciphertext: [UInt8](repeating: 0x41, count: 16), ttl: 0,
-            priority: .considerate, collapseID: "trade")
+            priority: .conservePower, collapseID: "trade")
         let body = try request(envelope).body
         let wanted = """
             {"message":{"token":"\(deviceToken)","data":{"encrypted":"BisqMessageAndroid|0123456789abcdef|\
@@ -129,13 +129,13 @@ import Testing
 
     @Test func `the priority is high, or normal where the phone's battery comes first`() throws {
         let immediate = try json(makeEnvelope(to: deviceToken, magic: .android, priority: .immediate))
-        let considerate = try json(makeEnvelope(to: deviceToken, magic: .android, priority: .considerate))
+        let considerate = try json(makeEnvelope(to: deviceToken, magic: .android, priority: .conservePower))
         #expect(immediate["message"]?["android"]?["priority"]?.string == "high")
         #expect(considerate["message"]?["android"]?["priority"]?.string == "normal")
     }
 
     @Test func `the ttl is in seconds`() throws {
-        for ttl in [0, 1, 3600, Envelope.longestTTL] {
+        for ttl in [0, 1, 3600, Envelope.maximumTTL] {
             let message = try json(makeEnvelope(to: deviceToken, magic: .android, ttl: ttl))["message"]
             #expect(message?["android"]?["ttl"]?.string == "\(ttl)s")
         }
@@ -200,7 +200,7 @@ import Testing
             let profile = FCMProfile(format: .pipe, messageMagic: "BisqMessageAndroid", notification: block)
             for sound in [true, false] {
                 for collapseID in [nil, "trade"] {
-                    for ttl in [0, Envelope.longestTTL] {
+                    for ttl in [0, Envelope.maximumTTL] {
                         let envelope = try makeEnvelope(
                             to: deviceToken, magic: .android, ttl: ttl, sound: sound, collapseID: collapseID)
                         let answer = try judged(request(envelope, profile))
@@ -214,7 +214,7 @@ import Testing
     private func judged(_ request: Request) -> FCMRequestValidator.Answer {
         let seen = ServerRequest(stream: 1, headers: request.headers, body: request.body, isTooLarge: false)
         return FCMRequestValidator(projectID: "example-project").validate(
-            seen, isCurrent: { $0 == "ya29.x" },
+            belongsToProject: seen, isCurrent: { $0 == "ya29.x" },
             device: { _ in Device(platform: .fcm, app: "example-project") }
         ).answer
     }

@@ -10,15 +10,15 @@ import Testing
     @Test func `each failure is one of the table's events`() {
         let failures: [(failure: RequestFailure, event: TransportEvent)] = [
             (.notProcessed(.unreachable("refused")), .unreachable),
-            (.notProcessed(.timedOut), .noPlace),
+            (.notProcessed(.timedOut), .noCapacity),
             (.notProcessed(.reset(code: 7)), .refusedStream),
             (.notProcessed(.goAway), .goAway),
             (.notProcessed(.connectionLost("closed")), .lostBeforeSent),
             (.notProcessed(.responseTooLarge), .responseTooLarge),
-            (.fateUnknown(.connectionLost("closed")), .connectionLost),
-            (.fateUnknown(.reset(code: 2)), .reset),
-            (.fateUnknown(.timedOut), .timedOut),
-            (.fateUnknown(.responseTooLarge), .responseTooLarge),
+            (.outcomeUnknown(.connectionLost("closed")), .connectionLost),
+            (.outcomeUnknown(.reset(code: 2)), .reset),
+            (.outcomeUnknown(.timedOut), .timedOut),
+            (.outcomeUnknown(.responseTooLarge), .responseTooLarge),
         ]
         for (failure, event) in failures { #expect(TransportEvent(failure) == event) }
     }
@@ -28,7 +28,7 @@ import Testing
             .unreachable("refused"), .connectionLost("closed"), .timedOut, .reset(code: 7), .goAway, .responseTooLarge,
         ]
         for cause in causes {
-            #expect(RequestFailure.fateUnknown(cause).attemptResult.disposition.retry == .onceMore, "\(cause)")
+            #expect(RequestFailure.outcomeUnknown(cause).attemptResult.disposition.retry == .onceMore, "\(cause)")
         }
     }
 
@@ -44,7 +44,7 @@ import Testing
             // It says nothing of the device and nothing of the credential.
             #expect(disposition.token == .none, "\(event)")
             #expect(disposition.credential == .kept, "\(event)")
-            let connection: ConnectionEffect = event == .timedOut ? .left : .kept
+            let connection: ConnectionEffect = event == .timedOut ? .drain : .keep
             #expect(disposition.connection == connection, "\(event)")
         }
     }
@@ -60,8 +60,9 @@ import Testing
     @Test func `the operator is told why, the sender only what to do`() {
         let details: [(failure: RequestFailure, detail: String?)] = [
             (.notProcessed(.unreachable("push.example:443: refused")), "push.example:443: refused"),
-            (.fateUnknown(.connectionLost("closed")), "closed"), (.fateUnknown(.reset(code: 2)), "HTTP/2 error code 2"),
-            (.fateUnknown(.timedOut), nil), (.notProcessed(.goAway), nil),
+            (.outcomeUnknown(.connectionLost("closed")), "closed"),
+            (.outcomeUnknown(.reset(code: 2)), "HTTP/2 error code 2"),
+            (.outcomeUnknown(.timedOut), nil), (.notProcessed(.goAway), nil),
         ]
         for (failure, detail) in details {
             let attemptResult = failure.attemptResult
@@ -78,15 +79,15 @@ import Testing
 /// the sender may try again.
 private let decided:
     [(event: TransportEvent, retry: Disposition.Retry, lane: Disposition.LaneEffect, seconds: UInt32)] = [
-        (.unreachable, .later(minimum: 0), .strained, 30),
-        (.noPlace, .later(minimum: 0), .strained, 5),
+        (.unreachable, .later(minimum: 0), .failure, 30),
+        (.noCapacity, .later(minimum: 0), .failure, 5),
         (.refusedStream, .atOnce, .none, 1),
         (.goAway, .atOnce, .none, 1),
         (.lostBeforeSent, .atOnce, .none, 1),
         (.connectionLost, .onceMore, .none, 5),
-        (.reset, .onceMore, .strained, 5),
+        (.reset, .onceMore, .failure, 5),
         (.timedOut, .onceMore, .none, 5),
-        (.responseTooLarge, .onceMore, .strained, 5),
+        (.responseTooLarge, .onceMore, .failure, 5),
     ]
 
 @Suite struct RulingTests {
@@ -107,7 +108,8 @@ private let decided:
     @Test func `only an answer about the device itself ends a pairing`() {
         for (name, disposition) in Self.rows {
             let endsPairing = disposition.kind == .gone || disposition.reason == .badDeviceToken
-            let isAboutDevice = [Disposition.TokenEffect.unknownHere, .foreign, .gone].contains(disposition.token)
+            let isAboutDevice = [Disposition.TokenEffect.unknownInEnvironment, .otherApp, .gone].contains(
+                disposition.token)
             #expect(endsPairing == isAboutDevice, "\(name)")
             #expect(endsPairing == (disposition.failureSource == .deviceToken), "\(name)")
         }
@@ -117,12 +119,12 @@ private let decided:
         // Of an iOS or web app that Firebase knows.
         let names: Set = ["THIRD_PARTY_AUTH_ERROR"]
         for (name, disposition) in Self.rows where disposition.token != .none || names.contains(name) {
-            #expect(disposition.lane != .blocked, "\(name)")
+            #expect(disposition.lane != .trip, "\(name)")
         }
     }
 
     @Test func `what closes the lane at once is a refused credential or too much of all`() {
-        for (name, disposition) in Self.rows where disposition.lane == .blocked {
+        for (name, disposition) in Self.rows where disposition.lane == .trip {
             #expect(disposition.reason == .credentialsRefused || disposition.reason == .providerThrottles, "\(name)")
         }
     }

@@ -46,8 +46,8 @@ import Testing
         // The capacities of versions 6 and 40 at the lowest error correction, bytes.
         #expect(try QRCode(text(134)).size == 41)
         #expect(try QRCode(text(135)).size == 45)
-        #expect(try QRCode(text(QRCode.longestText)).size == 177)
-        #expect(throws: QRCodeError.tooLong(bytes: 2954)) { try QRCode(text(QRCode.longestText + 1)) }
+        #expect(try QRCode(text(QRCode.maximumTextLength)).size == 177)
+        #expect(throws: QRCodeError.tooLong(bytes: 2954)) { try QRCode(text(QRCode.maximumTextLength + 1)) }
         #expect(throws: QRCodeError.tooLong(bytes: 2954)) { try QRCode(String(repeating: "é", count: 1477)) }
         #expect(throws: QRCodeError.empty) { try QRCode("") }
     }

@@ -56,7 +56,7 @@ import Time
             let start = random.next()
             var expected = Proof(seedPrefix: Array(puzzle.seed.prefix(4)), effort: puzzle.effort, nonce: start)
             var tries: UInt64 = 1
-            while !puzzle.holds(expected, for: digest) {
+            while !puzzle.isValid(expected, for: digest) {
                 expected.nonce &+= 1
                 tries += 1
             }
@@ -75,15 +75,15 @@ import Time
     @Test func `where nothing is asked any nonce will do, for the least effort`() throws {
         let proof = try #require(puzzle(0).solve(for: digest, from: 9, tries: 1))
         #expect(proof.nonce == 9)
-        #expect(puzzle(0).holds(proof, for: digest))
+        #expect(puzzle(0).isValid(proof, for: digest))
     }
 
     @Test func `a search finds a proof that holds, also beyond its first piece`() async throws {
         let puzzle = puzzle(60_000)
         let solver = PuzzleSolver(puzzle: puzzle, digest: digest, deadline: never)
         let proof = try #require(await solver.proof(from: 5))
-        #expect(puzzle.holds(proof, for: digest))
-        #expect(proof.nonce - 5 >= PuzzleSolver.triesAtATime)
+        #expect(puzzle.isValid(proof, for: digest))
+        #expect(proof.nonce - 5 >= PuzzleSolver.batchSize)
         #expect(proof == puzzle.solve(for: digest, from: 5, tries: .max))
     }
 

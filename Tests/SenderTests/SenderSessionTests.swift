@@ -179,13 +179,13 @@ import Testing
         try sender.connect()
         try sender.told(welcomeFrame(inFlight: 2) + resultFrame(3, .retry(.tooManyInFlight, after: 1)))
         try sender.told(resultFrame(1, Outcome(.queued)) + resultFrame(2, Outcome(.queued)))
-        #expect(!sender.session.isStuck)
+        #expect(!sender.session.isBlockedByAbandoned)
         sender.session.remove(1)
-        #expect(!sender.session.isStuck)
+        #expect(!sender.session.isBlockedByAbandoned)
         sender.session.remove(2)
-        #expect(sender.session.isStuck)
+        #expect(sender.session.isBlockedByAbandoned)
         try sender.told(resultFrame(1, .delivered()))
-        #expect(!sender.session.isStuck)
+        #expect(!sender.session.isBlockedByAbandoned)
     }
 
     @Test func `a node that contradicts itself does no harm`() throws {
@@ -523,14 +523,14 @@ extension SenderSessionTests {
             .solve(request: 1, digest: digest, puzzle: makePuzzle(16), until: sender.now + .seconds(60)))
         #expect(try sender.flush().isEmpty)
         #expect(try sender.solve(1) == [1])
-        #expect(makePuzzle(16).holds(try #require(sender.proofs[1]), for: digest))
+        #expect(makePuzzle(16).isValid(try #require(sender.proofs[1]), for: digest))
         #expect(sender.actions.count == 1)
         try sender.told(resultFrame(1, .delivered()))
         #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
         #expect(sender.session.pendingCount == 0)
     }
 
-    @Test(arguments: [Reason.proofNeeded, .proofWrong])
+    @Test(arguments: [Reason.proofRequired, .proofWrong])
     func `what is refused for want of work is solved and sent again with the same digest`(_ reason: Reason) throws {
         var sender = Sender()
         try sender.add(1)
@@ -543,7 +543,7 @@ extension SenderSessionTests {
         let digest = try makeEnvelope(0).digest
         sender.expectActions(.solve(request: 1, digest: digest, puzzle: asked, until: sender.now + .seconds(60)))
         #expect(try sender.solve(1) == [1])
-        #expect(asked.holds(try #require(sender.proofs[1]), for: digest))
+        #expect(asked.isValid(try #require(sender.proofs[1]), for: digest))
         try sender.told(resultFrame(1, .delivered()))
         #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
     }
@@ -554,7 +554,7 @@ extension SenderSessionTests {
         try sender.connect()
         try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
         sender.actions = []
-        let rejected = Outcome.rejected(.proofNeeded)
+        let rejected = Outcome.rejected(.proofRequired)
         let busy = Outcome.retry(.nodeBusy, after: 100)
         try sender.told(resultFrame(1, rejected) + resultFrame(2, busy))
         sender.expectActions(
@@ -684,9 +684,9 @@ extension SenderSessionTests {
         try sender.add(1)
         #expect(try sender.flush() == [1])
         #expect(sender.proofs.isEmpty)
-        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 700)))
+        try sender.told(resultFrame(1, .retry(.proofRequired, after: 700)))
         #expect(try sender.flush().isEmpty)
-        sender.expectRetry(1, .proofNeeded, after: 700, effort: 16)
+        sender.expectRetry(1, .proofRequired, after: 700, effort: 16)
     }
 
     @Test func `what is given up ends with the node's refusal`() throws {
@@ -709,7 +709,7 @@ extension SenderSessionTests {
         try sender.giveUp(1)
         #expect(Set(sender.searches.keys) == [2, 3])
         sender.actions.removeAll { if case .solve = $0 { true } else { false } }
-        sender.expectRetry(1, .proofNeeded, after: 0, effort: 16, pending: 2)
+        sender.expectRetry(1, .proofRequired, after: 0, effort: 16, pending: 2)
     }
 
     @Test func `the limit is for all the work of a submission`() throws {
@@ -744,11 +744,11 @@ extension SenderSessionTests {
         #expect(changes == 60)
         #expect(sender.searches.isEmpty)
         sender.actions.removeAll { if case .result = $0 { false } else { true } }
-        sender.expectRetry(1, .proofNeeded, after: 0, effort: 76)
+        sender.expectRetry(1, .proofRequired, after: 0, effort: 76)
     }
 
     @Test func `a node that asks for nothing and refuses all the same is not asked again`() throws {
-        for reason in [Reason.proofNeeded, .proofWrong] {
+        for reason in [Reason.proofRequired, .proofWrong] {
             var sender = Sender()
             try sender.add(2)
             try sender.connect()
@@ -794,7 +794,7 @@ extension SenderSessionTests {
         #expect(Set(sender.searches.keys) == [2, 3])
         // A proof that comes too late is nobody's.
         sender.session.solved(1, Proof(seedPrefix: [7, 7, 7, 7], effort: 16, nonce: 1), now: sender.now)
-        #expect(sender.session.gaveUp(1).isEmpty)
+        #expect(sender.session.searchEnded(1).isEmpty)
         #expect(try sender.flush().isEmpty)
         #expect(sender.session.pendingCount == 2)
     }
@@ -806,13 +806,13 @@ extension SenderSessionTests {
         try sender.connect()
         try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
         #expect(!sender.session.lacksProof(1))
-        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 1)))
+        try sender.told(resultFrame(1, .retry(.proofRequired, after: 1)))
         #expect(sender.session.lacksProof(1))
         try sender.flush()
         #expect(sender.session.lacksProof(1))
         try sender.solve(1)
         #expect(!sender.session.lacksProof(1))
-        try sender.told(resultFrame(1, .retry(.proofNeeded, after: 1)))
+        try sender.told(resultFrame(1, .retry(.proofRequired, after: 1)))
         sender.session.disconnected()
         #expect(!sender.session.lacksProof(1))
     }
@@ -847,7 +847,7 @@ extension SenderSessionTests {
             #expect(try sender.flush().isEmpty)
             #expect(sender.searches[1]?.puzzle == puzzle)
             #expect(try sender.solve(1) == [1])
-            #expect(puzzle.holds(try #require(sender.proofs[1]), for: try makeEnvelope(0).digest))
+            #expect(puzzle.isValid(try #require(sender.proofs[1]), for: try makeEnvelope(0).digest))
         }
     }
 
@@ -961,7 +961,9 @@ extension SenderSessionTests {
             case 5, 6:
                 guard let request = node.min() else { break }
                 node.remove(request)
-                let outcomes: [Outcome] = [.delivered(), .retry(.proofNeeded, after: 1), .retry(.proofWrong, after: 1)]
+                let outcomes: [Outcome] = [
+                    .delivered(), .retry(.proofRequired, after: 1), .retry(.proofWrong, after: 1),
+                ]
                 try sender.told(resultFrame(request, outcomes[random.below(3)]))
             case 7 where random.below(5) == 0:
                 node = []
@@ -1110,7 +1112,7 @@ private struct Sender {
     mutating func giveUp(_ request: UInt32) throws {
         let search = searches.removeValue(forKey: request)
         now = try #require(search).until
-        actions += session.gaveUp(request)
+        actions += session.searchEnded(request)
         try flush()
     }
 

@@ -32,11 +32,11 @@ private let dates: [(Int64, String)] = [
         _ faults: Faults, count: Int = 2000, isForToken: Bool = false, seed: UInt64 = 1
     ) -> [FaultPlan] {
         var random = SplitMix64(seed: seed)
-        return (1...count).map { faults.plan(forRequest: $0, isForToken: isForToken, using: &random) }
+        return (1...count).map { faults.plan(forRequest: $0, isTokenRequest: isForToken, using: &random) }
     }
 
     @Test func `without faults every request is answered at once`() {
-        let good = FaultPlan(saysGoAway: false, fate: .answered(after: .zero))
+        let good = FaultPlan(sendsGoAway: false, fate: .answered(after: .zero))
         for isForToken in [false, true] { #expect(plans(Faults(), isForToken: isForToken).allSatisfy { $0 == good }) }
     }
 
@@ -62,10 +62,10 @@ private let dates: [(Int64, String)] = [
     }
 
     @Test func `GOAWAY is said at every Nth request of a connection`() {
-        let said = plans(faulty { $0.goAwayEvery = 5 }, count: 12).map(\.saysGoAway)
+        let said = plans(faulty { $0.goAwayEvery = 5 }, count: 12).map(\.sendsGoAway)
         #expect(said.indices.filter { said[$0] } == [4, 9])
-        #expect(plans(faulty { $0.goAwayEvery = 1 }, count: 3).allSatisfy { $0.saysGoAway })
-        #expect(!plans(faulty { $0.goAwayEvery = 0 }, count: 3).contains { $0.saysGoAway })
+        #expect(plans(faulty { $0.goAwayEvery = 1 }, count: 3).allSatisfy { $0.sendsGoAway })
+        #expect(!plans(faulty { $0.goAwayEvery = 0 }, count: 3).contains { $0.sendsGoAway })
     }
 
     @Test func `an honest GOAWAY takes the newest stream, an early one a few less but all that were processed`() {
@@ -232,7 +232,7 @@ private let badLines: [(String, String)] = [
             $0.closePerMille = 3
             $0.concurrentStreams = 100
             $0.stalls = true
-            $0.swallows = true
+            $0.isBlackHole = true
             $0.latency = .exponential(mean: 50)
             $0.errors = [
                 Faults.ErrorAnswer(perMille: 20, status: 503, reason: "ServiceUnavailable", retryAfter: 30),
@@ -265,7 +265,7 @@ private let badLines: [(String, String)] = [
 
     @Test(arguments: badLines)
     func `a bad line is answered with what was expected`(_ line: String, _ expected: String) throws {
-        let mistake = #expect(throws: FaultDirective.Mistake.self) { try FaultDirective(line) }
+        let mistake = #expect(throws: FaultDirective.SyntaxError.self) { try FaultDirective(line) }
         #expect(mistake?.description.contains(expected) == true, "\(mistake?.description ?? "no mistake")")
     }
 
@@ -322,7 +322,7 @@ private let badLines: [(String, String)] = [
                 $0.resetCodes = [11]
             }, on: .apnsProduction)
         let answers = await stand.attempts(40)
-        #expect(answers.allSatisfy { $0.failure == .fateUnknown(.reset(code: 11)) })
+        #expect(answers.allSatisfy { $0.failure == .outcomeUnknown(.reset(code: 11)) })
         let received = await stand.services.received.map(\.id)
         #expect((1..<40).contains(received.count))
         #expect(stand.lost == received)
@@ -373,7 +373,7 @@ private let badLines: [(String, String)] = [
         _ = try await stand.attempt().get()
         try await stand.services.set(faulty { $0.stalls = true }, on: .apnsProduction)
         let answer = await stand.attempt(timeout: .milliseconds(150))
-        #expect(answer.failure == .fateUnknown(.timedOut))
+        #expect(answer.failure == .outcomeUnknown(.timedOut))
         let received = await stand.services.received.map(\.id)
         #expect(received.count == 2)
         #expect(stand.lost == Array(received.dropFirst()))
@@ -383,9 +383,9 @@ private let badLines: [(String, String)] = [
     @Test func `a black hole takes bytes and connections and says nothing, until it is lifted`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
-        try await stand.services.set(faulty { $0.swallows = true }, on: .apnsProduction)
+        try await stand.services.set(faulty { $0.isBlackHole = true }, on: .apnsProduction)
         let answer = await stand.attempt(timeout: .milliseconds(150))
-        #expect(answer.failure == .fateUnknown(.timedOut))
+        #expect(answer.failure == .outcomeUnknown(.timedOut))
         #expect(await stand.dial(timeout: .milliseconds(150)) == .timedOut)
         #expect(await stand.services.received.count == 1)
         #expect(await stand.services.connectionsAccepted(.apnsProduction) == 2)
@@ -432,7 +432,7 @@ private let badLines: [(String, String)] = [
         try await stand.services.set(faulty { $0.closePerMille = 1000 }, on: .apnsProduction)
         for _ in 0..<16 {
             let failure = await stand.attempt().failure
-            guard case .fateUnknown(.connectionLost)? = failure else {
+            guard case .outcomeUnknown(.connectionLost)? = failure else {
                 Issue.record("\(String(describing: failure))")
                 continue
             }
@@ -476,7 +476,7 @@ private let badLines: [(String, String)] = [
         #expect(stand.lost.isEmpty)
         await stand.services.kill(.apnsProduction)
         for answer in await pending {
-            guard case .fateUnknown(.connectionLost)? = answer.failure else {
+            guard case .outcomeUnknown(.connectionLost)? = answer.failure else {
                 Issue.record("\(String(describing: answer.failure))")
                 continue
             }
@@ -490,7 +490,7 @@ private let badLines: [(String, String)] = [
     @Test func `a request that the client gives up before its answer is lost`() async throws {
         let stand = try await FaultStand.start()
         try await stand.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
-        #expect(await stand.attempt(timeout: .milliseconds(150)).failure == .fateUnknown(.timedOut))
+        #expect(await stand.attempt(timeout: .milliseconds(150)).failure == .outcomeUnknown(.timedOut))
         for _ in 0..<500 {
             if !stand.lost.isEmpty { break }
             await stand.pause(.milliseconds(2))
@@ -507,7 +507,7 @@ private let badLines: [(String, String)] = [
     ) async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
-        try await stand.services.swapCertificate(of: .apnsProduction, to: certificate)
+        try await stand.services.setCertificate(of: .apnsProduction, to: certificate)
         #expect(await stand.attempt().status == 200, "the connection that was open")
         await stand.renewClient()
         let failure = await stand.attempt().failure
@@ -515,7 +515,7 @@ private let badLines: [(String, String)] = [
             Issue.record("\(String(describing: failure))")
             return
         }
-        try await stand.services.swapCertificate(of: .apnsProduction, to: .good)
+        try await stand.services.setCertificate(of: .apnsProduction, to: .good)
         await stand.renewClient()
         #expect(await stand.attempt().status == 200)
         await stand.stop()
@@ -582,7 +582,7 @@ private let badLines: [(String, String)] = [
         let stand = try await FaultStand.start()
         let count = Counter()
         await stand.services.observe { _ in count.value.withLock { $0 += 1 } }
-        await stand.services.setKeepsReceived(false)
+        await stand.services.setStoresReceived(false)
         #expect(await stand.attempts(5).allSatisfy { $0.status == 200 })
         #expect(await stand.services.received.isEmpty)
         #expect(count.value.withLock { $0 } == 5)
@@ -626,8 +626,8 @@ private let badLines: [(String, String)] = [
     @Test func `a stand-in that does not run cannot be told anything`() async throws {
         let services = SimulatedServices(
             SimulatedServices.Options(directory: "/nonexistent"), on: EventLoop(name: "faults"))
-        await #expect(throws: SimulatedServices.SetUpError.self) { try await services.set(Faults(), on: .fcm) }
-        await #expect(throws: SimulatedServices.SetUpError.self) { try await services.obey(.restart(.fcm)) }
+        await #expect(throws: SimulatedServices.SetupError.self) { try await services.set(Faults(), on: .fcm) }
+        await #expect(throws: SimulatedServices.SetupError.self) { try await services.apply(.restart(.fcm)) }
     }
 }
 
@@ -681,7 +681,7 @@ private actor FaultStand {
             extraAuthorities: try file("ca.pem"), identity: identity, applicationProtocol: "h2")
         let key = try SigningKey(pem: try file("apns.p8"), algorithm: .es256)
         let losses = Losses()
-        await services.observeLost { notification in losses.ids.withLock { $0.append(notification.id) } }
+        await services.observeLostAnswers { notification in losses.ids.withLock { $0.append(notification.id) } }
         let phone = Phone.new(.iOS, model: "iPhone")
         await services.register(phone)
         return FaultStand(services, endpoints, context, key, phone, losses, on: loop)

@@ -10,8 +10,9 @@ import Testing
     private typealias Banner = ReceivedNotification.Banner
 
     private let banner = Banner(title: "Bisq", text: "Notification")
-    private let trade = Phone.Shown(title: "Stav obchodu", message: "Obchod je dokončen ✓", type: "TRADE")
-    private let update = Phone.Shown(title: "Obchod", message: "Kupující zahájil platbu", type: "trade_update")
+    private let trade = Phone.DisplayedContent(title: "Stav obchodu", message: "Obchod je dokončen ✓", type: "TRADE")
+    private let update = Phone.DisplayedContent(
+        title: "Obchod", message: "Kupující zahájil platbu", type: "trade_update")
     private let fromBanner = Reaction.Alert(title: "Bisq", text: "Notification")
 
     private func state(_ app: PhoneApp, _ magic: Magic = .iOS) -> PhoneState {
@@ -30,7 +31,7 @@ import Testing
     /// Seals a clear text for the phone and has it come.
     private func receive(
         _ clearText: String, on state: inout PhoneState, banner: Banner?, sound: Bool = true, isMutable: Bool = true,
-        while presence: PhoneState.Presence = .background
+        while presence: PhoneState.AppState = .background
     ) throws -> Reaction {
         let text = try Letter.encrypted(clearText, for: state.phone)
         return state.receive(
@@ -65,7 +66,7 @@ import Testing
         #expect(!state.isPaired && state.isErased && state.stored.isEmpty)
         for type in ["TRADE", "SETUP_CONFIRMATION", "ERASE"] {
             let after = try receive(Letter.trade(type: type), on: &state, banner: banner)
-            #expect(after.effect == .refused(.noKey))
+            #expect(after.effect == .cannotOpen(.noKey))
         }
         #expect(!state.isPaired && state.stored.isEmpty)
     }
@@ -75,7 +76,7 @@ import Testing
         for magic in Magic.allCases {
             var state = state(.bisq, magic)
             let reaction = try receive(Letter.trade(type: type), on: &state, banner: banner)
-            let shown = Phone.Shown(title: trade.title, message: trade.message, type: type)
+            let shown = Phone.DisplayedContent(title: trade.title, message: trade.message, type: type)
             #expect(reaction.effect == .stored(shown))
             #expect(reaction.shown == shown)
             #expect(state.stored == [shown])
@@ -107,10 +108,10 @@ import Testing
 
     @Test func `an app keeps so many and forgets the oldest`() throws {
         var state = state(.bisq)
-        for number in 0...PhoneState.mostKept {
+        for number in 0...PhoneState.maxStored {
             _ = try receive(Letter.trade(message: "\(number)"), on: &state, banner: banner)
         }
-        #expect(state.stored.count == PhoneState.mostKept)
+        #expect(state.stored.count == PhoneState.maxStored)
         #expect(state.stored.first?.message == "1")
         #expect(try receive(Letter.trade(message: "0"), on: &state, banner: banner).effect != .duplicate)
         #expect(try receive(Letter.trade(message: "9"), on: &state, banner: banner).effect == .duplicate)
@@ -155,9 +156,9 @@ import Testing
         }
     }
 
-    @Test(arguments: PhoneState.Presence.allCases)
+    @Test(arguments: PhoneState.AppState.allCases)
     func `of data alone Bisq on Android makes a notification of its own, with the sound of its channel`(
-        _ presence: PhoneState.Presence
+        _ presence: PhoneState.AppState
     ) throws {
         var state = state(.bisq, .android)
         let shown = try receive(Letter.trade(), on: &state, banner: nil, sound: false, while: presence)
@@ -169,7 +170,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [PhoneApp.bisq, .haveno, .bisqConnect, .own], Magic.allCases)
+    @Test(arguments: [PhoneApp.bisq, .haveno, .bisqConnect, .custom], Magic.allCases)
     func `a notification without an envelope opens nothing`(_ app: PhoneApp, _ magic: Magic) {
         var state = state(app, magic)
         let block = app.format == .sealed && magic == .android ? nil : banner
@@ -189,14 +190,15 @@ import Testing
             ]
             for (text, failure) in cases {
                 let reaction = state.receive(notification(text, to: state.phone, banner: banner))
-                #expect(reaction.effect == (magic == .iOS ? .crashed(failure) : .refused(failure)))
+                #expect(reaction.effect == (magic == .iOS ? .crashed(failure) : .cannotOpen(failure)))
                 #expect(reaction.alert == fromBanner)
             }
             let foreign = state.receive(notification("x|y|z", to: state.phone, banner: banner))
-            #expect(foreign.effect == .refused(.wrongMagic))
+            #expect(foreign.effect == .cannotOpen(.wrongMagic))
             let otherKey = Letter.piped(try Letter.ciphertext(Letter.trade()), magic: "BisqMessage\(system)")
             #expect(
-                state.receive(notification(otherKey, to: state.phone, banner: banner)).effect == .refused(.notItsJSON))
+                state.receive(notification(otherKey, to: state.phone, banner: banner)).effect
+                    == .cannotOpen(.unexpectedJSON))
             #expect(state.stored.isEmpty)
         }
     }
@@ -204,12 +206,12 @@ import Testing
     @Test func `what Bisq on Android cannot open of data alone is not seen`() {
         var state = state(.bisq, .android)
         let reaction = state.receive(notification("x|y|z", to: state.phone, banner: nil))
-        #expect(reaction == Reaction(hasSound: false, needsTap: false, effect: .refused(.wrongMagic)))
+        #expect(reaction == Reaction(hasSound: false, needsTap: false, effect: .cannotOpen(.wrongMagic)))
     }
 
     // MARK: Bisq Connect
 
-    @Test(arguments: [PhoneApp.bisqConnect, .own])
+    @Test(arguments: [PhoneApp.bisqConnect, .custom])
     func `Bisq Connect on iOS shows the content in the alert's place`(_ app: PhoneApp) throws {
         var state = state(app)
         for sound in [true, false] {
@@ -234,7 +236,7 @@ import Testing
         for (text, failure) in [(foreign, Phone.Failure.cannotDecrypt), ("x|y|z", .notBase64), ("QUFB", .tooShort)] {
             let reaction = state.receive(notification(text, to: state.phone, banner: banner))
             let alert = Reaction.Alert(title: "Bisq", text: "New notification")
-            #expect(reaction == Reaction(alert: alert, hasSound: true, needsTap: false, effect: .refused(failure)))
+            #expect(reaction == Reaction(alert: alert, hasSound: true, needsTap: false, effect: .cannotOpen(failure)))
         }
     }
 
@@ -243,7 +245,7 @@ import Testing
         let silent = try receive(Letter.connect(), on: &state, banner: nil)
         #expect(silent == Reaction(hasSound: false, needsTap: false, effect: .unopened(.noAlert)))
         let inFront = try receive(Letter.connect(), on: &state, banner: banner, while: .foreground)
-        #expect(inFront == Reaction(hasSound: false, needsTap: false, effect: .unopened(.inFront)))
+        #expect(inFront == Reaction(hasSound: false, needsTap: false, effect: .unopened(.inForeground)))
     }
 
     @Test func `Bisq Connect on Android is told of data alone`() throws {
@@ -255,14 +257,14 @@ import Testing
         #expect(data == Reaction(alert: alert, hasSound: true, needsTap: false, effect: .shown(update)))
         let foreign = Letter.base64(try Letter.sealed(Letter.connect()))
         let refused = state.receive(notification(foreign, to: state.phone, banner: nil))
-        #expect(refused == Reaction(hasSound: false, needsTap: false, effect: .refused(.cannotDecrypt)))
+        #expect(refused == Reaction(hasSound: false, needsTap: false, effect: .cannotOpen(.cannotDecrypt)))
     }
 
     @Test func `on Android a notification with the same id takes the earlier one's place`() throws {
         var state = state(.bisqConnect, .android)
         #expect(try receive(Letter.connect(id: "a"), on: &state, banner: nil).effect == .shown(update))
         #expect(try receive(Letter.connect(id: "b"), on: &state, banner: nil).effect == .shown(update))
-        let paid = Phone.Shown(title: "Obchod", message: "Zaplaceno", type: "trade_update")
+        let paid = Phone.DisplayedContent(title: "Obchod", message: "Zaplaceno", type: "trade_update")
         let again = try receive(Letter.connect(id: "a", message: "Zaplaceno"), on: &state, banner: nil)
         #expect(again.effect == .replaced(paid))
     }
@@ -274,7 +276,7 @@ import Testing
         let stored = Reaction(alert: alert, hasSound: true, needsTap: true, effect: .stored(trade))
         #expect("\(stored)" == "\"Bisq: Notification\" ♪ → [TRADE] Stav obchodu – Obchod je dokončen ✓, stored")
         let refused = Reaction(
-            alert: Reaction.Alert(text: "x"), hasSound: false, needsTap: true, effect: .refused(.wrongMagic))
+            alert: Reaction.Alert(text: "x"), hasSound: false, needsTap: true, effect: .cannotOpen(.wrongMagic))
         #expect("\(refused)" == "\"x\" → cannot open it: its magic belongs to another app or system")
         let silent = Reaction(hasSound: false, needsTap: false, effect: .duplicate)
         #expect("\(silent)" == "nothing on the screen → ignored: duplicate")

@@ -13,13 +13,13 @@ import Testing
     /// An app of one's own.
     private let own: Phone
     private let clearText = Letter.trade(message: "Žluťoučký obchod je dokončen 🚀")
-    private let shown = Phone.Shown(
+    private let shown = Phone.DisplayedContent(
         title: "Stav obchodu", message: "Žluťoučký obchod je dokončen 🚀", type: "TRADE")
 
     init() throws {
         iPhone = try Letter.phone(.bisq)
         pixel = try Letter.phone(.bisq, isAndroid: true)
-        own = try Letter.phone(.own)
+        own = try Letter.phone(.custom)
     }
 
     // MARK: Magic, iv and ciphertext
@@ -97,10 +97,10 @@ import Testing
             var altered = good
             altered[index] ^= 1
             let text = Letter.piped(altered)
-            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+            #expect(throws: Phone.Failure.unexpectedJSON) { try iPhone.open(text) }
         }
         let foreign = try Letter.ciphertext(clearText, key: Array("B4C595428CAA4C768F60AE7EBFF85852".utf8))
-        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(Letter.piped(foreign)) }
+        #expect(throws: Phone.Failure.unexpectedJSON) { try iPhone.open(Letter.piped(foreign)) }
     }
 
     @Test(arguments: ["sentDate", "txId", "title", "message", "type", "actionRequired", "version"])
@@ -108,32 +108,34 @@ import Testing
         let renamed = clearText.replacing("\"\(missing)\":", with: "\"other\":")
         #expect(renamed != clearText)
         let text = try Letter.piped(Letter.ciphertext(renamed))
-        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+        #expect(throws: Phone.Failure.unexpectedJSON) { try iPhone.open(text) }
         let member = try Regex("\"\(missing)\":(\"[^\"]*\"|[0-9]+)")
         let empty = clearText.replacing(member, with: "\"\(missing)\":null")
         #expect(empty != clearText)
         let nulled = try Letter.piped(Letter.ciphertext(empty))
-        #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(nulled) }
+        #expect(throws: Phone.Failure.unexpectedJSON) { try iPhone.open(nulled) }
     }
 
     @Test func `the app for iOS does not mind a key that it does not know, the one for Android refuses it`() throws {
         let bytes = try Letter.ciphertext(clearText.dropLast() + #","other":1}"#)
         #expect(try iPhone.open(Letter.piped(bytes)) == shown)
-        #expect(throws: Phone.Failure.notItsJSON) { try pixel.open(Letter.piped(bytes, magic: "BisqMessageAndroid")) }
+        #expect(throws: Phone.Failure.unexpectedJSON) {
+            try pixel.open(Letter.piped(bytes, magic: "BisqMessageAndroid"))
+        }
     }
 
     @Test func `the app for Android knows ten keys and needs none`() throws {
-        func open(_ clearText: String) throws -> Phone.Shown {
+        func open(_ clearText: String) throws -> Phone.DisplayedContent {
             try pixel.open(Letter.piped(Letter.ciphertext(clearText), magic: "BisqMessageAndroid"))
         }
         let all = """
             {"uid":1,"version":0,"type":"TRADE","title":"t","message":"m","actionRequired":"","txId":"1",\
             "receivedDate":1740381234151,"sentDate":1740381174151,"read":false}
             """
-        #expect(try open(all) == Phone.Shown(title: "t", message: "m", type: "TRADE"))
-        #expect(try open("{}") == Phone.Shown(title: "", message: "", type: ""))
+        #expect(try open(all) == Phone.DisplayedContent(title: "t", message: "m", type: "TRADE"))
+        #expect(try open("{}") == Phone.DisplayedContent(title: "", message: "", type: ""))
         for wrong in ["[]", "7", "no JSON", #"{"sentDate":"now"}"#, #"{"title":7}"#, #"{"read":"no"}"#] {
-            #expect(throws: Phone.Failure.notItsJSON) { try open(wrong) }
+            #expect(throws: Phone.Failure.unexpectedJSON) { try open(wrong) }
         }
     }
 
@@ -146,11 +148,11 @@ import Testing
             let changed = clearText.replacing(part, with: other)
             #expect(changed != clearText)
             let text = try Letter.piped(Letter.ciphertext(changed))
-            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+            #expect(throws: Phone.Failure.unexpectedJSON) { try iPhone.open(text) }
         }
         for other in ["no JSON at all", "{}", "[]"] {
             let text = try Letter.piped(Letter.ciphertext(other))
-            #expect(throws: Phone.Failure.notItsJSON) { try iPhone.open(text) }
+            #expect(throws: Phone.Failure.unexpectedJSON) { try iPhone.open(text) }
         }
     }
 
@@ -159,9 +161,10 @@ import Testing
     @Test func `a phone opens what was sealed by AES-GCM`() throws {
         let whole = #"{"id":"7f3a","title":"Obchod","message":"Kupující zahájil platbu","category":"trade_update"}"#
         let opened = try own.open(Letter.base64(Letter.sealed(whole)))
-        #expect(opened == Phone.Shown(title: "Obchod", message: "Kupující zahájil platbu", type: "trade_update"))
+        #expect(
+            opened == Phone.DisplayedContent(title: "Obchod", message: "Kupující zahájil platbu", type: "trade_update"))
         let plain = try own.open(Letter.base64(Letter.sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)))
-        #expect(plain == Phone.Shown(title: "t", message: "m", type: "general"))
+        #expect(plain == Phone.DisplayedContent(title: "t", message: "m", type: "general"))
     }
 
     @Test func `one altered bit of nonce, ciphertext or tag is noticed, and so is another key`() throws {
@@ -216,7 +219,7 @@ import Testing
     func `the sealed app wants these three keys`(_ missing: String) throws {
         let whole = #"{"id":"7f3a","title":"t","message":"m"}"#
         let text = try Letter.base64(Letter.sealed(whole.replacing("\"\(missing)\":", with: "\"other\":")))
-        #expect(throws: Phone.Failure.notItsJSON) { try own.open(text) }
+        #expect(throws: Phone.Failure.unexpectedJSON) { try own.open(text) }
     }
 
     // MARK: Pairing
@@ -261,7 +264,7 @@ import Testing
     @Test func `an app that pairs registers nothing, and no phone prints what it knows`() {
         for app in PhoneApp.allCases {
             let phone = Phone.new(.iOS, model: "Model 1", app: app)
-            #expect((phone.registration == nil) == app.pairs)
+            #expect((phone.registration == nil) == app.usesPairingToken)
             for text in ["\(phone)", String(reflecting: phone), "\(phone.registration as Any)"] {
                 #expect(!text.contains(phone.deviceToken))
             }

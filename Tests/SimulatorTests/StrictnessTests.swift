@@ -315,7 +315,7 @@ let appleFieldFaults: [FieldFault] = [
         if let authorization { headers.append("authorization", authorization) }
         let request = ServerRequest(stream: 1, headers: headers, body: Array(body.utf8), isTooLarge: isTooLarge)
         return FCMRequestValidator(projectID: project).validate(
-            request, isCurrent: { $0 == "good" }, device: { $0 == deviceToken ? device : nil }
+            belongsToProject: request, isCurrent: { $0 == "good" }, device: { $0 == deviceToken ? device : nil }
         ).answer
     }
 

@@ -40,7 +40,7 @@ import Testing
     @Test func `GOAWAY cuts its text`() {
         var bytes: [UInt8] = []
         bytes.append(GoAway(code: .busy, text: String(repeating: "€", count: 10_000)))
-        #expect(length(bytes) <= 1 + 6 + GoAway.longestText)
+        #expect(length(bytes) <= 1 + 6 + GoAway.maximumTextLength)
     }
 
     @Test(arguments: [4096, 8192, 65_536])

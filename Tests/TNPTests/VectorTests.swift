@@ -91,7 +91,7 @@ import Testing
         #expect(String(decoding: envelope.deviceToken, as: UTF8.self) == vector.device_token)
         #expect(Array(envelope.iv) == hex(vector.iv ?? ""))
         #expect(Array(envelope.ciphertext) == hex(vector.ciphertext ?? ""))
-        #expect(envelope.ttl == vector.ttl ?? Envelope.longestTTL)
+        #expect(envelope.ttl == vector.ttl ?? Envelope.maximumTTL)
         #expect(envelope.priority.rawValue == vector.priority ?? 10)
         #expect(envelope.sound == (vector.sound ?? 1 == 1))
         #expect(envelope.collapseID.map { String(decoding: $0, as: UTF8.self) } == vector.collapse_id)
@@ -103,7 +103,7 @@ import Testing
         #expect(submission.signature.map { Array($0.key) } == vector.sender_key.map(hex))
         #expect(submission.signature.map { Array($0.signature) } == vector.signature.map(hex))
         let spellsOutDefaults =
-            vector.ttl == Envelope.longestTTL || vector.priority == 10 || vector.sound == 1 || vector.accept_queued == 0
+            vector.ttl == Envelope.maximumTTL || vector.priority == 10 || vector.sound == 1 || vector.accept_queued == 0
         if spellsOutDefaults || vector.unknown != nil { return nil }
         var written: [UInt8] = []
         written.append(submission)
@@ -148,10 +148,10 @@ import Testing
         #expect(String(hash, radix: 16) == String(UInt64(vector.hash, radix: 16) ?? 0, radix: 16))
         let puzzle = Puzzle(seed: hex(vector.seed), effort: vector.effort, lifetime: 60)
         let proof = Proof(seedPrefix: Array(hex(vector.seed).prefix(4)), effort: vector.effort, nonce: nonce)
-        #expect(puzzle.holds(proof, for: digest) == vector.holds)
+        #expect(puzzle.isValid(proof, for: digest) == vector.holds)
         var other = puzzle
         other.seed[0] ^= 1
-        #expect(!other.holds(proof, for: digest))
+        #expect(!other.isValid(proof, for: digest))
     }
 
     @Test(arguments: Vectors.all.puzzles.indices.filter { Vectors.all.puzzles[$0].name.hasSuffix("smallest nonce") })
@@ -174,7 +174,7 @@ import Testing
     @Test func `a proof that claims no effort never holds`() throws {
         let digest = BLAKE2b.hash256([1])
         let puzzle = Puzzle(seed: [UInt8](repeating: 7, count: 16), effort: 0, lifetime: 60)
-        #expect(!puzzle.holds(Proof(seedPrefix: [7, 7, 7, 7], effort: 0, nonce: 0), for: digest))
+        #expect(!puzzle.isValid(Proof(seedPrefix: [7, 7, 7, 7], effort: 0, nonce: 0), for: digest))
     }
 
     @Test(arguments: Vectors.all.signatures.indices)
@@ -193,7 +193,7 @@ import Testing
         let vector = Vectors.all.sender_keys[index]
         let magic = vector.device_token.contains(":") ? "android" : "iOS"
         let pairing = try PairingToken("\(magic)|a phone|\(vector.key)|\(vector.device_token)")
-        #expect(pairing.usualFormat.rawValue == vector.format)
+        #expect(pairing.defaultFormat.rawValue == vector.format)
         let key = Ed25519.PrivateKey(ofSenderFor: pairing)
         #expect(Hex.encode(key.publicKey) == vector.sender_key)
         #expect(key.publicKey == Ed25519.PrivateKey(seed: hex(vector.private_seed))?.publicKey)

@@ -16,59 +16,59 @@ import Testing
 
     @Test func `it goes as the monotonic clock, and follows small corrections at once`() {
         var clock = GuardedClock(wall: start, at: time(0))
-        #expect(clock.moment(at: time(100)).unix == start + 100)
+        #expect(clock.reading(at: time(100)).unix == start + 100)
         clock.observe(wall: start + 110, at: time(100))
-        #expect(clock.moment(at: time(100)).unix == start + 110)
+        #expect(clock.reading(at: time(100)).unix == start + 110)
         clock.observe(wall: start + 190, at: time(200))
-        #expect(clock.moment(at: time(200)).unix == start + 190)
+        #expect(clock.reading(at: time(200)).unix == start + 190)
     }
 
     @Test(arguments: [400, 86_400, 7 * 86_400, -400, -86_400, -365 * 86_400] as [Int64])
     func `a step is adopted only when it has lasted for hours`(_ step: Int64) {
         var clock = GuardedClock(wall: start, at: time(0))
-        let hours = GuardedClock.agreement.components.seconds
+        let hours = GuardedClock.stepConfirmation.components.seconds
         for second in stride(from: Int64(1), through: hours, by: 60) {
             clock.observe(wall: start + second + step, at: time(second))
-            #expect(clock.moment(at: time(second)).unix == start + second)
+            #expect(clock.reading(at: time(second)).unix == start + second)
         }
         clock.observe(wall: start + hours + 1 + step, at: time(hours + 1))
-        #expect(clock.moment(at: time(hours + 1)).unix == start + hours + 1 + step)
+        #expect(clock.reading(at: time(hours + 1)).unix == start + hours + 1 + step)
     }
 
     @Test(arguments: [8, 30, 365 * 6] as [Int64])
     func `a clock that was behind makes nothing much older when it is put right`(_ days: Int64) {
         var clock = GuardedClock(wall: start, at: time(0))
-        let hours = GuardedClock.agreement.components.seconds
+        let hours = GuardedClock.stepConfirmation.components.seconds
         for second in stride(from: Int64(1), through: hours + 120, by: 60) {
             clock.observe(wall: start + second + days * Self.day, at: time(second))
         }
-        let now = clock.moment(at: time(hours + 200)).unix
+        let now = clock.reading(at: time(hours + 200)).unix
         #expect(now == start + hours + 200 + GuardedClock.longestStep)
         // From then on it goes on with the wall clock.
         for second in stride(from: hours + 240, through: 4 * hours, by: 60) {
             clock.observe(wall: start + second + days * Self.day + 100, at: time(second))
-            #expect(clock.moment(at: time(second)).unix == start + second + GuardedClock.longestStep + 100)
+            #expect(clock.reading(at: time(second)).unix == start + second + GuardedClock.longestStep + 100)
         }
     }
 
     @Test func `a step that is taken back, or followed by another, begins to count anew`() {
         var clock = GuardedClock(wall: start, at: time(0))
-        let hours = GuardedClock.agreement.components.seconds
+        let hours = GuardedClock.stepConfirmation.components.seconds
         for second in stride(from: Int64(1), through: 3 * hours, by: 60) {
             // Ahead by a year for half of the time that it would need, then right, then by two years.
             let phase = second % (2 * hours)
             let step =
                 phase < hours / 2 ? 365 * Self.day : phase < hours ? 0 : phase < hours * 3 / 2 ? 730 * Self.day : 0
             clock.observe(wall: start + second + step, at: time(second))
-            #expect(clock.moment(at: time(second)).unix == start + second)
+            #expect(clock.reading(at: time(second)).unix == start + second)
         }
     }
 
     @Test func `a clock that is known to be ahead stays so`() {
         var clock = GuardedClock(wall: start, at: time(0))
-        clock.setBack(by: 100 * Self.day)
+        clock.assumeAhead(by: 100 * Self.day)
         clock.observe(wall: start + 60, at: time(60))
-        #expect(clock.moment(at: time(60)).unix == start + 60 - 100 * Self.day)
+        #expect(clock.reading(at: time(60)).unix == start + 60 - 100 * Self.day)
     }
 
     @Test func `a day in the future is brought down when the store is read, and ages from then on`() {

@@ -138,7 +138,7 @@ import Testing
         let plain = try Self.sealer().seal(Array("x".utf8))
         #expect(plain.magic == .iOS)
         #expect(plain.app.isEmpty)
-        #expect(plain.ttl == Envelope.longestTTL)
+        #expect(plain.ttl == Envelope.maximumTTL)
         #expect(plain.sound)
         #expect(plain.priority == .immediate)
         #expect(plain.collapseID == nil)
@@ -185,7 +185,7 @@ import Testing
         let key = [UInt8](0..<32)
         let base64 = String(decoding: Base64.encode(key), as: UTF8.self)
         let pairing = try PairingToken("iOS|iPhone|\(base64)|\(Self.token)")
-        #expect(pairing.usualFormat == .sealed)
+        #expect(pairing.defaultFormat == .sealed)
         let notification = BisqNotification(
             kind: .offer, title: "Nabídka", message: "Přijata \"✓\"", transactionID: "29384203", sentDate: 1)
         let envelope = try Sealer(pairing).seal(notification, app: "connect", ttl: 60)

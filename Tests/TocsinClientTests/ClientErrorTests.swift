@@ -13,7 +13,7 @@ import Testing
         let envelope = try Envelope(
             magic: .iOS, deviceToken: Array("ab".utf8)[...], iv: [UInt8](repeating: 48, count: 16)[...],
             ciphertext: [UInt8](repeating: 0, count: 16)[...], format: .pipe)
-        let error = await #expect(throws: ClientError.self) { try await client.submit(envelope, patience: .seconds(1)) }
+        let error = await #expect(throws: ClientError.self) { try await client.submit(envelope, timeout: .seconds(1)) }
         await client.close()
         return error
     }
@@ -21,7 +21,7 @@ import Testing
     @Test func `a node that accepts and says nothing is not one that was never reached`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let error = try await failure(TocsinClient.Options(node: try await node.start()), on: node.loop)
-        guard case .silent = error else {
+        guard case .noWelcome = error else {
             Issue.record("\(String(describing: error))")
             return
         }

@@ -38,21 +38,21 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let efforts = Mutex<[UInt32]>([])
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop) { progress in
-            if case .working(let effort) = progress { efforts.withLock { $0.append(effort) } }
+            if case .solvingPuzzle(let effort) = progress { efforts.withLock { $0.append(effort) } }
         }
         let envelope = try envelope()
-        async let outcome = client.submit(envelope, patience: .seconds(20))
+        async let outcome = client.submit(envelope, timeout: .seconds(20))
         try await node.accept()
         let early = try await node.submission()
         #expect(early.proof == nil)
         await node.welcome(puzzle(8))
         let dearer = puzzle(20_000)
         await node.say { $0.append(dearer) }
-        await node.answer(early.request, .retry(.proofNeeded, after: 1000))
+        await node.answer(early.request, .retry(.proofRequired, after: 1000))
         let late = try await node.submission()
         #expect(late.request == early.request)
         #expect(late.envelope.digest == envelope.digest)
-        #expect(dearer.holds(try #require(late.proof), for: envelope.digest))
+        #expect(dearer.isValid(try #require(late.proof), for: envelope.digest))
         #expect(late.proof?.effort == dearer.effort)
         await node.answer(late.request, .delivered(id: "x"))
         #expect(try await outcome == .delivered(id: "x"))
@@ -66,16 +66,16 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelope = try envelope()
-        async let outcome = client.submit(envelope, patience: .seconds(30))
+        async let outcome = client.submit(envelope, timeout: .seconds(30))
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
-        await node.answer(first.request, .retry(.proofNeeded, after: 1000))
+        await node.answer(first.request, .retry(.proofRequired, after: 1000))
         #expect(await eventually { await client.solving.count == 1 })
         try await node.accept()
         await node.welcome(puzzle(32, seed: 8))
         let second = try await node.submission()
-        #expect(puzzle(32, seed: 8).holds(try #require(second.proof), for: envelope.digest))
+        #expect(puzzle(32, seed: 8).isValid(try #require(second.proof), for: envelope.digest))
         await node.answer(second.request, .delivered())
         #expect(try await outcome.kind == .delivered)
         await client.close()
@@ -88,13 +88,13 @@ import Time
         let options = TocsinClient.Options(node: try await node.start(), workLimit: limit)
         let client = TocsinClient(options, on: node.loop)
         let envelope = try envelope()
-        async let outcome = client.submit(envelope, patience: .seconds(20))
+        async let outcome = client.submit(envelope, timeout: .seconds(20))
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
-        await node.answer(first.request, .retry(.proofNeeded, after: 1500))
+        await node.answer(first.request, .retry(.proofRequired, after: 1500))
         let text = "the node requires more proof of work than the sender's limit allows: effort \(UInt32.max)"
-        #expect(try await outcome == .retry(.proofNeeded, after: 1500, text: text))
+        #expect(try await outcome == .retry(.proofRequired, after: 1500, text: text))
         await client.close()
         await node.end()
     }
@@ -103,20 +103,20 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelopes = try (0..<4).map { try envelope($0) }
-        async let first = client.submit(envelopes[0], patience: .seconds(20))
+        async let first = client.submit(envelopes[0], timeout: .seconds(20))
         try await node.accept()
         let submission = try await node.submission()
         await node.welcome(puzzle(.max))
         await node.answer(submission.request, .delivered())
         #expect(try await first.kind == .delivered)
 
-        async let second = client.submit(envelopes[1], patience: .milliseconds(100))
-        async let third = client.submit(envelopes[2], patience: .milliseconds(100))
+        async let second = client.submit(envelopes[1], timeout: .milliseconds(100))
+        async let third = client.submit(envelopes[2], timeout: .milliseconds(100))
         try #require(await eventually { await client.solving.count == 2 })
-        async let fourth = client.submit(envelopes[3], patience: .seconds(20))
+        async let fourth = client.submit(envelopes[3], timeout: .seconds(20))
         for outcome in [try await second, try await third] {
             #expect(outcome.kind == .retry)
-            #expect(outcome.reason == .proofNeeded)
+            #expect(outcome.reason == .proofRequired)
         }
         #expect(await eventually { await client.solving.count == 1 })
         let cheaper = puzzle(4)
@@ -133,11 +133,11 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelope = try envelope()
-        let submission = Task { try await client.submit(envelope, patience: .seconds(1)) }
+        let submission = Task { try await client.submit(envelope, timeout: .seconds(1)) }
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
-        await node.answer(first.request, .retry(.proofNeeded, after: 1000))
+        await node.answer(first.request, .retry(.proofRequired, after: 1000))
         #expect(await eventually { await client.solving.count == 1 })
         await node.end()
         let error = await #expect(throws: ClientError.self) { try await submission.value }
@@ -151,11 +151,11 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelope = try envelope()
-        async let outcome = client.submit(envelope, patience: .seconds(20))
+        async let outcome = client.submit(envelope, timeout: .seconds(20))
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
-        await node.answer(first.request, .retry(.proofNeeded, after: 1000))
+        await node.answer(first.request, .retry(.proofRequired, after: 1000))
         #expect(await eventually { await client.solving.count == 1 })
         let nothing = puzzle(0)
         await node.say { $0.append(nothing) }
@@ -172,11 +172,11 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelope = try envelope()
-        let submission = Task { try await client.submit(envelope, patience: .seconds(20)) }
+        let submission = Task { try await client.submit(envelope, timeout: .seconds(20)) }
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
-        await node.answer(first.request, .retry(.proofNeeded, after: 1000))
+        await node.answer(first.request, .retry(.proofRequired, after: 1000))
         #expect(await eventually { await client.solving.count == 1 })
         await client.close()
         await #expect(throws: ClientError.closed) { try await submission.value }
@@ -185,11 +185,12 @@ import Time
     }
 
     @Test func `a node that will not listen for a while says for how long`() {
-        let abuse = ClientError.refused(GoAway(code: .abuse, retryAfter: 600_001, text: "too many bad device tokens"))
+        let abuse = ClientError.connectionClosed(
+            GoAway(code: .abuse, retryAfter: 600_001, text: "too many bad device tokens"))
         #expect("\(abuse)" == "connection closed: too many bad device tokens; try again in 601 s")
-        let silent = ClientError.refused(GoAway(code: .abuse, retryAfter: .max))
+        let silent = ClientError.connectionClosed(GoAway(code: .abuse, retryAfter: .max))
         #expect("\(silent)" == "connection closed: GOAWAY with code 6; try again in 4294968 s")
-        let fault = ClientError.refused(GoAway(code: .protocolError, text: "a second HELLO"))
+        let fault = ClientError.connectionClosed(GoAway(code: .protocolError, text: "a second HELLO"))
         #expect("\(fault)" == "connection closed: a second HELLO")
     }
 }

@@ -24,11 +24,11 @@ import Testing
 
     /// The apps that would take it.
     private func takers(_ text: String) -> Set<PairingReview.App> {
-        Set(PairingReview(text).attemptResults.filter(\.takesIt).map(\.app))
+        Set(PairingReview(text).compatibilities.filter(\.isAccepted).map(\.app))
     }
 
     private func remark(_ app: PairingReview.App, _ text: String) -> String {
-        PairingReview(text).attemptResults.first { $0.app == app }?.remark ?? ""
+        PairingReview(text).compatibilities.first { $0.app == app }?.remark ?? ""
     }
 
     private func hints(_ text: String) -> String { PairingReview(text).hints.joined(separator: "\n") }
@@ -36,7 +36,7 @@ import Testing
     /// All that is said, in lines.
     private func words(_ review: PairingReview) -> String {
         (review.parts.flatMap { [$0.name, $0.content, $0.fault ?? ""] } + review.hints
-            + review.attemptResults.map { $0.remark ?? "" }).joined(separator: "\n")
+            + review.compatibilities.map { $0.remark ?? "" }).joined(separator: "\n")
     }
 
     @Test(arguments: [("BisqPhoneiOS", "iOS"), ("BisqPhoneiOSDev", "iOSDev"), ("bisqphoneandroid", "android")])
@@ -54,7 +54,7 @@ import Testing
             #expect(review.parts.dropFirst().map(\.content) == ["iPhone 15", "32 characters", "64 characters"])
             #expect(review.hints.isEmpty)
             #expect(takers(text) == [.tocsin, .bisqDesktop, .bisqremote])
-            #expect(review.isTakenByTocsin)
+            #expect(review.isAcceptedByTocsin)
             #expect(remark(.bisqAndroid, text) == "the magic is not android")
         }
     }
@@ -160,10 +160,10 @@ import Testing
             let oneLine = text.split(whereSeparator: \.isNewline).joined()
             let envelope = try? Sealer(PairingToken(oneLine)).seal([UInt8](repeating: 32, count: 16))
             let review = PairingReview(text)
-            #expect(review.isTakenByTocsin == (envelope != nil), "\(text.debugDescription)")
+            #expect(review.isAcceptedByTocsin == (envelope != nil), "\(text.debugDescription)")
             taken += envelope == nil ? 0 : 1
             // What Tocsin takes has no fault, and what has one is refused.
-            if review.isTakenByTocsin { #expect(review.parts.allSatisfy { $0.fault == nil }) }
+            if review.isAcceptedByTocsin { #expect(review.parts.allSatisfy { $0.fault == nil }) }
         }
         #expect((300..<2700).contains(taken))
     }
@@ -241,10 +241,10 @@ import Testing
     }
 
     @Test func `a text of any length is looked at in bounds`() {
-        let long = PairingReview(String(repeating: "|", count: PairingReview.longestText + 1))
-        #expect(long.parts.isEmpty && long.attemptResults.isEmpty && !long.isTakenByTocsin)
+        let long = PairingReview(String(repeating: "|", count: PairingReview.maximumTextLength + 1))
+        #expect(long.parts.isEmpty && long.compatibilities.isEmpty && !long.isAcceptedByTocsin)
         #expect(long.hints.first?.contains("4097") == true)
-        let full = PairingReview(String(repeating: "|", count: PairingReview.longestText))
+        let full = PairingReview(String(repeating: "|", count: PairingReview.maximumTextLength))
         #expect(full.parts.count == 5)
         #expect(full.parts.last?.content == "4093 parts")
     }

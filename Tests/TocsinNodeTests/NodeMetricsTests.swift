@@ -67,9 +67,9 @@ import Testing
 
     @Test func `efforts, device tokens, circuits and connections are shown as they are`() {
         let metrics = NodeMetrics(factory: registry)
-        let known = Admission.Known(proven: 5, unknown: 4, dead: 2, circuits: 13)
+        let known = Admission.Counts(proven: 5, unproven: 4, dead: 2, circuits: 13)
         metrics.show((all: 5, unproven: 7), known: known)
-        metrics.show((all: 0, unproven: 3), known: Admission.Known(proven: 6, unknown: 3, dead: 1, circuits: 12))
+        metrics.show((all: 0, unproven: 3), known: Admission.Counts(proven: 6, unproven: 3, dead: 1, circuits: 12))
         metrics.show(connections: (tnp: 16, http: 2))
         #expect(registry.value("tocsin_puzzle_effort", labels: ["asked_of": "all"]) == 0)
         #expect(registry.value("tocsin_puzzle_effort", labels: ["asked_of": "unproven"]) == 3)
@@ -123,7 +123,7 @@ import Testing
             let route = Route(app: "app\(number)", magic: .android)
             metrics.count(.serving(route))
             metrics.count(attempt(route))
-            metrics.count(.wave(route, isActive: true))
+            metrics.count(.tokenRefusalSurge(route, isActive: true))
             metrics.answered(.delivered(), of: route, at: "tnp")
             metrics.forget(route)
         }

@@ -49,13 +49,15 @@ import Testing
             try key.write(to: file)
             #expect(mode(of: file) == 0o600)
             #expect(try OnionKey(file: file).line == key.line)
-            #expect(throws: OnionFileError.system("create", file, EEXIST)) { try key.write(to: file) }
+            #expect(throws: OnionFileError.system(action: "create", path: file, errno: EEXIST)) {
+                try key.write(to: file)
+            }
             try #require(chmod(file, 0o640) == 0)
-            #expect(throws: OnionFileError.readableByOthers(file: file)) { try OnionKey(file: file) }
+            #expect(throws: OnionFileError.accessibleByOthers(file: file)) { try OnionKey(file: file) }
             for text in ["", "no key\n", String(repeating: "x", count: 1000)] {
                 try write(Array(text.utf8), to: file)
                 let error = #expect(throws: OnionFileError.self) { try OnionKey(file: file) }
-                guard case .broken(file, _)? = error else {
+                guard case .malformed(file, _)? = error else {
                     Issue.record("not called broken")
                     continue
                 }
@@ -84,15 +86,15 @@ import Testing
             #expect(try clients.list() == [])
             let (alice, bob) = (try ClientName("alice"), try ClientName("bob"))
             let pair = ClientAuthorization(for: onion)
-            try clients.install(pair.publicKey, as: bob)
-            try clients.install(ClientAuthorization(for: onion).publicKey, as: alice)
+            try clients.authorize(pair.publicKey, as: bob)
+            try clients.authorize(ClientAuthorization(for: onion).publicKey, as: alice)
             #expect(try clients.list().map(\.name) == [alice, bob])
             #expect(try clients.list().allSatisfy(\.isValid))
             let file = "\(directory)/authorized_clients/bob.auth"
             #expect(bytes(of: file) == Array("\(pair.serviceLine)\n".utf8))
             #expect(mode(of: file) == 0o600)
             #expect(mode(of: "\(directory)/authorized_clients") == 0o700)
-            #expect(throws: OnionFileError.clientExists(bob)) { try clients.install(pair.publicKey, as: bob) }
+            #expect(throws: OnionFileError.clientExists(bob)) { try clients.authorize(pair.publicKey, as: bob) }
             try clients.revoke(bob)
             #expect(try clients.list().map(\.name) == [alice])
             #expect(throws: OnionFileError.noSuchClient(bob, directory: clients.directory)) {
@@ -106,7 +108,7 @@ import Testing
         try await withDirectory { directory in
             let clients = AuthorizedClients(serviceDirectory: directory)
             let (alice, broken) = (try ClientName("alice"), try ClientName("broken"))
-            try clients.install(ClientAuthorization(for: onion).publicKey, as: alice)
+            try clients.authorize(ClientAuthorization(for: onion).publicKey, as: alice)
             try write(Array("nothing".utf8), to: "\(clients.directory)/broken.auth")
             #expect(try clients.list().map(\.isValid) == [true, false])
             // What tor cannot read keeps nobody out.
@@ -122,9 +124,9 @@ import Testing
         let key = ClientAuthorization(for: try #require(onion)).publicKey
         try await withDirectory { directory in
             let clients = AuthorizedClients(serviceDirectory: directory)
-            for index in 0..<AuthorizedClients.limit { try clients.install(key, as: ClientName("c\(index)")) }
-            #expect(throws: OnionFileError.tooManyClients(limit: AuthorizedClients.limit)) {
-                try clients.install(key, as: ClientName("one-more"))
+            for index in 0..<AuthorizedClients.maxClients { try clients.authorize(key, as: ClientName("c\(index)")) }
+            #expect(throws: OnionFileError.tooManyClients(limit: AuthorizedClients.maxClients)) {
+                try clients.authorize(key, as: ClientName("one-more"))
             }
         }
     }
@@ -148,14 +150,14 @@ import Testing
                 AuthorizedClients(serviceDirectory: "\(directory)/old"),
                 AuthorizedClients(serviceDirectory: "\(directory)/new")
             )
-            #expect(try new.takeOver(from: old) == 0)
-            try old.install(ClientAuthorization(for: onion).publicKey, as: ClientName("alice"))
-            try old.install(ClientAuthorization(for: onion).publicKey, as: ClientName("bob"))
-            #expect(try new.takeOver(from: old) == 2)
-            #expect(try new.takeOver(from: old) == 2)
+            #expect(try new.copy(from: old) == 0)
+            try old.authorize(ClientAuthorization(for: onion).publicKey, as: ClientName("alice"))
+            try old.authorize(ClientAuthorization(for: onion).publicKey, as: ClientName("bob"))
+            #expect(try new.copy(from: old) == 2)
+            #expect(try new.copy(from: old) == 2)
             #expect(bytes(of: "\(new.directory)/bob.auth") == bytes(of: "\(old.directory)/bob.auth"))
             try write(Array("descriptor:x25519:AAAA\n".utf8), to: "\(old.directory)/carol.auth")
-            #expect(throws: OnionFileError.self) { try new.takeOver(from: old) }
+            #expect(throws: OnionFileError.self) { try new.copy(from: old) }
         }
     }
 }

@@ -88,7 +88,7 @@ import Testing
 
     private func tell(_ control: Endpoint, _ command: String, on loop: EventLoop) async throws {
         try await LoopDomain(loop).run { domain in
-            _ = try await TorControl.open(control, on: domain.loop).ask(command)
+            _ = try await TorControl.open(control, on: domain.loop).send(command)
         }
     }
 
@@ -101,7 +101,7 @@ import Testing
         // tor publishes the descriptor anew within a minute.
         for _ in 0..<90 {
             try await tell(network.clientControl, "SIGNAL NEWNYM", on: loop)
-            try await loan?.take()
+            try await loan?.install()
             do {
                 last = try await send(to: onion, through: access.socks, on: loop).joined(separator: " ")
             } catch {
@@ -126,7 +126,7 @@ import Testing
         for _ in 0..<200 where bytes(of: "\(service)/hostname") == nil {
             try await Task.sleep(for: .milliseconds(50))
         }
-        await process.end()
+        await process.terminate()
         return service
     }
 
@@ -145,7 +145,7 @@ import Testing
                 let settings = TorSettings(isManaged: true, directory: "\(directory)/state/tor")
                 let watch = Watch()
                 let tor = ManagedTor(
-                    settings, ports: settings.ports(tnp: target, http: nil), extra: await network.memberLines,
+                    settings, ports: settings.ports(tnp: target, http: nil), extra: await network.memberTorrcLines,
                     on: loop, observe: watch.note)
                 do {
                     try await serve(tor, watch, settings, directory, network, access, on: loop)
@@ -179,7 +179,7 @@ import Testing
         #expect(onion == keys.address)
         #expect(status.bootstrap == 100)
         #expect(status.restarts == 0)
-        #expect(status.trouble == nil)
+        #expect(status.problem == nil)
         #expect(mode(of: "\(settings.directory)/torrc") == 0o600)
         let lines = try await sendUntilItWorks(to: onion, access, on: loop)
         #expect(lines.first?.hasPrefix("PROXY TCP6 fc00:dead:beef:4dad::") == true)
@@ -214,8 +214,8 @@ import Testing
     ) async throws {
         let clients = AuthorizedClients(serviceDirectory: settings.serviceDirectory)
         let (alice, bob) = (ClientAuthorization(for: onion), ClientAuthorization(for: onion))
-        try clients.install(alice.publicKey, as: ClientName("alice"))
-        try clients.install(bob.publicKey, as: ClientName("bob"))
+        try clients.authorize(alice.publicKey, as: ClientName("alice"))
+        try clients.authorize(bob.publicKey, as: ClientName("bob"))
         #expect(await RunningTor.reload(settings, on: loop))
         let stranger = try await refusal(of: onion, containing: "client authorisation", network, access, on: loop)
         #expect(stranger.contains("requires client authorisation"), "\(stranger)")
@@ -223,15 +223,15 @@ import Testing
         let file = "\(directory)/alice.auth_private"
         try alice.key.write(to: file)
         let loan = TemporaryOnionKey(try OnionKey(file: file), control: network.clientControl, on: loop)
-        try await loan.take()
+        try await loan.install()
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
 
         // A second loan of the same key neither adds nor takes away; another key is not put in its place.
         let second = TemporaryOnionKey(alice.key, control: network.clientControl, on: loop)
-        try await second.take()
-        await second.giveBack()
+        try await second.install()
+        await second.remove()
         let error = await #expect(throws: TorError.self) {
-            try await TemporaryOnionKey(bob.key, control: network.clientControl, on: loop).take()
+            try await TemporaryOnionKey(bob.key, control: network.clientControl, on: loop).install()
         }
         #expect(error?.description.contains("another key") == true)
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
@@ -242,8 +242,8 @@ import Testing
         let revoked = try await refusal(
             of: onion, containing: "does not accept this client's key", network, access, on: loop, with: loan)
         #expect(revoked.contains("does not accept this client's key"), "\(revoked)")
-        await loan.giveBack()
-        try await TemporaryOnionKey(bob.key, control: network.clientControl, on: loop).take()
+        await loan.remove()
+        try await TemporaryOnionKey(bob.key, control: network.clientControl, on: loop).install()
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
     }
 
@@ -257,7 +257,7 @@ import Testing
             let target = Endpoint.unix(path: "\(directory)/target")
             let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
             await tor.start()
-            _ = try await watch.wait(for: "the reason") { $0.trouble == .missing(binary: missing) }
+            _ = try await watch.wait(for: "the reason") { $0.problem == .missing(binary: missing) }
 
             // Installed meanwhile, and of no use: it says why.
             let script = """
@@ -269,8 +269,8 @@ import Testing
                 esac
                 """
             try write(Array(script.utf8), to: missing, mode: 0o700)
-            let ended = TorProblem.ended(status: "exited(3)", lastWarning: "It is all wrong.")
-            let status = try await watch.wait(for: "its end") { $0.trouble == ended }
+            let ended = TorProblem.exited(status: "exited(3)", lastWarning: "It is all wrong.")
+            let status = try await watch.wait(for: "its end") { $0.problem == ended }
             #expect(status.restarts > 0)
             await tor.stop()
             #expect(watch.status.phase == .stopped)
@@ -336,8 +336,8 @@ import Testing
             let target = Endpoint.unix(path: "\(directory)/target")
             let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
             await tor.start()
-            let status = try await watch.wait(for: "the reason") { $0.trouble != nil }
-            #expect(status.trouble?.description.contains("choose a node.state or tor.directory") == true)
+            let status = try await watch.wait(for: "the reason") { $0.problem != nil }
+            #expect(status.problem?.description.contains("choose a node.state or tor.directory") == true)
             await tor.stop()
         }
     }

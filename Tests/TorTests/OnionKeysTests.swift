@@ -32,7 +32,7 @@ import Testing
         try await withDirectory { directory in
             let file = "\(directory)/hs_ed25519_secret_key"
             try write(secretFile, to: file, mode: mode)
-            let error = #expect(throws: OnionFileError.readableByOthers(file: file)) {
+            let error = #expect(throws: OnionFileError.accessibleByOthers(file: file)) {
                 try OnionKeys(directory: directory)
             }
             #expect(error?.description.contains("chmod 600 \(file)") == true)
@@ -48,7 +48,7 @@ import Testing
             for bytes in [[], secretFile.dropLast(), secretFile + [0], otherHeader, publicFile, zero] as [[UInt8]] {
                 try write(bytes, to: file)
                 let error = #expect(throws: OnionFileError.self) { try OnionKeys(directory: directory) }
-                guard case .broken(file, _)? = error else {
+                guard case .malformed(file, _)? = error else {
                     Issue.record("\(bytes.count) bytes: not called broken")
                     continue
                 }
@@ -85,7 +85,7 @@ import Testing
             #expect(throws: OnionFileError.missing(file: file)) { try OnionKeys(directory: directory) }
             #expect(try OnionKeys.present(in: directory) == nil)
             try #require(mkfifo(file, 0o600) == 0)
-            #expect(throws: OnionFileError.broken(file: file, problem: "it is not a regular file")) {
+            #expect(throws: OnionFileError.malformed(file: file, problem: "it is not a regular file")) {
                 try OnionKeys(directory: directory)
             }
         }

@@ -36,7 +36,7 @@ import Testing
     @Test func `what is decided otherwise is written otherwise`() throws {
         let lines = lines(
             try text {
-                $0.asksForWork = false
+                $0.enablesProofOfWork = false
                 $0.maxStreams = 7
                 $0.servesSOCKS = true
             })
@@ -82,7 +82,7 @@ import Testing
         let longest = "/" + String(repeating: "x", count: 100)
         _ = try text(directory: longest)
         guard case .unix(let path) = TorSettings(isManaged: true, directory: longest).socksSocket else { return }
-        #expect(path.utf8.count == Endpoint.longestUnixPath)
+        #expect(path.utf8.count == Endpoint.maxUnixPathLength)
         #expect(throws: TorConfigurationError.directoryTooLong(longest + "x", limit: 101)) {
             try text(directory: longest + "x")
         }
@@ -121,9 +121,9 @@ import Testing
         }
         try await withDirectory { parent in
             let directory = #"\#(parent)/a b#c"d\e'é"#
-            try OwnedFile.makeDirectory(directory)
+            try OnionFile.makeDirectory(directory)
             for (index, change)
-                in ([{ _ in }, { $0.servesSOCKS = true }, { $0.asksForWork = false }]
+                in ([{ _ in }, { $0.servesSOCKS = true }, { $0.enablesProofOfWork = false }]
                 as [(inout TorSettings) -> Void]).enumerated()
             {
                 let torrc = "\(parent)/torrc\(index)"

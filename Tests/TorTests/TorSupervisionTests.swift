@@ -13,7 +13,7 @@ import Testing
 
     private func running() -> TorSupervision {
         var tor = TorSupervision()
-        _ = tor.handle(.begin, at: start)
+        _ = tor.handle(.start, at: start)
         _ = tor.handle(.started(pid: 7), at: start)
         return tor
     }
@@ -34,15 +34,15 @@ import Testing
     @Test func `tor is started once, and followed until the onion is published`() throws {
         let onion = try #require(onion)
         var tor = TorSupervision()
-        #expect(tor.handle(.begin, at: start) == [.start, .report])
+        #expect(tor.handle(.start, at: start) == [.start, .report])
         #expect(tor.status.phase == .starting)
-        #expect(tor.handle(.begin, at: start) == [])
-        #expect(tor.handle(.started(pid: 7), at: start) == [.wait(.seconds(300)), .report])
+        #expect(tor.handle(.start, at: start) == [])
+        #expect(tor.handle(.started(pid: 7), at: start) == [.startTimer(.seconds(300)), .report])
         #expect(tor.status.pid == 7)
-        #expect(tor.handle(.control(.bootstrapped(percent: 50)), at: start) == [.wait(.seconds(300)), .report])
+        #expect(tor.handle(.control(.bootstrapped(percent: 50)), at: start) == [.startTimer(.seconds(300)), .report])
         #expect(tor.handle(.control(.bootstrapped(percent: 50)), at: start) == [])
-        #expect(tor.handle(.control(.bootstrapped(percent: 100)), at: start) == [.wait(.seconds(300)), .report])
-        #expect(tor.handle(.control(.uploading(onion)), at: start) == [.wait(.seconds(300)), .report])
+        #expect(tor.handle(.control(.bootstrapped(percent: 100)), at: start) == [.startTimer(.seconds(300)), .report])
+        #expect(tor.handle(.control(.uploading(onion)), at: start) == [.startTimer(.seconds(300)), .report])
         #expect(!tor.status.isReachable)
         #expect(tor.handle(.control(.uploaded(onion)), at: start) == [.report])
         #expect(tor.status.isReachable)
@@ -54,39 +54,39 @@ import Testing
         let onion = try #require(onion)
         var tor = running()
         _ = tor.handle(.control(.bootstrapped(percent: 10)), at: start)
-        #expect(tor.handle(.timePassed, at: start) == [.report])
-        #expect(tor.status.trouble == .stuck(percent: 10))
+        #expect(tor.handle(.timerFired, at: start) == [.report])
+        #expect(tor.status.problem == .stuck(percent: 10))
         _ = tor.handle(.control(.bootstrapped(percent: 100)), at: start)
-        #expect(tor.status.trouble == nil)
-        #expect(tor.handle(.timePassed, at: start) == [.report])
-        #expect(tor.status.trouble == .unpublished)
+        #expect(tor.status.problem == nil)
+        #expect(tor.handle(.timerFired, at: start) == [.report])
+        #expect(tor.status.problem == .unpublished)
         _ = tor.handle(.control(.uploading(onion)), at: start)
         _ = tor.handle(.control(.uploaded(onion)), at: start)
-        #expect(tor.status.trouble == nil)
-        #expect(tor.handle(.timePassed, at: start) == [])
+        #expect(tor.status.problem == nil)
+        #expect(tor.handle(.timerFired, at: start) == [])
     }
 
     @Test func `a published onion that no directory takes any more is a trouble after minutes`() throws {
         let onion = try #require(onion)
         var tor = try published()
         _ = tor.handle(.control(.uploading(onion)), at: start)
-        #expect(tor.handle(.control(.refused(onion)), at: start) == [.wait(.seconds(300)), .report])
+        #expect(tor.handle(.control(.failed(onion)), at: start) == [.startTimer(.seconds(300)), .report])
         #expect(!tor.status.isReachable)
-        _ = tor.handle(.timePassed, at: start)
-        #expect(tor.status.trouble == .unpublished)
+        _ = tor.handle(.timerFired, at: start)
+        #expect(tor.status.problem == .unpublished)
     }
 
     // MARK: Ends and beginnings
 
     @Test func `each end doubles the pause before the next start, from a second to a minute`() throws {
         var tor = TorSupervision()
-        _ = tor.handle(.begin, at: start)
+        _ = tor.handle(.start, at: start)
         for (index, pause) in [1, 2, 4, 8, 16, 32, 60, 60, 60].enumerated() {
             _ = tor.handle(.started(pid: 7), at: start)
-            #expect(tor.handle(.exited(status: "exited(1)"), at: start) == [.wait(.seconds(pause)), .report])
+            #expect(tor.handle(.exited(status: "exited(1)"), at: start) == [.startTimer(.seconds(pause)), .report])
             #expect(tor.status.phase == .waiting)
             #expect(tor.status.pid == nil)
-            #expect(tor.handle(.timePassed, at: start) == [.start, .report])
+            #expect(tor.handle(.timerFired, at: start) == [.start, .report])
             #expect(tor.status.restarts == index + 1)
         }
     }
@@ -94,15 +94,15 @@ import Testing
     @Test func `who has run for ten minutes is started again after a second`() throws {
         for (seconds, pause) in [(599, 4), (600, 1)] {
             var tor = TorSupervision()
-            _ = tor.handle(.begin, at: start)
+            _ = tor.handle(.start, at: start)
             for _ in 0..<2 {
                 _ = tor.handle(.started(pid: 7), at: start)
                 _ = tor.handle(.exited(status: "exited(1)"), at: start)
-                _ = tor.handle(.timePassed, at: start)
+                _ = tor.handle(.timerFired, at: start)
             }
             _ = tor.handle(.started(pid: 7), at: start)
             let actions = tor.handle(.exited(status: "exited(1)"), at: start + .seconds(seconds))
-            #expect(actions.contains(.wait(.seconds(pause))))
+            #expect(actions.contains(.startTimer(.seconds(pause))))
         }
     }
 
@@ -110,13 +110,14 @@ import Testing
         throws
     {
         var tor = try published()
-        _ = tor.handle(.said(try line("[notice] fine")), at: start)
-        _ = tor.handle(.said(try line("[warn] first")), at: start)
-        _ = tor.handle(.said(try line("[err] Reading config failed")), at: start)
+        _ = tor.handle(.logged(try line("[notice] fine")), at: start)
+        _ = tor.handle(.logged(try line("[warn] first")), at: start)
+        _ = tor.handle(.logged(try line("[err] Reading config failed")), at: start)
         _ = tor.handle(.exited(status: "exited(1)"), at: start)
-        #expect(tor.status.trouble == .ended(status: "exited(1)", lastWarning: "Reading config failed"))
+        #expect(tor.status.problem == .exited(status: "exited(1)", lastWarning: "Reading config failed"))
         #expect(
-            "\(TorProblem.ended(status: "exited(1)", lastWarning: "Reading config failed"))".contains("Reading config"))
+            "\(TorProblem.exited(status: "exited(1)", lastWarning: "Reading config failed"))".contains("Reading config")
+        )
         #expect(tor.status.bootstrap == 0)
         #expect(tor.status.descriptor == .none)
         #expect(tor.status.address == onion)
@@ -127,20 +128,20 @@ import Testing
     ])
     func `what cannot be started is a state with words, and tried again`(_ trouble: TorProblem) {
         var tor = TorSupervision()
-        _ = tor.handle(.begin, at: start)
-        #expect(tor.handle(.notStarted(trouble), at: start) == [.wait(.seconds(1)), .report])
-        #expect(tor.status.trouble == trouble)
-        #expect(tor.handle(.timePassed, at: start) == [.start, .report])
-        #expect(tor.handle(.notStarted(trouble), at: start) == [.wait(.seconds(2)), .report])
+        _ = tor.handle(.start, at: start)
+        #expect(tor.handle(.startFailed(trouble), at: start) == [.startTimer(.seconds(1)), .report])
+        #expect(tor.status.problem == trouble)
+        #expect(tor.handle(.timerFired, at: start) == [.start, .report])
+        #expect(tor.handle(.startFailed(trouble), at: start) == [.startTimer(.seconds(2)), .report])
     }
 
     @Test func `a tor that does not answer is ended and started again`() {
         var tor = running()
         #expect(tor.handle(.controlLost, at: start) == [.stop, .report])
         #expect(tor.status.phase == .stopping)
-        #expect(tor.handle(.exited(status: "signaled(9)"), at: start) == [.wait(.seconds(1)), .report])
-        #expect(tor.status.trouble == .silent)
-        #expect(tor.handle(.timePassed, at: start) == [.start, .report])
+        #expect(tor.handle(.exited(status: "signaled(9)"), at: start) == [.startTimer(.seconds(1)), .report])
+        #expect(tor.status.problem == .unresponsive)
+        #expect(tor.handle(.timerFired, at: start) == [.start, .report])
     }
 
     // MARK: The clock
@@ -149,66 +150,66 @@ import Testing
         let onion = try #require(onion)
         let words = "Our clock is 3 hours behind the time published in the consensus."
         var tor = running()
-        _ = tor.handle(.said(try line("[warn] \(words)")), at: start)
-        #expect(tor.status.trouble == .clock(words))
+        _ = tor.handle(.logged(try line("[warn] \(words)")), at: start)
+        #expect(tor.status.problem == .clock(words))
         // It explains what comes of it.
-        _ = tor.handle(.timePassed, at: start)
-        #expect(tor.status.trouble == .clock(words))
+        _ = tor.handle(.timerFired, at: start)
+        #expect(tor.status.problem == .clock(words))
         _ = tor.handle(.exited(status: "exited(1)"), at: start)
-        #expect(tor.status.trouble == .clock(words))
-        _ = tor.handle(.timePassed, at: start)
+        #expect(tor.status.problem == .clock(words))
+        _ = tor.handle(.timerFired, at: start)
         _ = tor.handle(.started(pid: 8), at: start)
         _ = tor.handle(.control(.bootstrapped(percent: 100)), at: start)
         _ = tor.handle(.control(.uploading(onion)), at: start)
         _ = tor.handle(.control(.uploaded(onion)), at: start)
-        #expect(tor.status.trouble == nil)
+        #expect(tor.status.problem == nil)
         // tor warns of a little, too, and works on.
-        _ = tor.handle(.said(try line("[warn] \(words)")), at: start)
-        #expect(tor.status.trouble == nil)
+        _ = tor.handle(.logged(try line("[warn] \(words)")), at: start)
+        #expect(tor.status.problem == nil)
     }
 
     // MARK: Stopping
 
     @Test func `who runs is ended, and then nothing is left`() throws {
         var tor = try published()
-        #expect(tor.handle(.end, at: start) == [.stop, .report])
-        #expect(tor.handle(.end, at: start) == [])
+        #expect(tor.handle(.stop, at: start) == [.stop, .report])
+        #expect(tor.handle(.stop, at: start) == [])
         #expect(tor.handle(.exited(status: "exited(0)"), at: start) == [.report])
         #expect(tor.status.phase == .stopped)
-        #expect(tor.status.trouble == nil)
-        #expect(tor.handle(.timePassed, at: start) == [])
+        #expect(tor.status.problem == nil)
+        #expect(tor.handle(.timerFired, at: start) == [])
     }
 
     @Test func `who is starting is ended as soon as it runs`() {
         var tor = TorSupervision()
-        _ = tor.handle(.begin, at: start)
-        #expect(tor.handle(.end, at: start) == [])
+        _ = tor.handle(.start, at: start)
+        #expect(tor.handle(.stop, at: start) == [])
         #expect(tor.handle(.started(pid: 7), at: start) == [.stop, .report])
         #expect(tor.handle(.exited(status: "exited(0)"), at: start) == [.report])
         #expect(tor.status.phase == .stopped)
 
         tor = TorSupervision()
-        _ = tor.handle(.begin, at: start)
-        _ = tor.handle(.end, at: start)
-        #expect(tor.handle(.notStarted(.missing(binary: "tor")), at: start) == [.report])
+        _ = tor.handle(.start, at: start)
+        _ = tor.handle(.stop, at: start)
+        #expect(tor.handle(.startFailed(.missing(binary: "tor")), at: start) == [.report])
         #expect(tor.status.phase == .stopped)
     }
 
     @Test func `who waits for the next start does not start`() {
         var tor = running()
         _ = tor.handle(.exited(status: "exited(1)"), at: start)
-        #expect(tor.handle(.end, at: start) == [.report])
+        #expect(tor.handle(.stop, at: start) == [.report])
         #expect(tor.status.phase == .stopped)
-        #expect(tor.handle(.timePassed, at: start) == [])
-        #expect(tor.handle(.begin, at: start) == [.start, .report])
+        #expect(tor.handle(.timerFired, at: start) == [])
+        #expect(tor.handle(.start, at: start) == [.start, .report])
     }
 
     @Test func `an onion that is wanted again while tor ends is started again`() {
         var tor = running()
-        _ = tor.handle(.end, at: start)
-        #expect(tor.handle(.begin, at: start) == [])
-        #expect(tor.handle(.exited(status: "exited(0)"), at: start) == [.wait(.seconds(1)), .report])
-        #expect(tor.handle(.timePassed, at: start) == [.start, .report])
+        _ = tor.handle(.stop, at: start)
+        #expect(tor.handle(.start, at: start) == [])
+        #expect(tor.handle(.exited(status: "exited(0)"), at: start) == [.startTimer(.seconds(1)), .report])
+        #expect(tor.handle(.timerFired, at: start) == [.start, .report])
     }
 
     @Test func `whatever comes in whatever order, one tor runs at most, and a stopped one is not forgotten`() throws {
@@ -221,24 +222,24 @@ import Testing
             for _ in 0..<200 {
                 let event: TorSupervision.Event
                 switch random.below(11) {
-                case 0: event = .begin
-                case 1: event = .end
-                case 2, 3: event = isLaunching ? .started(pid: 7) : .timePassed
-                case 4: event = isLaunching ? .notStarted(.missing(binary: "tor")) : .controlLost
-                case 5: event = processes > 0 ? .exited(status: "exited(1)") : .end
+                case 0: event = .start
+                case 1: event = .stop
+                case 2, 3: event = isLaunching ? .started(pid: 7) : .timerFired
+                case 4: event = isLaunching ? .startFailed(.missing(binary: "tor")) : .controlLost
+                case 5: event = processes > 0 ? .exited(status: "exited(1)") : .stop
                 case 6: event = .control(.bootstrapped(percent: random.below(101)))
                 case 7: event = .control(.uploading(onion))
                 case 8: event = .control(.uploaded(onion))
-                case 9: event = .said(warning)
-                default: event = isWaiting ? .timePassed : .begin
+                case 9: event = .logged(warning)
+                default: event = isWaiting ? .timerFired : .start
                 }
                 switch event {
-                case .begin: isWanted = true
-                case .end: isWanted = false
+                case .start: isWanted = true
+                case .stop: isWanted = false
                 case .started: (isLaunching, processes) = (false, processes + 1)
-                case .notStarted: isLaunching = false
+                case .startFailed: isLaunching = false
                 case .exited: processes -= 1
-                case .timePassed: isWaiting = false
+                case .timerFired: isWaiting = false
                 default: break
                 }
                 for action in tor.handle(event, at: start) {
@@ -247,7 +248,7 @@ import Testing
                         #expect(!isLaunching && processes == 0)
                         isLaunching = true
                     case .stop: #expect(processes == 1)
-                    case .wait: isWaiting = true
+                    case .startTimer: isWaiting = true
                     case .report: break
                     }
                 }
@@ -269,8 +270,8 @@ import Testing
         let words: [(TorProblem, String)] = [
             (.missing(binary: "tor"), "apt install tor"), (.unusable(binary: "/x", reason: "y"), "tor.binary"),
             (.tooOld(version), "0.4.8.0"), (.clock("z"), "timedatectl"), (.stuck(percent: 5), "firewall"),
-            (.unpublished, "another machine"), (.ended(status: "exited(1)", lastWarning: nil), "restarted"),
-            (.silent, "restarted"),
+            (.unpublished, "another machine"), (.exited(status: "exited(1)", lastWarning: nil), "restarted"),
+            (.unresponsive, "restarted"),
         ]
         for (trouble, part) in words { #expect("\(trouble)".contains(part), "\(trouble)") }
     }

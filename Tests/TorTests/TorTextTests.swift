@@ -93,12 +93,12 @@ import Testing
                 rest = rest.dropFirst(piece.count)
             }
             #expect(lines == ["one", "two", ""])
-            #expect(splitter.end() == "three")
-            #expect(splitter.end() == nil)
+            #expect(splitter.finish() == "three")
+            #expect(splitter.finish() == nil)
         }
         var splitter = LineSplitter()
         for _ in 0..<100 { #expect(splitter.lines(of: [UInt8](repeating: 65, count: 1000)) == []) }
-        #expect(splitter.lines(of: [10]).map(\.utf8.count) == [LineSplitter.longestLine])
+        #expect(splitter.lines(of: [10]).map(\.utf8.count) == [LineSplitter.maxLineLength])
     }
 
     // MARK: Events
@@ -109,7 +109,7 @@ import Testing
         #expect(TorEvent(line: upload) == .uploading(onion))
         #expect(TorEvent(line: "650 HS_DESC UPLOADED \(Self.label) UNKNOWN $ABC~relay0") == .uploaded(onion))
         let failed = "650 HS_DESC FAILED \(Self.label) NO_AUTH $ABC xyz REASON=UPLOAD_REJECTED"
-        #expect(TorEvent(line: failed) == .refused(onion))
+        #expect(TorEvent(line: failed) == .failed(onion))
         #expect(
             TorEvent(line: #"650 STATUS_CLIENT NOTICE BOOTSTRAP PROGRESS=80 TAG=ap_conn SUMMARY="Connecting""#)
                 == .bootstrapped(percent: 80))
@@ -137,10 +137,10 @@ import Testing
     @Test func `an answer that never comes keeps no later round from counting`() throws {
         let onion = try #require(onion)
         // Of two uploads one was dropped by tor without a word; then a newer descriptor follows.
-        #expect(state(.uploading(onion), .uploading(onion), .refused(onion), .uploading(onion)) == .uploading)
+        #expect(state(.uploading(onion), .uploading(onion), .failed(onion), .uploading(onion)) == .uploading)
         let lost: [TorEvent] = [.uploading(onion), .uploading(onion), .uploaded(onion)]
         var uploads = DescriptorUploads()
-        for event in lost + [.uploading(onion), .refused(onion)] { uploads.observe(event) }
+        for event in lost + [.uploading(onion), .failed(onion)] { uploads.observe(event) }
         #expect(uploads.state == .failed)
         uploads.observe(.uploading(onion))
         uploads.observe(.uploaded(onion))
@@ -152,8 +152,8 @@ import Testing
         #expect(state() == .none)
         #expect(state(.uploading(onion), .uploading(onion)) == .uploading)
         #expect(state(.uploading(onion), .uploading(onion), .uploaded(onion)) == .published)
-        #expect(state(.uploading(onion), .uploading(onion), .uploaded(onion), .refused(onion)) == .published)
-        #expect(state(.uploading(onion), .uploading(onion), .refused(onion), .refused(onion)) == .failed)
+        #expect(state(.uploading(onion), .uploading(onion), .uploaded(onion), .failed(onion)) == .published)
+        #expect(state(.uploading(onion), .uploading(onion), .failed(onion), .failed(onion)) == .failed)
     }
 
     @Test func `a later round takes nothing away unless nobody takes the descriptor`() throws {
@@ -162,9 +162,9 @@ import Testing
         var uploads = DescriptorUploads()
         for event in first + [.uploading(onion), .uploading(onion)] { uploads.observe(event) }
         #expect(uploads.state == .published)
-        uploads.observe(.refused(onion))
+        uploads.observe(.failed(onion))
         #expect(uploads.state == .published)
-        uploads.observe(.refused(onion))
+        uploads.observe(.failed(onion))
         #expect(uploads.state == .failed)
         uploads.observe(.uploading(onion))
         #expect(uploads.state == .uploading)
@@ -175,20 +175,22 @@ import Testing
     @Test func `an onion that tor only looks for does not matter`() throws {
         let onion = try #require(onion)
         let other = try #require(OnionAddress(publicKey: [UInt8](repeating: 1, count: 32)))
-        #expect(state(.refused(other)) == .none)
-        #expect(state(.uploading(onion), .refused(other)) == .uploading)
-        #expect(state(.uploading(onion), .uploaded(onion), .refused(other)) == .published)
+        #expect(state(.failed(other)) == .none)
+        #expect(state(.uploading(onion), .failed(other)) == .uploading)
+        #expect(state(.uploading(onion), .uploaded(onion), .failed(other)) == .published)
     }
 
     // MARK: Logging in
 
     @Test func `a way to log in is found in what tor offers`() {
-        func login(_ line: String) -> TorLogin { TorLogin(protocolInfo: ["250-PROTOCOLINFO 1", line, "250 OK"]) }
+        func login(_ line: String) -> CookieAuthentication {
+            CookieAuthentication(protocolInfo: ["250-PROTOCOLINFO 1", line, "250 OK"])
+        }
         let cookie = login(#"250-AUTH METHODS=COOKIE,SAFECOOKIE COOKIEFILE="/run/tor/control.authcookie""#)
         #expect(cookie.cookieFile == "/run/tor/control.authcookie")
-        #expect(!cookie.isOpen)
+        #expect(!cookie.requiresNoAuthentication)
         #expect(login(#"250-AUTH METHODS=SAFECOOKIE COOKIEFILE="/a \"b\\c\303\251""#).cookieFile == #"/a "b\cé"#)
-        #expect(login("250-AUTH METHODS=NULL").isOpen)
+        #expect(login("250-AUTH METHODS=NULL").requiresNoAuthentication)
         for line in [
             "250-AUTH METHODS=HASHEDPASSWORD", "250-AUTH METHODS=SAFECOOKIE",
             #"250-AUTH METHODS=COOKIE COOKIEFILE="/a""#,
@@ -196,7 +198,7 @@ import Testing
             "",
         ] {
             #expect(login(line).cookieFile == nil, "\(line)")
-            #expect(!login(line).isOpen)
+            #expect(!login(line).requiresNoAuthentication)
         }
     }
 
@@ -207,7 +209,7 @@ import Testing
         let hash = "18bf4049ee4f5be22254e66ded2c3778d180b1eb268e8e41fcbdd10d64538030"
         let server = String(repeating: "02", count: 32)
         func command(_ reply: String, cookie: [UInt8]) -> String? {
-            TorLogin.command(challenge: [reply], cookie: cookie, nonce: nonce)
+            CookieAuthentication.command(challenge: [reply], cookie: cookie, nonce: nonce)
         }
         let reply = "250 AUTHCHALLENGE SERVERHASH=\(hash.uppercased()) SERVERNONCE=\(server)"
         #expect(

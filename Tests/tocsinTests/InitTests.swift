@@ -74,7 +74,7 @@ import Testing
                     let new = NewConfiguration(
                         template: template, name: "mine", apple: apple, topic: "com.example.mine",
                         serviceAccountFile: account, state: "/s", hasHTTPEndpoint: http, hasAdminPort: admin,
-                        head: ["x"])
+                        headerComment: ["x"])
                     let read = try Configuration(text: new.text, file: "/d/tocsin.toml")
                     #expect((read.listen.http != nil, read.listen.admin != nil) == (http, admin))
                     let app = try #require(read.apps.first)
@@ -98,7 +98,8 @@ import Testing
     @Test func `names that TOML has signs for are read as they were said`() throws {
         for path in ["/a \"b\"", "/a\\b", "/a\nb", "/ä€😀", "/a\u{7F}b", "/a#b = [c]", "/\u{1}"] {
             let new = NewConfiguration(
-                template: .own, name: "x", apple: nil, topic: "", serviceAccountFile: path, state: path, head: [])
+                template: .own, name: "x", apple: nil, topic: "", serviceAccountFile: path, state: path,
+                headerComment: [])
             let read = try Configuration(text: new.text, file: "/d/tocsin.toml")
             #expect(read.state == path && read.apps[0].fcm?.serviceAccountFile == path)
         }
@@ -112,11 +113,11 @@ import Testing
         let typed: [InitAnswers.Question: String] = [
             .app: "own", .name: "mine", .apple: "/x/AuthKey_ABCDE12345.p8", .teamID: "FGHIJ67890", .topic: "a.b",
         ]
-        while let question = answers.open {
+        while let question = answers.nextQuestion {
             try #require(asked.count < 20)
             asked.append(question)
             try answers.take(
-                try #require(typed[question] ?? answers.usual(question, state: "state")), to: question)
+                try #require(typed[question] ?? answers.defaultAnswer(to: question, state: "state")), to: question)
         }
         #expect(asked == [.app, .name, .apple, .keyID, .teamID, .topic, .google, .http, .spool, .admin, .state])
         let new = try answers.configuration()
@@ -128,9 +129,9 @@ import Testing
 
         var known = InitAnswers(
             app: .bisq1, certificateFile: "c.p12", serviceAccount: "a.json", state: "s", http: false, admin: false)
-        #expect(known.open == .password)
+        #expect(known.nextQuestion == .password)
         try known.take("", to: .password)
-        #expect(known.open == nil)
+        #expect(known.nextQuestion == nil)
         #expect(try known.configuration().topic == "bisqremote.joachimneumann.com")
     }
 
@@ -149,13 +150,13 @@ import Testing
     @Test func `what is missing is named by its flags where nobody can be asked`() {
         var nothing = InitAnswers()
         #expect(
-            nothing.takeUsual(state: "state") == [
+            nothing.takeDefaults(state: "state") == [
                 "--app", "--name", "--key-file or --certificate-file or --service-account",
             ])
         var key = InitAnswers(app: .haveno, keyFile: "key.p8")
-        #expect(key.takeUsual(state: "state") == ["--key-id", "--team-id", "--topic"])
+        #expect(key.takeDefaults(state: "state") == ["--key-id", "--team-id", "--topic"])
         var whole = InitAnswers(app: .bisq1, keyFile: "AuthKey_ABCDE12345.p8", teamID: "FGHIJ67890")
-        #expect(whole.takeUsual(state: "state").isEmpty)
+        #expect(whole.takeDefaults(state: "state").isEmpty)
         #expect(whole.keyID == "ABCDE12345" && whole.withoutGoogle)
     }
 

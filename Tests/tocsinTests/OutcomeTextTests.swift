@@ -7,13 +7,13 @@ import Testing
 
 @Suite struct OutcomeTextTests {
     @Test func `a refusal for the sender key says what it means`() {
-        let other = OutcomeText(.rejected(.notThisSenderKey)).why
+        let other = OutcomeText(.rejected(.senderKeyMismatch)).reason
         #expect(other.contains("(reason 206)"))
         #expect(other.contains("this phone is bound to another sender key"))
-        let needed = OutcomeText(.rejected(.senderKeyNeeded)).why
+        let needed = OutcomeText(.rejected(.senderKeyRequired)).reason
         #expect(needed.contains("(reason 205)"))
         #expect(needed.contains("--no-key"))
-        #expect(OutcomeText(.rejected(.ivReused, text: "no")).why == "no (reason 208)")
+        #expect(OutcomeText(.rejected(.ivReused, text: "no")).reason == "no (reason 208)")
     }
 
     @Test func `what is left is said where it is nothing or was too little`() {
@@ -31,9 +31,9 @@ import Testing
     }
 
     @Test func `when to try again is never sooner than the node said`() {
-        #expect(OutcomeText(.retry(.nodeBusy, after: 0)).when == "later")
-        #expect(OutcomeText(.retry(.nodeBusy, after: 1)).when == "in 1 s")
-        #expect(OutcomeText(.retry(.nodeBusy, after: 2001)).when == "in 3 s")
-        #expect(OutcomeText(.retry(.nodeBusy, after: .max)).when == "in 4294968 s")
+        #expect(OutcomeText(.retry(.nodeBusy, after: 0)).retryTime == "later")
+        #expect(OutcomeText(.retry(.nodeBusy, after: 1)).retryTime == "in 1 s")
+        #expect(OutcomeText(.retry(.nodeBusy, after: 2001)).retryTime == "in 3 s")
+        #expect(OutcomeText(.retry(.nodeBusy, after: .max)).retryTime == "in 4294968 s")
     }
 }

@@ -34,17 +34,17 @@ package struct EffortControl: Sendable {
         /// When proof of work is required.
         package let mode: Mode
         /// The minimum effort when proof of work is required, in expected hashes; at least 1.
-        package let least: UInt32
+        package let minimum: UInt32
         /// The maximum effort; at least ``least``.
-        package let most: UInt32
+        package let maximum: UInt32
 
         /// The defaults take a desktop about 7 ms and 7 s, at 400 ns a hash.
         /// - Precondition: 1 ≤ `least` ≤ `most`.
         package init(mode: Mode = .adaptive, least: UInt32 = 1 << 14, most: UInt32 = 1 << 24) {
             precondition(1 <= least && least <= most)
             self.mode = mode
-            self.least = least
-            self.most = most
+            self.minimum = least
+            self.maximum = most
         }
     }
 
@@ -56,7 +56,7 @@ package struct EffortControl: Sendable {
         /// cannot overflow.
         var paid: UInt64 = 0
         /// The largest share of the queue in use.
-        var peak = 0.0
+        var peakQueue = 0.0
 
         /// Counts an arrival, up to 2³² − 1 of them.
         mutating func add(isRefused: Bool, paid effort: UInt32) {
@@ -124,21 +124,21 @@ package struct EffortControl: Sendable {
         // A shrinking queue needs time, not a higher effort.
         let isCrowded = queue > Self.pressureQueue && queue >= self.queue
         self.queue = queue
-        tally.peak = max(tally.peak, queue)
+        tally.peakQueue = max(tally.peakQueue, queue)
         // If the clock goes back, the tally starts now.
         since = min(since, now)
 
         let isPressed =
             tally.isRefused(percent: Self.pressureRefusals) || (isCrowded && tally.arrivals >= Self.minimumCount)
-        let isCalm = !tally.isRefused(percent: Self.calmRefusals) && tally.peak <= Self.calmQueue
+        let isCalm = !tally.isRefused(percent: Self.calmRefusals) && tally.peakQueue <= Self.calmQueue
         let before = effort
         switch now - since {
         case Self.riseInterval... where isPressed:
-            effort = clamped(max(UInt64(settings.least), UInt64(effort) * 2, tally.mean * 3 / 2))
+            effort = clamped(max(UInt64(settings.minimum), UInt64(effort) * 2, tally.mean * 3 / 2))
         case Self.fallInterval...:
             if isCalm {
                 let less = UInt64(effort) * 2 / 3
-                effort = clamped(less < settings.least ? 0 : less)
+                effort = clamped(less < settings.minimum ? 0 : less)
             }
         default: return false
         }
@@ -152,7 +152,7 @@ package struct EffortControl: Sendable {
         switch settings.mode {
         case .off: 0
         case .adaptive where effort == 0: 0
-        case .adaptive, .always: UInt32(min(max(effort, UInt64(settings.least)), UInt64(settings.most)))
+        case .adaptive, .always: UInt32(min(max(effort, UInt64(settings.minimum)), UInt64(settings.maximum)))
         }
     }
 }

@@ -7,7 +7,7 @@ import Time
 /// The result of checking a submission's proof of work.
 package enum ProofCheck: Equatable, Sendable {
     /// No proof is required, and the submission has no valid one.
-    case notAsked
+    case notRequired
     /// The proof is valid for this effort.
     case valid(UInt32)
     /// A proof is required but missing (reason 203).
@@ -29,21 +29,21 @@ package struct PuzzleSeeds: Sendable {
     private var current: Puzzle
     private var previous: (puzzle: Puzzle, expiresAt: MonotonicTime)?
     /// The time at which ``rotate(to:now:)`` is due.
-    package private(set) var changesAt: MonotonicTime
+    package private(set) var rotatesAt: MonotonicTime
 
     /// Starts with one seed.
     /// - Parameter seed: 16 random bytes.
     package init(seed: [UInt8], now: MonotonicTime) {
         current = Puzzle(seed: seed, effort: 0, lifetime: 0)
-        changesAt = now + Self.lifetime
+        rotatesAt = now + Self.lifetime
     }
 
     /// Announces a new seed (16 random bytes) from now on. The current one becomes the previous one, and stays valid
     /// for as long as ``puzzle(effort:at:)`` has ever promised, even if this call comes early or late.
     package mutating func rotate(to seed: [UInt8], now: MonotonicTime) {
-        previous = (current, max(changesAt, now) + Self.lifetime)
+        previous = (current, max(rotatesAt, now) + Self.lifetime)
         current = Puzzle(seed: seed, effort: 0, lifetime: 0)
-        changesAt = now + Self.lifetime
+        rotatesAt = now + Self.lifetime
     }
 
     /// The puzzle for WELCOME and PUZZLE: the current seed, and for how many more seconds it is accepted: the rest of
@@ -51,7 +51,7 @@ package struct PuzzleSeeds: Sendable {
     /// - Parameter effort: the required effort in expected hashes; 0 if none is required.
     package func puzzle(effort: UInt32, at now: MonotonicTime) -> Puzzle {
         // Clamped in case the clock went back.
-        let left = min(changesAt - now, Self.lifetime) + Self.lifetime
+        let left = min(rotatesAt - now, Self.lifetime) + Self.lifetime
         return Puzzle(seed: current.seed, effort: effort, lifetime: UInt32(left.components.seconds))
     }
 
@@ -62,12 +62,14 @@ package struct PuzzleSeeds: Sendable {
     package func validate(
         _ proof: Proof?, for digest: Digest256, effort: UInt32, now: MonotonicTime
     ) -> ProofCheck {
-        guard let proof else { return effort == 0 ? .notAsked : .missing }
+        guard let proof else { return effort == 0 ? .notRequired : .missing }
         guard proof.effort >= effort else { return .tooSmall }
         let older = previous.flatMap { now < $0.expiresAt ? $0.puzzle : nil }
-        if current.holds(proof, for: digest) || older?.holds(proof, for: digest) == true { return .valid(proof.effort) }
-        if effort == 0 { return .notAsked }
-        let isKnown = current.isMeant(by: proof) || older?.isMeant(by: proof) == true
+        if current.isValid(proof, for: digest) || older?.isValid(proof, for: digest) == true {
+            return .valid(proof.effort)
+        }
+        if effort == 0 { return .notRequired }
+        let isKnown = current.matchesSeed(of: proof) || older?.matchesSeed(of: proof) == true
         return isKnown ? .wrong : .stale
     }
 }

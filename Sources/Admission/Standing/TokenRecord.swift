@@ -5,7 +5,7 @@ struct TokenRecord: Equatable {
     /// What the push services have reported about the token.
     enum Standing: UInt8 {
         /// As far as the node knows, no push service has accepted the token.
-        case unknown = 0
+        case unproven = 0
         /// A push service has accepted the token.
         case proven = 1
         /// The app is gone from the phone.
@@ -83,7 +83,7 @@ struct TokenRecord: Equatable {
 
     /// The standing, as the push services last reported it.
     var standing: Standing {
-        get { Standing(rawValue: UInt8(field(Self.standingShift, Self.standingMask))) ?? .unknown }
+        get { Standing(rawValue: UInt8(field(Self.standingShift, Self.standingMask))) ?? .unproven }
         set { setField(UInt64(newValue.rawValue), Self.standingShift, Self.standingMask) }
     }
 
@@ -94,21 +94,21 @@ struct TokenRecord: Equatable {
     }
 
     /// Whether the record must survive a restart.
-    var isWorthKeeping: Bool { standing != .unknown || binding != 0 }
+    var isPersistent: Bool { standing != .unproven || binding != 0 }
 
     /// The cost of forgetting the record; the lowest is evicted first.
-    var rank: UInt32 {
+    var evictionRank: UInt32 {
         switch (sender != 0, standing) {
         // Without the record, any sender could bind the token.
         case (true, _): 3
         case (_, .proven): 2
         case (_, .dead): 1
-        case (_, .unknown): 0
+        case (_, .unproven): 0
         }
     }
 
     /// The order of eviction, lowest first: by ``rank``, then the least recently used.
-    var worth: UInt32 { rank << 16 | UInt32(day) }
+    var evictionOrder: UInt32 { evictionRank << 16 | UInt32(day) }
 
     /// Sets the day of the last use. A clock that was set back does not make the record older.
     mutating func use(on today: UInt16) { day = max(day, today) }

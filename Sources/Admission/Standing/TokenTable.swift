@@ -125,7 +125,7 @@ final class TokenTable {
         let shard = shard(of: record.token)
         var gone: TokenRecord?
         if counts[shard] >= maximumPerShard, let least = leastWorth(in: shard) {
-            guard least.rank <= record.rank else { return record }
+            guard least.evictionRank <= record.evictionRank else { return record }
             remove(least.token)
             gone = least
         }
@@ -171,7 +171,7 @@ final class TokenTable {
             evictionHands[shard] = (evictionHands[shard] + 1) % slotsPerShard
             guard record.token != 0 else { continue }
             seen += 1
-            if record.worth < least?.worth ?? .max { least = record }
+            if record.evictionOrder < least?.evictionOrder ?? .max { least = record }
         }
         return least
     }

@@ -26,23 +26,23 @@ extension Dispatch {
         unreadRows = entries.count
         recoversUntil = .now + .seconds(limits.replaySeconds)
         self.spool = spool
-        pump = Timer(on: loop) { [unowned self] in assumeIsolated { $0.loadDue() } }
+        loadTimer = Timer(on: loop) { [unowned self] in assumeIsolated { $0.loadDue() } }
         loadDue()
     }
 
     /// Whether an envelope that arrives now may be a resend of one that an earlier process stored or delivered.
-    func mayBeOfAnEarlierProcess(_ clock: MonotonicTime) -> Bool { clock < recoversUntil || unreadRows > 0 }
+    func mayBeResendFromEarlierProcess(_ clock: MonotonicTime) -> Bool { clock < recoversUntil || unreadRows > 0 }
 
     /// Whether one more envelope may be stored.
-    var canStore: Bool { storing < limits.totalInFlight && !holdsAllItMay }
+    var canStore: Bool { storing < limits.totalInFlight && !isFull }
 
     /// Whether memory and spool together hold as many envelopes as they may.
-    var holdsAllItMay: Bool { pendingEnvelopes.count + unreadRows >= limits.totalInFlight + limits.stored }
+    var isFull: Bool { pendingEnvelopes.count + unreadRows >= limits.totalInFlight + limits.maxStored }
 
     /// Stores an envelope, then carries it as far as memory has room.
     func store(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
         guard let spool, case .at(let expires) = pendingEnvelope.expiry else {
-            return await carry(pendingEnvelope, envelope)
+            return await deliver(pendingEnvelope, envelope)
         }
         storing += 1
         let result = await spool.store(
@@ -53,7 +53,7 @@ extension Dispatch {
         case .stored(let row):
             pendingEnvelope.becameStored(row)
             if hasRoom(for: pendingEnvelope.route) {
-                await carry(pendingEnvelope, envelope)
+                await deliver(pendingEnvelope, envelope)
             } else {
                 park(pendingEnvelope, for: .zero, Self.busy)
             }
@@ -70,7 +70,7 @@ extension Dispatch {
     func noteShortage(_ why: SpoolShortage) {
         guard shortage != why else { return }
         shortage = why
-        observer(.spoolShort(why))
+        observer(.spoolShortage(why))
     }
 
     /// The answer while the spool is full or fails.
@@ -78,22 +78,22 @@ extension Dispatch {
         .nodeBusy, after: 60_000, text: "the node cannot store envelopes at present")
 
     /// Checks whether a full spool has room again, and else removes expired rows. Call once a second.
-    func endShortage() {
+    func updateShortage() {
         guard shortage != nil, let spool else { return }
         // Requires some spare room, so that the shortage does not begin again at once.
-        let most = limits.totalInFlight + limits.stored
+        let most = limits.totalInFlight + limits.maxStored
         guard spool.shortage == nil, pendingEnvelopes.count + unreadRows <= most - max(1, most / 64) else {
             return spool.purge()
         }
         shortage = nil
-        observer(.spoolShort(nil))
+        observer(.spoolShortage(nil))
     }
 
     /// Refuses an envelope that the spool could not store or look up. If its row was loaded meanwhile, an earlier
     /// process promised delivery, and it is carried.
     private func refused(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ reason: String) async {
         observer(.spoolRefused(reason))
-        if pendingEnvelope.row != nil { return await carry(pendingEnvelope, envelope) }
+        if pendingEnvelope.row != nil { return await deliver(pendingEnvelope, envelope) }
         finish(pendingEnvelope, Self.spoolIsFull)
     }
 
@@ -107,7 +107,7 @@ extension Dispatch {
             return await refused(pendingEnvelope, envelope, "\(error)")
         }
         switch known {
-        case .nothing: await carry(pendingEnvelope, envelope)
+        case .nothing: await deliver(pendingEnvelope, envelope)
         case .stored(let row): await adoptRow(pendingEnvelope, envelope, row)
         case .final(let outcome): finish(pendingEnvelope, outcome)
         }
@@ -118,7 +118,7 @@ extension Dispatch {
     private func adoptRow(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ row: Int64) async {
         let isRead = pendingEnvelope.row != nil
         pendingEnvelope.becameStored(row)
-        if isRead { await carry(pendingEnvelope, envelope) } else { park(pendingEnvelope, for: .zero, Self.busy) }
+        if isRead { await deliver(pendingEnvelope, envelope) } else { park(pendingEnvelope, for: .zero, Self.busy) }
     }
 
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
@@ -127,12 +127,12 @@ extension Dispatch {
     /// - Parameter refusal: the outcome for senders that do not accept QUEUED.
     func park(_ pendingEnvelope: PendingEnvelope, for delay: Duration, _ refusal: Outcome) {
         guard let row = pendingEnvelope.row else { return }
-        pendingEnvelope.rejectImpatient(with: refusal)
+        pendingEnvelope.rejectUnqueued(with: refusal)
         leaveMemory(pendingEnvelope)
         parked[row] = pendingEnvelope
         if let lane = pendingEnvelope.heldBy, !isDraining {
             pendingEnvelope.heldBy = nil
-            lane.held.append(row)
+            lane.heldRows.append(row)
             sendProbe(of: lane)
         } else {
             due.insert(DueRow(time: .now + delay, row: row))
@@ -144,7 +144,7 @@ extension Dispatch {
     func sendProbe(of lane: Lane) {
         if lane.breaker.state == .closed || lanes[lane.route] !== lane { return releaseHeld(lane) }
         let clock = MonotonicTime.now
-        while lane.probe == nil, let row = lane.held.popFirst() {
+        while lane.probeRow == nil, let row = lane.heldRows.popFirst() {
             // A row that was removed or has expired would probe nothing.
             guard let pendingEnvelope = parked[row] else { continue }
             if pendingEnvelope.expiry.hasPassed(at: now()) {
@@ -152,11 +152,11 @@ extension Dispatch {
                 finish(pendingEnvelope, .rejected(.ttlRanOut))
                 continue
             }
-            lane.probe = row
-            pendingEnvelope.probes = lane
+            lane.probeRow = row
+            pendingEnvelope.probedLane = lane
             // If another envelope's probe is in flight, this allows time for its result.
             let earliest = lane.breaker.isProbing ? clock + Self.probePause : clock
-            due.insert(DueRow(time: max(earliest, lane.breaker.opensUntil), row: row))
+            due.insert(DueRow(time: max(earliest, lane.breaker.openUntil), row: row))
         }
         loadDue()
     }
@@ -164,17 +164,17 @@ extension Dispatch {
     /// Makes all rows that a lane holds due.
     func releaseHeld(_ lane: Lane) {
         let clock = MonotonicTime.now
-        for row in lane.held { due.insert(DueRow(time: clock, row: row)) }
-        lane.held = []
-        lane.probe = nil
+        for row in lane.heldRows { due.insert(DueRow(time: clock, row: row)) }
+        lane.heldRows = []
+        lane.probeRow = nil
         loadDue()
     }
 
     /// Loads rows that are due into memory, as far as there is room.
     func loadDue() {
-        guard !isDraining, !isLoading, let spool, let pump, let next = due.min else { return }
+        guard !isDraining, !isLoading, let spool, let loadTimer, let next = due.min else { return }
         let clock = MonotonicTime.now
-        guard next.time <= clock else { return pump.start(after: next.time - clock) }
+        guard next.time <= clock else { return loadTimer.start(after: next.time - clock) }
         // Without room, the next envelope that leaves memory calls this again.
         let room = min(Self.rowsPerLoad, max(1, limits.totalInFlight / 2) - loadedRows)
         guard room > 0 else { return }
@@ -184,7 +184,7 @@ extension Dispatch {
         Task {
             let isRead = await load(rows, from: spool)
             isLoading = false
-            if isRead { loadDue() } else { self.pump?.start(after: Self.pauseAfterFailedLoad) }
+            if isRead { loadDue() } else { self.loadTimer?.start(after: Self.pauseAfterFailedLoad) }
         }
     }
 
@@ -220,7 +220,8 @@ extension Dispatch {
             let pair = window.claim(envelope, now: .now)
             let pendingEnvelope = PendingEnvelope(
                 envelope, route: Route(app: stored.app, magic: envelope.magic), format: stored.format,
-                origin: Origin(circuit: .phone(envelope.deviceToken.tableKey)), expiry: .at(stored.expires),
+                origin: Origin(circuit: .storedEnvelopes(phone: envelope.deviceToken.tableKey)),
+                expiry: .at(stored.expires),
                 taken: .now, sequence: UInt64(row), pair: pair)
             pendingEnvelope.row = row
             pendingEnvelope.isRecovered = true
@@ -233,7 +234,7 @@ extension Dispatch {
         inFlight += 1
         loadedRows += 1
         pendingEnvelope.isLoaded = true
-        Task(executorPreference: loop) { await self.carry(pendingEnvelope, envelope) }
+        Task(executorPreference: loop) { await self.deliver(pendingEnvelope, envelope) }
     }
 
     /// Ends envelopes whose rows are gone: removed to make room, or unreadable.
@@ -243,9 +244,9 @@ extension Dispatch {
                 end(pendingEnvelope, .retry(.internalError, after: Self.busyRetry))
             }
         }
-        guard let spool, spool.dropped > unreadable else { return }
-        unreadable = spool.dropped
-        observer(.spoolUnreadable(unreadable))
+        guard let spool, spool.dropped > unreadableRows else { return }
+        unreadableRows = spool.dropped
+        observer(.spoolUnreadable(unreadableRows))
     }
 
     /// Ends envelopes whose rows expired and were removed to make room.

@@ -28,7 +28,7 @@ extension Spool {
     ) throws(StoreError) -> Spool {
         let file = try StoreFile(
             .spool, at: path, keyFile: keyFile, makeCheck: { SpoolKey($0).makeCheck() },
-            isRightKey: { SpoolKey($0).made($1) })
+            isRightKey: { SpoolKey($0).matches($1) })
         do {
             let connection = file.connection
             let envelopes = try sum(of: "envelope", in: connection)

@@ -14,7 +14,7 @@ struct SpoolInbox: Sendable {
     }
 
     /// What the caller has to do after a batch.
-    struct Sequel: Equatable {
+    struct FollowUp: Equatable {
         /// Whether to run another batch at once.
         var runs: Bool
         /// Whether to call ``pauseEnded()`` after a pause.
@@ -58,12 +58,12 @@ struct SpoolInbox: Sendable {
     }
 
     /// Records that a batch has run, except for the finishes in `left`, which wait again.
-    mutating func batchEnded(left: [SpoolBatch.Finish]) -> Sequel {
+    mutating func batchEnded(left: [SpoolBatch.Finish]) -> FollowUp {
         waiting.finishes.insert(contentsOf: left, at: 0)
         let wasPaused = isPaused
         isPaused = !left.isEmpty
         isRunning = !isClosed && (!waiting.stores.isEmpty || (!waiting.finishes.isEmpty && !isPaused))
-        return Sequel(runs: isRunning, pauses: isPaused && !wasPaused && !isClosed)
+        return FollowUp(runs: isRunning, pauses: isPaused && !wasPaused && !isClosed)
     }
 
     /// Ends the pause.

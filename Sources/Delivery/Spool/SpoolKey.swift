@@ -70,7 +70,7 @@ struct SpoolKey: Sendable, Redacted {
     func makeCheck() -> [UInt8] { box.seal([], authenticating: Self.label(.check, [], 0)) }
 
     /// Whether this key sealed the check.
-    func made(_ check: [UInt8]) -> Bool { box.open(check, authenticating: Self.label(.check, [], 0)) != nil }
+    func matches(_ check: [UInt8]) -> Bool { box.open(check, authenticating: Self.label(.check, [], 0)) != nil }
 
     private static func label(_ place: Place, _ name: [UInt8], _ time: Int64) -> [UInt8] {
         [place.rawValue] + name + time.networkBytes

@@ -13,7 +13,7 @@ enum DevicePush {
     }
 
     /// - Throws: `Rejection` with a text that names the fault.
-    static func read(_ deviceToken: Bytes, _ magic: Magic, body: [UInt8]) throws(Rejection) -> RelayRequest {
+    static func parse(_ deviceToken: Bytes, _ magic: Magic, body: [UInt8]) throws(Rejection) -> RelayRequest {
         guard let deviceToken = PercentEncoding.decode(deviceToken) else {
             throw Rejection(.malformed, "the path has a % that is not followed by two hexadecimal digits")
         }
@@ -25,7 +25,8 @@ enum DevicePush {
         }
         return RelayRequest(
             magic: magic, deviceToken: deviceToken, text: Array(push.encrypted.utf8),
-            priority: push.isUrgent == true ? .immediate : .considerate, mutableContent: push.isMutableContent ?? false)
+            priority: push.isUrgent == true ? .immediate : .conservePower,
+            mutableContent: push.isMutableContent ?? false)
     }
 
     /// Describes a decoding error; the decoder's own description could quote the body.

@@ -9,11 +9,11 @@ import Time
 /// A connection at the HTTP endpoint, from an existing desktop client (Bisq, Haveno). Each request becomes a submission;
 /// its outcome becomes the response. The wait for a response is bounded, because a client drops all new notifications
 /// while it waits for one.
-package final class HTTPSender: SenderConnection, HTTPConnection.Host {
+package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
     /// The node, as an HTTP connection uses it.
     package protocol Host: SenderHost {
         /// Finds the app of a request.
-        var senderProtocol: AppResolver { get }
+        var appResolver: AppResolver { get }
         /// Counts a response with this status.
         func responded(_ status: Int)
     }
@@ -26,7 +26,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
         /// How long a request may wait for its response.
         var answerTimeout: Duration
         /// The same while the node shuts down.
-        var lastAnswerTimeout: Duration
+        var shutdownAnswerTimeout: Duration
 
         /// Creates rules.
         /// - Parameters: as the properties of the same names.
@@ -34,7 +34,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
             self.circuitIDs = circuitIDs
             self.http = http
             self.answerTimeout = answerTimeout
-            self.lastAnswerTimeout = lastAnswerTimeout
+            self.shutdownAnswerTimeout = lastAnswerTimeout
         }
     }
 
@@ -51,10 +51,10 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
     package let number: UInt64
     package let senderProtocol = Admission.SenderProtocol.http
     package var circuit: CircuitID?
-    package private(set) var isOver = false
-    package private(set) var hasServed = false
+    package private(set) var isClosed = false
+    package private(set) var hasDelivered = false
     private var hasAnswered = false
-    package let isAskedForMore = false
+    package let hasOwnPuzzle = false
 
     /// Serves `stream`.
     /// - Parameters:
@@ -72,21 +72,21 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
     }
 
     /// Responds to a PROXY line that tor sends although listen.circuit_ids is off, so that the operator sees the cause.
-    private func refuseProxyLine(_ bytes: RawSpan) -> HTTPConnection.Prelude {
+    private func refuseProxyLine(_ bytes: RawSpan) -> HTTPConnection.PreludeResult {
         guard bytes.starts(with: "PROXY ") else { return .done(taken: 0) }
         let text = "received a PROXY line, but listen.circuit_ids is off"
-        return .refused(farewell: finalResponse(RelayResponse.fault(400, text)))
+        return .refused(response: finalResponse(RelayResponse.error(400, text)))
     }
 
     /// Reads tor's PROXY line.
-    private func readProxyLine(_ bytes: RawSpan) -> HTTPConnection.Prelude {
+    private func readProxyLine(_ bytes: RawSpan) -> HTTPConnection.PreludeResult {
         do throws(ProtocolError) {
             let (id, taken) = try proxyLine.append(bytes)
             guard let id else { return .more }
-            guard let goAway = host.comes(self, from: id) else { return .done(taken: taken) }
-            return .refused(farewell: finalResponse(RelayResponse.farewell(goAway)))
+            guard let goAway = host.assign(self, toCircuit: id) else { return .done(taken: taken) }
+            return .refused(response: finalResponse(RelayResponse.rejection(goAway)))
         } catch {
-            return .refused(farewell: finalResponse(RelayResponse.fault(400, error.text)))
+            return .refused(response: finalResponse(RelayResponse.error(400, error.text)))
         }
     }
 
@@ -96,14 +96,14 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
         lastRead = .now
         host.identified(self)
         let route: RelayRoute
-        do throws(RelayRoute.Stray) {
+        do throws(RelayRoute.NoRoute) {
             route = try RelayRoute(request)
         } catch {
             respond(Self.answer(to: error))
-            return host.charge(self, faults: 1)
+            return host.countViolations(self, 1)
         }
         do throws(Rejection) {
-            let (envelope, app) = try host.senderProtocol.envelope(of: try route.senderProtocol())
+            let (envelope, app) = try host.appResolver.envelope(of: try route.relayRequest())
             requests &+= 1
             pending = PendingRequest(
                 number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
@@ -113,24 +113,24 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
                 format: app.format, for: self)
         } catch {
             respond(RelayResponse.response(to: route.dialect, error.outcome))
-            host.charge(self, faults: 1)
+            host.countViolations(self, 1)
         }
     }
 
-    private static func answer(to stray: RelayRoute.Stray) -> HTTPResponse {
+    private static func answer(to stray: RelayRoute.NoRoute) -> HTTPResponse {
         switch stray {
         case .notFound:
-            RelayResponse.fault(
+            RelayResponse.error(
                 404, "not found: this port serves GET /relay and POST /v1/apns/device/TOKEN and /v1/fcm/device/TOKEN")
         case .methodNotAllowed(let allowed):
-            RelayResponse.fault(405, "this path accepts \(allowed) only", headers: [("allow", allowed)])
+            RelayResponse.error(405, "this path accepts \(allowed) only", headers: [("allow", allowed)])
         }
     }
 
-    package func farewell(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
-        isOver = true
-        if fault != .timeout, fault != .leaving { host.charge(self, faults: 1) }
-        guard case .notHTTP(0) = fault else { return finalResponse(RelayResponse.fault(fault.status, fault.text)) }
+    package func errorResponse(for fault: HTTPRequestError, on connection: HTTPConnection) -> [UInt8] {
+        isClosed = true
+        if fault != .timeout, fault != .draining { host.countViolations(self, 1) }
+        guard case .notHTTP(0) = fault else { return finalResponse(RelayResponse.error(fault.status, fault.text)) }
         // A TNP stream begins with a zero, from the length of its first frame: a TNP sender gets GOAWAY instead.
         var frame: [UInt8] = []
         frame.append(
@@ -138,7 +138,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
         return frame
     }
 
-    package func ended(_ connection: HTTPConnection) {
+    package func closed(_ connection: HTTPConnection) {
         stop()
         host.ended(self)
     }
@@ -146,7 +146,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
     // MARK: Answers
 
     package func finished(_ request: UInt32, _ outcome: Outcome) {
-        if outcome.kind == .delivered { hasServed = true }
+        if outcome.kind == .delivered { hasDelivered = true }
         handle(request) { $0.finished(outcome, now: .now) }
     }
 
@@ -185,7 +185,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
     }
 
     package func refused(_ request: UInt32, _ refusal: Refusal) {
-        if refusal.goAway != nil { connection.leave() }
+        if refusal.goAway != nil { connection.drain() }
         guard let outcome = refusal.outcome else {
             if let goAway = refusal.goAway { reject(goAway) }
             return
@@ -195,36 +195,36 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
 
     // MARK: Closing
 
-    package func isIdle(for time: Duration) -> Bool {
-        !isOver && connection.isIdle && MonotonicTime.now - since >= time
+    package func isIdle(minimumAge time: Duration) -> Bool {
+        !isClosed && connection.isIdle && MonotonicTime.now - since >= time
     }
 
     /// Does nothing: the delayed response slows the client.
-    package func rest(for duration: Duration) {}
+    package func pauseReading(for duration: Duration) {}
 
     /// Does nothing: HTTP clients solve no puzzles.
     package func announce(_ puzzle: Puzzle) {}
 
-    package func closeIdle(_ text: String) { connection.leave() }
+    package func closeIdle(_ text: String) { connection.drain() }
 
     package func shutDown(retryAfter: UInt32) {
-        connection.leave()
-        handle(nil) { $0.nodeShutsDown(within: rules.lastAnswerTimeout, retryAfter: retryAfter, now: .now) }
+        connection.drain()
+        handle(nil) { $0.shutDown(within: rules.shutdownAnswerTimeout, retryAfter: retryAfter, now: .now) }
     }
 
     package func reject(_ goAway: GoAway) {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         if pending == nil, !hasAnswered {
-            return connection.reject(finalResponse(RelayResponse.farewell(goAway)))
+            return connection.reject(finalResponse(RelayResponse.rejection(goAway)))
         }
         // After a response, the client would take a further one for the response to its next request.
-        connection.leave()
+        connection.drain()
         answer(RelayResponse.outcome(of: goAway))
     }
 
     package func evict(_ goAway: GoAway) {
         // After a response, the client would take a further one for the response to its next request.
-        connection.evict(connection.isOver || hasAnswered ? [] : finalResponse(RelayResponse.farewell(goAway)))
+        connection.evict(connection.isClosed || hasAnswered ? [] : finalResponse(RelayResponse.rejection(goAway)))
         stop()
         host.ended(self)
     }
@@ -235,7 +235,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Host {
     }
 
     private func stop() {
-        isOver = true
+        isClosed = true
         pending = nil
         timer.stop()
     }

@@ -16,7 +16,7 @@ struct PendingRequest {
     }
 
     /// How long the request waits for a stored envelope's final outcome; then the envelope is reported as accepted.
-    static let storedPatience = Duration.seconds(5)
+    static let storedOutcomeTimeout = Duration.seconds(5)
     /// The longest delay of a response to a circuit over its rate. The connection is not read during the delay.
     static let longestRateDelay = Duration.seconds(1)
 
@@ -36,7 +36,7 @@ struct PendingRequest {
 
     /// Handles the outcome of its submission.
     mutating func finished(_ outcome: Outcome, now: MonotonicTime) -> Action {
-        outcome.isFinal ? .respond(outcome) : wait(outcome, until: now + Self.storedPatience)
+        outcome.isFinal ? .respond(outcome) : wait(outcome, until: now + Self.storedOutcomeTimeout)
     }
 
     /// Handles the refusal of its submission.
@@ -46,7 +46,7 @@ struct PendingRequest {
     }
 
     /// Handles the node's shutdown: an outcome that arrives within this time is still reported.
-    mutating func nodeShutsDown(within time: Duration, retryAfter: UInt32, now: MonotonicTime) -> Action {
+    mutating func shutDown(within time: Duration, retryAfter: UInt32, now: MonotonicTime) -> Action {
         let refusal = Outcome.retry(.shuttingDown, after: retryAfter, text: "the node is shutting down")
         // A stored envelope survives the shutdown, so it is still reported as accepted.
         return wait(fallback.kind == .queued ? fallback : refusal, until: now + time)

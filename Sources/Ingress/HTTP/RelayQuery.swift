@@ -27,7 +27,7 @@ struct RelayQuery: Redacted {
     }
 
     /// The request that the parameters describe.
-    func senderProtocol() throws(Rejection) -> RelayRequest {
+    func relayRequest() throws(Rejection) -> RelayRequest {
         let isProduction = try flag(.isProduction) ?? true
         let magic: Magic = try flag(.isAndroid) ?? false ? .android : isProduction ? .iOS : .iOSDev
         return RelayRequest(

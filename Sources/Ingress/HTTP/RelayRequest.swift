@@ -27,7 +27,7 @@ struct RelayRequest: Redacted {
 /// An HTTP request, matched to one of the endpoint's paths.
 struct RelayRoute: Redacted {
     /// Why a request matches no path.
-    enum Stray: Error, Equatable {
+    enum NoRoute: Error, Equatable {
         case notFound
         case methodNotAllowed(allowed: String)
     }
@@ -38,7 +38,7 @@ struct RelayRoute: Redacted {
     private let deviceToken: Bytes
 
     /// - Throws: ``Stray`` if the path is unknown, or does not accept the method.
-    init(_ request: HTTPRequest) throws(Stray) {
+    init(_ request: HTTPRequest) throws(NoRoute) {
         self.request = request
         let mark = request.target.firstIndex(of: UInt8(ascii: "?")) ?? request.target.endIndex
         var path = request.target[..<mark]
@@ -72,10 +72,10 @@ struct RelayRoute: Redacted {
 
     /// The requested notification.
     /// - Throws: `Rejection` with a text that names the parameter at fault.
-    func senderProtocol() throws(Rejection) -> RelayRequest {
+    func relayRequest() throws(Rejection) -> RelayRequest {
         switch dialect {
-        case .relay: try RelayQuery(query).senderProtocol()
-        case .device(let magic): try DevicePush.read(deviceToken, magic, body: request.body)
+        case .relay: try RelayQuery(query).relayRequest()
+        case .device(let magic): try DevicePush.parse(deviceToken, magic, body: request.body)
         }
     }
 }

@@ -14,7 +14,7 @@ enum RelayResponse {
             HTTPResponse(status: 200, headers: [("content-type", "text/plain")], body: Array("success".utf8))
         case (.delivered, .device), (.queued, .device):
             json(200, "{\"wasAccepted\":true,\"isUnregistered\":false}")
-        case (_, .relay): fault(status(of: outcome, dialect), text(of: outcome), outcome)
+        case (_, .relay): error(status(of: outcome, dialect), text(of: outcome), outcome)
         case (_, .device(let magic)): refusal(outcome, magic)
         }
     }
@@ -23,7 +23,7 @@ enum RelayResponse {
     /// - Parameters:
     ///   - text: one sentence for a person.
     ///   - outcome: supplies the reason and the retry-after, if given.
-    static func fault(
+    static func error(
         _ status: Int, _ text: String, _ outcome: Outcome? = nil, headers: [(String, String)] = []
     ) -> HTTPResponse {
         let reason = outcome.map { ",\"reason\":\($0.reason.rawValue)" } ?? ""
@@ -33,9 +33,9 @@ enum RelayResponse {
     }
 
     /// The response to a client that is rejected with this GOAWAY.
-    static func farewell(_ goAway: GoAway) -> HTTPResponse {
+    static func rejection(_ goAway: GoAway) -> HTTPResponse {
         let outcome = outcome(of: goAway)
-        return fault(status(of: outcome, .relay), goAway.text, outcome)
+        return error(status(of: outcome, .relay), goAway.text, outcome)
     }
 
     /// The outcome of a pending request whose sender is rejected with this GOAWAY.

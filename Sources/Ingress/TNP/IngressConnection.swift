@@ -27,7 +27,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     private var session: IngressSession
     private var output: [UInt8] = []
     private var flushScheduled = false
-    package private(set) var isOver = false
+    package private(set) var isClosed = false
     private var timer: Timer?
     private var rest: Timer?
     /// How long results may stay unread above ``highWater``.
@@ -37,10 +37,10 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package let number: UInt64
     package let senderProtocol = Admission.SenderProtocol.tnp
     package var circuit: CircuitID?
-    package private(set) var hasServed = false
+    package private(set) var hasDelivered = false
     private let since = MonotonicTime.now
     package private(set) var lastRead = MonotonicTime.now
-    package private(set) var isAskedForMore = false
+    package private(set) var hasOwnPuzzle = false
 
     /// Serves `stream`.
     /// - Parameters:
@@ -80,11 +80,11 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
             return host.ended(self)
         }
         perform { session, effects in session.timeReached(now, &effects) }
-        if !isOver { armTimer() }
+        if !isClosed { armTimer() }
     }
 
     private func perform(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         let before = deadline
         var effects = IngressSession.Effects()
         event(&session, &effects)
@@ -97,13 +97,13 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         }
         if effects.isIdentified { host.identified(self) }
         // After the output: an outcome may come at once, and may close the connection.
-        for (submission, app) in effects.submissions where !isOver {
+        for (submission, app) in effects.submissions where !isClosed {
             host.deliver(submission, app: app.name, format: app.format, for: self)
         }
-        if effects.faults > 0, !isOver { host.charge(self, faults: effects.faults) }
-        if isOver { return }
-        if effects.ends {
-            isOver = true
+        if effects.violations > 0, !isClosed { host.countViolations(self, effects.violations) }
+        if isClosed { return }
+        if effects.closes {
+            isClosed = true
             flush()
             timer = nil
             rest = nil
@@ -122,7 +122,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         guard !output.isEmpty else { return }
         stream.write(output)
         output.removeAll(keepingCapacity: output.capacity <= 16 * 1024)
-        if !isOver, unreadSince == nil, stream.unsent > Self.highWater {
+        if !isClosed, unreadSince == nil, stream.unsent > Self.highWater {
             unreadSince = .now
             armTimer()
         }
@@ -133,35 +133,36 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     // MARK: Events
 
     package func stream(_ stream: ByteStream, received bytes: RawSpan) {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         let now = MonotonicTime.now
         lastRead = now
         perform { session, effects in
-            session.received(
-                bytes, now: now, comesFrom: { host.comes(self, from: $0) }, welcome: host.welcome(under:), &effects)
+            session.assignCircuit(
+                bytes, now: now, comesFrom: { host.assign(self, toCircuit: $0) }, welcome: host.welcome(under:),
+                &effects)
         }
     }
 
     package func stream(_ stream: ByteStream, ended reason: StreamError) {
-        guard !isOver else { return }
+        guard !isClosed else { return }
         stop()
         host.ended(self)
     }
 
-    package func isIdle(for time: Duration) -> Bool { session.isIdle && MonotonicTime.now - since >= time }
+    package func isIdle(minimumAge time: Duration) -> Bool { session.isIdle && MonotonicTime.now - since >= time }
 
     package func finished(_ request: UInt32, _ outcome: Outcome) {
-        if outcome.kind == .delivered { hasServed = true }
+        if outcome.kind == .delivered { hasDelivered = true }
         perform { session, effects in session.finished(request, outcome, now: .now, &effects) }
     }
 
     package func announce(_ puzzle: Puzzle) {
-        isAskedForMore = false
+        hasOwnPuzzle = false
         perform { session, effects in session.announce(puzzle, &effects) }
     }
 
     package func refused(_ request: UInt32, _ refusal: Refusal) {
-        if refusal.puzzle != nil { isAskedForMore = true }
+        if refusal.puzzle != nil { hasOwnPuzzle = true }
         perform { session, effects in session.refused(request, refusal, now: .now, &effects) }
     }
 
@@ -171,7 +172,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
 
     package func evict(_ goAway: GoAway) {
         // GOAWAY was already sent; the host is notified when the stream ends.
-        guard !isOver else { return stream.close() }
+        guard !isClosed else { return stream.close() }
         var effects = IngressSession.Effects()
         session.reject(goAway, &effects)
         stop()
@@ -180,8 +181,8 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         host.ended(self)
     }
 
-    package func rest(for duration: Duration) {
-        guard !isOver, rest == nil else { return }
+    package func pauseReading(for duration: Duration) {
+        guard !isClosed, rest == nil else { return }
         stream.pauseReading()
         let timer = Timer(on: stream.loop) { [unowned self] in
             rest = nil
@@ -201,7 +202,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     }
 
     private func stop() {
-        isOver = true
+        isClosed = true
         timer = nil
         rest = nil
     }

@@ -61,13 +61,13 @@ package struct IngressSession {
         /// Submissions to deliver, each with its app.
         var submissions: [(submission: Submission, app: (name: String, format: EnvelopeFormat))] = []
         /// The number of protocol violations.
-        var faults = 0
+        var violations = 0
         /// Whether HELLO was received.
         var isIdentified = false
         /// Bytes to send.
         var output: [UInt8] = []
         /// Whether the connection must be closed once the output is sent.
-        var ends = false
+        var closes = false
     }
 
     private enum Phase: Equatable {
@@ -124,7 +124,7 @@ package struct IngressSession {
     /// - Parameters:
     ///   - comesFrom: takes tor's circuit ID, if tor passes it on; returns the GOAWAY to reject the connection with.
     ///   - welcome: makes the WELCOME that answers HELLO.
-    mutating func received(
+    mutating func assignCircuit(
         _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil },
         welcome: (Rules) -> Welcome,
         _ effects: inout Effects
@@ -148,7 +148,7 @@ package struct IngressSession {
             if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
             // An outdated sender is not hostile: a version mismatch is no violation.
-            if error.code != .version { effects.faults += 1 }
+            if error.code != .version { effects.violations += 1 }
             end(with: GoAway(phase == .proxyLine ? bypassedTor(error) : error), &effects)
         }
     }
@@ -299,7 +299,7 @@ package struct IngressSession {
                 .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight"))
         }
         guard let app = rules.app(named: fields.app) else {
-            effects.faults += 1
+            effects.violations += 1
             return answer(Rejection(.unknownApp).outcome)
         }
         do {
@@ -307,7 +307,7 @@ package struct IngressSession {
             inFlight.insert(request)
             excess = 0
         } catch {
-            effects.faults += 1
+            effects.violations += 1
             answer(error.outcome)
         }
     }
@@ -317,7 +317,7 @@ package struct IngressSession {
     private mutating func end(with goAway: GoAway, _ effects: inout Effects) {
         phase = .over
         effects.output.append(goAway)
-        effects.ends = true
+        effects.closes = true
     }
 
     private mutating func drain(_ goAway: GoAway, _ effects: inout Effects) {
@@ -329,6 +329,6 @@ package struct IngressSession {
     private mutating func endIfDone(_ effects: inout Effects) {
         guard phase == .draining, inFlight.count == queued.count else { return }
         phase = .over
-        effects.ends = true
+        effects.closes = true
     }
 }

@@ -19,19 +19,19 @@ package enum APNsAnswers {
 
     /// Every documented answer except 200.
     package static let table: [Row] = [
-        Row(status: 400, reason: "BadCollapseId", disposition: .ourFault),
+        Row(status: 400, reason: "BadCollapseId", disposition: .invalidRequest),
         Row(status: 400, reason: "BadDeviceToken", disposition: .badToken),
-        Row(status: 400, reason: "BadExpirationDate", disposition: .ourFault),
-        Row(status: 400, reason: "BadMessageId", disposition: .ourFault),
-        Row(status: 400, reason: "BadPriority", disposition: .ourFault),
+        Row(status: 400, reason: "BadExpirationDate", disposition: .invalidRequest),
+        Row(status: 400, reason: "BadMessageId", disposition: .invalidRequest),
+        Row(status: 400, reason: "BadPriority", disposition: .invalidRequest),
         Row(status: 400, reason: "BadTopic", disposition: .misconfigured),
         Row(status: 400, reason: "DeviceTokenNotForTopic", disposition: .foreignToken),
-        Row(status: 400, reason: "DuplicateHeaders", disposition: .ourFault),
-        Row(status: 400, reason: "IdleTimeout", disposition: .notProcessed.with(\.connection, .left)),
-        Row(status: 400, reason: "InvalidPushType", disposition: .ourFault),
-        Row(status: 400, reason: "MissingDeviceToken", disposition: .ourFault),
+        Row(status: 400, reason: "DuplicateHeaders", disposition: .invalidRequest),
+        Row(status: 400, reason: "IdleTimeout", disposition: .notProcessed.with(\.connection, .drain)),
+        Row(status: 400, reason: "InvalidPushType", disposition: .invalidRequest),
+        Row(status: 400, reason: "MissingDeviceToken", disposition: .invalidRequest),
         Row(status: 400, reason: "MissingTopic", disposition: .misconfigured),
-        Row(status: 400, reason: "PayloadEmpty", disposition: .ourFault),
+        Row(status: 400, reason: "PayloadEmpty", disposition: .invalidRequest),
         Row(status: 400, reason: "TopicDisallowed", disposition: .misconfigured),
         Row(status: 403, reason: "BadCertificate", disposition: .credentialRefused),
         Row(status: 403, reason: "BadCertificateEnvironment", disposition: .credentialRefused),
@@ -42,19 +42,19 @@ package enum APNsAnswers {
         Row(status: 403, reason: "UnrelatedKeyIdInToken", disposition: .credentialRefused),
         Row(status: 403, reason: "BadEnvironmentKeyIdInToken", disposition: .credentialRefused),
         Row(status: 403, reason: "BadEnvironmentKeyInToken", disposition: .credentialRefused),
-        Row(status: 404, reason: "BadPath", disposition: .ourFault),
-        Row(status: 405, reason: "MethodNotAllowed", disposition: .ourFault),
+        Row(status: 404, reason: "BadPath", disposition: .invalidRequest),
+        Row(status: 405, reason: "MethodNotAllowed", disposition: .invalidRequest),
         Row(status: 410, reason: "ExpiredToken", disposition: .gone),
         Row(status: 410, reason: "Unregistered", disposition: .gone),
         Row(status: 413, reason: "PayloadTooLarge", disposition: .tooLarge),
         // Apple counts token updates per connection: the token is kept, and the connection is replaced.
         Row(
             status: 429, reason: "TooManyProviderTokenUpdates",
-            disposition: .throttled(seconds: 60).with(\.connection, .left)),
+            disposition: .throttled(seconds: 60).with(\.connection, .drain)),
         Row(status: 429, reason: "TooManyRequests", disposition: .deviceThrottled(seconds: 60)),
         Row(status: 500, reason: "InternalServerError", disposition: .unavailable(seconds: 30, minimum: 1)),
         Row(status: 503, reason: "ServiceUnavailable", disposition: .unavailable(seconds: 60, minimum: 5)),
-        Row(status: 503, reason: "Shutdown", disposition: .notProcessed.with(\.connection, .left)),
+        Row(status: 503, reason: "Shutdown", disposition: .notProcessed.with(\.connection, .drain)),
     ]
 
     private static let byReason = Dictionary(uniqueKeysWithValues: table.map { ($0.reason, $0) })
@@ -67,7 +67,7 @@ package enum APNsAnswers {
         case 410: .gone
         case 413: .tooLarge
         case 429: .deviceThrottled(seconds: 60)
-        case 400..<500: .ourFault
+        case 400..<500: .invalidRequest
         default: .unavailable(seconds: 60, minimum: 5)
         }
     }

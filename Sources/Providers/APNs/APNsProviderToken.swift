@@ -6,7 +6,7 @@ import TNP
 import Time
 
 /// Storage that keeps a provider token across restarts.
-package protocol ProviderTokenKeeping {
+package protocol ProviderTokenStore {
     /// The stored token; `nil` if there is none.
     func load() -> [UInt8]?
     /// Stores the token, replacing the previous one.
@@ -34,7 +34,7 @@ package final class APNsProviderToken {
     private let key: SigningKey
     private let keyID: String
     private let teamID: String
-    private let keeping: (any ProviderTokenKeeping)?
+    private let keeping: (any ProviderTokenStore)?
     private var issued: Issued?
     private var hasLoaded = false
 
@@ -44,7 +44,7 @@ package final class APNsProviderToken {
     ///   - keyID: the key's 10-character identifier.
     ///   - teamID: the developer team's 10-character identifier.
     ///   - keeping: storage for the token, so that a restart issues no second one.
-    package init(key: SigningKey, keyID: String, teamID: String, keeping: (any ProviderTokenKeeping)? = nil) {
+    package init(key: SigningKey, keyID: String, teamID: String, keeping: (any ProviderTokenStore)? = nil) {
         self.key = key
         self.keyID = keyID
         self.teamID = teamID

@@ -4,7 +4,7 @@ import Glibc
 
 /// A provider token stored in the state directory, readable by the node only. A restart reuses the token, because Apple
 /// accepts no second one within 20 minutes. The token expires within an hour.
-package struct ProviderTokenFile: ProviderTokenKeeping {
+package struct ProviderTokenFile: ProviderTokenStore {
     let path: String
 
     private static let maximumLength = 4096

@@ -18,7 +18,7 @@ package final class FCMAccessToken {
     }
 
     /// How many seconds before its expiry the token is renewed.
-    package static let renewedBefore: Int64 = 300
+    package static let renewalMargin: Int64 = 300
     /// Seconds between a failed renewal and the next one, while the current token is still valid.
     private static let pauseAfterFailure: Int64 = 10
     /// HTTP statuses that mean the account is refused (RFC 6749 §5.2); other errors are transient.
@@ -58,7 +58,7 @@ package final class FCMAccessToken {
     /// The value of the `authorization` header.
     /// - Parameter now: Unix time in seconds.
     nonisolated(nonsending) func authorization(at now: Int64) async throws(Failure) -> [UInt8] {
-        if let current, now < current.expiresAt - Self.renewedBefore || (now < current.expiresAt && now < nextFetch) {
+        if let current, now < current.expiresAt - Self.renewalMargin || (now < current.expiresAt && now < nextFetch) {
             return current.header
         }
         if isFetching {
@@ -119,7 +119,7 @@ package final class FCMAccessToken {
             } catch {
                 switch TransportEvent(error) {
                 case .refusedStream, .goAway, .lostBeforeSent, .connectionLost, .reset: continue
-                case .unreachable, .noPlace, .timedOut, .responseTooLarge: return nil
+                case .unreachable, .noCapacity, .timedOut, .responseTooLarge: return nil
                 }
             }
         }

@@ -21,7 +21,7 @@ package enum FCMAnswers {
     /// invalid; ``badToken`` applies if the device token is.
     package static let table: [Row] = [
         Row(status: nil, code: "UNSPECIFIED_ERROR", disposition: .unavailable(seconds: 60, minimum: 10)),
-        Row(status: 400, code: "INVALID_ARGUMENT", disposition: .ourFault),
+        Row(status: 400, code: "INVALID_ARGUMENT", disposition: .invalidRequest),
         Row(status: 404, code: "UNREGISTERED", disposition: .gone),
         Row(status: 403, code: "SENDER_ID_MISMATCH", disposition: .foreignToken),
         Row(status: 429, code: "QUOTA_EXCEEDED", disposition: .quotaExceeded),
@@ -29,7 +29,7 @@ package enum FCMAnswers {
         Row(status: 503, code: "UNAVAILABLE", disposition: .unavailable(seconds: 30, minimum: 10)),
         Row(status: 500, code: "INTERNAL", disposition: .unavailable(seconds: 30, minimum: 10)),
         // Only device tokens of iOS and web apps cause this. A sender can invent one, so it must not open the breaker.
-        Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", disposition: .misconfigured.with(\.lane, .works)),
+        Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", disposition: .misconfigured.with(\.lane, .success)),
         Row(status: 401, code: "UNAUTHENTICATED", disposition: .credentialExpired),
         Row(status: 403, code: "PERMISSION_DENIED", disposition: .misconfigured),
     ]
@@ -48,7 +48,7 @@ package enum FCMAnswers {
         // A wrong project or path; FCM reports an invalid token as UNREGISTERED.
         case 404: .misconfigured
         case 429: .quotaExceeded
-        case 400..<500: .ourFault
+        case 400..<500: .invalidRequest
         default: .unavailable(seconds: 60, minimum: 10)
         }
     }

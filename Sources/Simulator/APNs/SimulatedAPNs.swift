@@ -28,7 +28,7 @@ final class SimulatedAPNs: PushService {
             delivered: answer == .accepted ? notification(request, id: id) : nil)
     }
 
-    func refusal(_ error: Faults.ErrorAnswer, of request: ServerRequest) -> Response {
+    func errorResponse(_ error: Faults.ErrorAnswer, to request: ServerRequest) -> Response {
         let reason =
             switch error.status {
             case 429: "TooManyRequests"

@@ -32,7 +32,7 @@ struct FCMRequestValidator {
     ///   - mayUse: whether a current access token was issued to an account of this project.
     ///   - device: looks up the device of the message's token.
     func validate(
-        _ request: ServerRequest, isCurrent: (String) -> Bool, mayUse: (String) -> Bool = { _ in true },
+        belongsToProject request: ServerRequest, isCurrent: (String) -> Bool, mayUse: (String) -> Bool = { _ in true },
         device: (String) -> Device?
     ) -> (answer: Answer, message: JSONValue?) {
         let headers = Headers(request.headers)

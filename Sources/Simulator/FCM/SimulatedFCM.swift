@@ -53,7 +53,7 @@ final class SimulatedFCM: PushService {
             return PushAnswer(response: Self.response(.notFound))
         }
         let (answer, message) = FCMRequestValidator(projectID: projectID).validate(
-            request, isCurrent: { accessTokens[$0].map { $0.expires > now() } ?? false },
+            belongsToProject: request, isCurrent: { accessTokens[$0].map { $0.expires > now() } ?? false },
             mayUse: { accessTokens[$0]?.projectID == projectID }, device: { registry[$0] })
         guard answer == .accepted, let message else { return PushAnswer(response: Self.response(answer)) }
         messages += 1
@@ -64,7 +64,7 @@ final class SimulatedFCM: PushService {
             delivered: Self.notification(message, name: name))
     }
 
-    func refusal(_ error: Faults.ErrorAnswer, of request: ServerRequest) -> Response {
+    func errorResponse(_ error: Faults.ErrorAnswer, to request: ServerRequest) -> Response {
         let words: (code: String, errorCode: String) =
             switch error.status {
             case 429: ("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED")

@@ -13,7 +13,7 @@ package enum FaultDirective: Sendable, Equatable {
     case certificate(Device.Platform, ServedCertificate)
 
     /// An error in a line, with the expected syntax.
-    package struct Mistake: Error, Equatable, CustomStringConvertible {
+    package struct SyntaxError: Error, Equatable, CustomStringConvertible {
         /// The message.
         package let description: String
     }
@@ -42,65 +42,65 @@ package enum FaultDirective: Sendable, Equatable {
 
     /// Parses a line of words separated by spaces.
     /// - Throws: ``Mistake``.
-    package init(_ text: String) throws(Mistake) {
+    package init(_ text: String) throws(SyntaxError) {
         let words = text.split(whereSeparator: \.isWhitespace).map(String.init)
-        guard let first = words.first else { throw Mistake(description: "empty line: expected a platform") }
+        guard let first = words.first else { throw SyntaxError(description: "empty line: expected a platform") }
         switch first {
         case "kill": self = .kill(try Self.onlyPlatform(words))
         case "restart": self = .restart(try Self.onlyPlatform(words))
         case "certificate":
             guard words.count == 3, let kind = ServedCertificate(rawValue: words[2]) else {
                 let kinds = ServedCertificate.allCases.map(\.rawValue).joined(separator: ", ")
-                throw Mistake(description: "'certificate': expected a platform and one of \(kinds)")
+                throw SyntaxError(description: "'certificate': expected a platform and one of \(kinds)")
             }
             self = .certificate(try Self.platform(words[1]), kind)
         default: self = .faults(try Self.platform(first), try Self.readFaults(words.dropFirst()))
         }
     }
 
-    private static func onlyPlatform(_ words: [String]) throws(Mistake) -> Device.Platform {
+    private static func onlyPlatform(_ words: [String]) throws(SyntaxError) -> Device.Platform {
         guard words.count == 2 else {
-            throw Mistake(description: "'\(words[0])': expected a platform and nothing else")
+            throw SyntaxError(description: "'\(words[0])': expected a platform and nothing else")
         }
         return try platform(words[1])
     }
 
-    private static func platform(_ word: String) throws(Mistake) -> Device.Platform {
+    private static func platform(_ word: String) throws(SyntaxError) -> Device.Platform {
         switch word {
         case "apns-production": return .apnsProduction
         case "apns-development": return .apnsDevelopment
         case "fcm": return .fcm
         default:
-            throw Mistake(description: "'\(word)': expected apns-production, apns-development or fcm")
+            throw SyntaxError(description: "'\(word)': expected apns-production, apns-development or fcm")
         }
     }
 
     // MARK: Faults
 
-    private static func readFaults(_ words: ArraySlice<String>) throws(Mistake) -> Faults {
+    private static func readFaults(_ words: ArraySlice<String>) throws(SyntaxError) -> Faults {
         var faults = Faults()
         var seen: Set<String> = []
         for word in words {
             let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
             guard parts[0] == "error" || seen.insert(parts[0]).inserted else {
-                throw Mistake(description: "'\(word)': this fault is already named in the line")
+                throw SyntaxError(description: "'\(word)': this fault is already named in the line")
             }
             try apply(parts[0], parts.count == 2 ? parts[1] : nil, in: word, to: &faults)
         }
         guard faults.errors.reduce(0, { $0 + $1.perMille }) <= 1000 else {
-            throw Mistake(description: "expected errors with a total of at most 1000 per mille")
+            throw SyntaxError(description: "expected errors with a total of at most 1000 per mille")
         }
         return faults
     }
 
     private static func apply(
         _ name: String, _ value: String?, in word: String, to faults: inout Faults
-    ) throws(Mistake) {
+    ) throws(SyntaxError) {
         switch (name, value) {
         case ("goaway-every", let value?):
             let parts = try fields(value, 1...2, in: word, form: "goaway-every=N[:early]")
             guard parts.count == 1 || parts[1] == "early" else {
-                throw Mistake(description: "'\(word)': expected goaway-every=N or goaway-every=N:early")
+                throw SyntaxError(description: "'\(word)': expected goaway-every=N or goaway-every=N:early")
             }
             faults.goAwayEvery = try number(parts[0], 1...1_000_000_000, in: word)
             faults.goAwayIsEarly = parts.count == 2
@@ -114,7 +114,7 @@ package enum FaultDirective: Sendable, Equatable {
         case ("stall", nil): faults.stalls = true
         case ("stall-after", let value?): faults.stallsAfter = try number(value, 0...1_000_000_000, in: word)
         case ("silent-after", let value?): faults.silentAfter = try number(value, 0...1_000_000_000, in: word)
-        case ("swallow", nil): faults.swallows = true
+        case ("swallow", nil): faults.isBlackHole = true
         case ("latency", let value?): faults.latency = try latency(value, in: word)
         case ("error", let value?): faults.errors.append(try errorAnswer(value, in: word))
         case ("token-endpoint-down", nil): faults.tokenEndpointIsDown = true
@@ -122,13 +122,13 @@ package enum FaultDirective: Sendable, Equatable {
             // A century either way.
             faults.dateSkew = Int64(try number(value, -3_155_760_000...3_155_760_000, in: word))
         default:
-            throw Mistake(
+            throw SyntaxError(
                 description: "'\(word)': expected goaway-every=, reset=, close=, streams=, stall, stall-after=, "
                     + "silent-after=, swallow, latency=, error=, token-endpoint-down or date-skew=")
         }
     }
 
-    private static func codes(_ text: String, in word: String) throws(Mistake) -> [UInt32] {
+    private static func codes(_ text: String, in word: String) throws(SyntaxError) -> [UInt32] {
         var codes: [UInt32] = []
         for code in text.split(separator: ",", omittingEmptySubsequences: false) {
             codes.append(UInt32(try number(String(code), 0...Int(UInt32.max), in: word)))
@@ -139,7 +139,7 @@ package enum FaultDirective: Sendable, Equatable {
     /// Up to an hour: longer than any client waits.
     private static let milliseconds = 0...3_600_000
 
-    private static func latency(_ text: String, in word: String) throws(Mistake) -> Latency {
+    private static func latency(_ text: String, in word: String) throws(SyntaxError) -> Latency {
         let form = "latency=fixed:MS, latency=uniform:LOW-HIGH or latency=exponential:MEAN"
         let parts = try fields(text, 2...2, in: word, form: form)
         switch parts[0] {
@@ -153,17 +153,17 @@ package enum FaultDirective: Sendable, Equatable {
             return .uniform(low...high)
         default: break
         }
-        throw Mistake(description: "'\(word)': expected \(form)")
+        throw SyntaxError(description: "'\(word)': expected \(form)")
     }
 
-    private static func errorAnswer(_ text: String, in word: String) throws(Mistake) -> Faults.ErrorAnswer {
+    private static func errorAnswer(_ text: String, in word: String) throws(SyntaxError) -> Faults.ErrorAnswer {
         let parts = try fields(text, 2...4, in: word, form: "error=PERMILLE:STATUS[:REASON[:RETRY-AFTER]]")
         var error = Faults.ErrorAnswer(
             perMille: try number(parts[0], 0...1000, in: word), status: try number(parts[1], 400...599, in: word))
         if parts.count > 2, !parts[2].isEmpty {
             // The reason is inserted into JSON without escaping.
             guard parts[2].utf8.allSatisfy(isReasonCharacter) else {
-                throw Mistake(description: "'\(word)': expected a reason of letters, digits and _")
+                throw SyntaxError(description: "'\(word)': expected a reason of letters, digits and _")
             }
             error.reason = parts[2]
         }
@@ -182,17 +182,17 @@ package enum FaultDirective: Sendable, Equatable {
 
     private static func fields(
         _ text: String, _ count: ClosedRange<Int>, in word: String, form: String
-    ) throws(Mistake) -> [String] {
+    ) throws(SyntaxError) -> [String] {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-        guard count.contains(parts.count) else { throw Mistake(description: "'\(word)': expected \(form)") }
+        guard count.contains(parts.count) else { throw SyntaxError(description: "'\(word)': expected \(form)") }
         return parts
     }
 
     private static func number(
         _ text: String, _ range: ClosedRange<Int>, in word: String
-    ) throws(Mistake) -> Int {
+    ) throws(SyntaxError) -> Int {
         guard let number = Int(text), range.contains(number) else {
-            throw Mistake(
+            throw SyntaxError(
                 description: "'\(word)': expected a number from \(range.lowerBound) to \(range.upperBound), found "
                     + (text.isEmpty ? "nothing" : "'\(text)'"))
         }

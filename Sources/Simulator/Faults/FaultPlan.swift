@@ -19,7 +19,7 @@ struct FaultPlan: Equatable {
     }
 
     /// Whether GOAWAY is sent now. A request above its last stream is dropped instead of meeting its fate.
-    var saysGoAway: Bool
+    var sendsGoAway: Bool
     var fate: Fate
 }
 
@@ -33,11 +33,11 @@ extension Faults {
     ///   - ordinal: the number of the request on its connection, from 1.
     ///   - isForToken: whether it requests an access token.
     func plan(
-        forRequest ordinal: Int, isForToken: Bool, using random: inout some RandomNumberGenerator
+        forRequest ordinal: Int, isTokenRequest: Bool, using random: inout some RandomNumberGenerator
     ) -> FaultPlan {
         FaultPlan(
-            saysGoAway: goAwayEvery.map { $0 > 0 && ordinal.isMultiple(of: $0) } ?? false,
-            fate: fate(ordinal: ordinal, isForToken: isForToken, using: &random))
+            sendsGoAway: goAwayEvery.map { $0 > 0 && ordinal.isMultiple(of: $0) } ?? false,
+            fate: fate(ordinal: ordinal, isForToken: isTokenRequest, using: &random))
     }
 
     /// The last stream id to send in GOAWAY.

@@ -49,7 +49,7 @@ package struct Faults: Sendable, Equatable {
     package var silentAfter: Int?
     /// Whether all bytes are read and dropped without a response: on all open connections, and on new ones before TLS.
     /// A connection that was swallowed stays so.
-    package var swallows = false
+    package var isBlackHole = false
     /// The latency of answers.
     package var latency = Latency.none
     /// Errors instead of answers to notifications; their shares total at most 1000 per mille.

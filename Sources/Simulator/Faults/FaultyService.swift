@@ -21,7 +21,7 @@ protocol PushService: AnyObject {
     /// - Parameter clientName: the common name of the client's certificate.
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer
     /// Returns an error in the service's own format, without validating the request.
-    func refusal(_ error: Faults.ErrorAnswer, of request: ServerRequest) -> Response
+    func errorResponse(_ error: Faults.ErrorAnswer, to request: ServerRequest) -> Response
 }
 
 /// An HTTP/2 push service that applies its ``Faults``, and reports which answers were lost because of them.
@@ -72,7 +72,7 @@ final class FaultyService: RequestHandler {
     /// Drops a connection, and reports its answers of the last second as lost: they may not have arrived.
     func abort(_ connection: ServerConnection) {
         for notification in records[ObjectIdentifier(connection)]?.recent.recent(at: .now) ?? [] {
-            registry.lose(notification)
+            registry.reportLostAnswer(notification)
         }
         connection.close()
     }
@@ -85,8 +85,8 @@ final class FaultyService: RequestHandler {
         let ordinal = (records[key]?.requests ?? 0) + 1
         let processed = records[key]?.highestProcessed ?? 0
         records[key, default: Record()].requests = ordinal
-        let plan = faults.plan(forRequest: ordinal, isForToken: isForToken(request), using: &random)
-        if plan.saysGoAway, !connection.isGoingAway {
+        let plan = faults.plan(forRequest: ordinal, isTokenRequest: isForToken(request), using: &random)
+        if plan.sendsGoAway, !connection.isGoingAway {
             let last = faults.lastStream(newest: connection.newestStream, processed: processed)
             connection.goAway(lastStream: last)
             guard request.stream <= last else { return }
@@ -101,14 +101,14 @@ final class FaultyService: RequestHandler {
         if code == 0 {
             records[key]?.recent.append(delivered, at: .now)
         } else {
-            registry.lose(delivered)
+            registry.reportLostAnswer(delivered)
         }
     }
 
     func connectionEnded(_ connection: ServerConnection) {
         guard let record = records.removeValue(forKey: ObjectIdentifier(connection)) else { return }
         for outstanding in record.outstanding.values {
-            if let delivered = outstanding.delivered { registry.lose(delivered) }
+            if let delivered = outstanding.delivered { registry.reportLostAnswer(delivered) }
         }
     }
 
@@ -125,7 +125,7 @@ final class FaultyService: RequestHandler {
             let answer = process(request, on: connection)
             respond(to: request.stream, answer, after: time, on: connection)
         case .refused(let error, let time):
-            let answer = PushAnswer(response: service.refusal(error, of: request))
+            let answer = PushAnswer(response: service.errorResponse(error, to: request))
             respond(to: request.stream, answer, after: time, on: connection)
         case .stalled:
             processUnanswered(request, on: connection)
@@ -146,7 +146,7 @@ final class FaultyService: RequestHandler {
     }
 
     private func processUnanswered(_ request: ServerRequest, on connection: ServerConnection) {
-        if let delivered = process(request, on: connection).delivered { registry.lose(delivered) }
+        if let delivered = process(request, on: connection).delivered { registry.reportLostAnswer(delivered) }
     }
 
     private func respond(

@@ -25,7 +25,7 @@ struct ServerCertificates {
 
     /// Returns a server-side TLS context with a new certificate.
     /// - Parameter asksClients: whether clients are asked for a certificate of the authority.
-    func context(_ certificate: ServedCertificate, asksClients: Bool) throws -> TLSContext {
+    func context(_ certificate: ServedCertificate, requestsClientCertificate: Bool) throws -> TLSContext {
         let issuer = certificate == .untrusted ? CertificateAuthority(name: "Unknown authority") : authority
         let identity = issuer.issue(
             subject: "simulated push services",
@@ -34,6 +34,6 @@ struct ServerCertificates {
         let privateKey = identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
         return try TLSContext.server(
             identity: TLSContext.Identity(certificates: identity.certificates, privateKey: privateKey),
-            clientAuthorities: asksClients ? authority.pem : nil, applicationProtocol: "h2")
+            clientAuthorities: requestsClientCertificate ? authority.pem : nil, applicationProtocol: "h2")
     }
 }

@@ -6,7 +6,7 @@ import TNP
 
 extension Phone {
     /// The content that the app shows after it has opened an envelope.
-    package struct Shown: Sendable, Equatable {
+    package struct DisplayedContent: Sendable, Equatable {
         /// The title of the notification.
         package let title: String
         /// The text of the notification.
@@ -30,7 +30,7 @@ extension Phone {
         /// The key is wrong, the ciphertext was altered, or it is not a whole number of blocks.
         case cannotDecrypt
         /// The plaintext is not the JSON that the app expects.
-        case notItsJSON
+        case unexpectedJSON
         /// The app was erased and has no key.
         case noKey
     }
@@ -46,12 +46,12 @@ extension Phone {
         var sentDate: Double?
         var version: Int?
 
-        var shown: Shown { Shown(title: title, message: message, type: type) }
+        var displayedContent: DisplayedContent { DisplayedContent(title: title, message: message, type: type) }
     }
 
     /// Opens the text of the field `encrypted` as the app does: a `pipe` app expects `magic|iv|ciphertext`, a `sealed`
     /// app Base64 of `iv ‖ ciphertext`. Neither accepts the other's format.
-    package func open(_ encrypted: String) throws(Failure) -> Shown { try read(encrypted).shown }
+    package func open(_ encrypted: String) throws(Failure) -> DisplayedContent { try read(encrypted).displayedContent }
 
     func read(_ encrypted: String) throws(Failure) -> Message {
         switch app.format {
@@ -76,7 +76,7 @@ extension Phone {
             throw .cannotDecrypt
         }
         let message = magic == .android ? Self.androidMessage(clearText) : Self.iOSMessage(clearText)
-        guard let message else { throw .notItsJSON }
+        guard let message else { throw .unexpectedJSON }
         return message
     }
 
@@ -147,7 +147,7 @@ extension Phone {
             let message: String
             let category: String?
         }
-        guard let raw = Self.decode(Raw.self, clearText) else { throw .notItsJSON }
+        guard let raw = Self.decode(Raw.self, clearText) else { throw .unexpectedJSON }
         return Message(id: raw.id, type: raw.category ?? "general", title: raw.title, message: raw.message)
     }
 
@@ -166,7 +166,7 @@ extension Phone.Failure: CustomStringConvertible {
         case .notBase64: "its ciphertext is not Base64"
         case .tooShort: "it is too short"
         case .cannotDecrypt: "it was sealed with another key, altered, or is not a whole number of blocks"
-        case .notItsJSON: "its plaintext is not the JSON that the app expects"
+        case .unexpectedJSON: "its plaintext is not the JSON that the app expects"
         case .noKey: "the app was erased and has no key; pair it again"
         }
     }

@@ -47,7 +47,7 @@ package struct Phone: Sendable, Redacted {
     /// Creates a phone with a random key and device token, in the format of its app.
     package static func new(_ magic: Magic, model: String, app: PhoneApp = .bisq) -> Phone {
         let token = newDeviceToken(magic)
-        guard app.pairs else { return Phone(magic, model: model, deviceToken: token, registeredBy: app) }
+        guard app.usesPairingToken else { return Phone(magic, model: model, deviceToken: token, registeredBy: app) }
         // `pipe`: 24 bytes give 32 characters of Base64, which are the key itself. `sealed`: the key's 32 bytes in
         // Base64.
         let bytes = SecureRandom.bytes(app.format == .sealed ? PairingToken.keyLength : 24)
@@ -62,7 +62,7 @@ package struct Phone: Sendable, Redacted {
     /// Creates the phone of a pairing token.
     /// - Parameter app: an app that ``PhoneApp/pairs``.
     package init(pairingToken: String, app: PhoneApp = .bisq) throws(PairingToken.FormatError) {
-        precondition(app.pairs, Self.hasNoPairing)
+        precondition(app.usesPairingToken, Self.hasNoPairing)
         let pairing = try PairingToken(pairingToken)
         self.app = app
         magic = pairing.magic

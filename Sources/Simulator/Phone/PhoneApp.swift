@@ -12,13 +12,13 @@ package enum PhoneApp: String, Sendable, CaseIterable {
     case bisqConnect
     /// A self-built app for the operator's own node: paired like Bisq 1's app, with the key and envelope format of Bisq
     /// Connect.
-    case own
+    case custom
 
     /// The format of its envelopes.
     package var format: EnvelopeFormat {
         switch self {
         case .bisq, .haveno: .pipe
-        case .bisqConnect, .own: .sealed
+        case .bisqConnect, .custom: .sealed
         }
     }
 
@@ -28,12 +28,12 @@ package enum PhoneApp: String, Sendable, CaseIterable {
         return switch self {
         case .bisq: "BisqMessage\(system)"
         case .haveno: "HavenoMessage\(system)"
-        case .bisqConnect, .own: nil
+        case .bisqConnect, .custom: nil
         }
     }
 
     /// Whether a desktop learns of the phone by a pairing token. Bisq Connect registers with its user's node instead.
-    package var pairs: Bool { self != .bisqConnect }
+    package var usesPairingToken: Bool { self != .bisqConnect }
 
     /// The APNs topic, which is the bundle id. Haveno has published none.
     package var topic: String {
@@ -41,7 +41,7 @@ package enum PhoneApp: String, Sendable, CaseIterable {
         case .bisq: "bisqremote.joachimneumann.com"
         case .haveno: "haveno.example"
         case .bisqConnect: "bisq.mobile.client.BisqConnect"
-        case .own: "own.example"
+        case .custom: "own.example"
         }
     }
 
@@ -52,7 +52,7 @@ package enum PhoneApp: String, Sendable, CaseIterable {
         case .haveno: "havenonotifications"
         // The real app shares Bisq 1's project. Here it differs, so that tests notice a node that confuses projects.
         case .bisqConnect: "bisqconnect"
-        case .own: "example-own"
+        case .custom: "example-own"
         }
     }
 
@@ -62,7 +62,7 @@ package enum PhoneApp: String, Sendable, CaseIterable {
         case .bisq: "service-account.json"
         case .haveno: "service-account-haveno.json"
         case .bisqConnect: "service-account-connect.json"
-        case .own: "service-account-own.json"
+        case .custom: "service-account-own.json"
         }
     }
 }

@@ -6,7 +6,7 @@ import TNP
 /// alert.
 package struct PhoneState: Sendable {
     /// Whether the app is in the background or foreground when a notification arrives.
-    package enum Presence: Sendable, CaseIterable {
+    package enum AppState: Sendable, CaseIterable {
         case background, foreground
     }
 
@@ -22,17 +22,17 @@ package struct PhoneState: Sendable {
     private var shownIDs: [String] = []
 
     /// Maximum number of stored notifications; beyond it, the oldest is dropped.
-    package static let mostKept = 1000
+    package static let maxStored = 1000
 
     /// Creates a phone that has received nothing yet.
     package init(_ phone: Phone) { self.phone = phone }
 
     /// The content of the app's list, oldest first.
-    package var stored: [Phone.Shown] { messages.map(\.shown) }
+    package var stored: [Phone.DisplayedContent] { messages.map(\.displayedContent) }
 
     /// Processes an arriving notification.
     package mutating func receive(
-        _ notification: ReceivedNotification, while presence: Presence = .background
+        _ notification: ReceivedNotification, while presence: AppState = .background
     ) -> Reaction {
         switch (phone.app.format, phone.magic) {
         case (.pipe, .iOS), (.pipe, .iOSDev): receiveOnBisqIOS(notification, presence)
@@ -46,7 +46,7 @@ package struct PhoneState: Sendable {
 
     /// The app has no extension and does not use the background time that `content-available` grants: it processes
     /// notifications that arrive while it is in the foreground, and those that the user taps.
-    private mutating func receiveOnBisqIOS(_ notification: ReceivedNotification, _ presence: Presence) -> Reaction {
+    private mutating func receiveOnBisqIOS(_ notification: ReceivedNotification, _ presence: AppState) -> Reaction {
         if presence == .foreground {
             return Reaction(hasSound: false, needsTap: false, effect: process(notification.encrypted))
         }
@@ -58,7 +58,7 @@ package struct PhoneState: Sendable {
     }
 
     private mutating func receiveOnBisqAndroid(
-        _ notification: ReceivedNotification, _ presence: Presence
+        _ notification: ReceivedNotification, _ presence: AppState
     ) -> Reaction {
         if presence == .background, let banner = notification.banner {
             return Reaction(
@@ -78,12 +78,12 @@ package struct PhoneState: Sendable {
     /// start.
     private mutating func process(_ encrypted: String) -> Reaction.Effect {
         guard !encrypted.isEmpty else { return .unopened(.noEnvelope) }
-        guard !isErased else { return .refused(.noKey) }
+        guard !isErased else { return .cannotOpen(.noKey) }
         let message: Phone.Message
         do throws(Phone.Failure) {
             message = try phone.read(encrypted)
         } catch {
-            return crashes(by: error) ? .crashed(error) : .refused(error)
+            return crashes(by: error) ? .crashed(error) : .cannotOpen(error)
         }
         switch message.type {
         case "SETUP_CONFIRMATION":
@@ -98,9 +98,9 @@ package struct PhoneState: Sendable {
         default:
             // Only the iOS app drops duplicates; the Android app stores them.
             if phone.magic != .android, messages.contains(message) { return .duplicate }
-            if messages.count == Self.mostKept { messages.removeFirst() }
+            if messages.count == Self.maxStored { messages.removeFirst() }
             messages.append(message)
-            return .stored(message.shown)
+            return .stored(message.displayedContent)
         }
     }
 
@@ -112,12 +112,12 @@ package struct PhoneState: Sendable {
     // MARK: Bisq Connect and self-built apps
 
     /// The app's extension replaces the alert with the content before it is shown.
-    private func receiveOnConnectIOS(_ notification: ReceivedNotification, _ presence: Presence) -> Reaction {
+    private func receiveOnConnectIOS(_ notification: ReceivedNotification, _ presence: AppState) -> Reaction {
         guard let banner = notification.banner else {
             return Reaction(hasSound: false, needsTap: false, effect: .unopened(.noAlert))
         }
         guard presence == .background else {
-            return Reaction(hasSound: false, needsTap: false, effect: .unopened(.inFront))
+            return Reaction(hasSound: false, needsTap: false, effect: .unopened(.inForeground))
         }
         var reaction = Reaction(
             alert: Reaction.Alert(banner), hasSound: notification.hasSound, needsTap: false,
@@ -133,13 +133,13 @@ package struct PhoneState: Sendable {
             reaction.alert = Reaction.Alert(shown)
             reaction.effect = .shown(shown)
         } catch {
-            reaction.effect = .refused(error)
+            reaction.effect = .cannotOpen(error)
         }
         return reaction
     }
 
     private mutating func receiveOnConnectAndroid(
-        _ notification: ReceivedNotification, _ presence: Presence
+        _ notification: ReceivedNotification, _ presence: AppState
     ) -> Reaction {
         if presence == .background, let banner = notification.banner {
             return Reaction(
@@ -150,12 +150,13 @@ package struct PhoneState: Sendable {
         guard !notification.encrypted.isEmpty else { return reaction }
         do throws(Phone.Failure) {
             let message = try phone.read(notification.encrypted)
-            reaction.alert = Reaction.Alert(message.shown)
+            reaction.alert = Reaction.Alert(message.displayedContent)
             // The notification channel defines the sound.
             reaction.hasSound = true
-            reaction.effect = replaces(message.id ?? "") ? .replaced(message.shown) : .shown(message.shown)
+            reaction.effect =
+                replaces(message.id ?? "") ? .replaced(message.displayedContent) : .shown(message.displayedContent)
         } catch {
-            reaction.effect = .refused(error)
+            reaction.effect = .cannotOpen(error)
         }
         return reaction
     }
@@ -163,7 +164,7 @@ package struct PhoneState: Sendable {
     /// Returns whether a notification with this id was already shown, and records the id.
     private mutating func replaces(_ id: String) -> Bool {
         if shownIDs.contains(id) { return true }
-        if shownIDs.count == Self.mostKept { shownIDs.removeFirst() }
+        if shownIDs.count == Self.maxStored { shownIDs.removeFirst() }
         shownIDs.append(id)
         return false
     }
@@ -172,5 +173,5 @@ package struct PhoneState: Sendable {
 extension Reaction.Alert {
     fileprivate init(_ banner: ReceivedNotification.Banner) { self.init(title: banner.title, text: banner.text) }
 
-    fileprivate init(_ shown: Phone.Shown) { self.init(title: shown.title, text: shown.message) }
+    fileprivate init(_ shown: Phone.DisplayedContent) { self.init(title: shown.title, text: shown.message) }
 }

@@ -35,23 +35,23 @@ package struct Reaction: Sendable, Equatable {
         /// The app deletes its settings and notifications.
         case erased
         /// The app adds the content to its list.
-        case stored(Phone.Shown)
+        case stored(Phone.DisplayedContent)
         /// The app ignores content that is already in its list.
         case duplicate
         /// The app shows the content and does not store it.
-        case shown(Phone.Shown)
+        case shown(Phone.DisplayedContent)
         /// The app shows the content in place of an earlier notification with the same id.
-        case replaced(Phone.Shown)
+        case replaced(Phone.DisplayedContent)
         /// The app cannot open the envelope.
-        case refused(Phone.Failure)
+        case cannotOpen(Phone.Failure)
         /// The app cannot open the envelope and crashes.
         case crashed(Phone.Failure)
         /// The app does not process the envelope.
-        case unopened(Obstacle)
+        case unopened(NotOpenedReason)
     }
 
     /// Why an app does not process an envelope.
-    package enum Obstacle: Sendable, Equatable {
+    package enum NotOpenedReason: Sendable, Equatable {
         /// The notification has no envelope.
         case noEnvelope
         /// The app processes tapped alerts only, and there is no alert.
@@ -61,14 +61,14 @@ package struct Reaction: Sendable, Equatable {
         /// Android shows a notification block itself and does not call the app.
         case notDataOnly
         /// The app shows no notifications while it is in the foreground.
-        case inFront
+        case inForeground
     }
 
     /// The content that the app shows; `nil` if it shows none.
-    package var shown: Phone.Shown? {
+    package var shown: Phone.DisplayedContent? {
         switch effect {
         case .stored(let shown), .shown(let shown), .replaced(let shown): shown
-        case .paired, .alreadyPaired, .erased, .duplicate, .refused, .crashed, .unopened: nil
+        case .paired, .alreadyPaired, .erased, .duplicate, .cannotOpen, .crashed, .unopened: nil
         }
     }
 }
@@ -94,21 +94,21 @@ extension Reaction.Effect: CustomStringConvertible {
         case .duplicate: "ignored: duplicate"
         case .shown: "shown"
         case .replaced: "shown, replacing an earlier one"
-        case .refused(let failure): "cannot open it: \(failure)"
+        case .cannotOpen(let failure): "cannot open it: \(failure)"
         case .crashed(let failure): "the app crashes: \(failure)"
         case .unopened(let obstacle): "not opened: \(obstacle)"
         }
     }
 }
 
-extension Reaction.Obstacle: CustomStringConvertible {
+extension Reaction.NotOpenedReason: CustomStringConvertible {
     package var description: String {
         switch self {
         case .noEnvelope: "the field encrypted is missing or empty"
         case .noAlert: "there is no alert to tap"
         case .notMutable: "mutable-content is not set"
         case .notDataOnly: "it has a notification block, and the app receives data messages only"
-        case .inFront: "the app is in the foreground"
+        case .inForeground: "the app is in the foreground"
         }
     }
 }

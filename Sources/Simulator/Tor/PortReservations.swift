@@ -12,7 +12,7 @@ final class PortReservations {
 
     deinit { for claim in claims { close(claim) } }
 
-    func take() throws -> UInt16 {
+    func reserve() throws -> UInt16 {
         for _ in 0..<500 {
             let port = UInt16.random(in: Self.range)
             guard let claim = Self.claim(port) else { continue }

@@ -62,7 +62,7 @@ package actor PrivateTorNetwork {
     }
 
     /// The torrc lines with which another tor joins the network, once it is running.
-    package var memberLines: [String] { TorNode.isolatedLines + [authorityLine] }
+    package var memberTorrcLines: [String] { TorNode.isolatedLines + [authorityLine] }
 
     /// The control port of the network's client.
     package nonisolated var clientControl: Endpoint { .unix(path: "\(directory)/client/ctl") }
@@ -95,7 +95,7 @@ package actor PrivateTorNetwork {
             relays.append(
                 try add(
                     "relay\(index)",
-                    ["SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(try ports.take())"] + Self.relayLines))
+                    ["SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(try ports.reserve())"] + Self.relayLines))
         }
         for relay in relays {
             // No requests for a consensus that does not exist yet: each failure lengthens the pause before the next
@@ -126,19 +126,19 @@ package actor PrivateTorNetwork {
                 "SocksPort 0", "HiddenServiceDir \(directory)/service/onion",
                 "HiddenServicePort \(virtualPort) \(target)",
             ] + serviceOptions)
-        let socksPort = try ports.take()
+        let socksPort = try ports.reserve()
         let client = try add("client", ["SocksPort 127.0.0.1:\(socksPort) ExtendedErrors"])
         try service.start(authority: authorityLine)
         try client.start(authority: authorityLine)
-        try await client.bootstrapped(until: deadline, on: loop)
+        try await client.waitUntilBootstrapped(until: deadline, on: loop)
         progress("publishing the onion service's descriptor")
-        let onion = try await service.published(until: deadline, on: loop)
+        let onion = try await service.waitUntilPublished(until: deadline, on: loop)
         return Access(
             onion: .tcp(host: onion, port: virtualPort), socks: .tcp(host: "127.0.0.1", port: socksPort))
     }
 
     private func add(_ name: String, _ lines: [String]) throws -> TorNode {
-        let node = try TorNode(name: name, directory: "\(directory)/\(name)", network: .isolated, lines: lines)
+        let node = try TorNode(name: name, directory: "\(directory)/\(name)", network: .privateNetwork, lines: lines)
         nodes.append(node)
         return node
     }
@@ -146,8 +146,8 @@ package actor PrivateTorNetwork {
     private static let relayLines = ["ExitRelay 0", "AssumeReachable 1", "ContactInfo nobody@localhost.invalid"]
 
     private func makeAuthority() async throws -> TorNode {
-        let orPort = try ports.take()
-        let directoryPort = try ports.take()
+        let orPort = try ports.reserve()
+        let directoryPort = try ports.reserve()
         // The first vote is half an interval away, until bringUp brings it forward.
         let farOffset = (Int(time(nil)) + Self.votingInterval / 2) % Self.votingInterval
         let interval = Self.votingInterval

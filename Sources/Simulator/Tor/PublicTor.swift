@@ -26,7 +26,7 @@ package actor PublicTor {
         in directory: String, target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
         progress: @Sendable (String) -> Void = { _ in }
     ) async throws -> PrivateTorNetwork.Access {
-        let port = try ports.take()
+        let port = try ports.reserve()
         let node = try TorNode(
             name: "tor", directory: directory, network: .everyones,
             lines: [
@@ -37,7 +37,7 @@ package actor PublicTor {
         do {
             try node.start()
             progress("connecting to the Tor network and publishing the onion service (this can take minutes)")
-            let onion = try await node.published(until: .now + Self.timeout, on: loop)
+            let onion = try await node.waitUntilPublished(until: .now + Self.timeout, on: loop)
             return PrivateTorNetwork.Access(
                 onion: .tcp(host: onion, port: virtualPort), socks: .tcp(host: "127.0.0.1", port: port))
         } catch {

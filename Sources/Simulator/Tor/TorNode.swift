@@ -8,7 +8,7 @@ import Tor
 /// A tor process with its directory, configuration and control connection.
 final class TorNode {
     /// The network that the process joins.
-    enum Network { case isolated, everyones }
+    enum Network { case privateNetwork, everyones }
 
     let name: String
     let directory: String
@@ -29,7 +29,7 @@ final class TorNode {
             "ShutdownWaitLength 0", "AvoidDiskWrites 1",
         ]
         commonLines =
-            network == .isolated ? always + Self.isolatedLines + ["Nickname \(name)", "SafeLogging 0"] : always
+            network == .privateNetwork ? always + Self.isolatedLines + ["Nickname \(name)", "SafeLogging 0"] : always
     }
 
     /// The torrc lines of every tor in a private network.
@@ -61,8 +61,8 @@ final class TorNode {
 
     /// Checks that the process still runs.
     /// - Throws: ``TorError`` with the last warnings of its log.
-    func check() throws {
-        guard let status = process?.endStatus else { return }
+    func checkRunning() throws {
+        guard let status = process?.terminationStatus else { return }
         let log = FileManager.default.contents(atPath: "\(directory)/log").map { String(decoding: $0, as: UTF8.self) }
         let warnings = (log ?? "").split(separator: "\n").filter { $0.contains("[warn]") || $0.contains("[err]") }
         throw TorError("tor (\(name)) exited: \(status)\n" + warnings.suffix(5).joined(separator: "\n"))
@@ -73,10 +73,10 @@ final class TorNode {
         if control == nil {
             control = await TorControl.open(directory: directory, on: loop)
             // From here on, tor exits when this connection closes, so it cannot outlive this process.
-            _ = try? await control?.ask("TAKEOWNERSHIP")
+            _ = try? await control?.send("TAKEOWNERSHIP")
         }
         do {
-            return try await control?.ask(command)
+            return try await control?.send(command)
         } catch {
             control = nil
             return nil
@@ -90,7 +90,7 @@ final class TorNode {
         isolation: isolated (any Actor)? = #isolation, _ isTrue: () async -> Bool
     ) async throws {
         while true {
-            for node in nodes { try node.check() }
+            for node in nodes { try node.checkRunning() }
             if await isTrue() { return }
             guard MonotonicTime.now < deadline else { throw TorError("timed out waiting for \(what)") }
             try Task.checkCancellation()
@@ -101,7 +101,7 @@ final class TorNode {
     /// Waits until this node, which hosts an onion service in `directory/onion`, has built circuits and published the
     /// service's descriptor.
     /// - Returns: the onion's host name.
-    func published(
+    func waitUntilPublished(
         until deadline: MonotonicTime, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws -> String {
         try await TorNode.wait([self], until: deadline, on: loop, for: "the onion service's tor") {
@@ -109,7 +109,7 @@ final class TorNode {
             _ = isolation
             return await self.ask("SETEVENTS HS_DESC", on: loop) != nil
         }
-        try await bootstrapped(until: deadline, on: loop)
+        try await waitUntilBootstrapped(until: deadline, on: loop)
         try await TorNode.wait([self], until: deadline, on: loop, for: "the onion service's descriptor") {
             _ = isolation
             guard await self.ask("GETINFO version", on: loop) != nil else { return false }
@@ -122,7 +122,7 @@ final class TorNode {
     }
 
     /// Waits until this node can build circuits.
-    func bootstrapped(
+    func waitUntilBootstrapped(
         until deadline: MonotonicTime, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws {
         try await TorNode.wait([self], until: deadline, on: loop, for: "circuits of the \(name)") {
@@ -140,7 +140,7 @@ final class TorNode {
     }
 
     func stop() async {
-        await process?.end()
+        await process?.terminate()
         control = nil
     }
 }

@@ -22,7 +22,7 @@ extension String {
     var javaLength: Int { utf16.count }
 
     /// The length in words, which reveals nothing of the content.
-    var lengthInWords: String {
+    var lengthDescription: String {
         let characters = javaLength == 1 ? "1 character" : "\(javaLength) characters"
         return utf8.count == javaLength ? characters : "\(characters), \(utf8.count) bytes"
     }
@@ -30,7 +30,7 @@ extension String {
     var isHexadecimal: Bool { utf8.allSatisfy(Hex.isDigit) }
 
     /// Whether all characters are of Base64, the only ones in keys.
-    var isOfBase64: Bool {
+    var hasOnlyBase64Characters: Bool {
         utf8.allSatisfy { byte in
             switch byte {
             case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
@@ -41,5 +41,5 @@ extension String {
         }
     }
 
-    var holdsWhiteSpace: Bool { contains(where: \.isWhitespace) }
+    var containsWhitespace: Bool { contains(where: \.isWhitespace) }
 }

@@ -7,23 +7,25 @@ import TNP
 extension PairingReview {
     private static let desktopKeyLength = 32
 
-    static func tocsin(_ text: String) -> AttemptResult {
+    static func tocsin(_ text: String) -> Compatibility {
         do throws(PairingToken.FormatError) {
             let sealer = Sealer(try PairingToken(text))
             do {
                 // An envelope has further rules for the device token.
                 _ = try sealer.seal([UInt8](repeating: UInt8(ascii: " "), count: 16))
             } catch {
-                return AttemptResult(app: .tocsin, takesIt: false, remark: error.text)
+                return Compatibility(app: .tocsin, isAccepted: false, remark: error.text)
             }
-            return AttemptResult(app: .tocsin, takesIt: true, remark: nil)
+            return Compatibility(app: .tocsin, isAccepted: true, remark: nil)
         } catch {
-            return AttemptResult(app: .tocsin, takesIt: false, remark: error.description)
+            return Compatibility(app: .tocsin, isAccepted: false, remark: error.description)
         }
     }
 
-    static func bisqDesktop(_ pieces: PairingFields) -> AttemptResult {
-        func refuses(_ why: String) -> AttemptResult { AttemptResult(app: .bisqDesktop, takesIt: false, remark: why) }
+    static func bisqDesktop(_ pieces: PairingFields) -> Compatibility {
+        func refuses(_ why: String) -> Compatibility {
+            Compatibility(app: .bisqDesktop, isAccepted: false, remark: why)
+        }
         if let why = wrongShape(pieces) { return refuses(why) }
         let (descriptor, key, token) = (pieces.java[1], pieces.java[2], pieces.java[3])
         guard let magic = Magic(rawValue: pieces.java[0]) else {
@@ -39,20 +41,22 @@ extension PairingReview {
             return refuses(
                 "it stops with an error if the descriptor is iPhone or iPad without a second word")
         }
-        return AttemptResult(app: .bisqDesktop, takesIt: true, remark: consequence(magic, key: key, token: token))
+        return Compatibility(app: .bisqDesktop, isAccepted: true, remark: consequence(magic, key: key, token: token))
     }
 
-    static func bisqAndroid(_ pieces: PairingFields) -> AttemptResult {
-        func refuses(_ why: String) -> AttemptResult { AttemptResult(app: .bisqAndroid, takesIt: false, remark: why) }
+    static func bisqAndroid(_ pieces: PairingFields) -> Compatibility {
+        func refuses(_ why: String) -> Compatibility {
+            Compatibility(app: .bisqAndroid, isAccepted: false, remark: why)
+        }
         if let why = wrongShape(pieces) { return refuses(why) }
         let (key, token) = (pieces.java[2], pieces.java[3])
         guard token.javaLength >= 32 else { return refuses(wrongLength(token, "at least 32")) }
         guard pieces.java[0] == Magic.android.rawValue else { return refuses("the magic is not android") }
-        return AttemptResult(app: .bisqAndroid, takesIt: true, remark: consequence(.android, key: key, token: token))
+        return Compatibility(app: .bisqAndroid, isAccepted: true, remark: consequence(.android, key: key, token: token))
     }
 
-    static func bisqremote(_ pieces: PairingFields) -> AttemptResult {
-        func refuses(_ why: String) -> AttemptResult { AttemptResult(app: .bisqremote, takesIt: false, remark: why) }
+    static func bisqremote(_ pieces: PairingFields) -> Compatibility {
+        func refuses(_ why: String) -> Compatibility { Compatibility(app: .bisqremote, isAccepted: false, remark: why) }
         if let why = wrongShape(pieces) { return refuses(why) }
         let (key, token) = (pieces.java[2], pieces.java[3])
         guard let magic = Magic(anyCase: pieces.java[0]) else {
@@ -60,10 +64,10 @@ extension PairingReview {
         }
         let length = magic == .android ? 142 : 64
         guard token.javaLength == length else { return refuses(wrongLength(token, "exactly \(length)")) }
-        return AttemptResult(app: .bisqremote, takesIt: true, remark: consequence(magic, key: key, token: token))
+        return Compatibility(app: .bisqremote, isAccepted: true, remark: consequence(magic, key: key, token: token))
     }
 
-    static func bisqConnect(_ pieces: PairingFields) -> AttemptResult {
+    static func bisqConnect(_ pieces: PairingFields) -> Compatibility {
         var remark = "Bisq 2 does not use pairing tokens: its app registers by itself"
         if pieces.java.count == 4 {
             let (key, token) = (pieces.java[2], pieces.java[3])
@@ -77,7 +81,7 @@ extension PairingReview {
             case nil: remark += " and reject this key: it must be Base64 of 32 bytes, but is not Base64"
             }
         }
-        return AttemptResult(app: .bisqConnect, takesIt: false, remark: remark)
+        return Compatibility(app: .bisqConnect, isAccepted: false, remark: remark)
     }
 
     /// The checks that all apps that split as Java does have in common.
@@ -110,7 +114,7 @@ extension PairingReview {
     private static func consequence(_ magic: Magic, key: String, token: String) -> String? {
         let service = magic == .android ? "Google" : "Apple"
         if key.utf8.count != desktopKeyLength { return "but cannot encrypt with a key of \(key.utf8.count) bytes" }
-        if token.holdsWhiteSpace {
+        if token.containsWhitespace {
             return "but the device token contains whitespace: \(service) will not recognise it"
         }
         if magic != .android, !token.isHexadecimal {

@@ -93,17 +93,18 @@ extension PairingReview {
         if text.isHexadecimal, text.utf8.count == PairingToken.appleTokenLength {
             return ["this looks like the device token of an iPhone alone; \(form)"]
         }
-        if text.utf8.count >= 100, !text.holdsWhiteSpace {
+        if text.utf8.count >= 100, !text.containsWhitespace {
             return ["this looks like the device token of an Android phone alone; \(form)"]
         }
-        if text.isOfBase64, text.utf8.count == PairingToken.keyLength {
+        if text.hasOnlyBase64Characters, text.utf8.count == PairingToken.keyLength {
             return ["this looks like the key alone; \(form)"]
         }
         return [form]
     }
 
     private static func looksLikeKey(_ text: String) -> Bool {
-        (PairingToken.keyLength - 1...PairingToken.keyLength + 1).contains(text.utf8.count) && text.isOfBase64
+        (PairingToken.keyLength - 1...PairingToken.keyLength + 1).contains(text.utf8.count)
+            && text.hasOnlyBase64Characters
     }
 
     /// The magics of Bisq's wiki and of the first apps (2018), with the magics that replaced them.
@@ -140,7 +141,7 @@ extension PairingReview {
         guard pieces.count >= 4 else { return hints }
         let (key, token) = (pieces[2], pieces[3])
         switch key.utf8.count - PairingToken.keyLength {
-        case 4..<PairingToken.base64KeyLength - PairingToken.keyLength + 4 where key.isOfBase64:
+        case 4..<PairingToken.base64KeyLength - PairingToken.keyLength + 4 where key.hasOnlyBase64Characters:
             if key.utf8.count != PairingToken.base64KeyLength
                 || Base64.decode(Array(key.utf8))?.count != PairingToken.keyLength
             {
@@ -150,7 +151,7 @@ extension PairingReview {
             }
         case -1: hints.append("one character of the key is missing: copy it again, or scan the QR code")
         case 1: hints.append("the key has one character too many: copy it again, or scan the QR code")
-        case 0 where !key.isOfBase64:
+        case 0 where !key.hasOnlyBase64Characters:
             hints.append("the key contains characters that phones do not use: only letters, digits, + and / are valid")
         default: break
         }

@@ -31,40 +31,40 @@ public struct PairingReview: Sendable, Equatable {
     }
 
     /// Whether one app accepts the text.
-    public struct AttemptResult: Sendable, Equatable {
+    public struct Compatibility: Sendable, Equatable {
         /// The app.
         public let app: App
         /// Whether the app accepts the text.
-        public let takesIt: Bool
+        public let isAccepted: Bool
         /// Why the app rejects the text, or what goes wrong later although it accepts it; `nil` if there is no remark.
         public let remark: String?
     }
 
     /// The largest text that is reviewed, in bytes of UTF-8. A pairing token has a few hundred.
-    public static let longestText = 4096
+    public static let maximumTextLength = 4096
 
     /// The four parts in their order, and the surplus if there is one; empty if the text is too long.
     public let parts: [Part]
     /// Probable causes of the faults, and what to do about them.
     public let hints: [String]
     /// One result for each app; empty if the text is too long.
-    public let attemptResults: [AttemptResult]
+    public let compatibilities: [Compatibility]
 
     /// Whether `tocsin send` accepts the text.
-    public var isTakenByTocsin: Bool { attemptResults.contains { $0.app == .tocsin && $0.takesIt } }
+    public var isAcceptedByTocsin: Bool { compatibilities.contains { $0.app == .tocsin && $0.isAccepted } }
 
     /// Reviews a text as it was pasted.
     public init(_ text: String) {
-        guard text.utf8.count <= Self.longestText else {
+        guard text.utf8.count <= Self.maximumTextLength else {
             parts = []
             hints = ["this is not a pairing token: it has \(text.utf8.count) bytes, a pairing token a few hundred"]
-            attemptResults = []
+            compatibilities = []
             return
         }
         let oneLine = text.split(whereSeparator: \.isNewline).joined()
         parts = Self.parts(PairingFields(oneLine))
         hints = Self.hints(text)
-        attemptResults = App.allCases.map { app in
+        compatibilities = App.allCases.map { app in
             switch app {
             case .tocsin: Self.tocsin(oneLine)
             case .bisqDesktop: Self.bisqDesktop(PairingFields(text))
@@ -89,19 +89,21 @@ public struct PairingReview: Sendable, Equatable {
                 case .iOS: ("iOS: Apple, production", nil)
                 case .iOSDev: ("iOSDev: Apple, development", nil)
                 case .android: ("android: Google", nil)
-                case nil: (text.lengthInWords, "must be iOS, iOSDev or android")
+                case nil: (text.lengthDescription, "must be iOS, iOSDev or android")
                 }
             },
             part(1, "descriptor") { (descriptor($0, isInPlace: all.count == 4), nil) },
             part(2, "key") { text in
                 let count = text.utf8.count
-                if count == PairingToken.keyLength { return (text.lengthInWords, nil) }
+                if count == PairingToken.keyLength { return (text.lengthDescription, nil) }
                 if Base64.decode(Array(text.utf8))?.count == PairingToken.keyLength {
-                    return ("\(text.lengthInWords), Base64 of \(PairingToken.keyLength) bytes: for a sealed app", nil)
+                    return (
+                        "\(text.lengthDescription), Base64 of \(PairingToken.keyLength) bytes: for a sealed app", nil
+                    )
                 }
-                return (text.lengthInWords, "must be \(PairingToken.keyLength) bytes, not \(count)")
+                return (text.lengthDescription, "must be \(PairingToken.keyLength) bytes, not \(count)")
             },
-            part(3, "device token") { ($0.lengthInWords, deviceTokenFault($0, magic)) },
+            part(3, "device token") { ($0.lengthDescription, deviceTokenFault($0, magic)) },
         ]
         if all.count > 4 {
             let many = all.count - 4
@@ -117,7 +119,7 @@ public struct PairingReview: Sendable, Equatable {
     private static func descriptor(_ text: String, isInPlace: Bool) -> String {
         if text.isEmpty { return "empty" }
         let longestWord = text.split(separator: " ").map(\.unicodeScalars.count).max() ?? 0
-        guard isInPlace, longestWord < 24, text.unicodeScalars.count <= 64 else { return text.lengthInWords }
+        guard isInPlace, longestWord < 24, text.unicodeScalars.count <= 64 else { return text.lengthDescription }
         let printable = text.unicodeScalars.filter { ![.control, .format].contains($0.properties.generalCategory) }
         return String(String.UnicodeScalarView(printable))
     }
@@ -130,10 +132,10 @@ public struct PairingReview: Sendable, Equatable {
             }
             return text.isHexadecimal ? nil : "must be hexadecimal digits only"
         case .android, nil:
-            guard text.utf8.count >= PairingToken.shortestGoogleToken else {
-                return "must be at least \(PairingToken.shortestGoogleToken) bytes, not \(text.utf8.count)"
+            guard text.utf8.count >= PairingToken.minimumGoogleTokenLength else {
+                return "must be at least \(PairingToken.minimumGoogleTokenLength) bytes, not \(text.utf8.count)"
             }
-            return text.holdsWhiteSpace ? "must not contain whitespace" : nil
+            return text.containsWhitespace ? "must not contain whitespace" : nil
         }
     }
 }

@@ -75,19 +75,19 @@ actor Attack {
         let circuit = circuits[index]
         let name = names[index]
         guard let stream = try? await transport.dial(on: name, by: loop) else {
-            figures[circuit.kind, default: HostileStatistics()].notConnected += 1
+            figures[circuit.kind, default: HostileStatistics()].failedConnections += 1
             return false
         }
         let wire = HostileStream(stream, reads: circuit.kind != .neverReading)
-        var script = HostileScript(circuit, after: transport.opening(of: name), turn: turn)
-        while !isOver, !wire.isCut, let stroke = script.next(using: &random) {
+        var script = HostileScript(circuit, after: transport.preamble(of: name), turn: turn)
+        while !isOver, !wire.isClosed, let stroke = script.next(using: &random) {
             wire.send(stroke)
-            await rest(stroke.pause) { wire.isCut }
+            await rest(stroke.pause) { wire.isClosed }
         }
         wire.close()
-        var sum = wire.heard
+        var sum = wire.statistics
         sum.connections = 1
-        sum.cut = wire.isCut ? 1 : 0
+        sum.closed = wire.isClosed ? 1 : 0
         figures[circuit.kind, default: HostileStatistics()] += sum
         // Another stream of the circuit may have got a new circuit already.
         if wire.isBanned, names[index] == name { names[index] = newID(for: circuit.kind) }

@@ -57,14 +57,14 @@ struct BenchFlood: AsyncParsableCommand {
             let report = try await run(options, on: bed)
             Terminal.endProgress()
             Terminal.print(report.table)
-            let broken = report.brokenPromises(maxMegabytes: maxMegabytes)
+            let broken = report.violations(maxMegabytes: maxMegabytes)
             guard check, !broken.isEmpty else { return }
             throw fail(broken.joined(separator: "; "), ExitStatus.failure)
         }
     }
 
     private func run(_ options: FloodScenario.Options, on bed: TestBed) async throws -> FloodReport {
-        guard tor else { return try await FloodScenario(bed, by: .played(bed.endpoint), options).run() }
+        guard tor else { return try await FloodScenario(bed, by: .direct(bed.endpoint), options).run() }
         let network = try PrivateTorNetwork(on: EventLoop(name: "tor"))
         let access = try await network.start(
             target: bed.endpoint, virtualPort: 80, serviceOptions: ["HiddenServiceExportCircuitID haproxy"]

@@ -39,7 +39,7 @@ actor CircuitRelay {
 
     private func connect(_ sender: ByteStream, on circuit: TorCircuit) async {
         guard let stream = try? await transport.dial(on: circuit, by: loop) else { return sender.close() }
-        stream.write(transport.opening(of: circuit))
+        stream.write(transport.preamble(of: circuit))
         RelayedStream(sender, stream).begin()
     }
 }

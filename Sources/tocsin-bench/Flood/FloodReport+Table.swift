@@ -27,7 +27,7 @@ extension FloodReport {
             row("honest: delivered") { honest, _ in "\(honest.delivered)" },
             row("honest: RETRY, resubmitted") { honest, _ in "\(honest.retries.values.reduce(0, +))" },
             row("honest: rejected, timed out, errors") { honest, _ in
-                "\(honest.refused.values.reduce(0, +)), \(honest.givenUp), \(honest.errors)"
+                "\(honest.rejected.values.reduce(0, +)), \(honest.timedOut), \(honest.errors)"
             },
             row("honest: p50 ms") { honest, _ in milliseconds(honest.latencies.p50) },
             row("honest: p99 ms") { honest, _ in milliseconds(honest.latencies.p99) },
@@ -53,17 +53,17 @@ extension FloodReport {
             + "\n    answers of the node"
         let rows = HostileKind.allCases.compactMap { kind in
             hostile[kind].map { figures in
-                let failed = figures.notConnected == 0 ? "" : ", not connected × \(figures.notConnected)"
+                let failed = figures.failedConnections == 0 ? "" : ", not connected × \(figures.failedConnections)"
                 return Self.line(
-                    kind.title, [figures.circuits, figures.connections, figures.cut, figures.frames].map { "\($0)" })
-                    + "\n    \(figures.words.isEmpty ? "none" : figures.words)\(failed)"
+                    kind.title, [figures.circuits, figures.connections, figures.closed, figures.frames].map { "\($0)" })
+                    + "\n    \(figures.summary.isEmpty ? "none" : figures.summary)\(failed)"
             }
         }
         return ([header] + rows).joined(separator: "\n")
     }
 
     private var providersText: String {
-        let seconds = Terminal.number(attacked.milliseconds / 1000, digits: 0)
+        let seconds = Terminal.number(attackDuration.milliseconds / 1000, digits: 0)
         return """
             bad device tokens forwarded in \(seconds) s: \(refusals.badTokens); unproven budget: \(unprovenBudget)
                 rejected by production \(refusals.production), development \(refusals.development) \

@@ -18,14 +18,14 @@ struct FloodReport {
     /// What the push services rejected during ``attacked``.
     var refusals = Refusals()
     /// The duration of the attack.
-    var attacked = Duration.zero
+    var attackDuration = Duration.zero
     /// How often a phone rang again for the same envelope.
     var repeats = 0
     /// Whether the node still delivered after the flood.
     var isAlive = false
 
     /// The most bad device tokens that the node may forward during ``attacked``.
-    var unprovenBudget: Int { NodeDefaults.unprovenBudget(in: attacked) }
+    var unprovenBudget: Int { NodeDefaults.unprovenBudget(in: attackDuration) }
 
     /// The honest senders' p99 latency under the flood, divided by the calm one; `nil` if one is missing.
     var p99Ratio: Double? {
@@ -36,7 +36,7 @@ struct FloodReport {
 
     /// The promises that the node did not keep, as text.
     /// - Parameter maxMegabytes: the bound of its resident memory; `nil` for none.
-    func brokenPromises(maxMegabytes: Int? = nil) -> [String] {
+    func violations(maxMegabytes: Int? = nil) -> [String] {
         var broken: [String] = []
         for (phase, when) in [(FloodPhase.calm, "in the calm phase"), (.flooded, "under the flood")] {
             let figures = honest[phase] ?? HonestStatistics()

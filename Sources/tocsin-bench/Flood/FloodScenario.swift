@@ -92,7 +92,7 @@ actor FloodScenario {
         _ = await witness.end()
         let after = await watch.refusals(by: bed.services)
         report.refusals = after - before
-        report.attacked = .now - beginning
+        report.attackDuration = .now - beginning
         report.repeats = bed.tally.sums.repeats
         await relay.close()
         return report

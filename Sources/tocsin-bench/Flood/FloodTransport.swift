@@ -6,16 +6,16 @@ import Simulator
 /// How the streams of a circuit reach the node.
 enum FloodTransport {
     /// The harness plays tor: it connects to the node directly and sends a PROXY line that names the circuit.
-    case played(Endpoint)
+    case direct(Endpoint)
     /// Through a real onion service, each circuit on a tor circuit of its own.
     case tor(PrivateTorNetwork.Access)
 
     private static let patience = Duration.seconds(60)
 
     /// The bytes to send first on a stream.
-    func opening(of circuit: TorCircuit) -> [UInt8] {
+    func preamble(of circuit: TorCircuit) -> [UInt8] {
         switch self {
-        case .played: circuit.proxyLine
+        case .direct: circuit.proxyLine
         case .tor: []
         }
     }
@@ -25,7 +25,7 @@ enum FloodTransport {
         on circuit: TorCircuit, by loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) -> ByteStream {
         switch self {
-        case .played(let node): return try await loop.dial(node, timeout: .seconds(5))
+        case .direct(let node): return try await loop.dial(node, timeout: .seconds(5))
         case .tor(let access):
             // tor gives each SOCKS login a circuit of its own (IsolateSOCKSAuth).
             let label = SOCKS5.Credentials(user: "flood", password: "\(circuit.number)")

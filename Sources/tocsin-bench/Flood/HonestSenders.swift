@@ -109,11 +109,11 @@ actor HonestSenders {
         while true {
             let left = start + Self.patience - .now
             guard left > .zero else {
-                note(phase) { $0.givenUp += 1 }
+                note(phase) { $0.timedOut += 1 }
                 return nil
             }
             do {
-                let outcome = try await senders[index].client.submit(envelope, patience: left)
+                let outcome = try await senders[index].client.submit(envelope, timeout: left)
                 switch outcome.kind {
                 case .delivered:
                     let now = MonotonicTime.now
@@ -125,7 +125,7 @@ actor HonestSenders {
                     let pause = max(.milliseconds(Int64(outcome.retryAfter)), Self.shortestPause)
                     await loop.sleep(for: min(pause, left))
                 default:
-                    note(phase) { $0.refused[outcome.reason, default: 0] += 1 }
+                    note(phase) { $0.rejected[outcome.reason, default: 0] += 1 }
                     return nil
                 }
             } catch {

@@ -10,11 +10,11 @@ struct HonestStatistics {
     /// Answers of RETRY, after which the sender resubmitted.
     var retries: [Reason: Int] = [:]
     /// Final outcomes other than DELIVERED.
-    var refused: [Reason: Int] = [:]
+    var rejected: [Reason: Int] = [:]
     /// Submissions that failed without an outcome: the connection was refused or lost.
     var errors = 0
     /// Envelopes not delivered within the sender's patience.
-    var givenUp = 0
+    var timedOut = 0
     /// Microseconds from the first SUBMIT to DELIVERED.
     var latencies = Latencies()
     var slowest = Duration.zero

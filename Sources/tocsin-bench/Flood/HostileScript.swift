@@ -5,7 +5,7 @@ import TNP
 /// Generates what one stream of a hostile circuit sends, burst by burst, from random numbers. No I/O and no clock.
 struct HostileScript {
     /// Bytes to send at once.
-    struct Stroke {
+    struct Burst {
         var bytes: [UInt8]
         /// The number of frames in them, without HELLO.
         var frames = 0
@@ -32,22 +32,22 @@ struct HostileScript {
     }
 
     /// The next bytes to send; `nil` if the circuit closes the stream.
-    mutating func next(using random: inout some RandomNumberGenerator) -> Stroke? {
+    mutating func next(using random: inout some RandomNumberGenerator) -> Burst? {
         defer { strokes += 1 }
         switch circuit.kind {
         case .garbage:
-            return MalformedStream.allCases[turn % MalformedStream.allCases.count].stroke(
+            return MalformedStream.allCases[turn % MalformedStream.allCases.count].burst(
                 strokes, after: line, using: &random)
-        case .stalling: return StalledStream.allCases[turn % StalledStream.allCases.count].stroke(strokes, after: line)
+        case .stalling: return StalledStream.allCases[turn % StalledStream.allCases.count].burst(strokes, after: line)
         case .inventedTokens, .badTokens, .replaying, .neverReading:
-            if strokes == 0 { return Stroke(bytes: line + RawFrame.hello, pause: .zero) }
+            if strokes == 0 { return Burst(bytes: line + RawFrame.hello, pause: .zero) }
             let (count, pause) = pace
             var bytes: [UInt8] = []
             for _ in 0..<count {
                 request &+= 1
                 bytes.append(Submission(request: request, envelope: envelope(using: &random)))
             }
-            return Stroke(bytes: bytes, frames: count, pause: pause)
+            return Burst(bytes: bytes, frames: count, pause: pause)
         }
     }
 

@@ -13,9 +13,9 @@ struct HostileStatistics {
     var circuits = 0
     var connections = 0
     /// Connections that failed.
-    var notConnected = 0
+    var failedConnections = 0
     /// Connections that the node closed.
-    var cut = 0
+    var closed = 0
     /// Frames sent, without HELLO.
     var frames = 0
     var answers: [Answer: Int] = [:]
@@ -26,8 +26,8 @@ struct HostileStatistics {
     static func += (sum: inout Self, other: Self) {
         sum.circuits += other.circuits
         sum.connections += other.connections
-        sum.notConnected += other.notConnected
-        sum.cut += other.cut
+        sum.failedConnections += other.failedConnections
+        sum.closed += other.closed
         sum.frames += other.frames
         sum.answers.merge(other.answers, uniquingKeysWith: +)
         sum.goAways.merge(other.goAways, uniquingKeysWith: +)
@@ -45,7 +45,7 @@ struct HostileStatistics {
     }
 
     /// The node's answers as text, most frequent first, e.g. `RETRY 209 × 1200, GOAWAY 6 × 3`.
-    var words: String {
+    var summary: String {
         let answers = self.answers.sorted { ($0.value, $1.key.reason.rawValue) > ($1.value, $0.key.reason.rawValue) }
             .map { answer, count in
                 let reason = answer.reason == .none ? "" : " \(answer.reason.rawValue)"

@@ -8,11 +8,11 @@ final class HostileStream: ByteStreamHandler {
     private let stream: ByteStream
     private var decoder = FrameDecoder(maximumLength: 128 * 1024)
     /// What was sent and received on this stream.
-    private(set) var heard = HostileStatistics()
+    private(set) var statistics = HostileStatistics()
     /// Whether the node has closed the stream.
-    private(set) var isCut = false
+    private(set) var isClosed = false
     /// Whether the node blocked the circuit for abuse.
-    var isBanned: Bool { heard.goAways[.abuse] != nil }
+    var isBanned: Bool { statistics.goAways[.abuse] != nil }
 
     /// - Parameter reads: whether to read. If not, the end of the stream is noticed only when something is sent.
     init(_ stream: ByteStream, reads: Bool) {
@@ -22,23 +22,23 @@ final class HostileStream: ByteStreamHandler {
     }
 
     /// Sends a burst, unless too much is unsent because the node does not read.
-    func send(_ stroke: HostileScript.Stroke) {
+    func send(_ stroke: HostileScript.Burst) {
         guard stream.isOpen, stream.unsent < ByteStream.highWater else { return }
         stream.write(stroke.bytes)
-        heard.frames += stroke.frames
+        statistics.frames += stroke.frames
     }
 
     func close() { stream.close() }
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) {
-        guard heard.unreadable == 0 else { return }
+        guard statistics.unreadable == 0 else { return }
         decoder.append(bytes)
         do throws(ProtocolError) {
-            while let frame = try decoder.next() { heard.count(try Message(frame)) }
+            while let frame = try decoder.next() { statistics.count(try Message(frame)) }
         } catch {
-            heard.unreadable = 1
+            statistics.unreadable = 1
         }
     }
 
-    func stream(_ stream: ByteStream, ended reason: StreamError) { isCut = true }
+    func stream(_ stream: ByteStream, ended reason: StreamError) { isClosed = true }
 }

@@ -4,8 +4,8 @@ import TNP
 
 /// Streams of invalid or useless data, which no honest sender produces.
 enum MalformedStream: CaseIterable {
-    case noProxyLine, otherProxyLine, noise, emptyFrame, hugeFrame, unknownType, secondHello, nodesFrame
-    case fieldsThatDescend
+    case noProxyLine, otherProxyLine, noise, emptyFrame, hugeFrame, unknownType, secondHello, serverFrame
+    case descendingFields
     /// Frames that the node answers or skips one by one: only their number is a reason to close the connection.
     case emptySubmissions, pings, skippedTypes
 
@@ -16,19 +16,19 @@ enum MalformedStream: CaseIterable {
     /// - Parameters:
     ///   - stroke: the number of earlier bursts.
     ///   - line: tor's PROXY line.
-    func stroke(
+    func burst(
         _ stroke: Int, after line: [UInt8], using random: inout some RandomNumberGenerator
-    ) -> HostileScript.Stroke? {
+    ) -> HostileScript.Burst? {
         if let frame = bulk(using: &random) {
-            if stroke == 0 { return HostileScript.Stroke(bytes: line + RawFrame.hello, pause: .zero) }
+            if stroke == 0 { return HostileScript.Burst(bytes: line + RawFrame.hello, pause: .zero) }
             guard stroke <= Self.bursts else { return nil }
-            return HostileScript.Stroke(
+            return HostileScript.Burst(
                 bytes: Array(repeatElement(frame, count: Self.framesPerBurst).joined()), frames: Self.framesPerBurst,
                 pause: .milliseconds(100))
         }
         guard stroke == 0 else { return nil }
         // Time for the node to answer.
-        return HostileScript.Stroke(bytes: fault(line, using: &random), frames: 1, pause: .seconds(5))
+        return HostileScript.Burst(bytes: fault(line, using: &random), frames: 1, pause: .seconds(5))
     }
 
     private func bulk(using random: inout some RandomNumberGenerator) -> [UInt8]? {
@@ -50,8 +50,8 @@ enum MalformedStream: CaseIterable {
         case .hugeFrame: return greeting + RawFrame.bytes(FrameType.submit.rawValue, claiming: 1 << 24)
         case .unknownType: return greeting + RawFrame.bytes(0x10, .random(32, using: &random))
         case .secondHello: return greeting + RawFrame.hello
-        case .nodesFrame: return greeting + RawFrame.bytes(FrameType.result.rawValue, .random(11, using: &random))
-        case .fieldsThatDescend:
+        case .serverFrame: return greeting + RawFrame.bytes(FrameType.result.rawValue, .random(11, using: &random))
+        case .descendingFields:
             return greeting + RawFrame.bytes(FrameType.submit.rawValue, [0, 0, 0, 1, 4, 0, 1, 7, 1, 0, 1, 7])
         case .emptySubmissions, .pings, .skippedTypes: return greeting
         }

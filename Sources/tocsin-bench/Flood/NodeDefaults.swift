@@ -12,12 +12,12 @@ enum NodeDefaults {
     static func unprovenBudget(in time: Duration) -> Int { Int(allowed(settings.unproven, in: time)) + 1 }
 
     /// The most envelopes that may be sent to one phone in this time.
-    static func envelopesToAPhone(in time: Duration) -> Double { allowed(settings.device, in: time) }
+    static func envelopesPerPhone(in time: Duration) -> Double { allowed(settings.device, in: time) }
 
     /// The time between two envelopes of one honest sender: two seconds, or longer if a run of this length would
     /// otherwise exceed the limit of its phone. A tenth of the limit is kept in reserve for the random pace.
     static func pace(over time: Duration) -> Duration {
-        max(.seconds(2), time / (0.9 * envelopesToAPhone(in: time)))
+        max(.seconds(2), time / (0.9 * envelopesPerPhone(in: time)))
     }
 
     private static func allowed(_ rate: Rate, in time: Duration) -> Double {

@@ -10,14 +10,14 @@ enum StalledStream: CaseIterable {
     /// - Parameters:
     ///   - stroke: the number of earlier bursts.
     ///   - line: tor's PROXY line.
-    func stroke(_ stroke: Int, after line: [UInt8]) -> HostileScript.Stroke {
+    func burst(_ stroke: Int, after line: [UInt8]) -> HostileScript.Burst {
         let submission = RawFrame.bytes(FrameType.submit.rawValue, claiming: 4000)
         if self == .byteASecond {
             let bytes = RawFrame.hello + submission
             let byte = stroke == 0 ? line : [stroke <= bytes.count ? bytes[stroke - 1] : 0]
-            return HostileScript.Stroke(bytes: byte, pause: .seconds(1))
+            return HostileScript.Burst(bytes: byte, pause: .seconds(1))
         }
-        return HostileScript.Stroke(
+        return HostileScript.Burst(
             bytes: stroke == 0 ? opening(line, submission) : [], pause: .seconds(3600))
     }
 

@@ -27,14 +27,14 @@ struct BenchBulkhead: AsyncParsableCommand {
     var seconds = 15.0
 
     func run() async throws {
-        try await TestBed.run("bulkhead", more: SimulatedConfiguration.openGates) { bed in
+        try await TestBed.run("bulkhead", more: SimulatedConfiguration.unlimitedRates) { bed in
             let load = BulkheadLoad(bed)
             _ = await load.run(rate: rate, seconds: 2)
             Terminal.progress("calm …")
             let calm = await load.run(rate: rate, seconds: seconds)
             Terminal.progress("production is a black hole …")
             var hole = Faults()
-            hole.swallows = true
+            hole.isBlackHole = true
             try await bed.services.set(hole, on: .apnsProduction)
             let during = await load.run(rate: rate, seconds: seconds)
             Terminal.endProgress()
@@ -117,7 +117,7 @@ private actor BulkheadLoad {
 
     private func submit(_ magic: Magic, _ index: Int, since due: MonotonicTime) async {
         guard let list = clients[magic] else { return }
-        let outcome = try? await list[index % list.count].submit(source.next(magic), patience: .seconds(60))
+        let outcome = try? await list[index % list.count].submit(source.next(magic), timeout: .seconds(60))
         var lane = figures[magic] ?? LaneStatistics()
         lane.latencies.record(MonotonicTime.now - due)
         if outcome?.kind == .delivered { lane.delivered += 1 } else { lane.other += 1 }

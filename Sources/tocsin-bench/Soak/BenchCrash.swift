@@ -30,7 +30,8 @@ struct BenchCrash: AsyncParsableCommand {
     var inFlight = 200
 
     func run() async throws {
-        try await TestBed.run("crash", more: SimulatedConfiguration.openGates + "\n[spool]\nenabled = true") { bed in
+        try await TestBed.run("crash", more: SimulatedConfiguration.unlimitedRates + "\n[spool]\nenabled = true") {
+            bed in
             let result = try await Crash(bed).run(kills: kills, interval: interval, inFlight: inFlight)
             Terminal.endProgress()
             Terminal.print(result.table)
@@ -50,7 +51,7 @@ private struct CrashResult {
     var sums = Tally.Sums()
 
     var isGood: Bool {
-        queued > 0 && final > 0 && wrongOutcomes == 0 && notSeen == 0 && sums.unexplained == 0 && sums.secondIDs == 0
+        queued > 0 && final > 0 && wrongOutcomes == 0 && notSeen == 0 && sums.unexplained == 0 && sums.otherIDs == 0
             && sums.otherCollapseIDs == 0
     }
 
@@ -63,7 +64,7 @@ private struct CrashResult {
         lost                                  \(notSeen)
         repeated, in flight during a crash    \(sums.repeats - sums.unexplained)
         repeated without need                 \(sums.unexplained)
-        repeated under another apns-id        \(sums.secondIDs)
+        repeated under another apns-id        \(sums.otherIDs)
         all delivered after the last start in \(Terminal.number(secondsToEmpty, digits: 1)) s
         """
     }
@@ -128,7 +129,7 @@ private actor Crash {
         while !isOver {
             let envelope = source.next([Magic.iOS, .iOSDev, .android][Int.random(in: 0..<3)])
             let outcome = try? await client.submit(
-                envelope, patience: .seconds(60), acceptQueued: true, returnsWhenQueued: leavesWhenQueued)
+                envelope, timeout: .seconds(60), acceptQueued: true, returnsWhenQueued: leavesWhenQueued)
             switch outcome?.kind {
             case .queued: result.queued += 1
             case .delivered: result.final += 1

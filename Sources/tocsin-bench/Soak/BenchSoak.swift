@@ -34,7 +34,7 @@ struct BenchSoak: AsyncParsableCommand {
 
     func run() async throws {
         // A short replay window, which is soon full: memory that still grows then is a leak.
-        try await TestBed.run("soak", more: SimulatedConfiguration.openGates + "\nreplay_window = 20") { bed in
+        try await TestBed.run("soak", more: SimulatedConfiguration.unlimitedRates + "\nreplay_window = 20") { bed in
             let soak = Soak(bed, connections: connections)
             let result = try await soak.run(envelopes: envelopes, inFlight: inFlight, interval: .seconds(interval))
             Terminal.endProgress()
@@ -55,7 +55,7 @@ private struct SoakResult {
     var memory: [(envelopes: Int, kilobytes: Int)] = []
 
     var isGood: Bool {
-        wrongOutcomes == 0 && notSeen == 0 && sums.unexplained == 0 && sums.secondIDs == 0 && sums.otherCollapseIDs == 0
+        wrongOutcomes == 0 && notSeen == 0 && sums.unexplained == 0 && sums.otherIDs == 0 && sums.otherCollapseIDs == 0
     }
 
     /// The growth of memory over the second half, in kilobytes per 100 000 envelopes, by least squares.
@@ -80,7 +80,7 @@ private struct SoakResult {
         RETRY, resubmitted by the sender      \(retries)
         repeated, no answer received          \(sums.repeats - sums.unexplained)
         repeated without need                 \(sums.unexplained)
-        repeated under another apns-id        \(sums.secondIDs)
+        repeated under another apns-id        \(sums.otherIDs)
         repeated under another collapse id    \(sums.otherCollapseIDs)
         node memory, first and last           \((memory.first?.kilobytes ?? 0) / 1024) MB, \((memory.last?.kilobytes ?? 0) / 1024) MB
         memory growth over the second half    \(Terminal.number(slope, digits: 0)) kB per 100 000 envelopes
@@ -145,7 +145,7 @@ private actor Soak {
 
     private func submit(_ envelope: Envelope, by client: TocsinClient) async {
         while true {
-            guard let outcome = try? await client.submit(envelope, patience: .seconds(120)) else { continue }
+            guard let outcome = try? await client.submit(envelope, timeout: .seconds(120)) else { continue }
             switch outcome.kind {
             case .delivered: return
             case .retry:

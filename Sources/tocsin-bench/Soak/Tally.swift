@@ -81,7 +81,7 @@ final class Tally: Sendable {
         /// Repeats although the node had received an answer.
         var unexplained = 0
         /// Repeats under another apns-id.
-        var secondIDs = 0
+        var otherIDs = 0
         /// Repeats under another collapse id.
         var otherCollapseIDs = 0
     }
@@ -89,7 +89,7 @@ final class Tally: Sendable {
     /// The present sums.
     var sums: Sums {
         state.withLock { state in
-            var sums = Sums(secondIDs: state.secondIDs, otherCollapseIDs: state.otherCollapseIDs)
+            var sums = Sums(otherIDs: state.secondIDs, otherCollapseIDs: state.otherCollapseIDs)
             for seen in state.seen.values {
                 sums.envelopes += 1
                 sums.repeats += Int(seen.times) - 1

@@ -84,9 +84,9 @@ actor TestBed {
     /// Starts the stand-ins and the node.
     private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
         let endpoints = try await services.start()
-        await services.setKeepsReceived(false)
+        await services.setStoresReceived(false)
         await services.observe { [tally] in tally.delivered($0) }
-        await services.observeLost { [tally] in tally.unanswered($0) }
+        await services.observeLostAnswers { [tally] in tally.unanswered($0) }
         for (magic, tokens) in tokens {
             for token in tokens {
                 await services.set(Self.device(magic), for: String(decoding: token, as: UTF8.self))

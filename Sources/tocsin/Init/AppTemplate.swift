@@ -12,7 +12,7 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     case own
 
     /// The description that the operator chooses by.
-    var about: String {
+    var summary: String {
         switch self {
         case .bisq1: "the phones of Bisq 1, in place of today's relay"
         case .haveno: "the phones of Haveno, which uses Bisq 1's protocol with its own magics"
@@ -68,7 +68,7 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     }
 
     /// The lines of `[app.apns]` after the credential.
-    var appleLines: [String] {
+    var apnsLines: [String] {
         switch self {
         case .bisq1:
             [
@@ -103,7 +103,7 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     }
 
     /// The lines of `[app.fcm]` after the credential.
-    var googleLines: [String] {
+    var fcmLines: [String] {
         switch self {
         case .bisq1:
             [

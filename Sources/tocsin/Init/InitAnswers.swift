@@ -51,7 +51,7 @@ struct InitAnswers: Equatable {
     }
 
     /// The next question that has to be answered; `nil` if none is left.
-    var open: Question? { Question.allCases.first(where: isOpen) }
+    var nextQuestion: Question? { Question.allCases.first(where: isOpen) }
 
     private func isOpen(_ question: Question) -> Bool {
         switch question {
@@ -73,11 +73,11 @@ struct InitAnswers: Equatable {
     private var hasApple: Bool { keyFile != nil || certificateFile != nil }
 
     /// The text of a prompt.
-    func words(for question: Question) -> String {
+    func prompt(for question: Question) -> String {
         switch question {
         case .app:
             "Which app's phones will the node serve?\n"
-                + AppTemplate.allCases.map { "  \(Terminal.padded($0.rawValue, 14)) \($0.about)" }
+                + AppTemplate.allCases.map { "  \(Terminal.padded($0.rawValue, 14)) \($0.summary)" }
                 .joined(separator: "\n") + "\nApp"
         case .name: "The app's name, which senders may specify"
         case .apple: "File with Apple's key (.p8) or certificate (.p12); empty for no iPhones"
@@ -98,7 +98,7 @@ struct InitAnswers: Equatable {
 
     /// The default answer; `nil` if an answer is required.
     /// - Parameter state: the default state directory.
-    func usual(_ question: Question, state: String) -> String? {
+    func defaultAnswer(to question: Question, state: String) -> String? {
         switch question {
         case .app, .name, .teamID, .topic: nil
         case .apple, .google, .password: ""
@@ -143,10 +143,12 @@ struct InitAnswers: Equatable {
 
     /// Takes the defaults for all questions that are left.
     /// - Returns: the options that are required and were not given.
-    mutating func takeUsual(state: String) -> [String] {
+    mutating func takeDefaults(state: String) -> [String] {
         var missing: [String] = []
         for question in Question.allCases where isOpen(question) {
-            if let usual = usual(question, state: state), (try? take(usual, to: question)) != nil { continue }
+            if let usual = defaultAnswer(to: question, state: state), (try? take(usual, to: question)) != nil {
+                continue
+            }
             missing.append(Self.flag(question))
         }
         if withoutApple, withoutGoogle {
@@ -191,7 +193,7 @@ struct InitAnswers: Equatable {
     /// - Throws: ``Problem`` if an answer is missing, or the node would serve no phones.
     func configuration() throws(Problem) -> NewConfiguration {
         try check()
-        guard open == nil, let app, let name = name ?? app.name, let state else {
+        guard nextQuestion == nil, let app, let name = name ?? app.name, let state else {
             throw Problem(description: "an answer is missing")
         }
         guard hasApple || serviceAccount != nil else {
@@ -207,8 +209,8 @@ struct InitAnswers: Equatable {
             template: app, name: name, apple: apple, topic: topic ?? app.topic ?? "",
             serviceAccountFile: serviceAccount, state: state, hasHTTPEndpoint: http ?? true, hasSpool: spool ?? false,
             hasAdminPort: admin ?? true,
-            head: [
-                "A node for \(app.about). Written by tocsin init.",
+            headerComment: [
+                "A node for \(app.summary). Written by tocsin init.",
                 "All keys with their defaults: tocsin keys. After a change: tocsin check, then kill -HUP, or a restart.",
                 "Secrets are in separate files of mode 600; this file only names them.",
             ])

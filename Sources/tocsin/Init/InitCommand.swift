@@ -111,7 +111,8 @@ struct InitCommand: AsyncParsableCommand {
         for file in new.secretFiles { Self.protect(writer.absolute(file), isAsking: isAsking, isAgreed: yes) }
         let findings = try await check(writer.file)
         CheckCommand.show(findings, asJSON: false)
-        Terminal.print(Self.next(writer.file, hasService: Self.hasService(for: writer.file)).joined(separator: "\n"))
+        Terminal.print(
+            Self.nextSteps(writer.file, hasService: Self.hasService(for: writer.file)).joined(separator: "\n"))
         if findings.hasFailure { throw ExitStatus.failure }
     }
 
@@ -130,7 +131,7 @@ struct InitCommand: AsyncParsableCommand {
         try answers.check()
         let state = inSystem ? "/var/lib/tocsin" : "state"
         guard isAsking else {
-            let missing = answers.takeUsual(state: state)
+            let missing = answers.takeDefaults(state: state)
             guard missing.isEmpty else {
                 throw fail(
                     "missing: \(missing.joined(separator: ", "))"
@@ -139,10 +140,10 @@ struct InitCommand: AsyncParsableCommand {
             }
             return answers
         }
-        while let question = answers.open {
-            let usual = answers.usual(question, state: state)
+        while let question = answers.nextQuestion {
+            let usual = answers.defaultAnswer(to: question, state: state)
             let hint = usual.map { $0.isEmpty ? "" : " [\($0)]" } ?? ""
-            Terminal.error("\(answers.words(for: question))\(hint):")
+            Terminal.error("\(answers.prompt(for: question))\(hint):")
             guard let line = readLine() else { throw fail("nothing was written", ExitStatus.usage) }
             let typed = line.trimmed
             do throws(InitAnswers.Problem) {
@@ -213,7 +214,7 @@ struct InitCommand: AsyncParsableCommand {
     /// The next steps to print.
     /// - Parameter hasService: whether systemd runs the node, as a user of its own. Run by hand as root, the node would
     ///   create files in the state directory that the service cannot read.
-    static func next(_ file: String, hasService: Bool) -> [String] {
+    static func nextSteps(_ file: String, hasService: Bool) -> [String] {
         [
             "", "Next:",
             "  tocsin check --online --config \(file)     checks Apple and Google; rings no phone",

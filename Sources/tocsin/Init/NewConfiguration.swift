@@ -23,12 +23,12 @@ struct NewConfiguration: Equatable {
     var hasSpool = false
     var hasAdminPort = false
     /// The comment lines at the top of the file.
-    var head: [String]
+    var headerComment: [String]
 
     /// The content of the file.
     var text: String {
         var parts = [
-            head.map { "# \($0)" }, ["[node]", TOMLLine.string("state", state)], listen,
+            headerComment.map { "# \($0)" }, ["[node]", TOMLLine.string("state", state)], listen,
         ]
         if hasHTTPEndpoint {
             let mark = hasSpool ? "" : "# "
@@ -46,7 +46,7 @@ struct NewConfiguration: Equatable {
         if let apple { parts.append(appleTable(apple)) }
         if let serviceAccountFile {
             parts.append(
-                ["[app.fcm]", TOMLLine.string("service_account_file", serviceAccountFile)] + template.googleLines)
+                ["[app.fcm]", TOMLLine.string("service_account_file", serviceAccountFile)] + template.fcmLines)
         }
         return parts.map { $0.joined(separator: "\n") }.joined(separator: "\n\n") + "\n"
     }
@@ -85,7 +85,7 @@ struct NewConfiguration: Equatable {
             lines.append(TOMLLine.string("certificate_file", file))
             if let passwordFile { lines.append(TOMLLine.string("certificate_password_file", passwordFile)) }
         }
-        return lines + template.appleLines
+        return lines + template.apnsLines
     }
 
     /// The files with secrets that the configuration names.
@@ -143,6 +143,6 @@ extension NewConfiguration {
             topic: template.topic ?? "org.example.haveno",
             serviceAccountFile: template == .bisqConnect
                 ? "/etc/tocsin/firebase-connect.json" : "/etc/tocsin/firebase.json",
-            state: "/var/lib/tocsin", hasSpool: true, hasAdminPort: true, head: head)
+            state: "/var/lib/tocsin", hasSpool: true, hasAdminPort: true, headerComment: head)
     }
 }

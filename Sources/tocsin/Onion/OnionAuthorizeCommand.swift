@@ -38,7 +38,7 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
             // Written before the onion is closed: no sender must be authorised whose key is lost.
             if let output { try StateOwner.asCaller { () throws(OnionFileError) in try pair.key.write(to: output) } }
             do throws(OnionFileError) {
-                try clients.install(pair.publicKey, as: name)
+                try clients.authorize(pair.publicKey, as: name)
             } catch {
                 if let output { _ = StateOwner.asCaller { unlink(output) } }
                 throw error
@@ -51,6 +51,6 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
             Terminal.error(
                 "The line above is secret and is not kept: give it to \(name) over a confidential channel.")
         }
-        await OnionOptions.announce(settings)
+        await OnionOptions.applyChanges(settings)
     }
 }

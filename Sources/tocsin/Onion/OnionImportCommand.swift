@@ -38,7 +38,7 @@ struct OnionImportCommand: AsyncParsableCommand {
                 throw .occupied(directory: settings.serviceDirectory, address: present?.address ?? keys.address)
             }
             let clients = try AuthorizedClients(serviceDirectory: settings.serviceDirectory)
-                .takeOver(from: AuthorizedClients(serviceDirectory: directory))
+                .copy(from: AuthorizedClients(serviceDirectory: directory))
             try keys.write(to: settings.serviceDirectory)
             return (keys.address, clients)
         }

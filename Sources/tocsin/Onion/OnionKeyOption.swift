@@ -26,7 +26,7 @@ struct OnionKeyOption: ParsableArguments {
     /// The key that tor needs while the node is reached; `nil` if the option is not given.
     /// - Parameter node: the onion to reach.
     /// - Throws: the exit code, after printing what is wrong with the key.
-    func loan(for node: Endpoint, on loop: EventLoop) throws -> TemporaryOnionKey? {
+    func temporaryKey(for node: Endpoint, on loop: EventLoop) throws -> TemporaryOnionKey? {
         guard let onionKey, let control = Endpoint(torControl) else { return nil }
         let key: OnionKey
         do throws(OnionFileError) {

@@ -14,7 +14,7 @@ struct OnionOptions: ParsableArguments {
     /// - Throws: the exit code, after printing the error.
     func settings() throws -> TorSettings {
         let configuration = try configuration.load()
-        try StateOwner.act(onStateAt: configuration.state)
+        try StateOwner.actAsOwner(ofStateAt: configuration.state)
         return configuration.tor.settings(state: configuration.state)
     }
 
@@ -46,7 +46,7 @@ struct OnionOptions: ParsableArguments {
     }
 
     /// Makes tor load the changed authorisations, and prints when they take effect.
-    static func announce(_ settings: TorSettings) async {
+    static func applyChanges(_ settings: TorSettings) async {
         guard settings.isManaged else {
             Terminal.error("To apply it, reload tor: kill -HUP PID, or systemctl reload tor")
             return

@@ -28,6 +28,6 @@ struct OnionRevokeCommand: AsyncParsableCommand {
             try AuthorizedClients(serviceDirectory: settings.serviceDirectory)
                 .revoke(ClientName(name), opensToAll: openToAll)
         }
-        await OnionOptions.announce(settings)
+        await OnionOptions.applyChanges(settings)
     }
 }

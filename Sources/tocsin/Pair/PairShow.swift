@@ -100,7 +100,7 @@ struct PairShow: ParsableCommand {
         let magic = magic ?? .iOS
         return Phone.new(
             magic, model: model ?? (magic == .android ? "Google Pixel 8" : "iPhone 15"),
-            app: format == .sealed ? .own : .bisq
+            app: format == .sealed ? .custom : .bisq
         ).pairingToken
     }
 }

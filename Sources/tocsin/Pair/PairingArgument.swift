@@ -23,7 +23,7 @@ struct PairingArgument: ParsableArguments {
         guard argument == "-" else { return argument }
         // On a terminal, one line; a file may have been broken into several lines on its way.
         var text = readLine(strippingNewline: false) ?? ""
-        while isatty(STDIN_FILENO) == 0, text.utf8.count <= PairingReview.longestText,
+        while isatty(STDIN_FILENO) == 0, text.utf8.count <= PairingReview.maximumTextLength,
             let line = readLine(strippingNewline: false)
         {
             text += line

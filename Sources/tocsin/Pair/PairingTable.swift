@@ -13,9 +13,9 @@ struct PairingTable {
             let header = ["part", "content", ""]
             lines += Self.table([header] + review.parts.map { [$0.name, $0.content, $0.fault ?? "ok"] }) + [""]
             lines += Self.table(
-                review.attemptResults.map { check in
-                    let text = check.takesIt ? "would accept it" : "would reject it"
-                    let separator = check.takesIt ? ", " : ": "
+                review.compatibilities.map { check in
+                    let text = check.isAccepted ? "would accept it" : "would reject it"
+                    let separator = check.isAccepted ? ", " : ": "
                     return [check.app.rawValue, text + (check.remark.map { separator + $0 } ?? "")]
                 })
         }

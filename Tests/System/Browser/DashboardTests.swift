@@ -239,7 +239,7 @@ private final class ShownNode: AdminServer.Source {
         try await withServer { stand, _ in
             try await domain.run { domain in
                 var listening: [Listening] = []
-                for count in 1...AdminServer.mostStreams {
+                for count in 1...AdminServer.maximumStreams {
                     listening.append(try await Listening(to: stand.server, on: domain.loop))
                     #expect(await eventually { listening[count - 1].events >= 1 })
                 }
@@ -247,12 +247,12 @@ private final class ShownNode: AdminServer.Source {
                 #expect(await eventually { late.text.contains("close one of them.\n") })
                 #expect(late.text.hasPrefix("HTTP/1.1 503 "))
                 listening[3].stream.close()
-                for _ in 0..<100 where listening.count == AdminServer.mostStreams {
+                for _ in 0..<100 where listening.count == AdminServer.maximumStreams {
                     let next = try await Listening(to: stand.server, on: domain.loop)
                     #expect(await eventually { !next.text.isEmpty })
                     if next.text.hasPrefix("HTTP/1.1 200 ") { listening.append(next) }
                 }
-                #expect(listening.count == AdminServer.mostStreams + 1)
+                #expect(listening.count == AdminServer.maximumStreams + 1)
             }
         }
     }
@@ -265,7 +265,7 @@ private final class ShownNode: AdminServer.Source {
                 let listening = try await Listening(to: stand.server, on: domain.loop)
                 #expect(await eventually { listening.events >= 1 })
                 var idle: [StreamReader] = []
-                for _ in 0..<AdminServer.mostConnections + 8 {
+                for _ in 0..<AdminServer.maximumConnections + 8 {
                     idle.append(StreamReader(try await domain.loop.dial(stand.server.endpoint, timeout: .seconds(5))))
                 }
                 let late = try await Listening(to: stand.server, on: domain.loop)

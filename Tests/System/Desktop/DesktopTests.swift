@@ -50,7 +50,7 @@ import Testing
         }
 
         func end() async {
-            await process.end()
+            await process.terminate()
             await stage.end()
         }
     }

@@ -146,8 +146,8 @@ import Testing
         let clock = try await findings(text, on: stage).filter { $0.area == .clock }
         #expect(clock.contains { $0.grade == .failed && $0.text.contains("behind") }, "\(words(clock))")
         await stage.services.moveClock(by: -400)
-        try await stage.services.swapCertificate(of: .apnsProduction, to: .expired)
-        try await stage.services.swapCertificate(of: .apnsDevelopment, to: .otherName)
+        try await stage.services.setCertificate(of: .apnsProduction, to: .expired)
+        try await stage.services.setCertificate(of: .apnsDevelopment, to: .otherName)
         let account = String(
             decoding: try Data(contentsOf: URL(filePath: "\(stage.directory)/service-account.json")), as: UTF8.self)
         try rewrite("service-account.json", with: Array(account.replacing("node@", with: "nobody@").utf8), on: stage)
@@ -166,7 +166,7 @@ import Testing
         let phone = Phone.new(.iOS, model: "test")
         await stage.services.register(phone)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
         await client.close()
         let found = try await findings(stage.configuration(endpoints), on: stage)
         #expect(found.contains { $0.area == .state && $0.text.contains("pid \(getpid())") })
@@ -273,7 +273,7 @@ import Testing
         ]
         let plain = FindingLines(findings: findings, isColoured: false)
         #expect(plain.lines.allSatisfy { !$0.contains("\u{1B}") && !$0.contains("\n") })
-        #expect(plain.sum == "1 ok, 1 warning, 1 failed")
+        #expect(plain.summary == "1 ok, 1 warning, 1 failed")
         #expect(plain.lines[0].hasPrefix("failed   tor"))
         let coloured = FindingLines(findings: findings, isColoured: true)
         #expect(coloured.lines.map { $0.prefix(5) } == ["\u{1B}[31m", "\u{1B}[33m", "\u{1B}[32m"])

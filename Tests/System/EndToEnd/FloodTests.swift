@@ -40,38 +40,38 @@ import Testing
         for _ in 0..<3 { figures.delivered(after: .milliseconds(10)) }
         report.honest = [.calm: figures, .flooded: figures]
         report.isAlive = true
-        report.attacked = .seconds(30)
+        report.attackDuration = .seconds(30)
         report.refusals = Refusals(production: 200, development: 200, google: 161)
         #expect(report.unprovenBudget == 361)
-        #expect(report.brokenPromises(maxMegabytes: 100).isEmpty)
+        #expect(report.violations(maxMegabytes: 100).isEmpty)
         #expect(report.p99Ratio == 1)
 
         var overBudget = report
         overBudget.refusals.google += 1
-        #expect(overBudget.brokenPromises().count == 1)
+        #expect(overBudget.violations().count == 1)
         var late = report
         late.honest[.flooded]?.submitted += 1
-        #expect(late.brokenPromises().map { $0.contains("1 of 4") } == [true])
+        #expect(late.violations().map { $0.contains("1 of 4") } == [true])
         var idle = report
         idle.honest[.calm] = nil
-        #expect(idle.brokenPromises().count == 1)
+        #expect(idle.violations().count == 1)
         #expect(idle.p99Ratio == nil)
         var dead = report
         dead.isAlive = false
-        #expect(dead.brokenPromises().count == 1)
+        #expect(dead.violations().count == 1)
         var fat = report
         fat.node[.flooded] = NodeStatistics(cpuSeconds: 1, peakKilobytes: 101 * 1024)
-        #expect(fat.brokenPromises().isEmpty)
-        #expect(fat.brokenPromises(maxMegabytes: 100).count == 1)
+        #expect(fat.violations().isEmpty)
+        #expect(fat.violations(maxMegabytes: 100).count == 1)
         var absent = report
         absent.hostile[.replaying] = HostileStatistics(circuits: 5)
-        #expect(absent.brokenPromises().count == 1)
+        #expect(absent.violations().count == 1)
         var repeating = report
         repeating.repeats = 1
-        #expect(repeating.brokenPromises().count == 1)
+        #expect(repeating.violations().count == 1)
         var garbled = report
         garbled.hostile[.garbage] = HostileStatistics(unreadable: 1)
-        #expect(garbled.brokenPromises().count == 1)
+        #expect(garbled.violations().count == 1)
     }
 
     @Test(arguments: [1, 14, 44, 300, 3600])
@@ -80,7 +80,7 @@ import Testing
         let pace = NodeDefaults.pace(over: time)
         let sent = 1 + time / pace
         #expect(pace >= .seconds(2))
-        #expect(sent <= NodeDefaults.envelopesToAPhone(in: time))
+        #expect(sent <= NodeDefaults.envelopesPerPhone(in: time))
     }
 
     // MARK: What hostile circuits send
@@ -146,7 +146,7 @@ import Testing
     ) throws {
         var random = SystemRandomNumberGenerator()
         var (frames, time, strokes) = (0, Duration.zero, 0)
-        while let stroke = garbage.stroke(strokes, after: id.proxyLine, using: &random) {
+        while let stroke = garbage.burst(strokes, after: id.proxyLine, using: &random) {
             frames += stroke.frames
             time += stroke.pause
             strokes += 1
@@ -163,7 +163,7 @@ import Testing
         var random = SystemRandomNumberGenerator()
         let circuit = HostileCircuit(kind: .badTokens, targets: [.invented(.android, using: &random)])
         let node = RefusingNode(code)
-        let attack = Attack(by: .played(try await node.listen()), of: [circuit], ids: TorCircuits(after: 0))
+        let attack = Attack(by: .direct(try await node.listen()), of: [circuit], ids: TorCircuits(after: 0))
         await attack.begin()
         for _ in 0..<100 where await node.lines.count < 2 { try await Task.sleep(for: .milliseconds(100)) }
         let figures = try #require(await attack.end()[.badTokens])

@@ -438,7 +438,7 @@ extension Stage {
         let client = stage.client()
         let signer = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 9, count: 32)))
         let envelope = try stage.envelope(for: phone)
-        #expect(try await client.submit(envelope, patience: .seconds(20), signedBy: signer).kind == .delivered)
+        #expect(try await client.submit(envelope, timeout: .seconds(20), signedBy: signer).kind == .delivered)
         await client.close()
         let refused = try await stage.ask(relay(phone, RequestBytes.pipe(Self.appleMagic)))
         #expect(refused.status == 400)

@@ -27,7 +27,7 @@ import TocsinClient
         signedBy key: Ed25519.PrivateKey? = nil
     ) async throws -> Outcome {
         try await client.submit(
-            try stage.envelope(for: phone, title: title), patience: .seconds(30), signedBy: key)
+            try stage.envelope(for: phone, title: title), timeout: .seconds(30), signedBy: key)
     }
 
     private func key(_ byte: UInt8) throws -> Ed25519.PrivateKey {
@@ -95,7 +95,7 @@ import TocsinClient
             device_per_minute = 600
             """
         try await stage.reload(stage.configuration(endpoints, gates: other))
-        #expect(try await outcome(phone, on: stage, by: client, "3").reason == .senderKeyNeeded)
+        #expect(try await outcome(phone, on: stage, by: client, "3").reason == .senderKeyRequired)
         // What was used up under the old rate comes back at the new one: in a tenth of a second instead of a minute.
         let used = try await outcome(phone, on: stage, by: client, "4", signedBy: try key(1))
         #expect(used.reason == .deviceTokenOverRate)
@@ -217,7 +217,7 @@ import TocsinClient
         await store.close()
         try await stage.startNode(stage.configuration(endpoints))
         let second = stage.client()
-        #expect(try await outcome(phone, on: stage, by: second, "2", signedBy: try key(2)).reason == .notThisSenderKey)
+        #expect(try await outcome(phone, on: stage, by: second, "2", signedBy: try key(2)).reason == .senderKeyMismatch)
         #expect(try await outcome(phone, on: stage, by: second, "3", signedBy: try key(1)).kind == .delivered)
         await second.close()
         await stage.end()
@@ -232,7 +232,7 @@ import TocsinClient
         let client = stage.client()
         #expect(try await outcome(phone, on: stage, by: client).kind == .delivered)
         let lazy = stage.client(TocsinClient.Options(node: stage.socket, workLimit: .zero))
-        #expect(try await outcome(phone, on: stage, by: lazy, "2").reason == .proofNeeded)
+        #expect(try await outcome(phone, on: stage, by: lazy, "2").reason == .proofRequired)
         #expect(await stage.services.received.count == 1)
         await client.close()
         await lazy.close()
@@ -250,14 +250,14 @@ import TocsinClient
         let client = stage.client()
         #expect(try await outcome(phone, on: stage, by: client, "1", signedBy: try key(1)).kind == .delivered)
         #expect(try await outcome(phone, on: stage, by: client, "2", signedBy: try key(1)).kind == .delivered)
-        #expect(try await outcome(phone, on: stage, by: client, "3", signedBy: try key(2)).reason == .notThisSenderKey)
-        #expect(try await outcome(phone, on: stage, by: client, "4").reason == .senderKeyNeeded)
+        #expect(try await outcome(phone, on: stage, by: client, "3", signedBy: try key(2)).reason == .senderKeyMismatch)
+        #expect(try await outcome(phone, on: stage, by: client, "4").reason == .senderKeyRequired)
         await client.close()
         _ = await stage.stopNode()
         try await stage.startNode(stage.configuration(endpoints))
         let second = stage.client()
         let stranger = try await outcome(phone, on: stage, by: second, "5", signedBy: try key(2))
-        #expect(stranger.reason == .notThisSenderKey)
+        #expect(stranger.reason == .senderKeyMismatch)
         #expect(try await outcome(phone, on: stage, by: second, "6", signedBy: try key(1)).kind == .delivered)
         #expect(await stage.services.received.count == 3)
         await second.close()
@@ -277,7 +277,7 @@ import TocsinClient
         #expect(try await outcome(owned, on: stage, by: client, "3").kind == .delivered)
         // One that was bound by somebody else is given back.
         #expect(try await outcome(seized, on: stage, by: client, "4", signedBy: try key(2)).kind == .delivered)
-        #expect(try await outcome(seized, on: stage, by: client, "5").reason == .senderKeyNeeded)
+        #expect(try await outcome(seized, on: stage, by: client, "5").reason == .senderKeyRequired)
         try Data("\(seized.pairingToken)\n".utf8).write(to: URL(filePath: "\(stage.directory)/pairing"))
         let unbind = try #require(
             UnbindCommand.parseAsRoot(["\(stage.directory)/pairing", "--config", "\(stage.directory)/tocsin.toml"])
@@ -333,7 +333,7 @@ import TocsinClient
         let (honest, flood) = (stage.client(), stage.client())
         let (phone, other) = (await phone(.iOS, on: stage), await phone(.iOS, on: stage))
         let first = try stage.envelope(for: phone)
-        #expect(try await honest.submit(first, patience: .seconds(10)).kind == .delivered)
+        #expect(try await honest.submit(first, timeout: .seconds(10)).kind == .delivered)
         var busy: Outcome?
         for index in 0..<1100 where busy == nil {
             let outcome = try await outcome(other, on: stage, by: flood, "\(index)")
@@ -343,7 +343,7 @@ import TocsinClient
         #expect(try #require(busy).retryAfter > 500_000)
         let rung = await stage.services.received.count
         #expect(rung == 1010)
-        #expect(try await honest.submit(first, patience: .seconds(10)).kind == .delivered)
+        #expect(try await honest.submit(first, timeout: .seconds(10)).kind == .delivered)
         #expect(await stage.services.received.count == rung)
         await honest.close()
         await flood.close()

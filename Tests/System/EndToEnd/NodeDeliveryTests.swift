@@ -20,7 +20,7 @@ import TocsinClient
             for index in 0..<count {
                 group.addTask {
                     guard let envelope = try? stage.envelope(for: phone, title: "\(name) \(index)") else { return nil }
-                    return try? await client.submit(envelope, patience: .seconds(60), acceptQueued: acceptQueued)
+                    return try? await client.submit(envelope, timeout: .seconds(60), acceptQueued: acceptQueued)
                 }
             }
             var outcomes: [Outcome?] = []
@@ -86,7 +86,7 @@ import TocsinClient
         let client = stage.client()
         #expect(allDelivered(await submit(1, to: phone, by: client, on: stage, named: "before")))
         var hole = Faults()
-        hole.swallows = true
+        hole.isBlackHole = true
         try await stage.services.set(hole, on: .apnsProduction)
         // The connection that was swallowed stays so; those who come anew are served.
         try await stage.services.set(Faults(), on: .apnsProduction)
@@ -331,7 +331,7 @@ import TocsinClient
             await phone(.iOS, on: stage), await phone(.iOSDev, on: stage), await phone(.android, on: stage)
         )
         var hole = Faults()
-        hole.swallows = true
+        hole.isBlackHole = true
         try await stage.services.set(hole, on: .apnsProduction)
         let clients = (0..<3).map { _ in stage.client() }
         let stuck = Task { await submit(50, to: phones.0, by: clients[0], on: stage, named: "stuck") }
@@ -419,18 +419,18 @@ import TocsinClient
         let envelope = try stage.envelope(for: phone)
         let clients = (0..<4).map { _ in stage.client() }
         let outcomes = await withTaskGroup(of: Outcome?.self, returning: [Outcome?].self) { group in
-            for client in clients { group.addTask { try? await client.submit(envelope, patience: .seconds(20)) } }
+            for client in clients { group.addTask { try? await client.submit(envelope, timeout: .seconds(20)) } }
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(allDelivered(outcomes))
-        let later = try await clients[0].submit(envelope, patience: .seconds(20))
+        let later = try await clients[0].submit(envelope, timeout: .seconds(20))
         #expect(later.kind == .delivered && later.providerID == outcomes.first??.providerID)
         #expect(await stage.services.requests(.apnsProduction) == 1)
         // What was refused for good is refused again without asking.
         let stranger = Phone.new(.android, model: "test")
         let refused = try stage.envelope(for: stranger)
         for _ in 0..<3 {
-            let outcome = try await clients[0].submit(refused, patience: .seconds(20))
+            let outcome = try await clients[0].submit(refused, timeout: .seconds(20))
             #expect(outcome.reason == .badDeviceToken)
         }
         // One of them asked for an access token.
@@ -448,8 +448,8 @@ import TocsinClient
             magic: .iOS, deviceToken: first.deviceToken, iv: first.iv,
             ciphertext: Array(first.ciphertext.reversed())[...], format: .pipe)
         let client = stage.client()
-        #expect(try await client.submit(first, patience: .seconds(20)).kind == .delivered)
-        let outcome = try await client.submit(second, patience: .seconds(20))
+        #expect(try await client.submit(first, timeout: .seconds(20)).kind == .delivered)
+        let outcome = try await client.submit(second, timeout: .seconds(20))
         #expect(outcome.kind == .rejected && outcome.reason == .ivReused)
         #expect(await stage.services.received.count == 1)
         await client.close()
@@ -468,7 +468,7 @@ import TocsinClient
         let envelope = try Sealer(phone.pairing).seal(
             BisqNotification(kind: .price, title: "t", message: "m", sentDate: 1).json, ttl: 2)
         let client = stage.client()
-        let outcome = try await client.submit(envelope, patience: .seconds(20))
+        let outcome = try await client.submit(envelope, timeout: .seconds(20))
         #expect(outcome.kind == .rejected && outcome.reason == .ttlRanOut)
         try await stage.services.set(Faults(), on: .apnsProduction)
         try await Task.sleep(for: .seconds(1))

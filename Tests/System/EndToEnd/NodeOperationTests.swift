@@ -64,11 +64,11 @@ import TocsinClient
         let client = TocsinClient(TocsinClient.Options(node: stage.socket), on: stage.loop) { progress in
             if case .connected = progress { connected.increment() }
         }
-        let underWay = Task { try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)) }
+        let underWay = Task { try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)) }
         try await Task.sleep(for: .milliseconds(200))
         try await stage.reload(stage.configuration(endpoints, alert: "Other words"))
         #expect(try await underWay.value.kind == .delivered)
-        let after = try await client.submit(try stage.envelope(for: phone, title: "2"), patience: .seconds(20))
+        let after = try await client.submit(try stage.envelope(for: phone, title: "2"), timeout: .seconds(20))
         #expect(after.kind == .delivered)
         #expect(await stage.services.received.map(\.alert) == ["New notification", "Other words"])
         #expect(connected.value == 1)
@@ -87,7 +87,7 @@ import TocsinClient
         try await stage.reload(stage.configuration(endpoints).replacing("[node]", with: "\(text)\n[node]"))
         #expect(stage.log.count(of: "goes on with the old one") == 1)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
         await client.close()
         await stage.end()
     }
@@ -100,7 +100,7 @@ import TocsinClient
         try await stage.reload(stage.configuration(endpoints, alert: "Other words"))
         #expect(stage.log.lines.contains { $0.hasPrefix("error") && $0.contains("chmod 600") })
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
         #expect(await stage.services.received.first?.alert == "New notification")
         await client.close()
         await stage.end()
@@ -115,7 +115,7 @@ import TocsinClient
         #expect(stage.log.lines.contains { $0.contains("started anew") && $0.contains("key=spool") })
         let phone = await phone(.iOS, on: stage)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
         await client.close()
         await stage.end()
     }
@@ -135,7 +135,7 @@ import TocsinClient
         }
         #expect(stage.log.count(of: "routes_replaced=2") == 1)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
         #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
         await client.close()
         await stage.end()
@@ -176,13 +176,13 @@ import TocsinClient
             // Until the proxy is up.
             for attempt in 0..<50 where outcome?.kind != .delivered {
                 outcome = try await client.submit(
-                    try stage.envelope(for: phone, title: "\(attempt)"), patience: .seconds(20))
+                    try stage.envelope(for: phone, title: "\(attempt)"), timeout: .seconds(20))
                 if outcome?.kind != .delivered { try await Task.sleep(for: .milliseconds(100)) }
             }
             #expect(outcome?.kind == .delivered)
         }
         await client.close()
-        await process.end()
+        await process.terminate()
         await stage.end()
     }
 }

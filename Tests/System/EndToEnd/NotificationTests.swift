@@ -44,7 +44,7 @@ actor Stage {
     /// The configuration of a node for the stand-ins.
     nonisolated func configuration(
         _ endpoints: SimulatedServices.Endpoints, circuitIDs: Bool = false,
-        gates: String = SimulatedConfiguration.openGates, limits: String = "",
+        gates: String = SimulatedConfiguration.unlimitedRates, limits: String = "",
         trust: String = "ca.pem", credential: String? = nil, alert: String = "New notification",
         http: String = "unix:http.sock", more: String = ""
     ) -> String {
@@ -83,7 +83,7 @@ actor Stage {
 
     @discardableResult
     func start(
-        circuitIDs: Bool = false, gates: String = SimulatedConfiguration.openGates, limits: String = "",
+        circuitIDs: Bool = false, gates: String = SimulatedConfiguration.unlimitedRates, limits: String = "",
         credential: String? = nil, http: String = "unix:http.sock", more: String = ""
     ) async throws -> SimulatedServices.Endpoints {
         let endpoints = try await services.start()
@@ -282,7 +282,7 @@ private let hello: [UInt8] = {
             let phone = Phone.new(magic, model: "test")
             await stage.services.register(phone)
             let envelope = try stage.envelope(for: phone, title: "for \(magic)")
-            let outcome = try await client.submit(envelope, patience: .seconds(20))
+            let outcome = try await client.submit(envelope, timeout: .seconds(20))
             #expect(outcome.kind == .delivered)
             let received = try #require(
                 await stage.services.received.first { $0.deviceToken == phone.pairing.deviceToken })
@@ -315,7 +315,7 @@ private let hello: [UInt8] = {
         for (device, kind, reason) in states {
             let phone = Phone.new(.iOS, model: "test")
             await stage.services.set(device, for: phone.pairing.deviceToken)
-            let outcome = try await client.submit(try stage.envelope(for: phone), patience: .seconds(20))
+            let outcome = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20))
             #expect(outcome.kind == kind && outcome.reason == reason)
             if kind == .gone { #expect(outcome.goneSince == 77) }
             if kind == .retry { #expect(outcome.retryAfter == 7000) }
@@ -336,7 +336,7 @@ private let hello: [UInt8] = {
                 group.addTask {
                     let envelope = try? stage.envelope(for: phone, title: "\(index)")
                     guard let envelope else { return 0 }
-                    return (try? await client.submit(envelope, patience: .seconds(60)))?.kind == .delivered ? 1 : 0
+                    return (try? await client.submit(envelope, timeout: .seconds(60)))?.kind == .delivered ? 1 : 0
                 }
             }
             return await group.reduce(0, +)
@@ -372,7 +372,7 @@ private let hello: [UInt8] = {
         let phone = Phone.new(.android, model: "test")
         await stage.services.register(phone)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
         await client.close()
         await stage.end()
     }
@@ -386,7 +386,7 @@ private let hello: [UInt8] = {
         await stage.services.register(phone)
         let envelope = try stage.envelope(for: phone)
         let client = stage.client()
-        #expect(try await client.submit(envelope, patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(envelope, timeout: .seconds(20)).kind == .delivered)
         await client.close()
         // One segment: a greeting, what is refused by itself, what the node has an outcome for, and a good-bye.
         let stranger = try Envelope(
@@ -445,7 +445,7 @@ private let hello: [UInt8] = {
         let first = stage.client()
         let phone = Phone.new(.iOS, model: "test")
         await stage.services.register(phone)
-        _ = try await first.submit(try stage.envelope(for: phone), patience: .seconds(20))
+        _ = try await first.submit(try stage.envelope(for: phone), timeout: .seconds(20))
         let answer = try await stage.raw(hello)
         guard case .goAway(let goAway)? = try messages(answer).last else {
             Issue.record("no GOAWAY")
@@ -462,13 +462,13 @@ private let hello: [UInt8] = {
         let phone = Phone.new(.iOS, model: "test")
         await stage.services.register(phone)
         let client = stage.client()
-        _ = try await client.submit(try stage.envelope(for: phone), patience: .seconds(20))
+        _ = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20))
         let outcomes = Task {
             await withTaskGroup(of: Outcome.Kind?.self, returning: [Outcome.Kind?].self) { group in
                 for index in 0..<50 {
                     group.addTask {
                         guard let envelope = try? stage.envelope(for: phone, title: "\(index)") else { return nil }
-                        return (try? await client.submit(envelope, patience: .seconds(3)))?.kind
+                        return (try? await client.submit(envelope, timeout: .seconds(3)))?.kind
                     }
                 }
                 var kinds: [Outcome.Kind?] = []
@@ -500,10 +500,10 @@ private let hello: [UInt8] = {
         try await stage.startNode(text)
         let client = stage.client()
         for phone in [phones.0, phones.1] {
-            let outcome = try await client.submit(try stage.envelope(for: phone), patience: .seconds(20))
+            let outcome = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20))
             #expect(outcome.kind == .retry && outcome.reason == .providerUnreachable && outcome.retryAfter > 0)
         }
-        #expect(try await client.submit(try stage.envelope(for: phones.2), patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phones.2), timeout: .seconds(20)).kind == .delivered)
         await client.close()
         await other.stop()
         try? FileManager.default.removeItem(atPath: stage.directory + "-other")
@@ -537,7 +537,7 @@ private let hello: [UInt8] = {
         let phone = Phone.new(.iOS, model: "iPhone")
         await stage.services.register(phone)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), patience: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
         await client.close()
         await stage.end()
     }
@@ -575,14 +575,14 @@ private let hello: [UInt8] = {
         // The node comes only after the client has begun to knock.
         let client = stage.client()
         let envelope = try stage.envelope(for: phone)
-        async let outcome = client.submit(envelope, patience: .seconds(30))
+        async let outcome = client.submit(envelope, timeout: .seconds(30))
         try await Task.sleep(for: .milliseconds(300))
         try await stage.startNode(stage.configuration(endpoints))
         #expect(try await outcome.kind == .delivered)
         // And is restarted while the client keeps its connection.
         _ = await stage.stopNode()
         await stage.services.moveClock(by: 1500)
-        async let second = client.submit(try stage.envelope(for: phone, title: "again"), patience: .seconds(30))
+        async let second = client.submit(try stage.envelope(for: phone, title: "again"), timeout: .seconds(30))
         try await Task.sleep(for: .milliseconds(300))
         try await stage.startNode(stage.configuration(endpoints))
         #expect([.delivered, .retry].contains(try await second.kind))
@@ -595,7 +595,7 @@ private let hello: [UInt8] = {
         let phone = Phone.new(.iOS, model: "test")
         let client = stage.client(TocsinClient.Options(node: .tcp(host: "127.0.0.1", port: 1)))
         await #expect(throws: ClientError.unreachable("Connection refused")) {
-            _ = try await client.submit(try stage.envelope(for: phone), patience: .seconds(5))
+            _ = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(5))
         }
         await client.close()
     }
@@ -617,7 +617,7 @@ private let hello: [UInt8] = {
             let client = stage.client(
                 TocsinClient.Options(node: access.onion, proxy: .socks5(access.socks, label)))
             let envelope = try stage.envelope(for: phone)
-            #expect(try await client.submit(envelope, patience: .seconds(60)).kind == .delivered)
+            #expect(try await client.submit(envelope, timeout: .seconds(60)).kind == .delivered)
             let received = await stage.services.received.first { $0.deviceToken == phone.pairing.deviceToken }
             #expect(try phone.open(try #require(received).encrypted).message == "Zpráva ✓")
             await client.close()
@@ -628,7 +628,7 @@ private let hello: [UInt8] = {
             TocsinClient.Options(node: .tcp(host: onion, port: 81), proxy: .socks5(access.socks, nil)))
         let error = await #expect(throws: ClientError.self) {
             _ = try await stranger.submit(
-                try stage.envelope(for: Phone.new(.iOS, model: "x")), patience: .seconds(5))
+                try stage.envelope(for: Phone.new(.iOS, model: "x")), timeout: .seconds(5))
         }
         #expect(error.map { "\($0)".contains("proxy error") } == true, "\(String(describing: error))")
         await stranger.close()
@@ -661,7 +661,7 @@ private let hello: [UInt8] = {
         _ access: PrivateTorNetwork.Access
     ) async throws {
         // tor as it is installed, but for the network that it goes into.
-        let lines = await network.memberLines.map { line in
+        let lines = await network.memberTorrcLines.map { line in
             let (key, value) = (line.prefix { $0 != " " }, line.drop { $0 != " " }.dropFirst())
             return "--\(key) '\(value)'"
         }
@@ -694,7 +694,7 @@ private let hello: [UInt8] = {
         let client = stage.client(
             TocsinClient.Options(
                 node: .tcp(host: "\(address)", port: 7077), proxy: .socks5(access.socks, nil)))
-        let outcome = try await client.submit(stage.envelope(for: phone), patience: .seconds(60))
+        let outcome = try await client.submit(stage.envelope(for: phone), timeout: .seconds(60))
         #expect(outcome.kind == .delivered)
         await client.close()
         // And as Bisq 1 asks it.

@@ -56,8 +56,8 @@ import TocsinClient
             #expect(text.contains("\"title\":\"\",\"message\":\"\",\"type\":\"\(type)\""))
         }
         // Both were signed with the key of the pairing, which is bound now.
-        let unsigned = try await stage.client().submit(stage.envelope(for: phone), patience: .seconds(20))
-        #expect(unsigned.reason == .senderKeyNeeded)
+        let unsigned = try await stage.client().submit(stage.envelope(for: phone), timeout: .seconds(20))
+        #expect(unsigned.reason == .senderKeyRequired)
         await stage.end()
     }
 

@@ -41,7 +41,7 @@ import TocsinClient
                 }
             }
             let outcome = try await client.submit(
-                try stage.envelope(for: phone), patience: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+                try stage.envelope(for: phone), timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
             #expect(outcome.kind == (canQueue ? .queued : .delivered))
             #expect(welcomed.value == canQueue)
             #expect(try await seen(1, on: stage).count == 1)
@@ -62,15 +62,15 @@ import TocsinClient
         for index in 0..<20 {
             let envelope = try stage.envelope(for: phones.0, title: "\(index)")
             let outcome = try await client.submit(
-                envelope, patience: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+                envelope, timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
             #expect(outcome.kind == .queued)
             envelopes.append(envelope)
         }
         // The others are not held up by what waits.
-        let google = try await client.submit(try stage.envelope(for: phones.1), patience: .seconds(20))
+        let google = try await client.submit(try stage.envelope(for: phones.1), timeout: .seconds(20))
         #expect(google.kind == .delivered)
         // Who does not accept QUEUED is told RETRY at once or soon, and never waits for what lies in the spool.
-        let resent = try await client.submit(envelopes[0], patience: .seconds(30))
+        let resent = try await client.submit(envelopes[0], timeout: .seconds(30))
         #expect(resent.kind == .retry)
         await client.close()
         #expect(await stage.stopNode())
@@ -81,7 +81,7 @@ import TocsinClient
         // A sender that comes back later learns what became of it, and the phone does not ring again.
         let later = stage.client()
         for envelope in envelopes {
-            #expect(try await later.submit(envelope, patience: .seconds(20)).kind == .delivered)
+            #expect(try await later.submit(envelope, timeout: .seconds(20)).kind == .delivered)
         }
         #expect(await stage.services.received.count == 21)
         await later.close()
@@ -96,7 +96,7 @@ import TocsinClient
         let client = stage.client()
         func queue(_ title: String) async throws -> Outcome {
             try await client.submit(
-                stage.envelope(for: phone, title: title), patience: .seconds(20), acceptQueued: true,
+                stage.envelope(for: phone, title: title), timeout: .seconds(20), acceptQueued: true,
                 returnsWhenQueued: true)
         }
         var outcome = try await queue("first")
@@ -125,7 +125,7 @@ import TocsinClient
         let envelope = try Sealer(phone.pairing).seal(
             BisqNotification(kind: .price, title: "t", message: "m", sentDate: 1).json, ttl: 3)
         let client = stage.client()
-        let outcome = try await client.submit(envelope, patience: .seconds(30), acceptQueued: true)
+        let outcome = try await client.submit(envelope, timeout: .seconds(30), acceptQueued: true)
         #expect(outcome.kind == .rejected && outcome.reason == .ttlRanOut)
         try await stage.services.restart(.apnsProduction)
         try await Task.sleep(for: .seconds(1))
@@ -144,10 +144,10 @@ import TocsinClient
         for index in 0..<30 {
             let envelope = try Sealer(phone.pairing).seal(
                 BisqNotification(kind: .price, title: "\(index)", message: "m", sentDate: 1).json, ttl: 4)
-            _ = try await client.submit(envelope, patience: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+            _ = try await client.submit(envelope, timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
         }
         let last = try stage.envelope(for: phone, title: "last")
-        _ = try await client.submit(last, patience: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+        _ = try await client.submit(last, timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
         try await Task.sleep(for: .seconds(6))
         #expect(stage.log.count(of: "breaker=open") >= 1)
         try await stage.services.restart(.apnsProduction)

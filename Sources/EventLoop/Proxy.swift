@@ -80,14 +80,14 @@ extension EventLoop {
             }
             stream = reader.stream
             stream.pauseReading()
-            reader.giveBack()
+            reader.returnUnread()
         case (.tcp(let name, _), nil):
             host = name
             stream = try await connect(to: endpoint, deadline: deadline)
         }
         if let tls {
             let reader = StreamReader(stream, pausesWhenConnected: true)
-            reader.expectConnection()
+            reader.markUnconnected()
             stream.startTLS(tls, host: host)
             try await reader.connected()
         }

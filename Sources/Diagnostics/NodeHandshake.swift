@@ -4,7 +4,7 @@ import EventLoop
 import TNP
 
 /// Exchanges HELLO and WELCOME with a node to test that it answers.
-enum NodeWelcome {
+enum NodeHandshake {
     /// The reason why no node was found at an address.
     struct Failure: Error, Equatable, CustomStringConvertible {
         let description: String

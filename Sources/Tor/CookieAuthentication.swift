@@ -5,7 +5,7 @@ import Cryptography
 /// Authentication at a control port by a cookie file: each side proves that it knows the cookie without sending it
 /// (SAFECOOKIE, control-spec "AUTHCHALLENGE"). A process that only pretends to be tor therefore learns nothing about a
 /// file that it names.
-struct TorLogin: Equatable {
+struct CookieAuthentication: Equatable {
     /// Length of a cookie in bytes.
     static let cookieLength = 32
     private static let nonceLength = 32
@@ -13,7 +13,7 @@ struct TorLogin: Equatable {
     private static let clientKey = Array("Tor safe cookie authentication controller-to-server hash".utf8)
 
     /// Whether the port requires no authentication.
-    let isOpen: Bool
+    let requiresNoAuthentication: Bool
     /// Path of the cookie file; `nil` if the port does not offer SAFECOOKIE.
     let cookieFile: String?
 
@@ -22,7 +22,7 @@ struct TorLogin: Equatable {
         let line = lines.first { $0.hasPrefix("250-AUTH ") } ?? ""
         let methods = line.split(separator: " ").first { $0.hasPrefix("METHODS=") }?.dropFirst("METHODS=".count)
         let names = methods?.split(separator: ",") ?? []
-        isOpen = names.contains("NULL")
+        requiresNoAuthentication = names.contains("NULL")
         cookieFile = names.contains("SAFECOOKIE") ? Self.quoted(after: "COOKIEFILE=", in: line) : nil
     }
 
@@ -66,7 +66,7 @@ struct TorLogin: Equatable {
         }
         guard let serverHash = value("SERVERHASH="), let serverNonce = value("SERVERNONCE=") else { return nil }
         let message = cookie + nonce + serverNonce
-        guard HMAC.areEqual(HMAC.sha256(message, key: serverKey), serverHash) else { return nil }
+        guard HMAC.constantTimeEqual(HMAC.sha256(message, key: serverKey), serverHash) else { return nil }
         return "AUTHENTICATE \(Hex.encode(HMAC.sha256(message, key: clientKey)))"
     }
 }

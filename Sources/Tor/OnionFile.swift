@@ -4,7 +4,7 @@ import Glibc
 
 /// Files of an onion service: written atomically, accessible to their owner only, and owned by the owner of the
 /// directory, so that an operator running as root creates no file that the node's tor cannot read.
-enum OwnedFile {
+enum OnionFile {
     private static let fileMode: mode_t = 0o600
     private static let directoryMode: mode_t = 0o700
 
@@ -20,19 +20,22 @@ enum OwnedFile {
         // O_NONBLOCK: opening a named pipe must not wait for the other end.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
-            throw errno == ENOENT ? OnionFileError.missing(file: path) : .system("read", path, errno)
+            throw errno == ENOENT
+                ? OnionFileError.missing(file: path) : .system(action: "read", path: path, errno: errno)
         }
         defer { close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw .system("read", path, errno) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw .broken(file: path, problem: "it is not a regular file") }
-        guard !mustBePrivate || status.st_mode & 0o077 == 0 else { throw .readableByOthers(file: path) }
+        guard fstat(descriptor, &status) == 0 else { throw .system(action: "read", path: path, errno: errno) }
+        guard status.st_mode & S_IFMT == S_IFREG else {
+            throw .malformed(file: path, problem: "it is not a regular file")
+        }
+        guard !mustBePrivate || status.st_mode & 0o077 == 0 else { throw .accessibleByOthers(file: path) }
         guard status.st_size <= limit else {
-            throw .broken(file: path, problem: "it has \(status.st_size) bytes, more than the maximum of \(limit)")
+            throw .malformed(file: path, problem: "it has \(status.st_size) bytes, more than the maximum of \(limit)")
         }
         var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
         let count = Glibc.read(descriptor, &bytes, bytes.count)
-        guard count >= 0 else { throw .system("read", path, errno) }
+        guard count >= 0 else { throw .system(action: "read", path: path, errno: errno) }
         bytes.removeLast(bytes.count - count)
         return bytes
     }
@@ -57,23 +60,23 @@ enum OwnedFile {
         let draft = "\(path).draft\(getpid())"
         unlink(draft)
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, fileMode)
-        guard descriptor >= 0 else { throw .system("create", draft, errno) }
+        guard descriptor >= 0 else { throw .system(action: "create", path: draft, errno: errno) }
         defer {
             close(descriptor)
             unlink(draft)
         }
         let isWritten = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) == $0.count }
         guard isWritten, fchmod(descriptor, fileMode) == 0, !isDurable || fsync(descriptor) == 0 else {
-            throw .system("write", path, errno)
+            throw .system(action: "write", path: path, errno: errno)
         }
         try inheritOwner(descriptor, at: path)
-        guard name(draft, path) == 0 else { throw .system("create", path, errno) }
+        guard name(draft, path) == 0 else { throw .system(action: "create", path: path, errno: errno) }
         if isDurable { try sync(parent(of: path)) }
     }
 
     /// Removes a file and syncs its directory.
     static func remove(_ path: String) throws(OnionFileError) {
-        guard unlink(path) == 0 else { throw .system("remove", path, errno) }
+        guard unlink(path) == 0 else { throw .system(action: "remove", path: path, errno: errno) }
         try sync(parent(of: path))
     }
 
@@ -81,17 +84,21 @@ enum OwnedFile {
     static func makeDirectory(_ path: String) throws(OnionFileError) {
         if path.isEmpty || exists(path) { return try checkDirectory(path) }
         try makeDirectory(parent(of: path))
-        guard mkdir(path, directoryMode) == 0 || errno == EEXIST else { throw .system("create", path, errno) }
+        guard mkdir(path, directoryMode) == 0 || errno == EEXIST else {
+            throw .system(action: "create", path: path, errno: errno)
+        }
         let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .system("read", path, errno) }
+        guard descriptor >= 0 else { throw .system(action: "read", path: path, errno: errno) }
         defer { close(descriptor) }
         try inheritOwner(descriptor, at: path)
     }
 
     private static func checkDirectory(_ path: String) throws(OnionFileError) {
         var status = stat()
-        guard stat(path.isEmpty ? "." : path, &status) == 0 else { throw .system("read", path, errno) }
-        guard status.st_mode & S_IFMT == S_IFDIR else { throw .broken(file: path, problem: "it is not a directory") }
+        guard stat(path.isEmpty ? "." : path, &status) == 0 else {
+            throw .system(action: "read", path: path, errno: errno)
+        }
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw .malformed(file: path, problem: "it is not a directory") }
     }
 
     /// Gives a file or directory created by root to the owner of its parent directory.
@@ -99,7 +106,7 @@ enum OwnedFile {
         guard geteuid() == 0 else { return }
         var status = stat()
         guard stat(parent(of: path), &status) == 0, fchown(descriptor, status.st_uid, status.st_gid) == 0 else {
-            throw .system("change the owner of", path, errno)
+            throw .system(action: "change the owner of", path: path, errno: errno)
         }
     }
 
@@ -111,8 +118,8 @@ enum OwnedFile {
     /// Syncs a directory to disk: only then is a name created or removed in it durable.
     private static func sync(_ directory: String) throws(OnionFileError) {
         let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .system("read", directory, errno) }
+        guard descriptor >= 0 else { throw .system(action: "read", path: directory, errno: errno) }
         defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw .system("write", directory, errno) }
+        guard fsync(descriptor) == 0 else { throw .system(action: "write", path: directory, errno: errno) }
     }
 }

@@ -8,7 +8,7 @@ import Time
 /// Results that follow from what the node knows rather than from an attempt.
 extension AttemptResult {
     /// Holds an envelope back: the node suspends attempts on this lane, or for this device, for this time.
-    static func held(back reason: Reason, for time: Duration, _ answer: String) -> AttemptResult {
+    static func heldBack(_ reason: Reason, for time: Duration, _ answer: String) -> AttemptResult {
         let milliseconds = UInt32(clamping: Int64(time.milliseconds.rounded(.up)))
         return AttemptResult(
             .retry(reason, after: max(1, milliseconds)), disposition: .heldBack(reason), answer: answer,

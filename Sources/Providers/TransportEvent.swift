@@ -8,7 +8,7 @@ package enum TransportEvent: String, CaseIterable, Sendable {
     /// There is no connection, and connecting failed: DNS, TCP, the proxy or TLS.
     case unreachable
     /// All connections stayed full until the request's timeout.
-    case noPlace = "no-place"
+    case noCapacity = "no-place"
     /// The server reset the stream with REFUSED_STREAM.
     case refusedStream = "refused-stream"
     /// The stream is above the last stream of a GOAWAY.
@@ -28,12 +28,12 @@ package enum TransportEvent: String, CaseIterable, Sendable {
     package var disposition: Disposition {
         switch self {
         case .unreachable: .unavailable(seconds: 30)
-        case .noPlace: .unavailable(seconds: 5)
+        case .noCapacity: .unavailable(seconds: 5)
         case .refusedStream, .goAway, .lostBeforeSent: .notProcessed
-        case .reset, .responseTooLarge: .fateUnknown
+        case .reset, .responseTooLarge: .outcomeUnknown
         case .connectionLost: .connectionFailed
         // Upstream sends nothing more on that connection by then.
-        case .timedOut: .connectionFailed.with(\.connection, .left)
+        case .timedOut: .connectionFailed.with(\.connection, .drain)
         }
     }
 
@@ -42,14 +42,15 @@ package enum TransportEvent: String, CaseIterable, Sendable {
         self =
             switch failure {
             case .notProcessed(.unreachable): .unreachable
-            case .notProcessed(.timedOut): .noPlace
+            case .notProcessed(.timedOut): .noCapacity
             case .notProcessed(.reset): .refusedStream
             case .notProcessed(.goAway): .goAway
             case .notProcessed(.connectionLost): .lostBeforeSent
-            case .fateUnknown(.connectionLost), .fateUnknown(.unreachable), .fateUnknown(.goAway): .connectionLost
-            case .fateUnknown(.reset): .reset
-            case .fateUnknown(.timedOut): .timedOut
-            case .notProcessed(.responseTooLarge), .fateUnknown(.responseTooLarge): .responseTooLarge
+            case .outcomeUnknown(.connectionLost), .outcomeUnknown(.unreachable), .outcomeUnknown(.goAway):
+                .connectionLost
+            case .outcomeUnknown(.reset): .reset
+            case .outcomeUnknown(.timedOut): .timedOut
+            case .notProcessed(.responseTooLarge), .outcomeUnknown(.responseTooLarge): .responseTooLarge
             }
     }
 }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+import CSodium
+
+/// Base64 (RFC 4648 §4) and its URL-safe form (§5).
+package enum Base64 {
+    /// The length of `count` bytes in Base64, with padding.
+    package static func encodedCount(_ count: Int) -> Int { (count + 2) / 3 * 4 }
+
+    /// Appends the padded standard Base64 of `bytes` to `output`.
+    package static func encode(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
+        let length = encodedCount(bytes.count)
+        let start = output.count
+        // One more byte for the NUL that EVP_EncodeBlock writes.
+        output.append(contentsOf: repeatElement(0, count: length + 1))
+        let wrote: Void? = bytes.withContiguousStorageIfAvailable { input in
+            output.withUnsafeMutableBufferPointer { buffer in
+                _ = EVP_EncodeBlock(buffer.baseAddress! + start, input.baseAddress, Int32(input.count))
+            }
+        }
+        if wrote == nil {
+            output.removeLast(length + 1)
+            encode(Array(bytes), into: &output)
+        } else {
+            output.removeLast()
+        }
+    }
+
+    /// The padded standard Base64 of `bytes`.
+    package static func encode(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        var output: [UInt8] = []
+        output.reserveCapacity(encodedCount(bytes.count) + 1)
+        encode(bytes, into: &output)
+        return output
+    }
+
+    /// The unpadded URL-safe Base64 of `bytes`.
+    package static func encodeURLSafe(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        var output = encode(bytes)
+        while output.last == UInt8(ascii: "=") { output.removeLast() }
+        for index in output.indices {
+            switch output[index] {
+            case UInt8(ascii: "+"): output[index] = UInt8(ascii: "-")
+            case UInt8(ascii: "/"): output[index] = UInt8(ascii: "_")
+            default: break
+            }
+        }
+        return output
+    }
+
+    /// The bytes that padded standard Base64 encodes; `nil` if `text` is not that.
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        decode(text, variant: sodium_base64_VARIANT_ORIGINAL)
+    }
+
+    /// The bytes that unpadded URL-safe Base64 encodes; `nil` if `text` is not that.
+    package static func decodeURLSafe(_ text: some Collection<UInt8>) -> [UInt8]? {
+        decode(text, variant: sodium_base64_VARIANT_URLSAFE_NO_PADDING)
+    }
+
+    private static func decode(_ text: some Collection<UInt8>, variant: Int32) -> [UInt8]? {
+        Sodium.initialised
+        func decode(_ input: UnsafeBufferPointer<UInt8>) -> [UInt8]? { Self.decode(buffer: input, variant: variant) }
+        return text.withContiguousStorageIfAvailable(decode) ?? Array(text).withUnsafeBufferPointer(decode)
+    }
+
+    private static func decode(buffer: UnsafeBufferPointer<UInt8>, variant: Int32) -> [UInt8]? {
+        var output = [UInt8](repeating: 0, count: buffer.count / 4 * 3 + 3)
+        var length = 0
+        let result = buffer.withMemoryRebound(to: CChar.self) { input in
+            sodium_base642bin(
+                &output, output.count, input.baseAddress, input.count, nil, &length, nil, variant)
+        }
+        guard result == 0 else { return nil }
+        output.removeLast(output.count - length)
+        return output
+    }
+}

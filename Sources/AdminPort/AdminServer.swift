@@ -11,7 +11,7 @@ package final class AdminServer: HTTPConnection.Delegate {
         /// The current state of the node.
         func snapshot() -> NodeSnapshot
         /// The metrics in the Prometheus text format.
-        func metrics() -> [UInt8]
+        func metricsText() -> [UInt8]
         /// Whether the node runs; false as soon as it begins to stop.
         var isAlive: Bool { get }
     }
@@ -104,7 +104,7 @@ package final class AdminServer: HTTPConnection.Delegate {
     private func answer(_ route: AdminGate.Route) -> HTTPResponse {
         switch route {
         case .page, .events: Self.response(200, "text/html; charset=utf-8", DashboardPage(source.snapshot()).document)
-        case .metrics: Self.response(200, PrometheusRegistry.contentType, source.metrics())
+        case .metrics: Self.response(200, PrometheusRegistry.contentType, source.metricsText())
         case .health: health
         case .readiness: Self.json(StatusJSON.readiness(source.snapshot()))
         case .status: Self.json((200, StatusJSON.status(source.snapshot())))

@@ -32,7 +32,7 @@ package struct AlarmLogHandler: LogHandler {
     private let log: AlarmLog
 
     /// Wraps a handler.
-    package init(_ wrapped: any LogHandler, noting log: AlarmLog) {
+    package init(_ wrapped: any LogHandler, recordingTo log: AlarmLog) {
         self.wrapped = wrapped
         self.log = log
     }

@@ -133,7 +133,7 @@ import Testing
     private func make(_ level: Logger.Level) -> (Logger, AlarmLog, Lines) {
         let (log, lines) = (AlarmLog(), Lines())
         let logger = Logger(label: "test") { _ in
-            AlarmLogHandler(Recorder(lines: lines, logLevel: level), noting: log)
+            AlarmLogHandler(Recorder(lines: lines, logLevel: level), recordingTo: log)
         }
         return (logger, log, lines)
     }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import Delivery
 import Prometheus
 import Providers
 import TNP
 import Testing
 
 @testable import Admission
+@testable import Delivery
 @testable import TocsinNode
 
 @Suite struct NodeMetricsTests {
     private let registry = PrometheusRegistry(NodeMetrics.catalogue)
+    private static let idle = DispatchStatistics(inFlight: 0, stored: nil, shortage: nil, lanes: [])
     private let route = Route(app: "bisq", magic: .iOS)
     private let labels = ["app": "bisq", "magic": "iOS"]
 
@@ -31,7 +32,7 @@ import Testing
     }
 
     @Test func `one of a breaker's three states is 1, from the first moment on`() {
-        var metrics = NodeMetrics(factory: registry)
+        let metrics = NodeMetrics(registry)
         metrics.count(.serving(route))
         #expect(state(.closed) == 1)
         #expect(state(.open) == 0)
@@ -43,7 +44,7 @@ import Testing
     }
 
     @Test func `refusals are counted by senderProtocol and rule, and circuits that are sent away`() {
-        var metrics = NodeMetrics(factory: registry)
+        let metrics = NodeMetrics(registry)
         for _ in 0..<2 { metrics.refused(Refusal(.retry(.deviceTokenOverRate, after: 1)), at: "tnp") }
         metrics.refused(Refusal(.gone(since: nil)), at: "http")
         metrics.refused(Refusal(nil, goAway: GoAway(code: .abuse)), at: "tnp")
@@ -66,11 +67,11 @@ import Testing
     }
 
     @Test func `efforts, device tokens, circuits and connections are shown as they are`() {
-        let metrics = NodeMetrics(factory: registry)
+        let metrics = NodeMetrics(registry)
         let known = Admission.Counts(proven: 5, unproven: 4, dead: 2, circuits: 13)
         metrics.show((all: 5, unproven: 7), known: known)
         metrics.show((all: 0, unproven: 3), known: Admission.Counts(proven: 6, unproven: 3, dead: 1, circuits: 12))
-        metrics.show(connections: (tnp: 16, http: 2))
+        metrics.show(Self.idle, connections: (tnp: 16, http: 2), tokenAges: [:])
         #expect(registry.value("tocsin_puzzle_effort", labels: ["asked_of": "all"]) == 0)
         #expect(registry.value("tocsin_puzzle_effort", labels: ["asked_of": "unproven"]) == 3)
         for (standing, count) in [("proven", 6.0), ("unknown", 3), ("dead", 1)] {
@@ -83,7 +84,7 @@ import Testing
     }
 
     @Test func `attempts are counted by the push service's word, with their durations`() {
-        var metrics = NodeMetrics(factory: registry)
+        let metrics = NodeMetrics(registry)
         for _ in 0..<3 { metrics.count(attempt(route)) }
         metrics.count(attempt(Route(app: "bisq", magic: .android), "UNREGISTERED"))
         metrics.count(attempt(Route(app: "bisq", magic: .iOSDev), "BadDeviceToken"))
@@ -104,7 +105,7 @@ import Testing
     }
 
     @Test func `envelopes are counted by senderProtocol and outcome, also those of an earlier process`() throws {
-        var metrics = NodeMetrics(factory: registry)
+        let metrics = NodeMetrics(registry)
         for kind in Outcome.Kind.allCases { metrics.answered(Outcome(kind), of: route, at: "http") }
         let envelope = try Envelope(
             magic: .iOS, deviceToken: Array("0a".utf8)[...], iv: Array("0123456789abcdef".utf8)[...],
@@ -118,7 +119,7 @@ import Testing
     }
 
     @Test func `what is no longer served makes room for others`() {
-        var metrics = NodeMetrics(factory: registry)
+        let metrics = NodeMetrics(registry)
         for number in 0..<1000 {
             let route = Route(app: "app\(number)", magic: .android)
             metrics.count(.serving(route))
@@ -132,9 +133,9 @@ import Testing
     }
 
     @Test func `a certificate and a token that are there no longer are not shown any more`() {
-        var metrics = NodeMetrics(factory: registry)
+        let metrics = NodeMetrics(registry)
         metrics.show(expiry: 1, of: "bisq", kind: "APNs certificate")
-        metrics.show(ageOfToken: 2, of: "bisq")
+        metrics.show(Self.idle, connections: (tnp: 0, http: 0), tokenAges: ["bisq": 2])
         let labels = ["app": "bisq", "kind": "APNs certificate"]
         metrics.keep(tokensOf: ["bisq"], certificatesOf: ["bisq"])
         #expect(registry.value("tocsin_credential_expiry_timestamp_seconds", labels: labels) == 1)
@@ -145,7 +146,7 @@ import Testing
     }
 
     @Test func `the answers of the HTTP endpoint are counted by status`() {
-        var metrics = NodeMetrics(factory: registry)
+        let metrics = NodeMetrics(registry)
         for status in [200, 200, 400, 503] { metrics.responded(status) }
         #expect(registry.value("tocsin_http_responses_total", labels: ["status": "200"]) == 2)
         expectAllKept()

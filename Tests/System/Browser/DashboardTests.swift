@@ -16,7 +16,7 @@ private final class ShownNode: AdminServer.Source {
     var isAlive = true
     var notReady: [String] = []
 
-    func metrics() -> [UInt8] { Array("tocsin_in_flight \(asked)\n".utf8) }
+    func metricsText() -> [UInt8] { Array("tocsin_in_flight \(asked)\n".utf8) }
 
     func snapshot() -> NodeSnapshot {
         asked += 1

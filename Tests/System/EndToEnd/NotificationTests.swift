@@ -106,12 +106,12 @@ actor Stage {
     }
 
     /// Connections that have said HELLO.
-    var identifiedCount: Int { get async { await node?.connectionRegistry.identifiedCount ?? 0 } }
+    var identifiedCount: Int { get async { await node?.identifiedConnectionCount ?? 0 } }
 
     var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
 
     /// What `/readyz` says where it is not 200.
-    var reasonsNotReady: [String] { get async { await node?.makeSnapshot().notReady ?? [] } }
+    var reasonsNotReady: [String] { get async { await node?.snapshot?.notReady ?? [] } }
 
     var torStatus: TorStatus? { get async { await node?.torStatus } }
 

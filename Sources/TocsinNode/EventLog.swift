@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import Delivery
+import Logging
+import NodeConfiguration
+import Providers
+import TNP
+import Time
+import Tor
+
+/// Writes what happens in the node to the log, at most one line of a kind per minute where events may come in crowds.
+/// Device tokens appear as pseudonyms only.
+final class EventLog {
+    var logger: Logger
+    /// The certificates in use, to name an expired one as the cause of failures.
+    var certificates: [ProviderAssembly.Certificate] = []
+    private var throttle = LogThrottle()
+    private var pseudonyms = Pseudonyms()
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    // MARK: Delivery
+
+    /// Logs what delivery reports.
+    func record(_ event: DispatchEvent) {
+        switch event {
+        case .attempt(let route, let deviceToken, let result, _, _): attempt(route, deviceToken, result)
+        case .serving, .finished, .recovered, .unprovenTokenRefused: break
+        case .breaker(let route, let state, let answer): breaker(route, state, answer)
+        case .tokenRefusalSurge(let route, true):
+            logger.error(
+                "the push service rejects most device tokens: check the topic or the Firebase project; pairings are kept",
+                metadata: ["route": "\(route)"])
+        case .tokenRefusalSurge(let route, false):
+            logger.notice("surge of token refusals ended", metadata: ["route": "\(route)"])
+        case .spoolRefused(let reason):
+            guard throttle.allows("spool", at: .now) else { return }
+            logger.error("the spool failed; senders that need it get RETRY 202", metadata: ["reason": "\(reason)"])
+        case .spoolShortage(let shortage?):
+            logger.error(
+                "the spool takes no more envelopes; senders get RETRY 202 until it has room",
+                metadata: ["reason": "\(shortage.text)"])
+        case .spoolShortage(nil): logger.notice("the spool takes envelopes again")
+        case .spoolUnreadable(let count):
+            logger.error(
+                "dropped unreadable rows of the spool: was its key replaced, or is the disk damaged?",
+                metadata: ["rows": "\(count)"])
+        }
+    }
+
+    private func breaker(_ route: Route, _ state: Breaker.State, _ answer: String) {
+        guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
+        let metadata: Logger.Metadata = ["route": "\(route)", "answer": "\(answer)"]
+        switch state {
+        case .closed: logger.notice("circuit breaker closed: the push service works again", metadata: metadata)
+        case .halfOpen: logger.info("circuit breaker half-open: probing", metadata: metadata)
+        case .open:
+            logger.error(
+                """
+                circuit breaker opened: no requests to this push service until a probe succeeds; see the answer, and \
+                run tocsin check --online
+                """, metadata: metadata)
+        }
+    }
+
+    private func attempt(_ route: Route, _ deviceToken: Bytes, _ result: AttemptResult) {
+        let source = result.disposition.failureSource
+        let level = Self.level(of: source)
+        guard level >= logger.logLevel else { return }
+        guard level <= .debug || throttle.allows("\(route) \(result.answer)", at: .now) else { return }
+        var metadata: Logger.Metadata = [
+            "route": "\(route)", "answer": "\(result.answer)", "outcome": "\(result.outcome.kind)",
+            "phone": "\(pseudonyms.name(of: deviceToken, at: UnixTime.now))",
+        ]
+        metadata["detail"] = result.detail.map { "\($0)" }
+        // Apple reports an expired certificate in the TLS handshake at best, which looks like an outage.
+        let expired = certificates.first { $0.app == route.app && $0.notAfter <= UnixTime.now }
+        if route.magic != .android, source == .provider, let expired {
+            metadata["cause"] = "the certificate \(expired.file) expired on \(Format.date(expired.notAfter))"
+        }
+        logger.log(level: level, Self.message(for: source), metadata: metadata)
+    }
+
+    private static func level(of source: FailureSource) -> Logger.Level {
+        switch source {
+        case .none: .debug
+        case .deviceToken: .info
+        case .provider: .warning
+        case .nodeOperator, .developer: .error
+        }
+    }
+
+    private static func message(for source: FailureSource) -> Logger.Message {
+        switch source {
+        case .none: "accepted"
+        case .deviceToken: "the push service rejects this device token"
+        case .provider: "the push service fails or is unreachable"
+        case .nodeOperator: "the push service rejects this node: check its credentials, topic and clock"
+        case .developer: "the push service rejects a request as malformed: please report this"
+        }
+    }
+
+    // MARK: Admission
+
+    /// Logs that a circuit has been blocked.
+    func circuitBlocked() {
+        guard throttle.allows("abuse", at: .now) else { return }
+        logger.info("circuit blocked for abuse")
+    }
+
+    /// Logs that proof of work became required or ceased to be.
+    func proofOfWork(effort: UInt32) {
+        logger.notice(
+            effort == 0 ? "proof of work no longer required" : "proof of work required",
+            metadata: ["effort": "\(effort)"])
+    }
+
+    func senderKeysRemoved(phones: Int) {
+        logger.notice("sender keys removed on the operator's request", metadata: ["phones": "\(phones)"])
+    }
+
+    func standingNotSaved(_ error: any Error) {
+        guard throttle.allows("standing", at: .now) else { return }
+        logger.error("could not save what is known about device tokens; the node retries: \(error)")
+    }
+
+    func clockMayBeAhead(idleDays: Int64) {
+        logger.warning(
+            "no device token was used for a long time: is this machine's clock right? None is forgotten for it",
+            metadata: ["days": "\(idleDays)"])
+    }
+
+    // MARK: Life cycle
+
+    func listening(tnp: String, http: String?, admin: String?, routes: [String], spooled: Int?) {
+        var metadata: Logger.Metadata = [
+            "tnp": "\(tnp)", "routes": "\(routes.joined(separator: " "))", "spool": "\(spooled ?? 0)",
+        ]
+        metadata["http"] = http.map { "\($0)" }
+        metadata["admin"] = admin.map { "\($0)" }
+        logger.notice("listening", metadata: metadata)
+    }
+
+    func problem(of tor: TorProblem) {
+        guard throttle.allows("tor \(tor)", at: .now) else { return }
+        logger.error("\(tor)")
+    }
+
+    func expiry(of certificate: ProviderAssembly.Certificate, _ nearness: ExpiryWarnings.Nearness) {
+        logger.log(
+            level: nearness >= .day ? .error : .warning,
+            nearness == .ended
+                ? "APNs certificate expired, and Apple rejects connections with it: replace it, see developer.apple.com"
+                : "APNs certificate expires soon: replace it, see developer.apple.com",
+            metadata: ["file": "\(certificate.file)", "expires": "\(Format.date(certificate.notAfter))"])
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Cryptography
+import Delivery
+import Ingress
+import Providers
+import TNP
+import Time
+
+/// Takes submissions through the gates, in this order. What comes earlier costs the node less, or reveals less:
+///
+/// 1. the form of its fields (`IngressSession`, `AppResolver`), before it gets here;
+/// 2. its circuit: not blocked, and within its rate;
+/// 3. a resend of an envelope that the node knows gets that envelope's outcome;
+/// 4. platform, size and circuit breaker: the same for every device token;
+/// 5. proof of work and signature: the same for every device token;
+/// 6. room in the node: the same for every device token;
+/// 7. limits, and what is known about the device token. Up to here, and here if a limit is reached, a device token that
+///    the node serves and one it has never seen get the same refusal (`Admission.admit`).
+final class Intake {
+    private let dispatch: Dispatch
+    private let metrics: NodeMetrics
+    private let log: EventLog
+    var admission: Admission
+    private var clock: GuardedClock
+    /// The effort announced to all senders.
+    private var announcedEffort: UInt32
+    /// The effort required for unproven device tokens when efforts were last announced.
+    private var announcedUnprovenEffort: UInt32 = 0
+
+    init(
+        _ admission: Admission, _ clock: GuardedClock, into dispatch: Dispatch, metrics: NodeMetrics, log: EventLog
+    ) {
+        self.admission = admission
+        self.clock = clock
+        self.dispatch = dispatch
+        self.metrics = metrics
+        self.log = log
+        announcedEffort = admission.puzzle(at: .now).effort
+    }
+
+    /// The present time by both clocks, as admission counts it.
+    private var reading: ClockReading { clock.reading(at: .now) }
+
+    // MARK: The gates
+
+    /// Admits a submission and submits it for delivery, or refuses it.
+    func take(_ submission: Submission, app: String, format: EnvelopeFormat, from connection: any SenderConnection) {
+        guard let circuit = connection.circuit else { return }
+        let start = MonotonicTime.now
+        metrics.record(start - connection.lastRead, in: .ingress)
+        do throws(Refusal) {
+            let now = clock.reading(at: start)
+            try admission.checkCircuit(circuit, at: start)
+            if dispatch.isResend(submission.envelope, app: app) { return repeatOutcome(of: submission, to: connection) }
+            let (ticket, origin) = try admit(
+                submission, app: app, on: circuit, through: connection.senderProtocol, at: now)
+            metrics.record(.now - start, in: .admission)
+            submit(submission, app: app, format: format, ticket, from: origin, on: connection)
+        } catch {
+            metrics.record(.now - start, in: .admission)
+            refuse(submission, app: app, error, on: connection)
+        }
+    }
+
+    private func admit(
+        _ submission: Submission, app: String, on circuit: CircuitID, through senderProtocol: Admission.SenderProtocol,
+        at now: ClockReading
+    ) throws(Refusal) -> (Admission.Ticket, Origin) {
+        let (envelope, acceptsQueued) = (submission.envelope, submission.acceptQueued)
+        if let outcome = dispatch.refusal(of: envelope, app: app, acceptsQueued: acceptsQueued) {
+            // A sender of TNP could have known that the envelope is too large.
+            let isFault = outcome.reason == .tooLarge && senderProtocol == .tnp
+            throw Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: now.monotonic) : nil)
+        }
+        let effort = try admission.verify(submission, on: circuit, through: senderProtocol, at: now.monotonic)
+        let unproven = Origin(circuit: circuit, effort: effort)
+        if let outcome = dispatch.capacityRefusal(
+            of: envelope, app: app, acceptsQueued: acceptsQueued, from: unproven)
+        {
+            admission.recordLackOfRoom(paid: effort, through: senderProtocol)
+            throw Refusal(outcome)
+        }
+        let ticket = try admission.admit(
+            submission, paid: effort, app: app, on: circuit, through: senderProtocol, at: now)
+        return (ticket, Origin(circuit: circuit, effort: effort, isProven: !ticket.isUnproven))
+    }
+
+    private func repeatOutcome(of submission: Submission, to connection: any SenderConnection) {
+        let request = submission.request
+        let reply = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
+            connection?.isClosed == false
+        } tell: { [weak connection] outcome, _ in
+            connection?.finished(request, outcome)
+        }
+        dispatch.repeatOutcome(of: submission.envelope, to: reply)
+    }
+
+    private func submit(
+        _ submission: Submission, app: String, format: EnvelopeFormat, _ ticket: Admission.Ticket, from origin: Origin,
+        on connection: any SenderConnection
+    ) {
+        let request = submission.request
+        let route = Route(app: app, magic: submission.envelope.magic)
+        // The outcome is wanted even if the sender is gone: it says what became of the device token.
+        let reply = Reply(
+            acceptsQueued: submission.acceptQueued,
+            tell: { [weak self, weak connection] outcome, contact in
+                self?.finish(ticket, route, outcome, contact, request, on: connection)
+            })
+        dispatch.submit(submission.envelope, app: app, format: format, from: origin, reply)
+    }
+
+    private func refuse(_ submission: Submission, app: String, _ refusal: Refusal, on connection: any SenderConnection)
+    {
+        let protocolName = connection.senderProtocol.rawValue
+        metrics.refused(refusal, at: protocolName)
+        if let outcome = refusal.outcome {
+            metrics.answered(outcome, of: Route(app: app, magic: submission.envelope.magic), at: protocolName)
+        }
+        connection.refused(submission.request, refusal)
+        if refusal.outcome?.reason == .connectionOverRate {
+            connection.pauseReading(for: .milliseconds(Int64(refusal.outcome?.retryAfter ?? 0)))
+        }
+        if refusal.goAway != nil { recordAbuse() }
+    }
+
+    // MARK: Outcomes
+
+    private func finish(
+        _ ticket: Admission.Ticket, _ route: Route, _ outcome: Outcome, _ contact: ProviderContact, _ request: UInt32,
+        on connection: (any SenderConnection)?
+    ) {
+        guard outcome.isFinal else {
+            connection?.finished(request, outcome)
+            return
+        }
+        metrics.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
+        let goAway = admission.finish(ticket, with: outcome, contact: contact, at: reading)
+        connection?.finished(request, admission.addingAllowance(to: outcome, of: ticket, at: .now))
+        guard let goAway else { return }
+        recordAbuse()
+        connection?.reject(goAway)
+    }
+
+    /// Learns what delivery reports about device tokens and circuits.
+    func observe(_ event: DispatchEvent) {
+        switch event {
+        case .recovered(let envelope, let app, let outcome):
+            admission.recordOutcome(outcome, of: envelope, app: app, at: reading)
+        case .unprovenTokenRefused(let circuit):
+            // The circuit's connections are rejected when they send again.
+            if admission.chargeSuspectedToken(circuit, at: .now) != nil { recordAbuse() }
+        default: break
+        }
+    }
+
+    // MARK: Connections
+
+    /// Assigns a connection to a circuit.
+    /// - Returns: the GOAWAY to reject the connection with, if the circuit is blocked or has too many.
+    func connected(_ connection: any SenderConnection, as circuit: CircuitID) -> GoAway? {
+        if let goAway = admission.connected(circuit, at: .now) { return goAway }
+        connection.circuit = circuit
+        return nil
+    }
+
+    /// Charges violations of the protocol to the connection's circuit.
+    func charge(_ connection: any SenderConnection, violations: Int) {
+        guard let circuit = connection.circuit else { return }
+        var goAway: GoAway?
+        for _ in 0..<violations { goAway = admission.charge(circuit, at: .now) ?? goAway }
+        guard let goAway else { return }
+        recordAbuse()
+        connection.reject(goAway)
+    }
+
+    private func recordAbuse() {
+        metrics.countAbuse()
+        log.circuitBlocked()
+    }
+
+    /// The features and the puzzle that WELCOME announces.
+    var announcement: (features: Welcome.Features, puzzle: Puzzle) {
+        let puzzle = admission.puzzle(at: .now)
+        var features: Welcome.Features = dispatch.canQueue ? .durableQueue : []
+        if puzzle.effort > 0 { features.insert(.proofOfWork) }
+        switch admission.settings.senders {
+        case .off: break
+        case .optional: features.insert(.senderKeys)
+        case .required: features.formUnion([.senderKeys, .senderKeysRequired])
+        }
+        return (features, puzzle)
+    }
+
+    // MARK: Once a second
+
+    /// Advances clocks, efforts and tables.
+    /// - Parameter announce: sends a puzzle to all connections, or to those only that have one of their own.
+    func tick(announce: (Puzzle, _ toOwnPuzzlesOnly: Bool) -> Void) {
+        clock.observe(wall: UnixTime.now, at: .now)
+        let isChanged = admission.tick(queue: dispatch.load, at: reading) { SecureRandom.bytes(Puzzle.seedLength) }
+        if isChanged { announcePuzzle(announce) }
+        if admission.efforts.unproven != announcedUnprovenEffort {
+            announcedUnprovenEffort = admission.efforts.unproven
+            // While more is required for unproven tokens, their senders get their puzzle with a refusal.
+            if admission.efforts.unproven == admission.efforts.all { announce(admission.puzzle(at: .now), true) }
+        }
+        metrics.show(admission.efforts, known: admission.known)
+    }
+
+    /// Announces the present puzzle to all connections.
+    func announcePuzzle(_ announce: (Puzzle, _ toOwnPuzzlesOnly: Bool) -> Void) {
+        let puzzle = admission.puzzle(at: .now)
+        if (puzzle.effort == 0) != (announcedEffort == 0) { log.proofOfWork(effort: puzzle.effort) }
+        announcedEffort = puzzle.effort
+        announce(puzzle, false)
+    }
+}

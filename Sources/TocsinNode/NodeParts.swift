@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AdminPort
+import Admission
+import Cryptography
+import Delivery
+import Diagnostics
+import EventLoop
+import Ingress
+import Logging
+import NodeConfiguration
+import Prometheus
+import Providers
+import TNP
+import Time
+import Tor
+
+/// What a node is made of while it runs. Everything is used on the node's loop.
+final class NodeParts {
+    /// Retry-after in the GOAWAY of a shutdown, in milliseconds.
+    private static let shutdownRetryAfter: UInt32 = 5000
+
+    private(set) var configuration: Configuration
+    private let directory: StateDirectory
+    private let loop: EventLoop
+    private let whenReachable: (@Sendable (OnionAddress) -> Void)?
+    let started = MonotonicTime.now
+    let alarms: AlarmLog
+    let log: EventLog
+    let metrics: NodeMetrics
+    let providers: ProviderSet
+    let dispatch: Dispatch
+    let standing: StandingKeeper
+    let intake: Intake
+    let connections: SenderConnections
+    private let spool: Spool?
+    private var listeners: [Listener] = []
+    /// The address of the HTTP endpoint, if there is one.
+    private(set) var httpEndpoint: Endpoint?
+    private(set) var admin: AdminServer?
+    /// `nil` if the node runs no tor of its own.
+    private(set) var onion: OnionService?
+    /// Whether the endpoints accept connections.
+    private(set) var isServing = false
+    /// Whether the node has begun to stop.
+    private(set) var isStopping = false
+
+    /// Reads the credentials and opens the stores.
+    /// - Parameter observer: receives the events of delivery on the loop, and passes them to ``observe(_:)``.
+    /// - Throws: `ConfigurationError` or `StoreError`.
+    init(
+        _ configuration: Configuration, in directory: StateDirectory, logger: Logger, on loop: EventLoop,
+        whenReachable: (@Sendable (OnionAddress) -> Void)?, observer: @escaping @Sendable (DispatchEvent) -> Void
+    ) throws {
+        self.configuration = configuration
+        self.directory = directory
+        self.loop = loop
+        self.whenReachable = whenReachable
+        alarms = AlarmLog()
+        var logger = logger
+        logger.handler = AlarmLogHandler(logger.handler, recordingTo: alarms)
+        log = EventLog(logger)
+        metrics = NodeMetrics()
+        providers = ProviderSet(on: loop)
+        _ = try providers.load(configuration)
+        dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop, observer: observer)
+        standing = try StandingKeeper(state: configuration.state, log: log)
+        var clock = GuardedClock(wall: UnixTime.now, at: .now)
+        var admission = Admission(
+            configuration.admission, hash: standing.hash, seed: SecureRandom.bytes(Puzzle.seedLength), now: .now)
+        try standing.restore(into: &admission, &clock)
+        intake = Intake(admission, clock, into: dispatch, metrics: metrics, log: log)
+        connections = SenderConnections(
+            EndpointRules(configuration, routes: providers.routes, onion: nil), configuration.connectionLimits(),
+            intake: intake, metrics: metrics)
+        spool = try configuration.spool.map { [dispatch] settings in
+            try Spool.open(
+                at: settings.file, keyFile: settings.keyFile, maxBytes: settings.maximumBytes,
+                onExpired: { [weak dispatch] rows in Task { await dispatch?.expired(rows) } })
+        }
+    }
+
+    // MARK: Start
+
+    /// Starts delivery, the endpoints and tor.
+    /// - Parameter onionObserver: receives each status of tor on the loop, and passes it to ``OnionService``.
+    /// - Returns: the address of the TNP endpoint.
+    /// - Throws: ``PortError`` or `StoreError`; ``close()`` undoes what was done.
+    func start(
+        onionObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> Endpoint {
+        await dispatch.start(providers.providers)
+        providersChanged(removed: [])
+        warnOfSettings()
+        let tnp = try listen(at: configuration.listen.tnp, .tnp)
+        let http = try configuration.listen.http.map { try listen(at: $0, .http) }
+        listeners = [tnp] + [http].compactMap(\.self)
+        httpEndpoint = http?.endpoint
+        if let endpoint = configuration.listen.admin {
+            admin = try PortError.naming("listen.admin") { () throws(ListenError) in
+                try AdminServer(at: endpoint, on: loop, source: self)
+            }
+        }
+        if let spool { try await dispatch.use(spool) }
+        for listener in listeners { listener.resume() }
+        isServing = true
+        log.listening(
+            tnp: "\(tnp.endpoint)", http: httpEndpoint.map { "\($0)" }, admin: admin.map { "\($0.endpoint)" },
+            routes: providers.routes, spooled: spool?.count)
+        await startTor(for: tnp.endpoint, onionObserver)
+        return tnp.endpoint
+    }
+
+    /// Binds an endpoint, paused: an address in use must stop the start before anything is delivered, and connections wait
+    /// until the spool of an earlier process has been read.
+    private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
+    {
+        let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in
+            try Listener(endpoint, on: loop) { [unowned connections] stream in
+                connections.accept(stream, at: senderProtocol)
+            }
+        }
+        listener.pause()
+        return listener
+    }
+
+    private func startTor(
+        for tnp: Endpoint, _ observer: @escaping @Sendable (TorStatus) -> Void,
+        isolation: isolated (any Actor)? = #isolation
+    ) async {
+        guard configuration.tor.managed == true else {
+            if configuration.tor.onionDirectory == nil {
+                log.logger.warning(
+                    """
+                    the node runs no tor and tor.onion_directory is not set: only this machine can reach the node. \
+                    Install tor, or set tor.managed = false and tor.onion_directory
+                    """)
+            }
+            return
+        }
+        let onion = OnionService(
+            configuration.tor.settings(state: configuration.state), tnp: tnp, http: httpEndpoint, log: log, on: loop,
+            observer: observer)
+        onion.onChange = { [unowned self] before, now in onionChanged(before, now) }
+        self.onion = onion
+        await onion.start()
+    }
+
+    private func onionChanged(_ before: TorStatus, _ now: TorStatus) {
+        metrics.show(now)
+        if now.address != before.address { connections.rules.tnp.onion = configuration.tnpEndpoint(of: now) }
+        if now.isReachable, !before.isReachable, let address = now.address {
+            log.logger.notice("the onion can be reached", metadata: ["address": "\(address)"])
+            whenReachable?(address)
+        }
+    }
+
+    // MARK: Reload
+
+    /// Reads the configuration and the credentials again.
+    func reload() {
+        do {
+            var new = try Configuration(file: configuration.file)
+            if let managed = configuration.tor.managed { new.decideTor(managed) }
+            for key in new.keysRequiringRestart(comparedTo: configuration) {
+                log.logger.warning("takes effect after a restart", metadata: ["key": "\(key)"])
+            }
+            let (rules, senders) = (connections.rules, intake.admission.settings.senders)
+            let replaced = try apply(configuration.reloaded(from: new))
+            if connections.rules.announcesOther(than: rules) || intake.admission.settings.senders != senders {
+                // WELCOME is no longer true.
+                connections.closeIdle("the node's configuration has changed")
+            }
+            log.logger.notice("configuration reloaded", metadata: ["routes_replaced": "\(replaced)"])
+        } catch {
+            log.logger.error("the new configuration is invalid; the node keeps the old one: \(error)")
+        }
+    }
+
+    private func reloadCredentials() {
+        do {
+            let replaced = try apply(configuration)
+            log.logger.notice("credentials reloaded", metadata: ["routes_replaced": "\(replaced)"])
+        } catch {
+            log.logger.error("a changed credential file is invalid; the node keeps the old credential: \(error)")
+        }
+    }
+
+    /// Replaces what a configuration changes. Changes nothing if it throws.
+    /// - Returns: how many routes have a new provider, or are new or gone.
+    private func apply(_ new: Configuration) throws -> Int {
+        let (changed, removed) = try providers.load(new)
+        configuration = new
+        log.logger.logLevel = new.logLevel
+        dispatch.replace(providers.providers, limits: new.dispatchLimits)
+        intake.admission.settings = new.admission
+        intake.announcePuzzle(connections.announce)
+        providersChanged(removed: removed)
+        connections.limits = new.connectionLimits()
+        connections.rules = EndpointRules(
+            new, routes: providers.routes, onion: onion.flatMap { new.tnpEndpoint(of: $0.status) })
+        warnOfSettings()
+        return changed
+    }
+
+    private func providersChanged(removed: [Route]) {
+        for route in removed { metrics.forget(route) }
+        log.certificates = providers.certificates
+        metrics.keep(
+            tokensOf: Set(providers.tokensByApp.keys), certificatesOf: Set(providers.certificates.map(\.app)))
+        warnOfExpiry()
+    }
+
+    private func warnOfSettings() {
+        if connections.limits.connections < configuration.limits.connections {
+            log.logger.warning(
+                "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
+                metadata: ["connections": "\(connections.limits.connections)"])
+        }
+        for advice in HTTPEndpointAdvice.texts(for: configuration) {
+            log.logger.warning("\(advice.key) \(advice.text)")
+        }
+        guard configuration.listen.http != nil else { return }
+        if configuration.admission.senders == .required {
+            log.logger.warning(
+                "the HTTP endpoint accepts nothing: its senders do not sign, and senders.mode is \"required\"")
+        }
+        for problem in connections.rules.resolver.unreachable { log.logger.warning("\(problem)") }
+    }
+
+    private func warnOfExpiry() {
+        for certificate in providers.certificates {
+            metrics.show(expiry: certificate.notAfter, of: certificate.app, kind: "APNs certificate")
+        }
+        for (certificate, nearness) in providers.expiryWarnings(at: UnixTime.now) {
+            log.expiry(of: certificate, nearness)
+        }
+    }
+
+    // MARK: While running
+
+    /// Takes an event of delivery.
+    func observe(_ event: DispatchEvent) {
+        metrics.count(event)
+        intake.observe(event)
+        log.record(event)
+    }
+
+    /// Does what is done once a second, besides saving what is known about device tokens.
+    func secondPassed() {
+        dispatch.expireWaiting()
+        intake.tick(announce: connections.announce)
+        if let names = UnbindRequest.take(state: configuration.state) {
+            log.senderKeysRemoved(phones: intake.admission.unbind(names))
+        }
+        metrics.show(
+            dispatch.statistics, connections: connections.countByProtocol,
+            tokenAges: providers.tokensByApp.compactMapValues { $0.age(at: .now) })
+        if providers.filesHaveChanged(at: .now) { reloadCredentials() }
+        warnOfExpiry()
+    }
+
+    // MARK: Stop
+
+    /// Answers everything that was accepted, for at most `limits.shutdown_timeout`, and closes.
+    /// - Returns: whether everything was answered.
+    func stop(isolation: isolated (any Actor)? = #isolation) async -> Bool {
+        isStopping = true
+        let inFlight = await dispatch.inFlight
+        log.logger.notice("stopping", metadata: ["in_flight": "\(inFlight)"])
+        listeners = []
+        let timeout = Timer(on: loop) { [unowned connections] in connections.resumeIdleWaiters() }
+        timeout.start(after: .seconds(configuration.limits.shutdownTimeout))
+        connections.shutDown(retryAfter: Self.shutdownRetryAfter)
+        await dispatch.drain()
+        await connections.waitUntilEmpty()
+        timeout.stop()
+        let isComplete = connections.count == 0
+        await close()
+        log.logger.notice("stopped", metadata: ["all_answered": "\(isComplete)"])
+        return isComplete
+    }
+
+    /// Closes everything at once.
+    func close(isolation: isolated (any Actor)? = #isolation) async {
+        listeners = []
+        httpEndpoint = nil
+        connections.closeAll()
+        await dispatch.close()
+        await spool?.close()
+        await standing.close(savingChangesOf: intake)
+        await onion?.stop()
+        admin?.close()
+        admin = nil
+    }
+}

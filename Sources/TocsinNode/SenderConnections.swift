@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import EventLoop
+import Ingress
+import Logging
+import NodeConfiguration
+import TNP
+import Time
+
+/// The connections of senders at both endpoints.
+final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
+    /// The minimum age of a connection that may be closed to make room: a new one may be about to send.
+    private static let minimumAge = Duration.seconds(10)
+    /// Rejected connections that may wait for their GOAWAY to be sent.
+    private static let maximumRejected = Configuration.descriptorsForFiles / 2
+
+    private let intake: Intake
+    private let metrics: NodeMetrics
+    /// What new connections are held to.
+    var rules: EndpointRules
+    private var registry: ConnectionRegistry
+    private var connections: [UInt64: any SenderConnection] = [:]
+    private var lastNumber: UInt64 = 0
+    private var idleWaiters: [CheckedContinuation<Void, Never>] = []
+
+    init(_ rules: EndpointRules, _ limits: ConnectionRegistry.Limits, intake: Intake, metrics: NodeMetrics) {
+        self.rules = rules
+        self.intake = intake
+        self.metrics = metrics
+        registry = ConnectionRegistry(limits)
+    }
+
+    /// The number of connections, including those about to close.
+    var count: Int { connections.count }
+
+    /// Of those, the ones whose senders have sent HELLO or a whole request.
+    var identifiedCount: Int { registry.identifiedCount }
+
+    /// The number of connections by protocol.
+    var countByProtocol: (tnp: Int, http: Int) {
+        let http = connections.values.count { $0.senderProtocol == .http }
+        return (connections.count - http, http)
+    }
+
+    var limits: ConnectionRegistry.Limits {
+        get { registry.limits }
+        set { registry.limits = newValue }
+    }
+
+    // MARK: New connections
+
+    /// Accepts a connection, or rejects it if there is no room.
+    func accept(_ stream: ByteStream, at senderProtocol: Admission.SenderProtocol) {
+        lastNumber += 1
+        let connection: any SenderConnection =
+            switch senderProtocol {
+            case .tnp:
+                IngressConnection(
+                    stream, number: lastNumber, rules: rules.tnp, readTimeout: rules.readTimeout, host: self)
+            case .http: HTTPSender(stream, number: lastNumber, rules: rules.http, host: self)
+            }
+        connections[lastNumber] = connection
+        switch registry.place(at: senderProtocol, use: use(of:)) {
+        case .accept: opened(connection)
+        case .acceptEvicting(let oldest):
+            connections[oldest]?.evict(Self.busy("too many connections without HELLO or a request"))
+            opened(connection)
+        case .reject(let idle):
+            if let idle { connections[idle]?.closeIdle("too many connections, and this one was idle") }
+            let goAway = Self.busy("too many connections")
+            if connections.count > registry.limits.connections + Self.maximumRejected {
+                connection.evict(goAway)
+            } else {
+                connection.reject(goAway)
+            }
+        }
+    }
+
+    private static func busy(_ text: String) -> GoAway { GoAway(code: .busy, retryAfter: 10_000, text: text) }
+
+    private func opened(_ connection: any SenderConnection) {
+        registry.opened(connection.number, at: connection.senderProtocol)
+        guard !rules.usesCircuitIDs else { return }
+        if let goAway = intake.connected(connection, as: .connection(connection.number)) { connection.reject(goAway) }
+    }
+
+    private func use(of number: UInt64) -> ConnectionRegistry.Use {
+        guard let connection = connections[number], connection.isIdle(minimumAge: Self.minimumAge) else { return .busy }
+        return connection.hasDelivered ? .idleAfterDelivery : .idle
+    }
+
+    // MARK: Host of the connections
+
+    func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway? {
+        intake.connected(connection, as: .tor(circuit))
+    }
+
+    func identified(_ connection: any SenderConnection) { registry.identified(connection.number) }
+
+    func ended(_ connection: any SenderConnection) {
+        guard connections.removeValue(forKey: connection.number) != nil else { return }
+        registry.closed(connection.number)
+        if let circuit = connection.circuit { intake.admission.disconnected(circuit, at: .now) }
+        if connections.isEmpty { resumeIdleWaiters() }
+    }
+
+    func welcome(under rules: IngressSession.Rules) -> Welcome {
+        let (features, puzzle) = intake.announcement
+        return Welcome(
+            features: features, maximumFrame: UInt32(rules.maximumFrame),
+            maximumInFlight: UInt16(rules.maximumInFlight),
+            idleTimeout: UInt32(rules.idleTimeout.components.seconds),
+            // To the minute: a precise clock would help to link the onions of one machine.
+            serverTime: UInt64(max(UnixTime.now, 0)) / 60 * 60_000, puzzle: puzzle, routes: rules.routes)
+    }
+
+    func deliver(
+        _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection
+    ) {
+        intake.take(submission, app: app, format: format, from: connection)
+    }
+
+    func countViolations(_ connection: any SenderConnection, _ faults: Int) {
+        intake.charge(connection, violations: faults)
+    }
+
+    var appResolver: AppResolver { rules.resolver }
+
+    func responded(_ status: Int) { metrics.responded(status) }
+
+    // MARK: All connections
+
+    /// Sends a puzzle to all connections, or to those that have one of their own.
+    func announce(_ puzzle: Puzzle, toOwnPuzzlesOnly: Bool) {
+        for connection in connections.values where !toOwnPuzzlesOnly || connection.hasOwnPuzzle {
+            connection.announce(puzzle)
+        }
+    }
+
+    /// Closes all connections as after the idle timeout, so that senders reconnect.
+    func closeIdle(_ text: String) {
+        for connection in connections.values { connection.closeIdle(text) }
+    }
+
+    /// Announces the shutdown: each connection closes once its accepted submissions are answered.
+    func shutDown(retryAfter: UInt32) {
+        for connection in connections.values { connection.shutDown(retryAfter: retryAfter) }
+    }
+
+    /// Waits until no connection is left, or ``resumeIdleWaiters()`` is called.
+    func waitUntilEmpty(isolation: isolated (any Actor)? = #isolation) async {
+        if !connections.isEmpty { await withCheckedContinuation { idleWaiters.append($0) } }
+    }
+
+    func resumeIdleWaiters() {
+        let waiting = idleWaiters
+        idleWaiters = []
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Closes all connections at once.
+    func closeAll() {
+        for connection in connections.values { connection.close() }
+        connections = [:]
+    }
+}

@@ -103,7 +103,7 @@ let package = Package(
         .target(
             name: "AdminPort",
             dependencies: [
-                "HTTP1", "EventLoop", "Prometheus", "Providers", "NodeConfiguration", "Time",
+                "TNP", "HTTP1", "EventLoop", "Prometheus", "Providers", "NodeConfiguration", "Time",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -119,7 +119,7 @@ let package = Package(
             name: "TocsinNode",
             dependencies: [
                 "TNP", "EventLoop", "HTTP1", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography", "Time",
-                "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",
+                "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics", "Store",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
@@ -141,14 +141,13 @@ let package = Package(
                 "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "QRCode", "Store", "Tor", "Console",
                 "NodeConfiguration", "Diagnostics", "EventLoop", "TNP", "Cryptography", "Time",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
         .executableTarget(
             name: "tocsin-bench",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "HTTP2", "Tor", "Console",
-                "NodeConfiguration", "EventLoop", "TNP", "Cryptography", "Time",
+                "TocsinClient", "Simulator", "Admission", "Delivery", "HTTP2", "Console",
+                "EventLoop", "TNP", "Cryptography", "Time",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],

@@ -51,7 +51,7 @@ final class EventLog {
 
     private func breaker(_ route: Route, _ state: Breaker.State, _ answer: String) {
         guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
-        let metadata: Logger.Metadata = ["route": "\(route)", "answer": "\(answer)"]
+        let metadata: Logger.Metadata = ["route": "\(route)", "breaker": "\(state.rawValue)", "answer": "\(answer)"]
         switch state {
         case .closed: logger.notice("circuit breaker closed: the push service works again", metadata: metadata)
         case .halfOpen: logger.info("circuit breaker half-open: probing", metadata: metadata)

@@ -3,5 +3,5 @@
 /// Which Tocsin this is.
 package enum Version {
     /// By semantic versioning; the package and the manual take it from here.
-    package static let current = "0.1.0"
+    package static let current = "1.0.0"
 }

@@ -291,7 +291,7 @@ import TocsinClient
         }
         #expect(reasons.first == .badDeviceToken)
         #expect(reasons.suffix(20).allSatisfy { $0 == .credentialsRefused })
-        #expect(stage.log.count(of: "wrong environment or topic?") == 1)
+        #expect(stage.log.count(of: "rejects most device tokens") == 1)
         // A phone that is gone for good is not told so while the node does not know what to believe.
         let gone = Phone.new(.iOSDev, model: "test")
         await stage.services.set(

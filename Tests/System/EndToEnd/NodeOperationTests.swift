@@ -43,7 +43,7 @@ import TocsinClient
         try FileManager.default.createDirectory(atPath: state, withIntermediateDirectories: true)
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: state)
         try await stage.startNode(stage.configuration(endpoints))
-        #expect(stage.log.count(of: "others can read the state directory") == 1)
+        #expect(stage.log.count(of: "other users can read the state directory") == 1)
         await stage.end()
     }
 
@@ -85,7 +85,7 @@ import TocsinClient
         let endpoints = try await stage.start()
         let phone = await phone(.iOS, on: stage)
         try await stage.reload(stage.configuration(endpoints).replacing("[node]", with: "\(text)\n[node]"))
-        #expect(stage.log.count(of: "goes on with the old one") == 1)
+        #expect(stage.log.count(of: "keeps the old one") == 1)
         let client = stage.client()
         #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
         await client.close()
@@ -111,8 +111,8 @@ import TocsinClient
         let endpoints = try await stage.start()
         try await stage.reload(
             stage.configuration(endpoints, more: "[spool]\nenabled = true").replacing("tnp.sock", with: "other.sock"))
-        #expect(stage.log.lines.contains { $0.contains("started anew") && $0.contains("key=listen") })
-        #expect(stage.log.lines.contains { $0.contains("started anew") && $0.contains("key=spool") })
+        #expect(stage.log.lines.contains { $0.contains("takes effect after a restart") && $0.contains("key=listen") })
+        #expect(stage.log.lines.contains { $0.contains("takes effect after a restart") && $0.contains("key=spool") })
         let phone = await phone(.iOS, on: stage)
         let client = stage.client()
         #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
@@ -130,7 +130,7 @@ import TocsinClient
         pem.append(contentsOf: Array("\n".utf8))
         try pem.write(to: file)
         #expect(chmod(file.path(), 0o600) == 0)
-        for _ in 0..<130 where stage.log.count(of: "credentials read anew") == 0 {
+        for _ in 0..<130 where stage.log.count(of: "credentials reloaded") == 0 {
             try await Task.sleep(for: .milliseconds(100))
         }
         #expect(stage.log.count(of: "routes_replaced=2") == 1)

@@ -563,7 +563,7 @@ private let hello: [UInt8] = {
         #expect(
             await problem { _ in wrongPassword }.contains("the password in certificate_password_file is wrong"))
         #expect(await problem { $0.replacing("service-account.json", with: "apns.p8") }.contains("service account"))
-        #expect(await problem { $0.replacing("\"ca.pem\"", with: "\"apns.p12.password\"") }.contains("no certificate"))
+        #expect(await problem { $0.replacing("\"ca.pem\"", with: "\"apns.p12.password\"") }.contains("no PEM certificate"))
         await stage.end()
     }
 

@@ -1,4 +1,4 @@
-# Every target does its own set-up: on a fresh Debian 12 with Swift, git and make, `make demo` and `make test` just work.
+# Every target installs what it needs: `make demo` and `make test` work on a fresh Debian 12 with Swift, git and make.
 
 SHELL := /bin/bash
 SWIFT ?= swift
@@ -13,22 +13,23 @@ FUZZ_SECONDS ?= 60
 SOAK ?= 150000
 KILLS ?= 20
 
-.PHONY: deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz test-asan test-tsan docs clean swift packages packages-test
+.PHONY: test-quick deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz test-asan test-tsan docs clean swift packages packages-test
 
 help:
-	@echo "make demo       the whole way of a notification on this machine: Tor, node, Apple, Google, phones"
-	@echo "make test       all tests, the one over a private Tor network among them"
-	@echo "make build      debug build          make release   optimised and stripped: .build/tocsin"
-	@echo "make deb        Debian package: .build/tocsin_*.deb      make test-deb   installed, run and purged in a root"
-	@echo "make install    without dpkg: PREFIX=$(PREFIX), DESTDIR"
-	@echo "make lint       formatting and licence headers       make format    mends the formatting"
-	@echo "make bench      figures beside h2load and nghttpx"
-	@echo "make soak       envelopes through misbehaving services and kill -9, SOAK=$(SOAK) KILLS=$(KILLS)"
-	@echo "make flood      honest senders beside hostile circuits, calm and flooded: what the node promises, checked"
-	@echo "make screenshots  of the dashboard, for Docs/images"
-	@echo "make docs       Docs/configuration.md anew, from the decoder"
-	@echo "make fuzz       the protocol's decoder against libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS)"
-	@echo "make test-asan  tests under AddressSanitizer     make test-tsan  under ThreadSanitizer"
+	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
+	@echo "make test         all tests, including those over a private Tor network, with a browser and a JVM"
+	@echo "make test-quick   tests without tor, browser, JVM and running nodes"
+	@echo "make build        debug build             make release   optimised and stripped: .build/tocsin"
+	@echo "make deb          Debian package          make test-deb  install, run and purge it in a container"
+	@echo "make install      without dpkg: PREFIX=$(PREFIX), DESTDIR"
+	@echo "make lint         formatting, licence headers, layers of the package      make format   formats the code"
+	@echo "make docs         Docs/configuration.md from the decoder, and the libraries' API pages in .build/docs"
+	@echo "make screenshots  pictures of the demo and the dashboard, for Docs/images"
+	@echo "make bench        compares the node with h2load and nghttpx"
+	@echo "make soak         envelopes through misbehaving services and kill -9: SOAK=$(SOAK) KILLS=$(KILLS)"
+	@echo "make flood        honest senders beside hostile circuits"
+	@echo "make fuzz         the protocol's decoder under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "make test-asan    tests under AddressSanitizer    make test-tsan  under ThreadSanitizer"
 
 swift:
 	@command -v $(SWIFT) >/dev/null || { \
@@ -38,7 +39,7 @@ swift:
 	  [ "$$(printf '%s\n' 6.2 "$$version" | sort -V | head -1)" = 6.2 ] || { \
 	  echo "Swift $$version is too old: Tocsin needs 6.2 or newer, https://www.swift.org/install/linux/"; exit 1; }
 
-# Installs what is missing of a list of Debian's packages; asks for nothing where nothing is.
+# Installs the missing ones of a list of Debian packages; needs no root if none is missing.
 define install
 	@missing=$$(for package in $(1); do \
 	    dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done); \
@@ -73,13 +74,13 @@ deb: packages-deb release
 	lintian --pedantic --fail-on error,warning --allow-root .build/tocsin_*.deb
 	@ls -l .build/*.deb
 
-# Needs root and debootstrap: installs the package into a root of its own, runs, upgrades, removes and purges it
-# there, and walks through Docs/quickstart.md as it is written.
+# Needs root and debootstrap: installs, runs, upgrades, removes and purges the package in a container, and runs the
+# commands of Docs/quickstart.md as written.
 test-deb: deb
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/quickstart-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
 
-# For systems without dpkg; then: systemd-sysusers && systemd-tmpfiles --create
+# For systems without dpkg. Afterwards run: systemd-sysusers && systemd-tmpfiles --create
 install: release
 	Packaging/install .build/tocsin "$(DESTDIR)" "$(PREFIX)"
 
@@ -88,8 +89,13 @@ demo: packages
 	.build/debug/tocsin demo
 
 test: packages-test
-	@mkdir -p .build; set -o pipefail; $(SWIFT) test --no-parallel 2>&1 | tee .build/test.log || \
-	  { echo; echo "What failed (all of it is in .build/test.log):"; grep -E "✘|Fatal error|error:" .build/test.log; exit 1; }
+	$(SWIFT) build --build-tests
+	Tests/run
+
+# Without tor, browser, JVM and running nodes: quick, for use while developing.
+test-quick: packages
+	$(SWIFT) build --build-tests
+	Tests/run quick
 
 test-asan: packages-test
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp $(SWIFT) test --no-parallel --sanitize=address --scratch-path .build-asan
@@ -102,24 +108,31 @@ lint: swift
 	@bare=$$(grep -rL --include='*.swift' --include='*.h' --include=module.modulemap --include='*.py' --include='*.sh' \
 	  --include='*.java' 'SPDX-License-Identifier: Apache-2.0' Package.swift Sources Tests); \
 	  [ -z "$$bare" ] || { echo "these files lack the line 'SPDX-License-Identifier: Apache-2.0':"; echo "$$bare"; exit 1; }
+	python3 Tests/Lint/rooms.py
 
 format: swift
 	$(SWIFT) format --in-place --recursive Package.swift Sources Tests
 
-bench: packages-test
+# Benchmarks run the node as a separate process, so both programs are needed.
+define release-bench
 	$(SWIFT) build -c release --product tocsin
-	.build/release/tocsin bench
-	.build/release/tocsin bench admission
+	$(SWIFT) build -c release --product tocsin-bench
+endef
+
+bench: packages-test
+	$(release-bench)
+	.build/release/tocsin-bench
+	.build/release/tocsin-bench admission
 
 soak: packages
-	$(SWIFT) build -c release --product tocsin
-	.build/release/tocsin bench soak --envelopes $(SOAK)
-	.build/release/tocsin bench crash --kills $(KILLS)
-	.build/release/tocsin bench bulkhead
+	$(release-bench)
+	.build/release/tocsin-bench soak --envelopes $(SOAK)
+	.build/release/tocsin-bench crash --kills $(KILLS)
+	.build/release/tocsin-bench bulkhead
 
 flood: packages
-	$(SWIFT) build -c release --product tocsin
-	.build/release/tocsin bench flood --check --max-megabytes 400
+	$(release-bench)
+	.build/release/tocsin-bench flood --check --max-megabytes 400
 
 fuzz: packages
 	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tnp-fuzz --scratch-path .build-fuzz \
@@ -127,14 +140,22 @@ fuzz: packages
 	python3 Tests/Vectors/seeds.py Tests/Vectors/tnp1.json .build-fuzz/corpus
 	.build-fuzz/release/tnp-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=20000 -print_final_stats=1 .build-fuzz/corpus
 
-# What follows the marker in Docs/configuration.md is what the decoder says of itself; a test compares them.
+# Pictures for Docs/images: of the dashboard and of what `tocsin demo` prints.
 screenshots: packages-test
 	TOCSIN_SCREENSHOTS=Docs/images $(SWIFT) test --filter DashboardTests
+	$(SWIFT) build --product tocsin
+	python3 Tests/System/Browser/terminal.py Docs/images/demo.png .build/debug/tocsin demo
 
+# The reference below the marker comes from the decoder; a test compares them. The libraries' API pages come from their
+# doc comments.
 docs: packages
 	$(SWIFT) build --product tocsin
 	sed -i '/^<!-- keys:/q' Docs/configuration.md
 	{ echo; .build/debug/tocsin keys; } >> Docs/configuration.md
+	mkdir -p .build/docs
+	for target in TNP TocsinClient; do \
+	  $(SWIFT) package --allow-writing-to-directory .build/docs generate-documentation --target $$target \
+	    --warnings-as-errors --disable-indexing --output-path .build/docs/$$target || exit 1; done
 
 clean:
 	rm -rf .build .build-asan .build-tsan .build-fuzz

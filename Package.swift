@@ -15,7 +15,7 @@ let package = Package(
     name: "tocsin",
     products: [
         .library(name: "TNP", targets: ["TNP"]),
-        .library(name: "TocsinClient", targets: ["TocsinClient", "EventLoop", "Tor"]),
+        .library(name: "TocsinClient", targets: ["TocsinClient", "TNP", "EventLoop"]),
         .executable(name: "tocsin", targets: ["tocsin"]),
         .executable(name: "tocsin-bench", targets: ["tocsin-bench"]),
     ],
@@ -27,6 +27,7 @@ let package = Package(
         .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
         .package(url: "https://github.com/apple/swift-system", from: "1.5.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.0", traits: []),
+        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     ],
     targets: [

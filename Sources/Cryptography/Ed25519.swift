@@ -13,10 +13,10 @@ public enum Ed25519 {
     public struct PrivateKey: Sendable {
         private let secret: SecretBytes
         /// The public key, 32 bytes.
-        package let publicKey: [UInt8]
+        public let publicKey: [UInt8]
 
         /// The key derived from this seed; `nil` if the seed is not 32 bytes long.
-        package init?(seed: [UInt8]) {
+        public init?(seed: [UInt8]) {
             Sodium.initialised
             guard seed.count == Int(crypto_sign_SEEDBYTES) else { return nil }
             var publicKey = [UInt8](repeating: 0, count: Int(crypto_sign_PUBLICKEYBYTES))

@@ -170,7 +170,7 @@ package actor Dispatch {
         }
     }
 
-    /// Reports the outcome of a resend (``knows(_:app:)``), now or when there is one.
+    /// Reports the outcome of a resend (``isResend(_:app:)``), now or when there is one.
     package nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
         assumeIsolated { dispatch in
             if let pendingEnvelope = dispatch.pendingEnvelopes[envelope.digest] { return pendingEnvelope.attach(reply) }
@@ -234,7 +234,7 @@ package actor Dispatch {
         acceptsQueued && spool != nil && envelope.ttl > 0
     }
 
-    /// Accepts an envelope that is not a resend (``knows(_:app:)``), or refuses it. The reply receives exactly one
+    /// Accepts an envelope that is not a resend (``isResend(_:app:)``), or refuses it. The reply receives exactly one
     /// final outcome.
     /// - Parameters:
     ///   - app: the name of its app profile; ``Envelope/app`` may be empty.

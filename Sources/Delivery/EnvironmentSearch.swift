@@ -22,7 +22,7 @@ struct EnvironmentSearch {
     /// Records the answer of an environment.
     /// - Parameters:
     ///   - effect: what the answer means for the device token.
-    ///   - mayTurn: whether the other environment is served and worth asking.
+    ///   - maySwitch: whether the other environment is served and worth asking.
     /// - Returns: whether to ask the other environment now.
     mutating func switches(
         after effect: Disposition.TokenEffect, from asked: Magic, maySwitch: (_ other: Magic) -> Bool

@@ -13,7 +13,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     package static let maxUnixPathLength = 107
 
     /// Parses `host:port`, `[v6]:port` or `unix:path`; `nil` for anything else.
-    package init?(_ text: String) {
+    public init?(_ text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst(5))
             guard !path.isEmpty, path.utf8.count <= Self.maxUnixPathLength else {

@@ -40,7 +40,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     }()
 
     /// Starts the thread. `name` (its first 15 bytes) shows in `top -H`.
-    package init(name: String = "loop") {
+    public init(name: String = "loop") {
         EventLoop.processSetUp
         guard let base = event_base_new() else { fatalError("libevent could not start: out of memory or descriptors") }
         self.base = base
@@ -73,7 +73,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
     /// Stops the loop after its current turn and waits for its thread; jobs still queued then never run. Callable from
     /// any thread but its own. A loop that is never stopped runs as long as the process.
-    package func stop() {
+    public func stop() {
         precondition(!isOnLoop, "an event loop cannot be stopped from its own thread")
         guard !stopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
         event_active(wakeUp, 0, 0)

@@ -20,7 +20,7 @@ public enum Proxy: Hashable, Sendable {
     /// `http://host:port`. `nil` for anything else, including a path, a query or `user:password@`. A rejected text may
     /// contain a password: error messages must not repeat it.
     /// - Parameter credentials: the SOCKS credentials; ignored for an HTTP proxy.
-    package init?(url: String, credentials: SOCKS5.Credentials? = nil) {
+    public init?(url: String, credentials: SOCKS5.Credentials? = nil) {
         guard let colon = url.firstIndex(of: ":"), url[colon...].hasPrefix("://") else { return nil }
         let authority = url[colon...].dropFirst(3)
         guard authority.utf8.allSatisfy(Self.isOfHostOrPort), let endpoint = Endpoint(String(authority)),

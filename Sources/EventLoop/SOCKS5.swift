@@ -5,11 +5,11 @@ public enum SOCKS5 {
     /// User name and password. tor isolates circuits by them (`IsolateSOCKSAuth`), so they are labels, not secrets.
     public struct Credentials: Hashable, Sendable {
         /// User name, 1–255 bytes of UTF-8.
-        package let user: String
+        public let user: String
         /// Password, 1–255 bytes of UTF-8.
-        package let password: String
+        public let password: String
         /// Whether the dial fails if the proxy does not request authentication.
-        package let isRequired: Bool
+        public let isRequired: Bool
 
         /// User name and password for a proxy.
         /// - Parameters:
@@ -17,7 +17,7 @@ public enum SOCKS5 {
         ///   - password: 1–255 bytes of UTF-8.
         ///   - isRequired: whether the dial fails if the proxy does not request authentication, for callers that rely
         ///     on circuit isolation.
-        package init(user: String, password: String, isRequired: Bool = true) {
+        public init(user: String, password: String, isRequired: Bool = true) {
             precondition((1...255).contains(user.utf8.count) && (1...255).contains(password.utf8.count))
             self.user = user
             self.password = password

@@ -25,14 +25,14 @@ package actor Upstream: ClientConnectionOwner {
         /// - Parameters: as the properties of the same names.
         package init(
             endpoint: Endpoint, tls: TLSContext, proxy: Proxy? = nil, dialTimeout: Duration = .seconds(10),
-            connections: ClosedRange<Int> = 1...1, provesFirst: Bool = false
+            connections: ClosedRange<Int> = 1...1, startsWithOneRequest: Bool = false
         ) {
             self.endpoint = endpoint
             self.tls = tls
             self.proxy = proxy
             self.dialTimeout = dialTimeout
             self.connections = connections
-            self.startsWithOneRequest = provesFirst
+            self.startsWithOneRequest = startsWithOneRequest
         }
     }
 

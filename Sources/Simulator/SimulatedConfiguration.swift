@@ -18,7 +18,7 @@ package struct SimulatedConfiguration {
     /// - Parameters: as the properties of the same names.
     package init(
         endpoints: SimulatedServices.Endpoints, tnp: String, http: String? = nil, admin: String? = nil,
-        circuitIDs: Bool = false, logLevel: String = "info", more: String = ""
+        circuitIDs: Bool = false, logLevel: String = "info", additionalTables: String = ""
     ) {
         self.endpoints = endpoints
         self.tnp = tnp
@@ -26,7 +26,7 @@ package struct SimulatedConfiguration {
         self.admin = admin
         self.circuitIDs = circuitIDs
         self.logLevel = logLevel
-        self.additionalTables = more
+        self.additionalTables = additionalTables
     }
 
     /// Tables with limits that are never reached, for tests and benchmarks of other things. Ends within `[limits]`.

@@ -31,9 +31,11 @@ package struct StoreError: Error, Equatable, Sendable, CustomStringConvertible {
         case unusable(String)
     }
 
+    /// The kind of the store.
     package let kind: StoreKind
     /// The file that the problem is about.
     package let file: String
+    /// What is wrong with it.
     package let problem: Problem
 
     /// - Parameters: as the properties of the same names.

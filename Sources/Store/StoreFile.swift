@@ -4,17 +4,20 @@ import Cryptography
 
 /// An open store: a locked SQLite file that only its owner can read, checked and migrated, with its key.
 package struct StoreFile {
+    /// The connection to the database.
     package let connection: Connection
+    /// The lock; the file is locked while it exists.
     package let lock: FileLock
     /// The random bytes of the key file.
     package let key: SecretBytes
 
-    /// Opens a store, or creates an empty one together with its key. Reads the whole file once, and blocks while it does.
+    /// Opens a store, or creates an empty one together with its key. Reads the whole file once, and blocks while it
+    /// does.
     /// - Parameters:
     ///   - path: of the database; `-wal`, `-shm` and `.lock` are appended for the files beside it.
     ///   - keyFile: may be on other storage.
-    ///   - makeCheck: makes a text from a key that a new store keeps to recognise the key.
-    ///   - isRightKey: whether a key made this text.
+    ///   - makeCheck: derives a text from a key; a new store keeps it to recognise the key.
+    ///   - isRightKey: whether the text was derived from this key.
     /// - Throws: ``StoreError``.
     package init(
         _ kind: StoreKind, at path: String, keyFile: String, makeCheck: (SecretBytes) throws -> [UInt8],
@@ -22,7 +25,7 @@ package struct StoreFile {
     ) throws(StoreError) {
         do {
             lock = try FileLock(at: path + ".lock", for: path)
-            // Only an empty store gets a new key, before anything is written to it: so a lost key is noticed.
+            // Only an empty store gets a new key, before anything is written to it, so that a lost key is noticed.
             let isEmpty = try PrivateFile.ensure(path) == 0
             let firstKey = try isEmpty ? KeyFile.readOrCreate(keyFile) : nil
             connection = try Connection(path)
@@ -42,8 +45,8 @@ package struct StoreFile {
         }
     }
 
-    /// Checks that this version could open the store at `path`, without changing it. For a store that no process uses; it
-    /// need not exist.
+    /// Checks that this version could open the store at `path`, without changing it. For a store that no process uses;
+    /// it need not exist.
     /// - Throws: ``StoreError``: foreign, newer or damaged.
     package static func inspect(_ kind: StoreKind, at path: String) throws(StoreError) {
         do {
@@ -80,7 +83,7 @@ package struct StoreFile {
             """)
     }
 
-    /// Refuses a damaged file and one of a newer version, and brings the tables of an older one up to date.
+    /// Refuses damaged files and files of a newer version, and migrates the tables of older ones.
     private static func migrate(
         _ connection: Connection, _ kind: StoreKind, file: String, makeCheck: () throws -> [UInt8]
     ) throws {
@@ -89,7 +92,7 @@ package struct StoreFile {
         }
         let present = try version(connection)
         guard present <= kind.migrations.count else { throw StoreError(.newer, file: file, of: kind) }
-        // Before the first table, so that a crash in between leaves a file that is recognised.
+        // Set before the first table, so that a crash in between leaves a file that is recognised.
         try connection.execute("PRAGMA application_id = \(kind.applicationID)")
         for version in present..<kind.migrations.count {
             try connection.transaction {

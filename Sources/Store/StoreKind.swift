@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// What distinguishes one kind of store from another: its mark, its tables, and its name in messages.
+/// A kind of store: its `application_id`, its tables, and its name in messages.
 package struct StoreKind: Sendable, Equatable {
     /// How a commit is made durable (`PRAGMA synchronous`).
     package enum Durability: String, Sendable {
@@ -12,15 +12,16 @@ package struct StoreKind: Sendable, Equatable {
         case normal = "NORMAL"
     }
 
-    /// In messages, e.g. `spool`.
+    /// The name in messages, e.g. `spool`.
     package let name: String
-    /// What an operator loses who moves the store away, as a clause.
+    /// What the operator loses by moving the store away, as a clause for messages.
     package let lossWhenMoved: String
     /// SQLite's `application_id` of the files.
     package let applicationID: Int32
+    /// How commits are made durable.
     package let durability: Durability
-    /// The SQL that makes each version of the tables from the one before; an empty text changes nothing but keeps older
-    /// versions of Tocsin from opening the file. A released entry never changes.
+    /// The SQL that creates each version of the tables from the previous one. An empty text changes nothing, but keeps
+    /// older versions of Tocsin from opening the file. A released entry never changes.
     package let migrations: [String]
 
     /// - Parameters: as the properties of the same names.

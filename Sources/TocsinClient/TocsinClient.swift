@@ -30,14 +30,14 @@ public actor TocsinClient {
         /// Creates options; `agent` must be at most 64 bytes of UTF-8.
         /// - Parameters: as the properties of the same names.
         public init(
-            node: Endpoint, proxy: Proxy? = nil, agent: String = "", dialTimeout: Duration = .seconds(60),
+            node: Endpoint, proxy: Proxy? = nil, agent: String = "", connectTimeout: Duration = .seconds(60),
             workLimit: Duration = .seconds(60)
         ) {
             precondition(agent.utf8.count <= Hello.maximumAgentLength, "an agent is at most 64 bytes")
             self.node = node
             self.proxy = proxy
             self.agent = agent
-            self.connectTimeout = dialTimeout
+            self.connectTimeout = connectTimeout
             self.workLimit = workLimit
         }
     }
@@ -107,11 +107,11 @@ public actor TocsinClient {
 
     /// Submits an envelope and waits for its final outcome.
     ///
-    /// If the node requires more proof of work than ``Options/workLimit`` or `patience` allows, the outcome is RETRY with
+    /// If the node requires more proof of work than ``Options/workLimit`` or `timeout` allows, the outcome is RETRY with
     /// reason 203 or 204.
     /// - Parameters:
     ///   - envelope: the envelope to submit.
-    ///   - patience: the time limit for an outcome, while the node is unreachable, does not answer or requires work.
+    ///   - timeout: the time limit for an outcome, while the node is unreachable, does not answer or requires work.
     ///   - acceptQueued: whether the node may store the envelope durably and deliver it later.
     ///   - returnsWhenQueued: whether to return at QUEUED. The node then tries to deliver until the ttl is over, and the
     ///     client does not report the final outcome.

@@ -6,7 +6,7 @@ import Ingress
 import NodeConfiguration
 import Tor
 
-/// What the endpoints for senders need of a configuration.
+/// The configuration of the endpoints for senders.
 struct EndpointRules {
     /// The longest target of a request to the HTTP endpoint in bytes: the largest notification in hexadecimal, and its
     /// parameters.
@@ -56,8 +56,8 @@ extension Configuration {
         return status.address.flatMap { address in ports.first.map { "\(address):\($0)" } }
     }
 
-    /// The limits of the connection registry. Raises the process's limit of open files to its maximum first, because each
-    /// connection needs a descriptor.
+    /// The limits of the connection registry. Raises the process's limit of open files to its maximum first, because
+    /// each connection needs a descriptor.
     func connectionLimits() -> ConnectionRegistry.Limits {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)

@@ -9,8 +9,8 @@ import TNP
 import Time
 import Tor
 
-/// Writes what happens in the node to the log, at most one line of a kind per minute where events may come in crowds.
-/// Device tokens appear as pseudonyms only.
+/// Logs the events of the node; frequent ones at most once per kind and minute. Device tokens appear as pseudonyms
+/// only.
 final class EventLog {
     var logger: Logger
     /// The certificates in use, to name an expired one as the cause of failures.
@@ -127,7 +127,7 @@ final class EventLog {
 
     func clockMayBeAhead(idleDays: Int64) {
         logger.warning(
-            "no device token was used for a long time: is this machine's clock right? None is forgotten for it",
+            "no device token was used for a long time: check the clock of this machine; the node keeps what it knows",
             metadata: ["days": "\(idleDays)"])
     }
 

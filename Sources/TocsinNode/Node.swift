@@ -109,15 +109,15 @@ package actor Node {
         }
     }
 
-    /// Reads the configuration and the credentials again, without losing an envelope. If they are invalid, the node logs
-    /// the error and keeps the old ones.
+    /// Reads the configuration and the credentials again, without losing an envelope. If they are invalid, the node
+    /// logs the error and keeps the old ones.
     package func reload() {
         guard case .running(let parts) = state, parts.isServing else { return }
         parts.reload()
     }
 
-    /// Stops: refuses new work and answers everything it has accepted, for at most `limits.shutdown_timeout`, then closes
-    /// the remaining connections. Envelopes in the spool stay there.
+    /// Stops: refuses new work and answers everything it has accepted, for at most `limits.shutdown_timeout`, then
+    /// closes the remaining connections. Envelopes in the spool stay there.
     /// - Returns: whether everything was answered.
     package func stop() async -> Bool {
         guard case .running(let parts) = state else { return true }
@@ -152,7 +152,8 @@ package actor Node {
     }
 }
 
-/// Passes a value of the loop's isolation domain through a check that the compiler cannot see is none.
+/// Passes a value of the loop's isolation domain into `assumeIsolated`, where the compiler cannot see that it stays
+/// there.
 struct UnsafeTransfer<Value>: @unchecked Sendable {
     // Unchecked: created and consumed in one synchronous call on the loop's thread (assumeIsolated checks that).
     let value: Value

@@ -10,7 +10,7 @@ import TNP
 import Time
 import Tor
 
-/// The node's metrics: nothing that names a phone or a sender, and no label that a sender can invent.
+/// The node's metrics. They identify no phone and no sender, and a sender cannot create label values.
 final class NodeMetrics {
     /// All families: names, labels, and how many series each may have.
     static let catalogue: [MetricFamily] =
@@ -61,7 +61,7 @@ final class NodeMetrics {
                 labels: ["app", "magic", "state"], maximumSeries: NodeMetrics.maximumRouteSeries * 3),
             MetricFamily(
                 "tocsin_refusal_wave", .gauge,
-                help: "1 while the push service rejects so many device tokens that environment or topic must be wrong.",
+                help: "1 during a surge of token refusals: the environment or the topic must be wrong.",
                 labels: ["app", "magic"], maximumSeries: NodeMetrics.maximumRouteSeries),
             MetricFamily(
                 "tocsin_puzzle_effort", .gauge, help: "Required proof of work in expected hashes; 0: none.",
@@ -410,7 +410,7 @@ final class NodeMetrics {
             .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
     }
 
-    // MARK: Series that come and go
+    // MARK: Adding and removing series
 
     private func metrics(of route: Route) -> RouteMetrics {
         if let metrics = routes[route] { return metrics }

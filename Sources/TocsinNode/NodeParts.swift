@@ -15,7 +15,7 @@ import TNP
 import Time
 import Tor
 
-/// What a node is made of while it runs. Everything is used on the node's loop.
+/// The components of a running node. Everything runs on the node's loop.
 final class NodeParts {
     /// Retry-after in the GOAWAY of a shutdown, in milliseconds.
     private static let shutdownRetryAfter: UInt32 = 5000
@@ -111,8 +111,8 @@ final class NodeParts {
         return tnp.endpoint
     }
 
-    /// Binds an endpoint, paused: an address in use must stop the start before anything is delivered, and connections wait
-    /// until the spool of an earlier process has been read.
+    /// Binds an endpoint, paused: an address in use must stop the start before anything is delivered, and connections
+    /// wait until the spool of an earlier process has been read.
     private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
     {
         let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in

@@ -2,21 +2,21 @@
 
 import EventLoop
 
-/// A port that the node cannot listen on, with the key of the configuration that names it.
+/// An address that the node cannot listen on, with its configuration key.
 package struct PortError: Error, Sendable, CustomStringConvertible {
-    /// E.g. `listen.tnp`.
+    /// The configuration key, e.g. `listen.tnp`.
     package let key: String
-    /// Where and why.
+    /// The address, and why it cannot be used.
     package let failure: ListenError
 
     package var description: String {
         let advice =
             failure.reason == "Address already in use"
-            ? "; another process listens there (ss -ltnp shows which): end it, or choose another address" : ""
+            ? "; another process listens there (ss -ltnp shows which): stop it, or choose another address" : ""
         return "\(key): \(failure)\(advice)"
     }
 
-    /// Names the key in what `body` throws.
+    /// Runs `body` and adds the key to the error that it throws.
     static func naming<Result>(_ key: String, _ body: () throws(ListenError) -> Result) throws(PortError) -> Result {
         do {
             return try body()

@@ -8,42 +8,42 @@ import NodeConfiguration
 import Providers
 import TNP
 
-/// Puts the providers together that a configuration names. Every credential is read and checked here, before anything
-/// is replaced by it.
+/// Creates the providers of a configuration. Reads and checks every credential before the node replaces anything.
 struct ProviderAssembly {
-    /// A provider, and what it was made of.
+    /// A provider with a fingerprint of its settings.
     struct Part {
         let provider: any Provider
-        /// Equal for providers that are made of the same settings and credentials.
+        /// Equal for providers with the same settings and credentials.
         let fingerprint: Digest256
     }
 
-    /// A certificate by which the node comes to Apple, and its last moment as Unix time in seconds.
+    /// A client certificate for APNs.
     struct Certificate {
         let app: String
         let file: String
+        /// When it expires, Unix time in seconds.
         let notAfter: Int64
     }
 
-    /// Provider tokens by what makes them: one for a key, whoever uses it and however often the configuration is read.
+    /// Provider tokens by a hash of their key and ids. Apps with the same key share a token, and a reload keeps it.
     typealias Tokens = [Digest256: APNsProviderToken]
 
     let configuration: Configuration
     let loop: EventLoop
     private(set) var tokens: Tokens
     private(set) var tokensByApp: [String: APNsProviderToken] = [:]
-    /// The files that were read, in the version of the moment before.
+    /// The files that were read, each in its version just before.
     private(set) var versions: [String: FileVersion?] = [:]
     private(set) var certificates: [Certificate] = []
 
-    /// - Parameter tokens: those of an earlier assembly.
+    /// - Parameter tokens: the tokens of an earlier assembly, to be used again.
     init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) {
         self.configuration = configuration
         self.loop = loop
         self.tokens = tokens
     }
 
-    /// The providers by the routes that they serve.
+    /// Creates the providers, by the routes that they serve.
     /// - Throws: ``ConfigurationError``.
     mutating func parts() throws -> [Route: Part] {
         var parts: [Route: Part] = [:]
@@ -79,7 +79,7 @@ struct ProviderAssembly {
             identityKey: "\(app.path).apns.certificate_file")
         let provider = APNsProvider(
             APNsRequestBuilder(profile, authority: url.authority), token: token,
-            upstream: upstream(url, context, services.apnsConnections, provesFirst: token != nil))
+            upstream: upstream(url, context, services.apnsConnections, startsWithOneRequest: token != nil))
         return Part(provider: provider, fingerprint: ingredients.fingerprint)
     }
 
@@ -103,14 +103,14 @@ struct ProviderAssembly {
         case (.appleKey(let signingKey, let keyID, let teamID), _):
             return (try token(signingKey, keyID: keyID, teamID: teamID, &ingredients), nil)
         case (.appleCertificate(let identity, let facts), .certificate(let file, _)):
-            // One that has ended is warned of, and refused by Apple: the other apps go on.
+            // An expired certificate only causes a warning, and Apple rejects it: the other apps keep working.
             certificates.append(Certificate(app: app.name, file: file, notAfter: facts.notAfter))
             return (nil, identity)
         default: preconditionFailure("Apple's credentials are keys and certificates")
         }
     }
 
-    /// A file is about to be read: a change from here on is noticed.
+    /// Records a file's version before it is read, so that any later change is noticed.
     private mutating func note(_ file: String) { versions[file] = FileVersion(of: file) }
 
     private func load(_ key: String, _ body: () throws(Credential.Problem) -> Credential) throws -> Credential {
@@ -179,14 +179,14 @@ struct ProviderAssembly {
     }
 
     private func upstream(
-        _ url: ServiceURL, _ context: TLSContext, _ connections: ClosedRange<Int>, provesFirst: Bool = false
+        _ url: ServiceURL, _ context: TLSContext, _ connections: ClosedRange<Int>, startsWithOneRequest: Bool = false
     ) -> Upstream {
         Upstream(
             Upstream.Target(
                 endpoint: url.endpoint, tls: context, proxy: configuration.outboundProxy,
                 // A proxy such as tor has circuits to build first.
                 dialTimeout: configuration.outboundProxy == nil ? .seconds(10) : .seconds(30), connections: connections,
-                provesFirst: provesFirst), on: loop)
+                startsWithOneRequest: startsWithOneRequest), on: loop)
     }
 
     private func problem(_ key: String, _ text: String) -> ConfigurationError {
@@ -194,7 +194,7 @@ struct ProviderAssembly {
     }
 }
 
-/// What a provider is made of, hashed.
+/// A hash of the settings and credentials of a provider.
 private struct Ingredients {
     private var bytes: [UInt8] = []
 

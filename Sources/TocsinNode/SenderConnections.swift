@@ -17,7 +17,7 @@ final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
 
     private let intake: Intake
     private let metrics: NodeMetrics
-    /// What new connections are held to.
+    /// The rules for new connections.
     var rules: EndpointRules
     private var registry: ConnectionRegistry
     private var connections: [UInt64: any SenderConnection] = [:]

@@ -7,9 +7,9 @@ import Time
 
 /// Loads what is known about device tokens at the start, and saves the changes while the node runs.
 final class StandingKeeper {
-    /// Rows of one transaction: the store's log grows by what one changes.
+    /// The most rows in one transaction: the store's write-ahead log grows with the rows of one.
     private static let rowsPerSave = 5000
-    /// Days by which the clock may be ahead of the last use of any device token, as after a long rest.
+    /// Days by which the clock may be ahead of the last use of any device token, e.g. after the node was off.
     private static let longestIdleDays: Int64 = 30
 
     private let store: StandingStore
@@ -26,8 +26,8 @@ final class StandingKeeper {
     var hash: KeyedHash { KeyedHash(key: store.key) }
 
     /// Restores all rows.
-    /// - Parameter clock: is held back if it is far ahead of the last use of any device token: a clock that is wrong at the
-    ///   start must not make bindings of sender keys expire.
+    /// - Parameter clock: is held back if it is far ahead of the last use of any device token: a clock that is wrong at
+    ///   the start must not make bindings of sender keys expire.
     func restore(into admission: inout Admission, _ clock: inout GuardedClock) throws {
         var isFirst = true
         try store.load { row in

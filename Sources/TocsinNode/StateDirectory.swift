@@ -31,7 +31,7 @@ struct StateDirectory {
                 "other users can \(check.mode & 0o022 == 0 ? "read" : "write to") the state directory: run chmod 700",
                 metadata: ["directory": "\(path)"])
         }
-        // `tocsin check` holds the lock for a moment, which must not keep a node from starting.
+        // `tocsin check` holds the lock for an instant, which must not keep a node from starting.
         for _ in 0..<3 {
             if let lock = try? FileLock(at: "\(path)/lock", for: path) {
                 self.lock = lock

@@ -4,17 +4,17 @@ import Admission
 import Cryptography
 import Glibc
 
-/// The operator's request to take the sender keys off a phone: a file in the state directory that `tocsin unbind` writes and the
-/// running node reads, obeys and removes. It holds hashes under the node's key, no device token.
+/// The operator's request to remove a phone's sender keys: a file in the state directory that `tocsin unbind` writes,
+/// and that the running node reads, executes and removes. It contains hashes under the node's key, no device token.
 package enum UnbindRequest {
-    /// Hashes in one request: two for each app.
+    /// The most hashes in one request: two for each app.
     private static let most = 256
 
     private static func path(_ state: String) -> String { "\(state)/unbind" }
 
-    /// Writes a request. The key of the standing must be there already.
+    /// Writes a request. `standing.key` must exist.
     /// - Parameters:
-    ///   - deviceToken: as it stands in a pairing token.
+    ///   - deviceToken: as in a pairing token.
     ///   - apps: the names of the profiles that it may belong to.
     /// - Throws: `PrivateFileError`.
     package static func write(_ deviceToken: String, apps: [String], state: String) throws(PrivateFileError) {
@@ -25,19 +25,19 @@ package enum UnbindRequest {
         try PrivateFile.create(
             draft, holding: names.prefix(most).flatMap { name in Hex.encode(name.bigEndianBytes).utf8 })
         defer { unlink(draft) }
-        // Unlike rename, this fails where another request waits.
+        // Unlike rename, link fails if another request is pending.
         guard link(draft, path(state)) == 0 else { throw .system(path(state)) }
     }
 
-    /// Whether a request waits that no node has obeyed.
+    /// Whether a request is pending that no node has executed.
     package static func isWaiting(state: String) -> Bool { access(path(state), F_OK) == 0 }
 
-    /// Reads and removes a request, where there is one.
+    /// Reads and removes the pending request; `nil` if there is none or it cannot be read.
     static func take(state: String) -> [UInt64]? {
         let file = path(state)
-        // Most of the time there is none.
+        // Usually there is none.
         guard access(file, F_OK) == 0 else { return nil }
-        // From here on the name is free for the next request.
+        // Frees the name for the next request.
         let taken = "\(file).taken"
         guard rename(file, taken) == 0 else { return nil }
         defer { unlink(taken) }

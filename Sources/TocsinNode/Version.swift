@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Which Tocsin this is.
+/// The version of Tocsin.
 package enum Version {
-    /// By semantic versioning; the package and the manual take it from here.
+    /// A semantic version. The Debian package and the manual read it from here.
     package static let current = "1.0.0"
 }

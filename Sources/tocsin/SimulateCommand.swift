@@ -68,7 +68,7 @@ struct SimulateCommand: AsyncParsableCommand {
             throw fail("\(error)", ExitStatus.failure)
         }
         let configuration = SimulatedConfiguration(
-            endpoints: endpoints, tnp: tnp, http: http, admin: admin, more: Self.connectProfile)
+            endpoints: endpoints, tnp: tnp, http: http, admin: admin, additionalTables: Self.connectProfile)
         try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         let phones = [
             Phone.new(.iOS, model: "iPhone 15"), Phone.new(.iOSDev, model: "iPhone 12"),

@@ -17,7 +17,7 @@ import Testing
         return try AdminGate(servesSocket: onSocket).route(of: request)
     }
 
-    @Test func `each route has its path, and a query changes nothing`() throws {
+    @Test func `each route has its path, and a query is ignored`() throws {
         for each in AdminGate.Route.allCases {
             #expect(try route(each.rawValue) == each)
             #expect(try route(each.rawValue, method: "HEAD") == each)
@@ -26,12 +26,12 @@ import Testing
     }
 
     @Test(arguments: ["/index.html", "//", "/metrics/", "/Metrics", "/%2e", "*", "/events/1"])
-    func `there is nothing else`(_ target: String) {
+    func `an unknown path is refused`(_ target: String) {
         #expect(throws: AdminGate.Refusal.unknown) { try route(target) }
     }
 
     @Test(arguments: ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get"])
-    func `nothing can be changed`(_ method: String) {
+    func `a method other than GET and HEAD is refused`(_ method: String) {
         #expect(throws: AdminGate.Refusal.method) { try route(method: method) }
     }
 
@@ -39,7 +39,7 @@ import Testing
         "localhost", "localhost:7079", "LocalHost:80", "127.0.0.1", "127.0.0.1:7079", "127.8.8.8:1", "[::1]",
         "[::1]:7079",
     ])
-    func `this machine's own names are served`(_ host: String) throws {
+    func `the local host names are accepted`(_ host: String) throws {
         #expect(try route(host: host) == .page)
     }
 
@@ -48,18 +48,18 @@ import Testing
         "10.0.0.1", "0.0.0.0", "[::]", "[::ffff:10.0.0.1]", "localhost:99999", "localhost:", "a@localhost", "",
         "unix:/run/tocsin", "127.1", "127.0.0.1:80:80", "localhost, evil.example", "::1",
     ])
-    func `no other name is, as DNS can have it lead here`(_ host: String) {
+    func `any other host name is refused, against DNS rebinding`(_ host: String) {
         #expect(throws: AdminGate.Refusal.host) { try route(host: host) }
     }
 
-    @Test func `a request without a name is refused, but on a unix socket`() throws {
+    @Test func `a missing host name is refused, except on a unix socket`() throws {
         #expect(throws: AdminGate.Refusal.host) { try route(host: nil) }
         #expect(try route(host: nil, onSocket: true) == .page)
         #expect(try route(host: "anything.example", onSocket: true) == .page)
     }
 
     @Test(arguments: ["cross-site", "same-site", "", "Same-Origin", "none, cross-site"])
-    func `a page of another origin is refused`(_ site: String) {
+    func `a request from another site is refused`(_ site: String) {
         #expect(throws: AdminGate.Refusal.origin) { try route("/metrics", [("sec-fetch-site", site)]) }
     }
 
@@ -67,13 +67,13 @@ import Testing
         "null", "", "http://evil.example", "http://localhost", "http://localhost:7080", "http://127.0.0.1:7079",
         "http://localhost:7079.evil.example", "localhost:7079", "file://",
     ])
-    func `another origin is refused by its name`(_ origin: String) {
+    func `another origin is refused`(_ origin: String) {
         for onSocket in [false, true] {
             #expect(throws: AdminGate.Refusal.origin) { try route("/events", [("origin", origin)], onSocket: onSocket) }
         }
     }
 
-    @Test func `the dashboard itself, and whoever types its address, are served`() throws {
+    @Test func `the dashboard itself and a typed address are accepted`() throws {
         #expect(try route("/", [("sec-fetch-site", "none")]) == .page)
         #expect(try route("/events", [("sec-fetch-site", "same-origin")]) == .events)
         #expect(try route("/events", [("origin", "http://localhost:7079")]) == .events)
@@ -81,7 +81,7 @@ import Testing
             try route("/events", host: "x.example", [("origin", "https://x.example")], onSocket: true) == .events)
     }
 
-    @Test func `one right field does not hide a wrong one`() {
+    @Test func `one valid header field does not hide an invalid one`() {
         #expect(throws: AdminGate.Refusal.origin) {
             try route("/", [("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")])
         }
@@ -90,11 +90,11 @@ import Testing
         }
     }
 
-    @Test func `an origin is not served on a socket where no host is named`() {
+    @Test func `an origin without a host name is refused on a unix socket`() {
         #expect(throws: AdminGate.Refusal.origin) { try route(host: nil, [("origin", "http://")], onSocket: true) }
     }
 
-    @Test func `every refusal says what to do`() {
+    @Test func `every refusal has a client error status and a text`() {
         for refusal in [AdminGate.Refusal.host, .origin, .method, .unknown] {
             #expect((400..<500).contains(refusal.status) && refusal.text.hasSuffix("."))
         }

@@ -8,11 +8,11 @@ import Testing
 @testable import TocsinNode
 
 extension NodeSnapshot {
-    /// A node with something in every part; all of its texts are `words`.
-    static func sample(_ words: String = "words") -> NodeSnapshot {
+    /// A snapshot with a value in every part; its texts are `text`.
+    static func sample(_ text: String = "words") -> NodeSnapshot {
         let now: Int64 = 1_790_000_000
         return NodeSnapshot(
-            now: now, version: words, uptime: 90_061, notReady: [words], connections: (tnp: 12, http: 3),
+            now: now, version: text, uptime: 90_061, notReady: [text], connections: (tnp: 12, http: 3),
             circuits: 9, inFlight: 1234, spool: (envelopes: 17, bytes: 12_345_678), effort: (all: 16_384, unproven: 0),
             hour: (0..<60).map {
                 Bucket(
@@ -20,28 +20,28 @@ extension NodeSnapshot {
                     gone: $0 % 5)
             },
             day: (0..<144).map { Bucket(start: now / 600 * 600 + Int64($0 - 143) * 600, delivered: 1000 * $0) },
-            refusals: [(reason: words, lastHour: 7, total: 1_234_567)],
+            refusals: [(reason: text, lastHour: 7, total: 1_234_567)],
             latencies: [
-                Latency(stage: words, p50: 0.000_085, p90: 0.012, p99: 1.24),
+                Latency(stage: text, p50: 0.000_085, p90: 0.012, p99: 1.24),
                 Latency(stage: "queue", p50: nil, p90: nil, p99: nil),
             ],
             routes: [
                 RouteState(
-                    name: words, breaker: words, isSurge: true, inFlight: 3, waiting: 2,
-                    answers: [(reason: words, count: 4)], p50: 0.05, p99: 3)
+                    name: text, breaker: text, isSurge: true, inFlight: 3, waiting: 2,
+                    answers: [(reason: text, count: 4)], p50: 0.05, p99: 3)
             ],
             credentials: [
-                Credential(app: words, kind: words, file: words, expires: now + 12 * 86_400 + 5),
+                Credential(app: text, kind: text, file: text, expires: now + 12 * 86_400 + 5),
                 Credential(app: "b", kind: "APNs key", file: "b.p8", expires: nil),
             ],
-            tor: Tor(address: words, bootstrap: 45, isPublished: false, restarts: 2, warning: words),
+            tor: Tor(address: text, bootstrap: 45, isPublished: false, restarts: 2, warning: text),
             alarms: [
-                Alarm(time: now - 60, level: words, text: words, count: 3),
-                Alarm(time: now - 86_400, level: "warning", text: words, count: 1),
+                Alarm(time: now - 60, level: text, text: text, count: 3),
+                Alarm(time: now - 86_400, level: "warning", text: text, count: 1),
             ])
     }
 
-    /// One of which nothing is known yet.
+    /// A snapshot without data.
     static func empty(now: Int64 = 1_790_000_000) -> NodeSnapshot {
         NodeSnapshot(
             now: now, version: "1", uptime: 0, notReady: [], connections: (tnp: 0, http: 0), circuits: 0, inFlight: 0,
@@ -50,7 +50,7 @@ extension NodeSnapshot {
     }
 }
 
-/// The tags of a page in their order, with the values of their attributes left out.
+/// The tags of a page in order, without the values of their attributes.
 private func skeleton(_ page: String) -> [String] {
     page.matches(of: /<(\/?[a-zA-Z!][^\s>\/]*)([^>]*)>/).map { match in
         let attributes = match.2.matches(of: /([^\s="]+)="[^"]*"/).map { String($0.1) }
@@ -65,7 +65,7 @@ private func skeleton(_ page: String) -> [String] {
         String(decoding: DashboardPage(snapshot).document, as: UTF8.self)
     }
 
-    @Test func `no text from elsewhere becomes markup, wherever it stands`() {
+    @Test func `external text never becomes markup`() {
         #expect(skeleton(page(.sample(Self.hostile))) == skeleton(page(.sample())))
         let page = page(.sample(Self.hostile))
         #expect(
@@ -74,13 +74,13 @@ private func skeleton(_ page: String) -> [String] {
         #expect(!page.contains("<script>") && !page.contains("<b ") && !page.contains("\0") && !page.contains("\r"))
     }
 
-    @Test func `no text from elsewhere ends a line of an event`() {
+    @Test func `external text never ends a line of an event`() {
         let plain = DashboardPage(.sample()).main.text.count { $0 == "\n" }
         #expect(DashboardPage(.sample(Self.hostile)).main.text.count { $0 == "\n" } == plain)
     }
 
     @Test(arguments: [NodeSnapshot.sample(), .empty()])
-    func `every tag is closed, and nothing stands in the page that its policy forbids`(_ snapshot: NodeSnapshot) {
+    func `every tag is closed, and the page complies with its content security policy`(_ snapshot: NodeSnapshot) {
         let page = page(snapshot)
         var open: [Substring] = []
         for match in page.matches(of: /<(\/?)([a-zA-Z][^\s>\/]*)[^>]*?(\/?)>/) {
@@ -93,19 +93,19 @@ private func skeleton(_ page: String) -> [String] {
             #expect(!page.contains(forbidden))
         }
         #expect(page.components(separatedBy: "<script").count == 2)
-        // The name space of the icon is no address.
+        // The namespace of the icon is not a link.
         #expect(!page.replacing("http://www.w3.org/2000/svg", with: "").contains("http"))
     }
 
     @Test(arguments: [NodeSnapshot.sample(), .empty()])
-    func `no id comes twice, and each section has one`(_ snapshot: NodeSnapshot) {
+    func `ids are unique, and each section has one`(_ snapshot: NodeSnapshot) {
         let page = page(snapshot)
         let ids = page.matches(of: /\sid="([^"]*)"/).map { String($0.1) }
         #expect(Set(ids).count == ids.count)
         #expect(page.components(separatedBy: "<section").count == page.components(separatedBy: "<section id=").count)
     }
 
-    @Test func `the event of the busiest day stays small`() {
+    @Test func `the event of a busy day is under 100 kB`() {
         var snapshot = NodeSnapshot.sample()
         snapshot.day = snapshot.day.map {
             .init(start: $0.start, delivered: 98_765, rejected: 43_210, retry: 9876, gone: 5432)
@@ -116,7 +116,7 @@ private func skeleton(_ page: String) -> [String] {
         #expect(ServerSentEvent.encoded("main", DashboardPage(snapshot).main.text).count < 100_000)
     }
 
-    @Test func `each row and each column of a table has a head`() {
+    @Test func `each row and column of a table has a header`() {
         let page = page(.sample())
         #expect(page.matches(of: /<th>/).isEmpty)
         for row in page.matches(of: /<tr>(.*?)<\/tr>/) {
@@ -125,38 +125,38 @@ private func skeleton(_ page: String) -> [String] {
         #expect(page.matches(of: /<table>/).count == page.matches(of: /<caption>[^<]+<\/caption>/).count)
     }
 
-    @Test func `the figures are there`() {
+    @Test func `the page shows the figures`() {
         let page = page(.sample("W"))
-        for words in [
+        for text in [
             "1,234", "12 over TNP, 3 over HTTP, 9 circuits", "11.8 MiB, encrypted", "85 µs", "12 ms", "1.2 s",
             "1,234,567",
             "16,384 hashes, about 6.6 ms on a desktop", "expires in 12 days", ">&nbsp;never<", "connecting: 45 %",
             ">&nbsp;not published<", "surge of token refusals", "up for 1 day 1 hour",
             "1 alarm in the last hour", "14:13:20 UTC",
         ] {
-            #expect(page.contains(words), "\(words)")
+            #expect(page.contains(text), "\(text)")
         }
     }
 
     @Test(arguments: [
         ("closed", "closed: working"), ("open", "open: no requests"), ("half-open", "half-open: probing"),
     ])
-    func `the state of a breaker is said in words`(_ state: String, _ words: String) {
+    func `the page spells out the state of a breaker`(_ state: String, _ text: String) {
         var snapshot = NodeSnapshot.sample()
         snapshot.routes[0].breaker = state
-        #expect(page(snapshot).contains("</svg>&nbsp;\(words)</span>"))
+        #expect(page(snapshot).contains("</svg>&nbsp;\(text)</span>"))
     }
 
-    @Test func `where nothing is known yet, that is said`() {
+    @Test func `the page says so if there is no data yet`() {
         let page = page(.empty())
-        for words in [
+        for text in [
             "Everything works", "No alarms since the start", "No rejections since the start", ">&nbsp;off<",
         ] {
-            #expect(page.contains(words), "\(words)")
+            #expect(page.contains(text), "\(text)")
         }
     }
 
-    @Test func `figures that are no numbers do no harm`() {
+    @Test func `non-finite and extreme numbers do not crash the page`() {
         var snapshot = NodeSnapshot.sample()
         snapshot.latencies = [Double.nan, .infinity, -1, 0, 1e300].map { .init(stage: "s", p50: $0, p90: $0, p99: $0) }
         snapshot.tor?.bootstrap = .max
@@ -168,19 +168,19 @@ private func skeleton(_ page: String) -> [String] {
 }
 
 @Suite struct HealthTests {
-    @Test func `all is well where nothing is wrong`() {
+    @Test func `health is good if there are no problems`() {
         let health = Health(.empty())
         #expect(health.grade == .good && health.reasons.isEmpty)
     }
 
-    @Test func `a node that can deliver nothing is bad, whatever else is wrong`() {
+    @Test func `health is bad if no route works`() {
         var snapshot = NodeSnapshot.sample()
         snapshot.notReady = ["no route works"]
         let health = Health(snapshot)
         #expect(health.grade == .bad && health.reasons.first == "no route works")
     }
 
-    @Test func `deliveries are claimed only where there were some`() {
+    @Test func `the summary mentions deliveries only if there were some`() {
         var snapshot = NodeSnapshot.sample()
         snapshot.notReady = []
         snapshot.tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
@@ -190,17 +190,17 @@ private func skeleton(_ page: String) -> [String] {
         #expect(Health(snapshot).summary == "There are warnings")
     }
 
-    @Test func `each thing that is wrong is a warning by itself`() {
+    @Test func `each problem by itself is a warning`() {
         let route = NodeSnapshot.RouteState(
             name: "a/iOS", breaker: "closed", isSurge: false, inFlight: 0, waiting: 0, answers: [], p50: nil, p99: nil)
         var stopped = route
         stopped.breaker = "open"
-        var wave = route
-        wave.isSurge = true
+        var surge = route
+        surge.isSurge = true
         let tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
         let end = NodeSnapshot.empty().now + Health.expiryNotice - 1
         let changes: [(inout NodeSnapshot) -> Void] = [
-            { $0.routes = [route, stopped] }, { $0.routes = [wave] }, { $0.tor = tor },
+            { $0.routes = [route, stopped] }, { $0.routes = [surge] }, { $0.tor = tor },
             { $0.credentials = [.init(app: "a", kind: "APNs certificate", file: "f", expires: end)] },
         ]
         for change in changes {
@@ -220,9 +220,9 @@ private func skeleton(_ page: String) -> [String] {
         OutcomeChart(name: "c", title: "T", buckets: buckets, width: 60).html.text
     }
 
-    @Test func `the bars of a time stand on each other, and the scale holds them`() {
+    @Test func `the bars of an interval are stacked and fit the scale`() {
         let text = chart([NodeSnapshot.Bucket(start: 0, delivered: 2, rejected: 1, retry: 1)])
-        // From 148 up to 10: four of four.
+        // The axis runs from 148 at the bottom to 10 at the top, for four outcomes.
         for (part, bottom, top) in [
             ("delivered", "148.0", "79.0"), ("retry", "79.0", "44.5"), ("rejected", "44.5", "10.0"),
         ] {
@@ -236,7 +236,7 @@ private func skeleton(_ page: String) -> [String] {
         #expect(chart([NodeSnapshot.Bucket(start: 0, gone: count)]).contains("text-anchor=\"end\">\(top)</text>"))
     }
 
-    @Test func `who cannot see the picture is told what is in it`() {
+    @Test func `the chart has a text alternative`() {
         let text = chart([
             NodeSnapshot.Bucket(start: 0, delivered: 1), NodeSnapshot.Bucket(start: 60, delivered: 1, gone: 2),
         ])
@@ -254,28 +254,28 @@ private func skeleton(_ page: String) -> [String] {
         (0, "0"), (7, "7"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-1000, "−1,000"),
         (Int.min, "−9,223,372,036,854,775,808"),
     ])
-    func `counts are grouped`(_ number: Int, _ words: String) { #expect(Format.count(number) == words) }
+    func `a count has thousands separators`(_ number: Int, _ text: String) { #expect(Format.count(number) == text) }
 
     @Test(arguments: [
         (0.0, "0.0 µs"), (8.5e-5, "85 µs"), (9.949e-3, "9.9 ms"), (0.012, "12 ms"), (0.9996, "1.0 s"), (1.24, "1.2 s"),
         (12.6, "13 s"), (1000, "1,000 s"), (1e300, "1,000,000,000 s"), (-1, "–"), (.nan, "–"), (.infinity, "–"),
     ])
-    func `durations have a unit that fits`(_ seconds: Double, _ words: String) {
-        #expect(Format.latency(seconds) == words)
+    func `a latency has a suitable unit`(_ seconds: Double, _ text: String) {
+        #expect(Format.latency(seconds) == text)
     }
 
     @Test(arguments: [
         (-5, "0 seconds"), (1, "1 second"), (59, "59 seconds"), (60, "1 minute"), (119, "1 minute"),
         (3600, "1 hour"), (3660, "1 hour 1 minute"), (90_061, "1 day 1 hour"), (172_800, "2 days"),
     ])
-    func `spans have two parts at most`(_ seconds: Int64, _ words: String) { #expect(Format.span(seconds) == words) }
+    func `a time span has at most two parts`(_ seconds: Int64, _ text: String) { #expect(Format.span(seconds) == text) }
 
     @Test(arguments: [
         (1, "1 byte"), (1023, "1,023 bytes"), (1024, "1.0 KiB"), (1 << 20, "1.0 MiB"), (5 << 40, "5120.0 GiB"),
     ])
-    func `sizes have a unit that fits`(_ bytes: Int, _ words: String) { #expect(Format.bytes(bytes) == words) }
+    func `a size has a suitable unit`(_ bytes: Int, _ text: String) { #expect(Format.bytes(bytes) == text) }
 
-    @Test func `dates are those of the calendar`() {
+    @Test func `dates match the calendar`() {
         let format = Date.ISO8601FormatStyle(timeZone: .gmt).year().month().day()
         for day in stride(from: Int64(-1000), through: 40_000, by: 1) {
             let time = day * 86_400 + 86_399
@@ -291,7 +291,7 @@ private func skeleton(_ page: String) -> [String] {
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
     }
 
-    @Test func `readiness has its status, and reasons where it is not given`() throws {
+    @Test func `readiness has a status, and reasons if the node is not ready`() throws {
         var snapshot = NodeSnapshot.empty()
         #expect(StatusJSON.readiness(snapshot) == (200, #"{"ready":true}"#))
         snapshot.notReady = ["no \"route\"", "two"]
@@ -301,7 +301,7 @@ private func skeleton(_ page: String) -> [String] {
         #expect(object["ready"] as? Bool == false && object["reasons"] as? [String] == ["no \"route\"", "two"])
     }
 
-    @Test func `the names are those that programs know`() throws {
+    @Test func `status.json has fixed field names`() throws {
         let object = try object(StatusJSON.status(.sample("w\"\\\n")))
         #expect(
             object.keys.sorted() == [
@@ -325,7 +325,7 @@ private func skeleton(_ page: String) -> [String] {
         #expect((object["hour"] as? [Any])?.count == 60)
     }
 
-    @Test func `what is not there is null, and so is no number`() throws {
+    @Test func `absent and non-finite values are null`() throws {
         var snapshot = NodeSnapshot.empty()
         snapshot.latencies = [.init(stage: "s", p50: .nan, p90: .infinity, p99: nil)]
         let object = try object(StatusJSON.status(snapshot))
@@ -336,7 +336,7 @@ private func skeleton(_ page: String) -> [String] {
 }
 
 @Suite struct ServerSentEventTests {
-    @Test func `lines stay lines, however they end`() {
+    @Test func `each line of the data has its own field, whatever its line ending`() {
         let event = String(decoding: ServerSentEvent.encoded("main", "a\nb\r\nc\rd\n"), as: UTF8.self)
         #expect(event == "event: main\ndata: a\ndata: b\ndata: c\ndata: d\ndata: \n\n")
     }

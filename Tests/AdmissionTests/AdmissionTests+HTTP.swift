@@ -12,7 +12,7 @@ import Testing
         for device in devices { try house.send(to: device, .delivered()) }
     }
 
-    @Test func `no proof of work is asked there`() throws {
+    @Test func `the HTTP endpoint requires no proof of work`() throws {
         let house = AdmissionHarness {
             $0.puzzle = EffortControl.Settings(mode: .always, least: 256, most: 1024)
         }
@@ -20,7 +20,7 @@ import Testing
         #expect(try house.submit(to: 1, through: .http).isAdmitted)
     }
 
-    @Test func `it has a rate of its own, and the other senderProtocol goes on when that is used up`() throws {
+    @Test func `the HTTP endpoint has a rate limit of its own, which does not affect TNP`() throws {
         let house = AdmissionHarness { $0.http = Rate(burst: 3, perMinute: 60) }
         for device in 0..<3 { #expect(try house.submit(to: device, through: .http).isAdmitted) }
         let refused = try house.submit(to: 3, through: .http)
@@ -31,7 +31,7 @@ import Testing
         #expect(try house.submit(to: 4, through: .http).isAdmitted)
     }
 
-    @Test func `unproven device tokens have a rate of their own there, and proven ones do not need it`() throws {
+    @Test func `HTTP has its own limit for unproven device tokens, which proven ones do not use`() throws {
         let house = AdmissionHarness {
             $0.httpUnproven = Rate(burst: 2, perMinute: 1)
             $0.unproven = Rate(burst: 2, perMinute: 1)
@@ -46,7 +46,7 @@ import Testing
         #expect(try house.submit(to: 22).reason == .tooManyUnproven)
     }
 
-    @Test func `whoever floods it raises the price for nobody`() throws {
+    @Test func `an HTTP flood does not raise the proof-of-work effort`() throws {
         let house = AdmissionHarness {
             $0.http = Rate(burst: 2, perMinute: 1)
             $0.httpUnproven = Rate(burst: 1, perMinute: 1)
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: [ProviderContact.notContacted, .noCapacity])
-    func `what no push service has seen is given back to it`(_ reach: ProviderContact) throws {
+    func `a submission that reached no push service is refunded to the HTTP limits`(_ reach: ProviderContact) throws {
         let house = AdmissionHarness {
             $0.http = Rate(burst: 1, perMinute: 1)
             $0.httpUnproven = Rate(burst: 1, perMinute: 1)
@@ -76,7 +76,7 @@ import Testing
         #expect(try !house.submit(to: 6, through: .http).isAdmitted)
     }
 
-    @Test func `the limits of device, circuit, app and node hold there, too`() throws {
+    @Test func `the device, circuit, app and node limits also apply to HTTP`() throws {
         let house = AdmissionHarness { $0.device = Rate(burst: 1, perMinute: 1) }
         #expect(try house.submit(to: 1, through: .http).isAdmitted)
         #expect(try house.submit(to: 1, through: .http).reason == .deviceTokenOverRate)
@@ -93,7 +93,7 @@ import Testing
         #expect(try own.submit(to: 2, through: .http).reason == .connectionOverRate)
     }
 
-    @Test func `a phone that is bound to a sender key is not rung from there`() throws {
+    @Test func `HTTP cannot deliver to a device token that is bound to a sender key`() throws {
         let house = AdmissionHarness()
         try house.send(to: 1, by: .numbered(1), .delivered())
         #expect(try house.submit(to: 1, through: .http).reason == .senderKeyRequired)

@@ -33,13 +33,13 @@ extension AdmissionTests {
 
     // MARK: The gate for everybody
 
-    @Test func `without the proof that is asked for nobody gets in, and is told the puzzle`() throws {
+    @Test func `a submission without the required proof is refused with the puzzle`() throws {
         let house = makeHouse()
         #expect(puzzle(house).effort == 256)
         #expect(try house.submit(to: 1).refusal == Refusal(.retry(.proofRequired, after: 0), puzzle: puzzle(house)))
     }
 
-    @Test func `a proof that is too small is wrong, and not charged`() throws {
+    @Test func `a proof below the required effort is wrong but not charged`() throws {
         let house = makeHouse()
         for _ in 0..<50 {
             let answer = try house.submit(to: 1, solving: puzzle(house, effort: 255))
@@ -47,7 +47,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a proof that does not hold is wrong, and charged`() throws {
+    @Test func `an invalid proof is wrong and charged`() throws {
         let house = makeHouse()
         for number in 1...20 {
             let refusal = try submitWrong(house, to: 1).refusal
@@ -57,18 +57,18 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a proof that holds gets in, and is worth all that it has cost`() throws {
+    @Test func `a valid proof is admitted and counts its full effort`() throws {
         let house = makeHouse()
         #expect(try house.submit(to: 1, solving: puzzle(house)).ticket?.effort == 256)
         #expect(try house.submit(to: 1, solving: puzzle(house, effort: 1000)).ticket?.effort == 1000)
     }
 
-    @Test func `where no work is ever asked, no proof is worth anything`() throws {
+    @Test func `with puzzles off no proof counts`() throws {
         let house = makeHouse { $0.puzzle = .init(mode: .off) }
         #expect(try house.submit(to: 1, solving: puzzle(house, effort: 100)).ticket?.effort == 0)
     }
 
-    @Test func `where nothing is asked, a proof is worth what it has cost, and next to nothing or a wrong one nothing`()
+    @Test func `an optional proof counts if it is valid and reaches the minimum effort`()
         throws
     {
         let house = makeHouse { $0.puzzle = .init(mode: .adaptive, least: 50) }
@@ -85,7 +85,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `the proof is judged before anything else is asked or taken, but for the circuit's allowance`() throws {
+    @Test func `the proof is checked before everything but the circuit's rate limit`() throws {
         let house = AdmissionHarness {
             for limit in [Limit.device, .unproven, .app, .node] { limit.set(Rate(burst: 6, perMinute: 1), in: &$0) }
         }
@@ -106,7 +106,7 @@ extension AdmissionTests {
         #expect(admitted == 5)
     }
 
-    @Test func `a circuit over its rate costs not even the check of a proof`() throws {
+    @Test func `a circuit over its rate is refused before its proof is checked`() throws {
         let house = makeHouse { $0.circuit = Rate(burst: 5, perMinute: 1) }
         for _ in 0..<5 { #expect(try house.submit(to: 1).reason == .proofRequired) }
         for _ in 0..<50 {
@@ -118,7 +118,7 @@ extension AdmissionTests {
 
     // MARK: Pressure
 
-    @Test func `refusals of the node have everybody asked for work, and calm has it asked no more`() throws {
+    @Test func `refusals by the node's limit require work of every sender until they stop`() throws {
         let house = AdmissionHarness {
             $0.node = Rate(burst: 3, perMinute: 60)
             $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096)
@@ -138,7 +138,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).isAdmitted)
     }
 
-    @Test func `so do submissions that were admitted and then found no room`() throws {
+    @Test func `submissions refused for lack of room after admission raise the effort`() throws {
         let house = AdmissionHarness { $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096) }
         house.connect()
         try house.send(to: 1, .delivered())
@@ -151,7 +151,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a queue that is full has everybody asked for work`() throws {
+    @Test func `a full queue raises the effort`() throws {
         let house = AdmissionHarness { $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096) }
         house.connect()
         for _ in 0..<5 { try house.send(to: 1, .delivered()) }
@@ -160,7 +160,7 @@ extension AdmissionTests {
         #expect(puzzle(house).effort == 256)
     }
 
-    @Test func `a sender over a limit of his own has nobody asked for work`() throws {
+    @Test func `a sender over its own limits does not raise the effort`() throws {
         let house = AdmissionHarness {
             $0.device = Rate(burst: 2, perMinute: 1)
             $0.circuit = Rate(burst: 50, perMinute: 1)
@@ -189,7 +189,7 @@ extension AdmissionTests {
         return house
     }
 
-    @Test func `where too many send to unproven device tokens, those are asked for work, and nobody else`() throws {
+    @Test func `too many unproven device tokens raise the effort for unproven ones only`() throws {
         let house = try makePressedHouse()
         #expect(house.admission.efforts.all == 0 && house.admission.efforts.unproven == 256)
         #expect(puzzle(house).effort == 0)
@@ -203,7 +203,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).isAdmitted)
     }
 
-    @Test func `a proof that does not hold is worth nothing for an unproven device token`() throws {
+    @Test func `an invalid proof for an unproven device token is refused but not charged`() throws {
         let house = try makePressedHouse()
         for _ in 0..<50 {
             let refusal = try submitWrong(house, to: 30).refusal
@@ -213,7 +213,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `who paid waits for the budget as anybody`() throws {
+    @Test func `a proof does not bypass the limit for unproven device tokens`() throws {
         let house = try makePressedHouse()
         let asked = puzzle(house, effort: 256)
         let answers = try (30..<40).map { try house.submit(to: $0, solving: asked) }
@@ -223,13 +223,13 @@ extension AdmissionTests {
         #expect(answers.last?.retryAfter == 1000)
     }
 
-    @Test func `where no work is ever asked, none is for unproven ones`() throws {
+    @Test func `with puzzles off unproven device tokens require no proof`() throws {
         let house = try makePressedHouse(.off)
         #expect(house.admission.efforts.unproven == 0)
         #expect(try house.submit(to: 30).isAdmitted)
     }
 
-    @Test func `unproven device tokens are asked for no less than all are`() throws {
+    @Test func `unproven device tokens require at least the effort that all submissions require`() throws {
         let house = makeHouse()
         #expect(house.admission.efforts.unproven == 256)
         #expect(try house.submit(to: 1).reason == .proofRequired)
@@ -238,7 +238,7 @@ extension AdmissionTests {
 
     // MARK: Time and reload
 
-    @Test func `a new seed is drawn once an hour, and announced`() {
+    @Test func `the seed rotates once an hour, and the rotation is announced`() {
         let house = AdmissionHarness()
         var draws = 0
         var changes: [Int] = []
@@ -254,7 +254,7 @@ extension AdmissionTests {
         #expect(puzzle(house).seed.first == 2)
     }
 
-    @Test func `a proof for the seed before still counts`() throws {
+    @Test func `a proof for the previous seed is accepted`() throws {
         let house = makeHouse()
         let old = puzzle(house)
         house.pass(.seconds(3600))
@@ -263,7 +263,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, solving: old).isAdmitted)
     }
 
-    @Test func `new settings for puzzles count at once`() throws {
+    @Test func `new puzzle settings take effect immediately`() throws {
         let house = makeHouse()
         house.admission.settings.puzzle = .init(mode: .always, least: 512, most: 4096)
         #expect(try house.submit(to: 1, solving: puzzle(house, effort: 511)).reason == .proofWrong)

@@ -22,7 +22,7 @@ extension AdmissionTests {
         return (house, try .numbered(1), try .numbered(2))
     }
 
-    @Test func `the first signed submission that is delivered binds its key, and no other rings that phone`() throws {
+    @Test func `the first delivered signed submission binds its key, and other senders are rejected`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         for _ in 0..<3 {
@@ -32,7 +32,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a key is bound to one phone of one app`() throws {
+    @Test func `a key is bound to one device token of one app`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         #expect(try house.submit(to: 2, by: thief).isAdmitted)
@@ -40,7 +40,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, app: "other", by: thief).isAdmitted)
     }
 
-    @Test func `one key may ring many phones`() throws {
+    @Test func `one key may be bound to many device tokens`() throws {
         let (house, owner, thief) = try makeHouse()
         for device in 1...10 { try house.send(to: device, by: owner, .delivered()) }
         for device in 1...10 {
@@ -49,7 +49,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `another spelling of a device token is no way around its key`() throws {
+    @Test func `another spelling of a device token does not bypass its key`() throws {
         let (house, owner, thief) = try makeHouse()
         let token = "abcdef0123456789"
         let first = try house.envelope(for: 0, token: token)
@@ -62,7 +62,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `what is not delivered binds nothing`() throws {
+    @Test func `a submission that is not delivered binds no key`() throws {
         let outcomes: [Outcome] = [
             .retry(.providerUnreachable, after: 1), .rejected(.payloadRefused), .rejected(.badDeviceToken),
             .gone(since: 0), .rejected(.ttlRanOut), .retry(.credentialsRefused, after: 1),
@@ -77,7 +77,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a phone that unsigned submissions ring is bound only once they have stayed away for the quiet time`()
+    @Test func `unsigned deliveries prevent binding until they have stopped for the quiet time`()
         throws
     {
         let (house, thief, _) = try makeHouse { $0.senderQuietDays = 30 }
@@ -96,7 +96,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).reason == .senderKeyRequired)
     }
 
-    @Test func `the quiet time survives a restart, and what the operator says ends it`() throws {
+    @Test func `the quiet time survives a restart, and unbinding ends it`() throws {
         let (house, owner, thief) = try makeHouse { $0.senderQuietDays = 30 }
         try house.send(to: 1, .delivered())
         house.restart(house.rows()) { $0.senderQuietDays = 30 }
@@ -112,14 +112,14 @@ extension AdmissionTests {
         #expect(house.unbind(2) == 0)
     }
 
-    @Test func `with a quiet time of none the first signed submission binds`() throws {
+    @Test func `with a quiet time of zero the first signed submission binds its key`() throws {
         let (house, owner, _) = try makeHouse()
         try house.send(to: 1, .delivered())
         try house.send(to: 1, by: owner, .delivered())
         #expect(try house.submit(to: 1).reason == .senderKeyRequired)
     }
 
-    @Test func `of two keys under way the first that is delivered is bound`() throws {
+    @Test func `of two keys in flight the first to be delivered is bound`() throws {
         let (house, owner, thief) = try makeHouse()
         let early = try house.submit(to: 1, by: thief)
         let late = try house.submit(to: 1, by: owner)
@@ -129,7 +129,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, by: thief).reason == .senderKeyMismatch)
     }
 
-    @Test func `a delivery under another key does not take a phone over, not even one that is unproven again`() throws {
+    @Test func `a delivery under another key does not take over a device token, even an unproven one`() throws {
         let (house, owner, thief) = try makeHouse()
         let early = try house.submit(to: 1, by: thief)
         try house.send(to: 1, by: owner, .delivered())
@@ -139,7 +139,7 @@ extension AdmissionTests {
         #expect(try house.isUnproven(1, by: owner) == false)
     }
 
-    @Test func `the wrong key is refused and not charged`() throws {
+    @Test func `the wrong key is rejected but not charged`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         for _ in 1...50 {
@@ -150,7 +150,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a signature that does not hold is refused and charged, of the bound key as of an unknown one`() throws {
+    @Test func `an invalid signature is rejected and charged, for a bound and an unknown key alike`() throws {
         for isBound in [true, false] {
             let (house, owner, _) = try makeHouse()
             if isBound { try house.send(to: 1, by: owner, .delivered()) }
@@ -163,13 +163,13 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `who sends unsigned to a bound phone is refused, and not charged`() throws {
+    @Test func `an unsigned submission to a bound device token is rejected but not charged`() throws {
         let (house, owner, _) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         for _ in 0..<100 { #expect(try house.submit(to: 1).refusal == Refusal(.rejected(.senderKeyRequired))) }
     }
 
-    @Test func `a signature that does not hold is refused before any limit is looked at`() throws {
+    @Test func `an invalid signature is rejected before any limit is checked`() throws {
         let (house, owner, _) = try makeHouse {
             $0.device = Rate(burst: 1, perMinute: 1)
             $0.unproven = Rate(burst: 2, perMinute: 1)
@@ -184,7 +184,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `where keys are off, signatures are not looked at and bind nothing`() throws {
+    @Test func `with sender keys off signatures are not checked and bind nothing`() throws {
         let (house, owner, thief) = try makeHouse(.off)
         try house.send(to: 1, by: owner, .delivered())
         let (envelope, other) = (try house.envelope(for: 1), try house.envelope(for: 1))
@@ -194,7 +194,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, by: thief).isAdmitted)
     }
 
-    @Test func `where keys are required, nothing passes unsigned`() throws {
+    @Test func `with sender keys required every unsigned submission is rejected`() throws {
         let (house, owner, _) = try makeHouse(.required)
         #expect(try house.submit(to: 1).refusal == Refusal(.rejected(.senderKeyRequired)))
         #expect(try house.submit(to: 1, by: owner).isAdmitted)
@@ -203,7 +203,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 2, by: owner).isAdmitted)
     }
 
-    @Test func `a new mode counts at once, and what is bound stays so`() throws {
+    @Test func `a new sender key mode takes effect immediately, and bindings are kept`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         house.admission.settings.senders = .off
@@ -215,7 +215,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, by: owner).isAdmitted)
     }
 
-    @Test func `what was taken while keys were off, or is delivered when they are, binds nothing`() throws {
+    @Test func `a submission admitted or delivered while sender keys are off binds nothing`() throws {
         let (house, owner, thief) = try makeHouse(.off)
         let early = try house.submit(to: 1, by: owner)
         house.admission.settings.senders = .optional
@@ -229,7 +229,7 @@ extension AdmissionTests {
 
     // MARK: Unbinding
 
-    @Test func `death unbinds`() throws {
+    @Test func `a dead device token is unbound`() throws {
         let (house, owner, thief) = try makeHouse { $0.deadDays = 1 }
         try house.send(to: 1, by: owner, .delivered())
         house.pass(.seconds(1))
@@ -240,7 +240,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, by: owner).reason == .senderKeyMismatch)
     }
 
-    @Test func `a death that is not believed unbinds nothing, nor does a bad device token`() throws {
+    @Test func `neither a disbelieved death nor a bad device token unbinds`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         try house.send(to: 1, by: owner, .gone(since: 1))
@@ -250,7 +250,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, by: owner).ticket?.isUnproven == true)
     }
 
-    @Test func `so many days without use unbind, and not a day before`() throws {
+    @Test func `a key is unbound after senderForgetDays without use, and not a day earlier`() throws {
         for (days, isBound) in [(89, true), (90, false)] {
             let (house, owner, thief) = try makeHouse { $0.senderForgetDays = 90 }
             try house.send(to: 1, by: owner, .delivered())
@@ -261,7 +261,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `use keeps a key bound, and the attempts of others do not`() throws {
+    @Test func `use keeps a key bound, and rejected submissions do not`() throws {
         let (house, owner, thief) = try makeHouse { $0.senderForgetDays = 90 }
         try house.send(to: 1, by: owner, .delivered())
         for _ in 0..<5 {
@@ -275,7 +275,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, by: thief).isAdmitted)
     }
 
-    @Test func `a key that was forgotten does not come back by use`() throws {
+    @Test func `use of a device token does not restore an expired key`() throws {
         let (house, owner, thief) = try makeHouse { $0.senderForgetDays = 90 }
         try house.send(to: 1, by: owner, .delivered())
         house.pass(days: 90)
@@ -285,7 +285,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1, by: owner).reason == .senderKeyMismatch)
     }
 
-    @Test func `a new number of days counts at once`() throws {
+    @Test func `a new value of senderForgetDays takes effect immediately`() throws {
         let (house, owner, thief) = try makeHouse()
         try house.send(to: 1, by: owner, .delivered())
         house.pass(days: 10)

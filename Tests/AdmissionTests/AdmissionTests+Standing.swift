@@ -16,7 +16,7 @@ extension AdmissionTests {
 
     // MARK: Proven, dead and back
 
-    @Test func `an unknown device token is proven by a delivery, and by nothing else`() throws {
+    @Test func `only a delivery proves an unknown device token`() throws {
         let house = makeHouse()
         let others: [Outcome] = [
             .retry(.providerUnreachable, after: 1), .rejected(.payloadRefused), .rejected(.badDeviceToken),
@@ -30,7 +30,7 @@ extension AdmissionTests {
         #expect(try house.isUnproven(9) == false)
     }
 
-    @Test func `a proven device token stays so, whatever else comes of a submission`() throws {
+    @Test func `a proven device token stays proven unless the push service reports it bad`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         for outcome in [.retry(.providerUnreachable, after: 1), .rejected(.payloadRefused), .rejected(.ttlRanOut)]
@@ -45,7 +45,7 @@ extension AdmissionTests {
         #expect(try house.isUnproven(1) == false)
     }
 
-    @Test func `a dead device token is answered GONE at once, with the moment that the push service has named`() throws
+    @Test func `a dead device token is answered GONE at once, with the time that the push service named`() throws
     {
         let house = makeHouse { $0.node = Rate(burst: 2, perMinute: 1) }
         try house.send(to: 1, .delivered())
@@ -58,7 +58,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `where no moment is named, it is dead from now on`() throws {
+    @Test func `a death without a named time counts from now`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         house.pass(.seconds(100))
@@ -66,7 +66,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).refusal?.outcome == .gone(since: 1_760_000_100_000))
     }
 
-    @Test func `dead device tokens charge who sends to them, from the one that has died on`() throws {
+    @Test func `every submission to a dead device token is charged, including the one that found it dead`() throws {
         let house = makeHouse()
         #expect(try house.send(to: 1, .gone(since: nil)) == nil)
         for _ in 2...19 { #expect(try house.submit(to: 1).refusal?.goAway == nil) }
@@ -76,7 +76,7 @@ extension AdmissionTests {
         #expect(last.goAway?.code == .abuse)
     }
 
-    @Test func `a death older than the last delivery is not believed, and not charged`() throws {
+    @Test func `a death older than the last delivery is not believed and not charged`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         for since in [0, 1, 1_759_999_999_999] as [UInt64] {
@@ -92,13 +92,13 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).refusal?.outcome?.kind == .gone)
     }
 
-    @Test func `what was never proven is dead whatever moment is named`() throws {
+    @Test func `a device token that was never proven is dead whatever time is named`() throws {
         let house = makeHouse()
         try house.send(to: 1, .gone(since: 0))
         #expect(try house.submit(to: 1).refusal?.outcome == .gone(since: 0))
     }
 
-    @Test func `a delivery after death brings a device token back to life`() throws {
+    @Test func `a delivery after death makes a device token proven again`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         let underWay = try house.submit(to: 1)
@@ -112,7 +112,7 @@ extension AdmissionTests {
         #expect(try house.isUnproven(1) == false)
     }
 
-    @Test func `Apple's environments share a device token, Google has its own, and each app has`() throws {
+    @Test func `APNs environments share a device token; FCM and each app have their own`() throws {
         let house = makeHouse()
         func isUnproven(_ magic: Magic, app: String = "app") throws -> Bool? {
             let answer = house.submit(try house.envelope(for: 1, magic: magic), app: app)
@@ -125,7 +125,7 @@ extension AdmissionTests {
         #expect(try isUnproven(.iOS, app: "other") == true)
     }
 
-    @Test func `Apple's digits mean the same large and small, so that nobody has two allowances for one phone`() throws
+    @Test func `upper and lower case spellings of an APNs device token share one allowance`() throws
     {
         let house = makeHouse { $0.device = Rate(burst: 6, perMinute: 1) }
         let spellings = ["abcdef0123456789", "ABCDEF0123456789", "aBcDeF0123456789"]
@@ -145,7 +145,7 @@ extension AdmissionTests {
 
     // MARK: Age
 
-    @Test func `a proven device token is forgotten after so many days without use, and not a day before`() throws {
+    @Test func `a proven device token expires after provenDays without use, and not a day earlier`() throws {
         for (days, isUnproven) in [(179, false), (180, true), (5000, true)] {
             let house = makeHouse()
             try house.send(to: 1, .delivered())
@@ -165,7 +165,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a dead device token is asked about anew after so many days, and not a day before`() throws {
+    @Test func `a dead device token is tried again after deadDays, and not a day earlier`() throws {
         for (days, isDead) in [(0, true), (29, true), (30, false), (5000, false)] {
             let house = makeHouse()
             try house.send(to: 1, .gone(since: nil))
@@ -176,7 +176,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `asking for a dead device token does not keep it dead`() throws {
+    @Test func `submissions do not keep a device token dead`() throws {
         let house = makeHouse()
         try house.send(to: 1, .gone(since: nil))
         for _ in 1...29 {
@@ -187,7 +187,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).isAdmitted)
     }
 
-    @Test func `new numbers of days count at once`() throws {
+    @Test func `new values of provenDays and deadDays take effect immediately`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         try house.send(to: 2, .gone(since: nil))
@@ -201,7 +201,7 @@ extension AdmissionTests {
 
     // MARK: Sweeping
 
-    @Test func `an hour after it is of no use any more, an entry is gone`() throws {
+    @Test func `a record that is no longer useful is removed within an hour`() throws {
         let house = makeHouse { $0.device = Rate(burst: 20, perMinute: 1) }
         for device in 0..<200 {
             try house.send(to: device, device < 100 ? .rejected(.payloadRefused) : .delivered())
@@ -217,7 +217,7 @@ extension AdmissionTests {
         #expect(house.admission.known.deviceTokens == 0)
     }
 
-    @Test func `sweeping takes nobody's allowance, standing or key away before its time`() throws {
+    @Test func `sweeping removes no allowance, standing or key before its time`() throws {
         let house = makeHouse { $0.device = Rate(burst: 4, perMinute: 1) }
         let key = try Ed25519Key.numbered(1)
         try house.send(to: 1, by: key, .delivered())
@@ -236,7 +236,7 @@ extension AdmissionTests {
 
     // MARK: Capacity
 
-    @Test func `a flood of unknown device tokens makes nobody forget a proven, dead or bound one`() throws {
+    @Test func `a flood of unknown device tokens evicts no proven, dead or bound one`() throws {
         let house = AdmissionHarness { $0.deviceTokens = 500 }
         let key = try Ed25519Key.numbered(1)
         for id in 0..<10 as Range<UInt32> { house.connect(.tor(id)) }
@@ -253,7 +253,7 @@ extension AdmissionTests {
         )
     }
 
-    @Test func `what comes of a submission to one that had to go meanwhile is learned all the same`() throws {
+    @Test func `an outcome for an evicted device token is still recorded`() throws {
         for (outcome, reason) in [(.delivered(), nil), (.gone(since: nil), .unregistered)] as [(Outcome, Reason?)] {
             let house = makeHouse { $0.deviceTokens = 1 }
             let answer = try house.submit(to: 1)
@@ -264,7 +264,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `where a device token has no room, its submissions do no harm`() throws {
+    @Test func `with no room, only a delivery evicts a proven device token`() throws {
         let house = makeHouse { $0.deviceTokens = 1 }
         try house.send(to: 1, .delivered())
         for outcome in [.retry(.providerUnreachable, after: 1), .rejected(.badDeviceToken), .gone(since: nil)]
@@ -283,7 +283,7 @@ extension AdmissionTests {
     // MARK: Clock steps
 
     @Test(arguments: [-1, -1000, -20_000])
-    func `a clock that is set back and put right again changes nobody's standing`(days: Int) throws {
+    func `a clock that is set back and corrected changes no standing`(days: Int) throws {
         let house = makeHouse()
         let key = try Ed25519Key.numbered(1)
         try house.send(to: 1, by: key, .delivered())
@@ -306,7 +306,7 @@ extension AdmissionTests {
         try check()
     }
 
-    @Test func `what is learned while the clock is behind holds when it is put right`() throws {
+    @Test func `standing learned while the clock is behind survives the correction`() throws {
         let house = makeHouse()
         let key = try Ed25519Key.numbered(1)
         for device in 1...2 { try house.send(to: device, .delivered()) }
@@ -319,7 +319,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 2).reason == .unregistered)
     }
 
-    @Test func `a clock that was years ahead does not keep the dead alive once it is put right`() throws {
+    @Test func `a clock that was years ahead does not hide a death once it is corrected`() throws {
         let house = makeHouse()
         house.unix += 3 * 365 * 86_400
         try house.send(to: 1, .delivered())
@@ -328,7 +328,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 1).refusal?.outcome == .gone(since: 1_759_990_000_000))
     }
 
-    @Test func `a clock that jumps by less than the days that things are kept forgets nothing`() throws {
+    @Test func `a clock jump of less than the retention time loses nothing`() throws {
         let house = makeHouse()
         let key = try Ed25519Key.numbered(1)
         try house.send(to: 1, by: key, .delivered())
@@ -340,7 +340,7 @@ extension AdmissionTests {
     }
 
     @Test(arguments: [0, -1, -1_000_000, 1, 2_400_000_000, 4_000_000_000, 100_000_000_000] as [Int64])
-    func `at any Unix time standing is learned and kept`(unix: Int64) throws {
+    func `standing is learned and kept at any Unix time`(unix: Int64) throws {
         let house = makeHouse()
         house.unix = unix
         let key = try Ed25519Key.numbered(1)

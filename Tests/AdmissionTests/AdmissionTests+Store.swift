@@ -30,14 +30,14 @@ extension AdmissionTests {
 
     // MARK: Changes
 
-    @Test func `where nothing is known there is nothing to save`() throws {
+    @Test func `when nothing is known there is nothing to save`() throws {
         let house = makeHouse()
         #expect(house.takeChanges() == nil)
         for device in 1...10 { try house.send(to: device, .rejected(.payloadRefused)) }
         #expect(house.takeChanges() == nil)
     }
 
-    @Test func `what was learned is told once`() throws {
+    @Test func `each change is handed out once`() throws {
         let house = makeHouse()
         let key = try Ed25519Key.numbered(1)
         try house.send(to: 1, .delivered())
@@ -52,7 +52,7 @@ extension AdmissionTests {
         #expect(house.takeChanges() == nil)
     }
 
-    @Test func `a delivery to a proven device token is not worth a write, but for the first of a day`() throws {
+    @Test func `only the first delivery of a day to a proven device token is saved`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         #expect(house.takeChanges()?.rows.count == 1)
@@ -65,7 +65,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `nor is any delivery while the clock is behind`() throws {
+    @Test func `no delivery to a proven device token is saved while the clock is behind`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         #expect(house.takeChanges()?.rows.count == 1)
@@ -74,7 +74,7 @@ extension AdmissionTests {
         #expect(house.takeChanges() == nil)
     }
 
-    @Test func `what has aged in part is told as it is now`() throws {
+    @Test func `a bound record whose proof has expired is saved as unproven`() throws {
         let house = makeHouse {
             $0.provenDays = 90
             $0.senderForgetDays = 180
@@ -88,7 +88,7 @@ extension AdmissionTests {
         #expect(changes.rows.first?.standing == 0 && changes.rows.first?.sender != 0)
     }
 
-    @Test func `no more is told at a time than is asked for, and all in the end`() throws {
+    @Test func `changes are handed out in bounded batches until none are left`() throws {
         let house = makeHouse()
         var store = Store()
         for device in 0..<95 { try house.send(to: device, .delivered()) }
@@ -110,7 +110,7 @@ extension AdmissionTests {
         #expect(house.takeChanges(atMost: 40) == nil)
     }
 
-    @Test func `one that changed often has one row, as it is now`() throws {
+    @Test func `a record that changed several times is saved once, in its latest state`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         house.pass(.seconds(1))
@@ -121,7 +121,7 @@ extension AdmissionTests {
         #expect(changes.rows.first?.standing == 2 && changes.rows.first?.sender == 0)
     }
 
-    @Test func `what is worth nothing any more is forgotten by the store as well`() throws {
+    @Test func `a record that is no longer persistent is removed from the store`() throws {
         let house = makeHouse()
         var store = Store()
         try house.send(to: 1, .delivered())
@@ -141,7 +141,7 @@ extension AdmissionTests {
         #expect(house.takeChanges() == nil)
     }
 
-    @Test func `what was forgotten and came back in between is kept`() throws {
+    @Test func `a record that is removed and returns between two saves is kept`() throws {
         let house = makeHouse()
         var store = Store()
         try house.send(to: 1, .delivered())
@@ -152,7 +152,7 @@ extension AdmissionTests {
         #expect(store.rows.count == 1)
     }
 
-    @Test func `who had to go for another is forgotten by the store, unless he came back`() throws {
+    @Test func `an evicted record is removed from the store unless it has returned`() throws {
         let house = makeHouse { $0.deviceTokens = 1 }
         var store = Store()
         for device in [1, 2, 1, 2, 2, 1] {
@@ -171,7 +171,7 @@ extension AdmissionTests {
 
     // MARK: Restart
 
-    @Test func `after a restart the proven, the dead and the bound are known, and nothing has to be saved`() throws {
+    @Test func `after a restart proven, dead and bound records are known and nothing needs saving`() throws {
         let house = makeHouse()
         var store = Store()
         let (owner, thief) = (try Ed25519Key.numbered(1), try Ed25519Key.numbered(2))
@@ -194,7 +194,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a bound device token that turned out bad stays bound over a restart`() throws {
+    @Test func `a bound device token that was reported bad stays bound across a restart`() throws {
         let house = makeHouse()
         var store = Store()
         try house.send(to: 1, by: .numbered(1), .delivered())
@@ -206,7 +206,7 @@ extension AdmissionTests {
         #expect(try house.isUnproven(1, by: .numbered(1)) == true)
     }
 
-    @Test func `rows that are too old are dropped, and the store is told`() throws {
+    @Test func `rows that are too old are dropped on restart and removed from the store`() throws {
         let house = makeHouse { $0.senderForgetDays = 90 }
         var store = Store()
         for device in 1...10 { try house.send(to: device, .delivered()) }
@@ -232,7 +232,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `a clock that is set back before a restart forgets nothing`() throws {
+    @Test func `a clock that is set back before a restart loses nothing`() throws {
         let house = makeHouse()
         var store = Store()
         try house.send(to: 1, by: .numbered(1), .delivered())
@@ -251,7 +251,7 @@ extension AdmissionTests {
         #expect(try house.submit(to: 2).reason == .unregistered)
     }
 
-    @Test func `where there is room for fewer, those who are worth most come in, and the others are forgotten`() throws
+    @Test func `a restart with a smaller capacity keeps the highest-ranked rows and removes the others`() throws
     {
         let house = makeHouse()
         var store = Store()
@@ -275,7 +275,7 @@ extension AdmissionTests {
         }
     }
 
-    @Test func `rows that make no sense do no harm`() throws {
+    @Test func `invalid rows are dropped and removed from the store`() throws {
         let house = makeHouse()
         let rows = [
             StandingRow(token: 0, standing: 1, since: 1, day: 20_370, sender: 0),
@@ -296,7 +296,7 @@ extension AdmissionTests {
 
     // MARK: A store that fails
 
-    @Test func `what the store has not taken is told again, as it is by then`() throws {
+    @Test func `changes that could not be saved are handed out again in their latest state`() throws {
         let house = makeHouse()
         try house.send(to: 1, .delivered())
         try house.send(to: 2, .delivered())
@@ -314,7 +314,7 @@ extension AdmissionTests {
         #expect(house.takeChanges() == nil)
     }
 
-    @Test func `what was to be forgotten is told again, unless it came back`() throws {
+    @Test func `removals that could not be saved are handed out again unless the record has returned`() throws {
         let house = makeHouse()
         var store = Store()
         for device in [1, 2] { try house.send(to: device, .delivered()) }
@@ -329,7 +329,7 @@ extension AdmissionTests {
         #expect(store.rows.values.first?.standing == 1)
     }
 
-    @Test func `what went while the store failed is forgotten once it works`() throws {
+    @Test func `records evicted while the store failed are removed once it works`() throws {
         let house = makeHouse { $0.deviceTokens = 5 }
         var store = Store()
         for device in 1...5 { try house.send(to: device, .delivered()) }
@@ -345,7 +345,7 @@ extension AdmissionTests {
         #expect(try house.isUnproven(9) == false)
     }
 
-    @Test func `while the store does not work, what it is to be told stays bounded`() throws {
+    @Test func `pending changes stay bounded while the store fails`() throws {
         let house = makeHouse { $0.deviceTokens = 50 }
         for device in 0..<3000 {
             try house.send(to: device, .delivered())
@@ -357,7 +357,7 @@ extension AdmissionTests {
     }
 
     @Test(arguments: 1...5 as ClosedRange<UInt64>)
-    func `whatever happens and however often the store fails, in the end it has what is known`(seed: UInt64) throws {
+    func `after random changes and failed saves the store matches the table`(seed: UInt64) throws {
         var generator = SplitMix64(seed: seed)
         let house = makeHouse {
             $0.deviceTokens = 30

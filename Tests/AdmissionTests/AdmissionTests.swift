@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(arguments: Limit.allCases)
-    func `the burst passes, and what comes after it is told to come back when there is one more`(limit: Limit) throws {
+    func `the burst is admitted, and later submissions are told to retry when one is available`(limit: Limit) throws {
         let house = AdmissionHarness {
             limit.set(Rate(burst: 4, perMinute: 7), in: &$0)
         }
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(arguments: Limit.allCases)
-    func `who sleeps as long as is said gets in, and who sleeps less does not`(limit: Limit) throws {
+    func `a sender that waits for retry-after is admitted, and one that waits less is not`(limit: Limit) throws {
         for perMinute in [1, 7, 60, 600, 12_000, 59_999] {
             let house = AdmissionHarness {
                 limit.set(Rate(burst: 3, perMinute: perMinute), in: &$0)
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func `each phone has its own allowance`() throws {
+    @Test func `each device token has its own allowance`() throws {
         let house = AdmissionHarness { $0.device = Rate(burst: 5, perMinute: 1) }
         house.connect()
         for device in 1...3 {
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `it is the phone's allowance, whoever sends`() throws {
+    @Test func `a device token's allowance is shared by all circuits`() throws {
         let house = AdmissionHarness { $0.device = Rate(burst: 5, perMinute: 1) }
         for id in 0..<10 as Range<UInt32> { house.connect(.tor(id)) }
         try house.send(to: 1, .delivered())
@@ -101,7 +101,7 @@ import Testing
         #expect(admitted == 4)
     }
 
-    @Test func `each circuit has its own allowance, whomever it sends to`() throws {
+    @Test func `each circuit has its own allowance, shared by its connections`() throws {
         let house = try makeHouse { $0.circuit = Rate(burst: 5, perMinute: 1) }
         for id in 2...4 as ClosedRange<UInt32> {
             house.connect(.tor(id))
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test func `apps share the node, and who meets two limits waits for both`() throws {
+    @Test func `apps share the node's limit, and a submission over two limits waits for both`() throws {
         let house = AdmissionHarness {
             $0.app = Rate(burst: 5, perMinute: 60)
             $0.node = Rate(burst: 8, perMinute: 6)
@@ -142,7 +142,7 @@ import Testing
     // MARK: What a refusal takes
 
     @Test(arguments: 1...4)
-    func `what is refused by a later rule has taken nothing by an earlier one, but of the circuit`(number: Int) throws {
+    func `a refusal by a later limit takes nothing from earlier ones but the circuit's`(number: Int) throws {
         // Of everything there is enough for 10, and of one thing for 5.
         let scarce = [Limit.device, .unproven, .app, .node][number - 1]
         let house = AdmissionHarness {
@@ -162,7 +162,7 @@ import Testing
         #expect(try house.admitted(of: 10, to: 1, on: .tor(2)) == 5)
     }
 
-    @Test func `what is not admitted for its key has taken nothing, but of the circuit`() throws {
+    @Test func `a refusal by sender key takes nothing but from the circuit's allowance`() throws {
         let house = AdmissionHarness {
             $0.device = Rate(burst: 10, perMinute: 1)
             $0.unproven = Rate(burst: 10, perMinute: 1)
@@ -182,7 +182,7 @@ import Testing
         #expect(admitted == 10)
     }
 
-    @Test func `whatever a circuit sends counts against its allowance`() throws {
+    @Test func `every submission of a circuit counts against its allowance`() throws {
         let house = AdmissionHarness {
             $0.circuit = Rate(burst: 40, perMinute: 1)
             $0.puzzle = .init(mode: .always, least: 16, most: 16)
@@ -204,7 +204,7 @@ import Testing
 
     // MARK: What is left
 
-    @Test func `the outcome says what is left to the phone, and until when that is full again`() throws {
+    @Test func `an outcome reports the device token's remaining allowance and when it is full`() throws {
         let house = AdmissionHarness { $0.device = Rate(burst: 20, perMinute: 10) }
         house.connect()
         for number in 1...20 {
@@ -223,7 +223,7 @@ import Testing
         #expect(outcome.left == 0 && outcome.fullIn == 119_999)
     }
 
-    @Test func `of a phone of which nothing is known any more, all is left`() throws {
+    @Test func `an evicted device token is reported with a full allowance`() throws {
         let house = AdmissionHarness {
             $0.device = Rate(burst: 20, perMinute: 10)
             $0.deviceTokens = 1
@@ -235,7 +235,7 @@ import Testing
         #expect(outcome.left == 20 && outcome.fullIn == 0)
     }
 
-    @Test func `what is to be sent again gives the phone's allowance back, and nothing else does`() throws {
+    @Test func `only a retry refunds the device token's allowance`() throws {
         let outcomes: [(Outcome, isBack: Bool)] = [
             (.retry(.providerUnreachable, after: 1), true), (.retry(.providerThrottles, after: 1), true),
             (.retry(.nodeBusy, after: 1), true), (.retry(.shuttingDown, after: 1), true),
@@ -249,7 +249,7 @@ import Testing
         }
     }
 
-    @Test func `what one phone gives back is not there for another`() throws {
+    @Test func `a refund goes to the same device token only`() throws {
         let house = try makeHouse { $0.device = Rate(burst: 5, perMinute: 1) }
         try house.send(to: 2, .delivered())
         #expect(try house.admitted(of: 9, to: 2) == 4)
@@ -259,7 +259,7 @@ import Testing
 
     // MARK: Unproven device tokens
 
-    @Test func `unknown device tokens share a budget, and proven ones need none of it`() throws {
+    @Test func `unknown device tokens share a budget that proven ones do not use`() throws {
         let house = try makeHouse { $0.unproven = Rate(burst: 11, perMinute: 6) }
         for id in 2...20 as ClosedRange<UInt32> { house.connect(.tor(id)) }
         let admitted = try (2...20).count { try house.submit(to: $0, on: .tor(UInt32($0))).isAdmitted }
@@ -270,7 +270,7 @@ import Testing
         for _ in 0..<50 { #expect(try house.submit(to: 1).isAdmitted) }
     }
 
-    @Test func `a phone that was reached once needs the budget no more`() throws {
+    @Test func `a device token that was reached once no longer uses the unproven budget`() throws {
         let house = AdmissionHarness { $0.unproven = Rate(burst: 1, perMinute: 1) }
         house.connect()
         let answer = try house.submit(to: 1)
@@ -281,7 +281,7 @@ import Testing
         #expect(second.ticket?.isUnproven == false)
     }
 
-    @Test func `the account of a circuit bounds how many of its unproven ones are under way`() throws {
+    @Test func `the abuse account limits a circuit's unproven device tokens in flight`() throws {
         let house = AdmissionHarness { $0.abuse = Rate(burst: 20, perMinute: 1) }
         house.connect()
         house.connect(.tor(2))
@@ -301,12 +301,12 @@ import Testing
         #expect(try house.submit(to: 53).reason == .tooManyUnproven)
     }
 
-    @Test func `proven ones under way are as many as there may be`() throws {
+    @Test func `proven device tokens in flight are not limited`() throws {
         let house = try makeHouse()
         #expect(try house.admitted(of: 500, to: 1) == 500)
     }
 
-    @Test func `leaving and coming back opens no new account`() throws {
+    @Test func `reconnecting does not open a new abuse account`() throws {
         let house = AdmissionHarness()
         house.connect()
         var answers: [AdmissionHarness.Answer] = []
@@ -322,7 +322,7 @@ import Testing
     }
 
     @Test(arguments: 1...10 as ClosedRange<UInt64>)
-    func `the bad device tokens of one circuit that get through are no more than its account, however it goes about it`(
+    func `a circuit's admitted bad device tokens never exceed its abuse account`(
         seed: UInt64
     ) throws {
         var generator = SplitMix64(seed: seed)
@@ -363,7 +363,7 @@ import Testing
 
     // MARK: Circuits that are sent away
 
-    @Test func `the twentieth bad device token sends its circuit away`() throws {
+    @Test func `the twentieth bad device token blocks the circuit`() throws {
         let house = AdmissionHarness()
         house.connect()
         for number in 1...19 { #expect(try house.send(to: number, .rejected(.badDeviceToken)) == nil) }
@@ -372,7 +372,7 @@ import Testing
         #expect(goAway?.retryAfter == 600_000)
     }
 
-    @Test func `who is sent away is not listened to until the block is over, on an old connection or a new one`() throws
+    @Test func `a blocked circuit is refused until the block ends, on old and new connections`() throws
     {
         let house = try makeHouse()
         for number in 2...21 { try house.send(to: number, .rejected(.badDeviceToken)) }
@@ -390,14 +390,14 @@ import Testing
         }
     }
 
-    @Test func `who is sent away and comes back under another name is another`() throws {
+    @Test func `a blocked sender that returns on another circuit is admitted`() throws {
         let house = try makeHouse()
         for number in 2...21 { try house.send(to: number, .rejected(.badDeviceToken)) }
         #expect(house.connect(.tor(2)) == nil)
         #expect(try house.submit(to: 1, on: .tor(2)).isAdmitted)
     }
 
-    @Test func `a block outlives the connections that earned it`() throws {
+    @Test func `a block outlasts the circuit's connections`() throws {
         let house = try makeHouse()
         for number in 2...21 { try house.send(to: number, .rejected(.badDeviceToken)) }
         house.disconnect()
@@ -407,7 +407,7 @@ import Testing
         #expect(house.connect() == nil)
     }
 
-    @Test func `what is forgiven at the account's pace is not held against anybody`() throws {
+    @Test func `violations at the abuse account's refill rate never block a circuit`() throws {
         let house = AdmissionHarness { $0.abuse = Rate(burst: 20, perMinute: 2) }
         house.connect()
         for number in 1...19 { #expect(try house.send(to: number, .rejected(.badDeviceToken)) == nil) }
@@ -419,7 +419,7 @@ import Testing
         #expect(try house.send(to: 201, .rejected(.badDeviceToken))?.code == .abuse)
     }
 
-    @Test func `everything that is wrong goes to one account`() throws {
+    @Test func `all kinds of violations share one abuse account`() throws {
         let house = try makeHouse { $0.puzzle = .init(mode: .off) }
         try house.send(to: 2, .gone(since: nil))
         let key = try Ed25519.PrivateKey.numbered(1)
@@ -435,7 +435,7 @@ import Testing
         #expect(house.admission.charge(.tor(1), at: house.now)?.code == .abuse)
     }
 
-    @Test func `outcomes that are nobody's fault are not charged`() throws {
+    @Test func `outcomes that are not the sender's fault are not charged`() throws {
         let outcomes: [Outcome] = [
             .delivered(), .retry(.providerUnreachable, after: 1), .retry(.providerThrottles, after: 1),
             .retry(.nodeBusy, after: 1), .rejected(.payloadRefused), .rejected(.ttlRanOut), .rejected(.ivReused),
@@ -449,12 +449,12 @@ import Testing
         }
     }
 
-    @Test func `nobody is charged for the node's credentials`() throws {
+    @Test func `refused node credentials are not charged to senders`() throws {
         let house = try makeHouse()
         for number in 1...100 { #expect(try house.send(to: number, .retry(.credentialsRefused, after: 1)) == nil) }
     }
 
-    @Test func `unknown device tokens that are refused while a wave is on are charged though nobody is told so`() throws
+    @Test func `unknown device tokens refused during a surge are charged to the circuit`() throws
     {
         let house = try makeHouse { $0.unproven = Rate(burst: 26, perMinute: 1) }
         for number in 2...20 {
@@ -471,7 +471,7 @@ import Testing
         #expect(admitted == 5)
     }
 
-    @Test func `what no push service has seen costs no limit anything but the circuit's`() throws {
+    @Test func `a submission that reached no push service uses only the circuit's allowance`() throws {
         let outcomes: [Outcome] = [
             .retry(.providerUnreachable, after: 1), .retry(.nodeBusy, after: 1), .rejected(.ivReused),
             .rejected(.platformNotConfigured), .retry(.shuttingDown, after: 1),
@@ -496,7 +496,7 @@ import Testing
         #expect(try house.submit(to: 2).reason == .tooManyUnproven)
     }
 
-    @Test func `with the defaults the node's rate has work asked, though one app meets its own at the same time`()
+    @Test func `the default node rate raises the effort even if one app reaches its own limit too`()
         throws
     {
         let standard = AdmissionSettings()
@@ -515,13 +515,13 @@ import Testing
         #expect(house.admission.efforts.all > 0)
     }
 
-    @Test func `a request that could only be too large is charged`() throws {
+    @Test func `a submission rejected as too large is charged`() throws {
         let house = try makeHouse()
         for _ in 0..<19 { #expect(house.conclude(try house.submit(to: 1), .rejected(.tooLarge), .notContacted) == nil) }
         #expect(house.conclude(try house.submit(to: 1), .rejected(.tooLarge), .notContacted)?.code == .abuse)
     }
 
-    @Test func `an account that was used under a stricter rate begins anew under a looser one`() throws {
+    @Test func `a looser abuse rate resets an account used under a stricter one`() throws {
         let house = AdmissionHarness { $0.abuse = Rate(burst: 20, perMinute: 2) }
         house.connect()
         for number in 1...10 { try house.send(to: number, .rejected(.badDeviceToken)) }
@@ -529,7 +529,7 @@ import Testing
         for number in 11...29 { #expect(try house.send(to: number, .rejected(.badDeviceToken)) == nil) }
     }
 
-    @Test func `of many that were under way to a phone that is gone one is charged`() throws {
+    @Test func `several submissions in flight to a dead device token are charged once`() throws {
         let house = try makeHouse()
         let answers = try (0..<15).map { _ in try house.submit(to: 1) }
         for answer in answers { #expect(house.conclude(answer, .gone(since: nil)) == nil) }
@@ -537,7 +537,7 @@ import Testing
         #expect(try house.send(to: 20, .rejected(.badDeviceToken))?.code == .abuse)
     }
 
-    @Test func `a circuit that is gone is charged as well`() throws {
+    @Test func `a circuit without connections is charged as well`() throws {
         let house = AdmissionHarness()
         house.connect()
         let answers = try (1...20).map { try house.submit(to: $0) }
@@ -546,7 +546,7 @@ import Testing
         #expect(house.connect()?.code == .abuse)
     }
 
-    @Test func `what is charged to a circuit of which nothing is known does no harm`() throws {
+    @Test func `a charge to an unknown circuit has no effect`() throws {
         let house = AdmissionHarness { $0.circuits = 1 }
         house.connect()
         let answer = try house.submit(to: 1)
@@ -560,7 +560,7 @@ import Testing
 
     // MARK: Connections
 
-    @Test func `a circuit has so many connections and no more`() {
+    @Test func `a circuit may have 16 connections and no more`() {
         let house = AdmissionHarness()
         for _ in 0..<16 { #expect(house.connect() == nil) }
         let refused = house.connect()
@@ -571,7 +571,7 @@ import Testing
         #expect(house.connect()?.code == .busy)
     }
 
-    @Test func `where there are too many circuits, those with a connection stay`() throws {
+    @Test func `a new circuit does not evict one that has a connection`() throws {
         let house = AdmissionHarness { $0.circuits = 1000 }
         for id in 0..<1000 as Range<UInt32> { #expect(house.connect(.tor(id)) == nil) }
         let refused = house.connect(.tor(5000))
@@ -582,7 +582,7 @@ import Testing
         #expect(house.admission.known.circuits == 1000)
     }
 
-    @Test func `however many come and go, no more are known than there is room for`() throws {
+    @Test func `known circuits and device tokens never exceed their capacity`() throws {
         let house = AdmissionHarness {
             $0.circuits = 1000
             $0.deviceTokens = 1000
@@ -597,7 +597,7 @@ import Testing
         #expect(house.admission.known.deviceTokens == 1000)
     }
 
-    @Test func `who has gone is forgotten after a while`() throws {
+    @Test func `a disconnected circuit is forgotten within 121 s`() throws {
         let house = AdmissionHarness()
         for id in 0..<100 as Range<UInt32> {
             house.connect(.tor(id))
@@ -623,7 +623,7 @@ import Testing
     }
 
     @Test(arguments: 1...8 as ClosedRange<UInt64>)
-    func `in no window do more pass than burst and rate, to one phone, of one circuit, for one app, and in all`(
+    func `in no window does any limit admit more than its burst and rate`(
         seed: UInt64
     ) throws {
         var generator = SplitMix64(seed: seed)
@@ -670,7 +670,7 @@ import Testing
     }
 
     @Test(arguments: 1...5 as ClosedRange<UInt64>)
-    func `a phone rings no more often than burst and rate, whatever fails in between`(seed: UInt64) throws {
+    func `a device token is rung no more often than burst and rate, whatever fails in between`(seed: UInt64) throws {
         var generator = SplitMix64(seed: seed)
         let rate = Rate(burst: 5 + generator.below(10), perMinute: 10)
         let house = try makeHouse { $0.device = rate }
@@ -694,7 +694,7 @@ import Testing
     // MARK: Reload
 
     @Test(arguments: Limit.allCases)
-    func `a new limit counts at once`(limit: Limit) throws {
+    func `a new limit takes effect immediately`(limit: Limit) throws {
         let house = AdmissionHarness {
             limit.set(Rate(burst: 2, perMinute: 1), in: &$0)
             $0.puzzle = .init(mode: .off)
@@ -707,7 +707,7 @@ import Testing
         #expect(try house.submit(to: 1).retryAfter == 1000)
     }
 
-    @Test func `new bounds on circuits and connections count at once`() {
+    @Test func `new limits on circuits and connections take effect immediately`() {
         let house = AdmissionHarness()
         for _ in 0..<3 { #expect(house.connect() == nil) }
         house.admission.settings.connectionsPerCircuit = 2
@@ -720,7 +720,7 @@ import Testing
         #expect(house.connect(.tor(2)) == nil)
     }
 
-    @Test func `a new account and a new block count from the next charge on`() throws {
+    @Test func `new abuse settings take effect from the next charge`() throws {
         let house = AdmissionHarness()
         house.connect()
         for number in 1...3 { #expect(try house.send(to: number, .rejected(.badDeviceToken)) == nil) }
@@ -736,7 +736,7 @@ import Testing
 
     // MARK: The monotonic clock
 
-    @Test func `where the monotonic clock goes back, each limit has people wait as if it were empty`() throws {
+    @Test func `if the monotonic clock goes back, each limit behaves as if empty`() throws {
         let house = try makeHouse {
             $0.device = Rate(burst: 5, perMinute: 60)
             $0.circuit = Rate(burst: 50, perMinute: 60_000)
@@ -760,7 +760,7 @@ import Testing
         #expect(house.admission.known.circuits == 1)
     }
 
-    @Test func `at the monotonic clock's end nothing traps`() throws {
+    @Test func `nothing overflows at the end of the monotonic clock's range`() throws {
         let house = AdmissionHarness(now: MonotonicTime(nanoseconds: .max - 3_000_000_000))
         house.connect()
         for number in 0..<30 {

@@ -20,7 +20,7 @@ import Testing
 
     // MARK: Names
 
-    @Test func `tor's circuits, connections and phones never meet`() {
+    @Test func `ids of tor circuits, connections and stored envelopes never collide`() {
         let numbers: [UInt64] = [0, 1, 2, 0xFFFF_FFFF, 1 << 62, 1 << 63, .max]
         let circuits = Set([0, 1, 2, UInt32.max].map { CircuitID.tor($0) })
         let connections = Set(numbers.map { CircuitID.connection($0) })
@@ -31,7 +31,7 @@ import Testing
         #expect(connections.isDisjoint(with: phones))
     }
 
-    @Test func `connections one after the other have names of their own`() {
+    @Test func `successive connections have distinct ids`() {
         #expect(Set((0..<1000).map { CircuitID.connection($0) }).count == 1000)
     }
 
@@ -51,7 +51,7 @@ import Testing
         #expect(circuits.count == 1)
     }
 
-    @Test func `of a circuit that is not known nothing is changed`() {
+    @Test func `disconnecting, updating or purging an unknown circuit changes nothing`() {
         var circuits = Circuits()
         circuits.disconnected(.tor(1), now: start)
         #expect(circuits.update(.tor(1)) { $0.unproven += 1 } == nil)
@@ -59,7 +59,7 @@ import Testing
         #expect(circuits.count == 0)
     }
 
-    @Test func `what one circuit does costs another nothing`() {
+    @Test func `one circuit's use does not affect another circuit`() {
         var circuits = Circuits()
         for id in [1, 2] as [UInt32] { #expect(connect(&circuits, id)) }
         circuits.update(.tor(1)) { known in
@@ -74,7 +74,7 @@ import Testing
 
     // MARK: Forgetting
 
-    @Test func `one without a connection is forgotten after a minute`() {
+    @Test func `a circuit without connections is forgotten after one minute`() {
         var circuits = Circuits()
         #expect(connect(&circuits, 1))
         circuits.purge(now: start + .seconds(1000))
@@ -86,7 +86,7 @@ import Testing
         #expect(circuits.count == 0)
     }
 
-    @Test func `one that has come back stays`() {
+    @Test func `a circuit that reconnects is kept`() {
         var circuits = Circuits()
         #expect(connect(&circuits, 1))
         circuits.disconnected(.tor(1), now: start)
@@ -99,7 +99,7 @@ import Testing
         #expect(circuits.count == 0)
     }
 
-    @Test func `what tells against it is not forgotten before it is over`() {
+    @Test func `a circuit is kept while it is blocked or its allowances are not full`() {
         let reasons: [(change: (inout Circuits.Circuit) -> Void, seconds: Int)] = [
             ({ $0.blockedUntil = self.start + .seconds(600) }, 600),
             ({ $0.abuseAccount.take(Rate(burst: 20, perMinute: 1), now: self.start) }, 60),
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `one whose unproven device tokens are under way is known until their outcomes are`() {
+    @Test func `a circuit is kept until the outcomes of its unproven device tokens are known`() {
         var circuits = Circuits()
         #expect(connect(&circuits, 1))
         circuits.update(.tor(1)) { $0.unproven = 2 }
@@ -135,7 +135,7 @@ import Testing
         #expect(circuits.count == 0)
     }
 
-    @Test func `coming and going takes no room`() {
+    @Test func `repeated connecting and disconnecting uses no additional entries`() {
         var circuits = Circuits()
         for number in 0..<10_000 {
             #expect(connect(&circuits, UInt32(number % 3)))
@@ -148,7 +148,7 @@ import Testing
         #expect(listed(circuits) == 0)
     }
 
-    @Test func `a clock that goes back forgets nobody, and does no harm`() {
+    @Test func `a clock that goes back forgets no circuit`() {
         var circuits = Circuits()
         #expect(connect(&circuits, 1))
         circuits.disconnected(.tor(1), now: start)
@@ -160,7 +160,7 @@ import Testing
 
     // MARK: Capacity
 
-    @Test func `no more circuits are known than there is room for`() {
+    @Test func `no more circuits are known than the capacity allows`() {
         var circuits = Circuits()
         for id in 0..<10 as Range<UInt32> { #expect(connect(&circuits, id, capacity: 10)) }
         #expect(!connect(&circuits, 10, capacity: 10))
@@ -170,7 +170,7 @@ import Testing
         #expect(circuits.count == 10)
     }
 
-    @Test func `whoever has been away for longest makes room`() {
+    @Test func `the circuit that has been idle longest is evicted first`() {
         var circuits = Circuits()
         for id in 0..<10 as Range<UInt32> { #expect(connect(&circuits, id, capacity: 10)) }
         circuits.disconnected(.tor(7), now: start)
@@ -184,7 +184,7 @@ import Testing
         #expect(circuits.count == 10)
     }
 
-    @Test func `one with a connection never has to go`() {
+    @Test func `a circuit with a connection is never evicted`() {
         var circuits = Circuits()
         for id in 0..<10 as Range<UInt32> {
             #expect(connect(&circuits, id, capacity: 10))
@@ -201,7 +201,7 @@ import Testing
         #expect(circuits.count == 1)
     }
 
-    @Test func `a smaller capacity makes room as soon as somebody comes`() {
+    @Test func `a reduced capacity takes effect at the next connection`() {
         var circuits = Circuits()
         for id in 0..<100 as Range<UInt32> {
             #expect(connect(&circuits, id))
@@ -212,7 +212,7 @@ import Testing
     }
 
     @Test(arguments: 1...5 as ClosedRange<UInt64>)
-    func `whatever comes and goes, what is known is what should be, and what is kept is bounded`(seed: UInt64) {
+    func `random connects, disconnects and purges match a model and stay within the capacity`(seed: UInt64) {
         var generator = SplitMix64(seed: seed)
         var circuits = Circuits()
         var connections: [UInt32: Int] = [:]

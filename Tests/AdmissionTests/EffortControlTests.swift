@@ -21,20 +21,20 @@ import Testing
 
     // MARK: Rising
 
-    @Test func `the defaults ask for nothing at first, then for 16 384 and at most 16 777 216`() {
+    @Test func `the default effort is zero at first, then from 16 384 to 16 777 216`() {
         let settings = EffortControl.Settings()
         #expect(settings.mode == .adaptive && settings.minimum == 16_384 && settings.maximum == 16_777_216)
         #expect(EffortControl(settings, now: start).effort == 0)
     }
 
-    @Test func `the first pressure asks for the least`() {
+    @Test func `the first pressure sets the minimum effort`() {
         var control = makeControl()
         control.count(refused: 100, paid: 1_000_000)
         control.step(to: start + .seconds(2))
         #expect(control.effort == least)
     }
 
-    @Test func `under pressure it doubles, at most every two seconds, up to the most`() {
+    @Test func `under pressure the effort doubles at most every two seconds, up to the maximum`() {
         var control = makeControl()
         var now = start
         var efforts: [UInt32] = []
@@ -49,7 +49,7 @@ import Testing
         #expect(efforts == (14...24).map { 1 << $0 })
     }
 
-    @Test func `it rises by what was paid, where that is more than twice what is asked`() {
+    @Test func `the effort rises to 1.5 times the mean payment if that is more than double the effort`() {
         // Paid by those who got in, as a multiple of what is asked, and how the effort rises.
         let steps: [(paid: UInt32, rise: Double)] = [(1, 2), (2, 3), (3, 4.5), (4, 6), (5, 6), (1000, 6)]
         for (paid, rise) in steps {
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `a few dear proofs among many do not drive it up`() {
+    @Test func `a few expensive proofs among many do not raise the effort further`() {
         var control = makeControl(effort: least)
         control.count(admitted: 90, paid: least)
         control.count(admitted: 10, paid: .max)
@@ -70,7 +70,7 @@ import Testing
         #expect(control.effort == 2 * least)
     }
 
-    @Test func `refusals of those who paid too little raise nothing, and those of who paid do`() {
+    @Test func `only refusals of senders that paid the required effort raise the effort`() {
         for (paid, expected) in [(0, least), (least - 1, least), (least, 2 * least)] {
             var control = makeControl(effort: least)
             control.count(refused: 1_000, paid: paid)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `it takes three refusals, and one in twenty`() {
+    @Test func `the effort rises from three refusals that are at least 5 % of arrivals`() {
         let cases: [(refused: Int, admitted: Int, rises: Bool)] = [
             (0, 100, false), (1, 0, false), (2, 0, false), (2, 10, false), (3, 0, true), (3, 57, true), (3, 58, false),
             (49, 951, false), (50, 950, true),
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `refusals that come slowly count together`() {
+    @Test func `infrequent refusals are counted together`() {
         var control = makeControl()
         var risenAt: Int?
         for second in 1...30 where risenAt == nil {
@@ -104,7 +104,7 @@ import Testing
         #expect(risenAt == 12)
     }
 
-    @Test func `a queue that is more than half full and does not shrink raises`() {
+    @Test func `a queue that is over half full and does not shrink raises the effort`() {
         let cases: [(queues: [Double], rises: Bool)] = [
             ([0.4, 0.5], false), ([0.4, 0.51], true), ([0.9, 0.9], true), ([0.9, 0.89], false), ([0, 1], true),
             ([1, 0.7], false), ([.nan, .nan], false), ([0, .infinity], true), ([0, -1], false),
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func `a full queue that nobody pays to get into raises nothing`() {
+    @Test func `a full queue of unpaid submissions does not raise the effort`() {
         var control = makeControl(effort: least)
         for second in 1...100 {
             control.count(admitted: 100, paid: 0)
@@ -133,7 +133,7 @@ import Testing
 
     // MARK: Falling
 
-    @Test func `in calm it falls to two thirds every thirty seconds, and below the least to nothing`() {
+    @Test func `without pressure the effort falls by a third every 30 s, and below the minimum to zero`() {
         var control = makeControl(effort: 3 * least)
         var changes: [(Int, UInt32)] = []
         for second in 1...300 {
@@ -144,7 +144,7 @@ import Testing
         #expect(changes.map(\.1) == [32_768, 21_845, 0])
     }
 
-    @Test func `it falls where nobody comes at all`() {
+    @Test func `the effort falls when nothing arrives`() {
         var control = makeControl(effort: least)
         control.step(to: start + .seconds(29))
         #expect(control.effort == least)
@@ -152,7 +152,7 @@ import Testing
         #expect(control.effort == 0)
     }
 
-    @Test func `from the most it is back at nothing within ten minutes`() {
+    @Test func `the effort falls from the maximum to zero within ten minutes`() {
         var control = makeControl(effort: most)
         var second = 0
         while control.effort > 0, second < 10_000 {
@@ -162,7 +162,7 @@ import Testing
         #expect(second <= 600)
     }
 
-    @Test func `a queue that was more than a quarter full holds it for thirty seconds`() {
+    @Test func `a queue that was over a quarter full holds the effort for 30 s`() {
         var control = makeControl(effort: least)
         for second in 1...59 {
             control.step(to: start + .seconds(second), queue: second == 1 ? 0.26 : 0)
@@ -172,7 +172,7 @@ import Testing
         #expect(control.effort == 0)
     }
 
-    @Test func `between one refusal in a hundred and one in twenty it stays`() {
+    @Test func `between 1 % and 5 % of refusals the effort does not change`() {
         for (percent, holds) in [(0, false), (1, true), (2, true), (4, true)] {
             var control = makeControl(effort: 8 * least)
             var isChanged = false
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test func `single refusals, in whatever order they come, neither raise nor hold it`() {
+    @Test func `single refusals in any order neither raise nor hold the effort`() {
         for seed in 1...50 as ClosedRange<UInt64> {
             var random = SplitMix64(seed: seed)
             var control = makeControl(effort: 2 * least)
@@ -204,7 +204,7 @@ import Testing
 
     // MARK: Settings
 
-    @Test func `off asks for nothing, whatever comes`() {
+    @Test func `mode off never requires effort`() {
         var control = makeControl(.off)
         for second in 1...100 {
             control.count(refused: 1_000, paid: .max)
@@ -213,7 +213,7 @@ import Testing
         }
     }
 
-    @Test func `always asks for the least, and for more under pressure`() {
+    @Test func `mode always requires the minimum, and more under pressure`() {
         var control = makeControl(.always)
         #expect(control.effort == least)
         control.step(to: start + .seconds(30))
@@ -227,7 +227,7 @@ import Testing
         #expect(control.effort == least)
     }
 
-    @Test func `new settings hold at once`() {
+    @Test func `new settings take effect immediately`() {
         let cases: [(effort: UInt32, settings: EffortControl.Settings, expected: UInt32)] = [
             (0, .init(mode: .adaptive, least: 10, most: 20), 0), (0, .init(mode: .always, least: 10, most: 20), 10),
             (15, .init(mode: .adaptive, least: 10, most: 20), 15), (5, .init(mode: .adaptive, least: 10, most: 20), 10),
@@ -243,7 +243,7 @@ import Testing
         }
     }
 
-    @Test func `what was tallied under other settings raises nothing`() {
+    @Test func `refusals counted under earlier settings do not raise the effort`() {
         var control = makeControl(effort: least)
         control.count(refused: 100, paid: least)
         control.settings = .init(least: 4 * least)
@@ -251,7 +251,7 @@ import Testing
         #expect(control.effort == 4 * least)
     }
 
-    @Test func `the largest numbers are borne`() {
+    @Test func `the largest values do not overflow`() {
         var control = EffortControl(.init(mode: .always, least: .max, most: .max), now: start)
         #expect(control.effort == .max)
         control.count(admitted: 100, paid: .max)
@@ -263,7 +263,7 @@ import Testing
         #expect(control.effort == 2_863_311_530)
     }
 
-    @Test func `a full tally takes no more`() {
+    @Test func `a full tally counts no more arrivals`() {
         var tally = EffortControl.Tally(
             arrivals: .max - 1, refused: 0, paid: UInt64(UInt32.max - 1) * UInt64(UInt32.max))
         tally.add(isRefused: false, paid: .max)
@@ -286,7 +286,7 @@ import Testing
         #expect(control.effort == 12 * least)
     }
 
-    @Test func `after a clock that goes back it goes on from there`() {
+    @Test func `after the clock goes back, the controller continues from that time`() {
         var control = makeControl(effort: 9 * least)
         let past = MonotonicTime(nanoseconds: 5)
         control.step(to: past)
@@ -301,7 +301,7 @@ import Testing
         #expect(control.effort == 12 * least)
     }
 
-    @Test func `whatever comes, it stays within the settings and keeps its pace`() {
+    @Test func `under random load the effort stays within the settings and changes no faster than allowed`() {
         for seed in 1...100 as ClosedRange<UInt64> {
             var random = SplitMix64(seed: seed)
             var control = makeControl()
@@ -327,7 +327,7 @@ import Testing
     // MARK: In the loop
 
     @Test(arguments: [2, 10, 60, 400] as [Double])
-    func `a flood for the budget of newcomers prices itself out, and its end is noticed`(strength: Double) {
+    func `a flood on the unproven budget is priced out, and the effort falls after it ends`(strength: Double) {
         // 120 a minute, as for unproven device tokens. The attacker can pay for `strength` times that at the least effort.
         var world = World(shares: .budget, rate: 2, room: 300, honest: 0.1, strength: strength, now: start)
         world.run(600)
@@ -353,7 +353,7 @@ import Testing
     }
 
     @Test(arguments: [3, 30, 300] as [Double])
-    func `a flood that fills the queue prices itself out, and the queue drains`(strength: Double) {
+    func `a flood that fills the queue is priced out, and the queue drains`(strength: Double) {
         var world = World(shares: .queue, rate: 1000, room: 10_000, honest: 100, strength: strength, now: start)
         world.run(300)
         #expect(world.control.effort == 0, "honest senders alone bring about nothing")

@@ -24,7 +24,7 @@ import Testing
 
     // MARK: Judging
 
-    @Test func `a proof for the present seed is worth its effort`() throws {
+    @Test func `a proof for the current seed counts its effort`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         for effort in [1, 16, 300] as [UInt32] {
             let check = try seeds.validate(proof(seeds, effort: effort), for: digest, effort: effort, now: start)
@@ -32,12 +32,12 @@ import Testing
         }
     }
 
-    @Test func `more work than asked is worth all of it`() throws {
+    @Test func `a proof of more than the required effort counts in full`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         #expect(try seeds.validate(proof(seeds, effort: 300), for: digest, effort: 16, now: start) == .valid(300))
     }
 
-    @Test func `where work is asked, no proof is missing and a smaller one too small`() throws {
+    @Test func `a required proof that is absent is missing, and a smaller one is too small`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         #expect(seeds.validate(nil, for: digest, effort: 16, now: start) == .missing)
         #expect(try seeds.validate(proof(seeds, effort: 16), for: digest, effort: 17, now: start) == .tooSmall)
@@ -45,7 +45,7 @@ import Testing
         #expect(seeds.validate(nothing, for: digest, effort: 1, now: start) == .tooSmall)
     }
 
-    @Test func `where nothing is asked, only a proof that holds counts`() throws {
+    @Test func `when no effort is required, only a valid proof counts`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         #expect(seeds.validate(nil, for: digest, effort: 0, now: start) == .notRequired)
         #expect(try seeds.validate(proof(seeds), for: digest, effort: 0, now: start) == .valid(16))
@@ -54,12 +54,12 @@ import Testing
         #expect(seeds.validate(nothing, for: digest, effort: 0, now: start) == .notRequired)
     }
 
-    @Test func `a proof serves one envelope only`() throws {
+    @Test func `a proof is valid for one envelope only`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         #expect(try seeds.validate(proof(seeds, effort: 4096), for: other, effort: 16, now: start) == .wrong)
     }
 
-    @Test func `a proof of which anything is changed is wrong`() throws {
+    @Test func `a proof with a changed field is wrong or stale`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         let good = try proof(seeds, effort: 4096)
         var changed = [good, good, good]
@@ -75,7 +75,7 @@ import Testing
 
     // MARK: Seeds
 
-    @Test func `the seed before counts for one lifetime, and not a nanosecond longer`() throws {
+    @Test func `the previous seed is accepted for one lifetime, and not a nanosecond longer`() throws {
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         let old = try proof(seeds)
         let change = seeds.rotatesAt
@@ -88,7 +88,7 @@ import Testing
         #expect(try seeds.validate(proof(seeds), for: digest, effort: 16, now: end) == .valid(16))
     }
 
-    @Test func `a seed is forgotten at the second change`() throws {
+    @Test func `the second rotation forgets a seed`() throws {
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         let old = try proof(seeds)
         seeds.rotate(to: seed(2), now: start)
@@ -97,7 +97,7 @@ import Testing
         #expect(seeds.validate(old, for: digest, effort: 16, now: start) == .stale)
     }
 
-    @Test func `two seeds that begin alike both count`() throws {
+    @Test func `two seeds with the same prefix are both accepted`() throws {
         var twin = seed(1)
         twin[15] = 2
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
@@ -107,7 +107,7 @@ import Testing
         #expect(try seeds.validate(proof(seeds), for: digest, effort: 16, now: start) == .valid(16))
     }
 
-    @Test func `the present seed and the effort are announced`() {
+    @Test func `the current seed and effort are announced`() {
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         #expect(seeds.puzzle(effort: 7, at: start) == Puzzle(seed: seed(1), effort: 7, lifetime: 7200))
         #expect(seeds.puzzle(effort: 7, at: start + .milliseconds(900)).lifetime == 7199)
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(arguments: [-3000, -1, 0, 1, 5000])
-    func `a seed is accepted for as long as was announced, though the change comes early or late`(delay: Int) throws {
+    func `a seed is accepted for its announced lifetime, even if it rotates early or late`(delay: Int) throws {
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         let proof = try proof(seeds)
         let change = start + .seconds(3600 + delay)
@@ -136,7 +136,7 @@ import Testing
         #expect(seeds.validate(proof, for: digest, effort: 16, now: end + .seconds(1)) == .stale)
     }
 
-    @Test func `a clock that goes back announces no more than two lifetimes, and takes no seed away`() throws {
+    @Test func `a clock that goes back announces at most two lifetimes and drops no seed`() throws {
         var seeds = PuzzleSeeds(seed: seed(1), now: start)
         let old = try proof(seeds)
         seeds.rotate(to: seed(2), now: start)

@@ -31,14 +31,14 @@ import Testing
 
     // MARK: Burst and rate
 
-    @Test func `the burst passes at once, and no more`() {
+    @Test func `the burst is available immediately, and no more`() {
         for burst in [1, 2, 20, 300] {
             var allowance = Allowance()
             #expect(exhaust(&allowance, Rate(burst: burst, perMinute: 10), at: start) == burst)
         }
     }
 
-    @Test func `then one passes at each interval, and not a nanosecond before`() {
+    @Test func `after the burst, one is available per interval, and not a nanosecond earlier`() {
         let rate = Rate(burst: 5, perMinute: 10)
         var allowance = Allowance()
         _ = exhaust(&allowance, rate, at: start)
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `who waits for as long as is said gets one, whatever the rate`() {
+    @Test func `the reported wait is exact at every rate`() {
         var generator = SplitMix64(seed: 1)
         for perMinute in [1, 7, 59, 60, 61, 999, 12_000, 1_000_003, 1_000_000_000] {
             let rate = Rate(burst: 3, perMinute: perMinute)
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func `what is left counts down to nothing, and up again with time`() {
+    @Test func `the remaining count falls to zero and rises again with time`() {
         let rate = Rate(burst: 4, perMinute: 60)
         var allowance = Allowance()
         for left in [4, 3, 2, 1] {
@@ -85,7 +85,7 @@ import Testing
         #expect(allowance.remaining(rate, now: start + .seconds(1_000_000)) == 4)
     }
 
-    @Test func `it is full after as long as is said, and not a nanosecond before`() {
+    @Test func `an allowance is full after the reported time, and not a nanosecond earlier`() {
         let rate = Rate(burst: 4, perMinute: 60)
         var allowance = Allowance()
         #expect(allowance.fullIn(rate, now: start) == .zero)
@@ -102,14 +102,14 @@ import Testing
         #expect(allowance == Allowance(fullAt: end.nanoseconds))
     }
 
-    @Test func `unused time is not saved up beyond the burst`() {
+    @Test func `unused time is not saved beyond the burst`() {
         let rate = Rate(burst: 3, perMinute: 60)
         var allowance = Allowance()
         _ = exhaust(&allowance, rate, at: start)
         #expect(exhaust(&allowance, rate, at: start + .seconds(86_400)) == 3)
     }
 
-    @Test func `one that is empty stays as it is when more is taken`() {
+    @Test func `taking from an empty allowance leaves it empty`() {
         let rate = Rate(burst: 3, perMinute: 60)
         var allowance = Allowance()
         for _ in 0..<100 { allowance.take(rate, now: start) }
@@ -120,7 +120,7 @@ import Testing
 
     // MARK: Giving back
 
-    @Test func `what is given back can be taken again`() {
+    @Test func `a refund can be taken again`() {
         let rate = Rate(burst: 3, perMinute: 60)
         var allowance = Allowance()
         _ = exhaust(&allowance, rate, at: start)
@@ -129,7 +129,7 @@ import Testing
         #expect(exhaust(&allowance, rate, at: start) == 1)
     }
 
-    @Test func `nothing is given back beyond the burst`() {
+    @Test func `a refund never exceeds the burst`() {
         let rate = Rate(burst: 3, perMinute: 60)
         var allowance = Allowance()
         allowance.refund(rate, now: start)
@@ -139,7 +139,7 @@ import Testing
         #expect(exhaust(&allowance, rate, at: start + .milliseconds(500)) == 3)
     }
 
-    @Test func `taking and giving back by turns leaves no trace`() {
+    @Test func `a take followed by a refund changes nothing`() {
         let rate = Rate(burst: 7, perMinute: 13)
         var generator = SplitMix64(seed: 2)
         for _ in 0..<100 {
@@ -156,7 +156,7 @@ import Testing
 
     // MARK: Clocks
 
-    @Test func `a clock that goes back makes it empty at worst, and nobody waits for longer than one interval`() {
+    @Test func `a clock that goes back leaves an allowance empty at worst, with a wait of one interval`() {
         let rate = Rate(burst: 5, perMinute: 60)
         var allowance = Allowance()
         _ = exhaust(&allowance, rate, at: start)
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func `at the clock's end nothing traps`() {
+    @Test func `nothing overflows at the end of the clock's range`() {
         let end = MonotonicTime(nanoseconds: .max)
         for rate in [Rate(burst: 1, perMinute: 1), Rate(burst: 10_000_000, perMinute: 1)] {
             for now in [end, before(end), before(end, by: 60_000_000_000)] {
@@ -192,7 +192,7 @@ import Testing
 
     // MARK: Reload
 
-    @Test func `a smaller burst makes it empty at worst`() {
+    @Test func `a smaller burst leaves an allowance empty at worst`() {
         let (large, small) = (Rate(burst: 100, perMinute: 60), Rate(burst: 2, perMinute: 60))
         var allowance = Allowance()
         for _ in 0..<50 { allowance.take(large, now: start) }
@@ -202,7 +202,7 @@ import Testing
         #expect(exhaust(&allowance, small, at: start + .seconds(2)) == 2)
     }
 
-    @Test func `a larger burst is there at once, but for what was used`() {
+    @Test func `a larger burst is available at once, less what was used`() {
         let (small, large) = (Rate(burst: 2, perMinute: 60), Rate(burst: 100, perMinute: 60))
         var allowance = Allowance()
         #expect(exhaust(&allowance, small, at: start) == 2)
@@ -210,7 +210,7 @@ import Testing
         #expect(exhaust(&allowance, large, at: start) == 98)
     }
 
-    @Test func `a faster rate forgives at its own pace`() {
+    @Test func `a faster rate refills at its own pace`() {
         let (slow, fast) = (Rate(burst: 10, perMinute: 1), Rate(burst: 10, perMinute: 600))
         var allowance = Allowance()
         #expect(exhaust(&allowance, slow, at: start) == 10)
@@ -219,7 +219,7 @@ import Testing
         #expect(allowance.fullIn(fast, now: start) == .seconds(1))
     }
 
-    @Test func `a slower rate takes nobody more than one interval to wait`() {
+    @Test func `a slower rate keeps the wait within one interval`() {
         let (fast, slow) = (Rate(burst: 10, perMinute: 600), Rate(burst: 10, perMinute: 1))
         var allowance = Allowance()
         #expect(exhaust(&allowance, fast, at: start) == 10)
@@ -229,7 +229,7 @@ import Testing
 
     // MARK: Ranges
 
-    @Test func `what is out of range is brought into it`() {
+    @Test func `values out of range are clamped`() {
         for (burst, perMinute) in [(Int.min, Int.min), (0, 0), (-1, -1)] {
             let rate = Rate(burst: burst, perMinute: perMinute)
             #expect(rate.burst == 1 && rate.perMinute == 1)
@@ -252,7 +252,7 @@ import Testing
         #expect(empty.fullIn(rate, now: start) == .seconds(600_000_000))
     }
 
-    @Test func `no rate allows more in a minute than it says`() {
+    @Test func `no rate allows more per minute than configured`() {
         var generator = SplitMix64(seed: 3)
         let chosen = [1, 7, 59, 61, 700_000_000, 999_999_999, 1_000_000_000]
         for perMinute in chosen + (0..<1000).map({ _ in 1 + generator.below(1_000_000_000) }) {
@@ -266,7 +266,7 @@ import Testing
     // MARK: Properties
 
     @Test(arguments: 1...20)
-    func `between any two moments never more pass than burst and rate allow, and never fewer of those who wait`(
+    func `in every window no more and no less passes than burst and rate allow`(
         seed: UInt64
     ) {
         var generator = SplitMix64(seed: seed)
@@ -305,7 +305,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 1), (1, 60), (20, 10), (100, 60), (3000, 12_000), (7, 13)])
-    func `who always wants more gets exactly the burst and then the rate`(burst: Int, perMinute: Int) {
+    func `a sender that always wants more gets exactly the burst and then the rate`(burst: Int, perMinute: Int) {
         let rate = Rate(burst: burst, perMinute: perMinute)
         var allowance = Allowance()
         var now = start

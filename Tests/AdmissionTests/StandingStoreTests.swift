@@ -15,7 +15,7 @@ import Testing
 
     // MARK: Saving and loading
 
-    @Test func `what was saved is there after the store was closed, with all 64 bits`() async throws {
+    @Test func `saved rows with full 64-bit values survive closing the store`() async throws {
         let rows = [
             StandingRow(token: 0, standing: 0, since: 0, day: 0, sender: 0),
             StandingRow(token: .max, standing: .max, since: .max, day: .max, sender: .max),
@@ -33,7 +33,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `the key is the same after the store was closed`() async throws {
+    @Test func `the key survives closing the store`() async throws {
         var store = try place.open()
         let key = bytes(of: store.key)
         #expect(key.count == KeyFile.length && Set(key).count > 1)
@@ -44,7 +44,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `those used last come first`() async throws {
+    @Test func `rows load in order of last use, latest first`() async throws {
         var generator = SplitMix64(seed: 1)
         let rows = (0..<1000).map { _ in makeRow(day: UInt16(truncatingIfNeeded: generator.next()), &generator) }
         let store = try place.open()
@@ -55,7 +55,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `a row takes the place of the one that its token has, also on another day`() async throws {
+    @Test func `a row replaces the earlier row of its token, even with another day`() async throws {
         let store = try place.open()
         var row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         let other = StandingRow(token: 2, standing: 1, since: 2, day: 4, sender: 4)
@@ -71,7 +71,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `what is forgotten is gone, and forgetting what is not there does no harm`() async throws {
+    @Test func `forgotten rows are removed, and forgetting an absent row has no effect`() async throws {
         var generator = SplitMix64(seed: 2)
         let rows = (0..<10).map { makeRow(day: UInt16($0), &generator) }
         let store = try place.open()
@@ -83,7 +83,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `what is forgotten and saved at once stays`() async throws {
+    @Test func `a row that is forgotten and saved in one call is kept`() async throws {
         let store = try place.open()
         let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         for _ in 0..<2 {
@@ -93,7 +93,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `after any sequence of saves there is what a dictionary would have`() async throws {
+    @Test func `after any sequence of saves the store matches a dictionary`() async throws {
         var generator = SplitMix64(seed: 3)
         var expected: [UInt64: StandingRow] = [:]
         var store = try place.open()
@@ -118,7 +118,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `saves are done in the order in which they were asked for`() async throws {
+    @Test func `saves run in the order of their calls`() async throws {
         let store = try place.open()
         await withTaskGroup(of: Void.self) { group in
             for token in 0..<20 as Range<UInt64> {
@@ -135,7 +135,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `a closed store answers with an error and is closed once`() async throws {
+    @Test func `a closed store throws, and closing it twice is harmless`() async throws {
         let store = try place.open()
         let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         try await store.save([row], forgetting: [])
@@ -147,7 +147,7 @@ import Testing
         #expect(throws: closed) { try store.load { _ in } }
     }
 
-    @Test func `closing waits for what was asked for before`() async throws {
+    @Test func `closing waits for earlier saves`() async throws {
         var generator = SplitMix64(seed: 4)
         let rows = (0..<5000).map { _ in makeRow(day: 1, &generator) }
         var store = try place.open()
@@ -161,7 +161,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `saving and loading while the store is closed gives answers or errors`() async throws {
+    @Test func `saving and loading while the store closes either succeeds or throws`() async throws {
         let store = try place.open()
         let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         await withTaskGroup(of: StoreError?.self) { group in
@@ -188,7 +188,7 @@ import Testing
         await reopened.close()
     }
 
-    @Test func `after a crash everything is there that was saved`() async throws {
+    @Test func `after a crash all saved rows are present`() async throws {
         var generator = SplitMix64(seed: 5)
         let rows = (0..<500).map { _ in makeRow(day: 1, &generator) }
         let store = try place.open()
@@ -209,7 +209,7 @@ import Testing
 
     // MARK: What the disk shows
 
-    @Test func `neither tokens nor the key can be read on the disk, open or closed`() async throws {
+    @Test func `neither tokens nor the key are readable on disk, open or closed`() async throws {
         let token = Hex.encode(BLAKE2b.hash256("a device token".utf8).prefix(32))
         let store = try place.open()
         let digest = BLAKE2b.hash256(token.utf8)
@@ -235,7 +235,7 @@ import Testing
         #expect(data.range(of: withUnsafeBytes(of: hash.bigEndian) { Data($0) }) != nil)
     }
 
-    @Test func `what is forgotten is overwritten on the disk`() async throws {
+    @Test func `forgotten rows are overwritten on disk`() async throws {
         let store = try place.open()
         let row = StandingRow(
             token: 0x1122_3344_5566_7788, standing: 1, since: 2, day: 3, sender: 0x99AA_BBCC_DDEE_FF11)
@@ -249,7 +249,7 @@ import Testing
         }
     }
 
-    @Test func `all files are for their owner only whatever the umask, also where they were not`() async throws {
+    @Test func `all files are owner-only whatever the umask, even if they were not before`() async throws {
         var store = try withUmask(0) { try place.open() }
         try await store.save([StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)], forgetting: [])
         #expect(try place.files().count == 5)
@@ -283,7 +283,7 @@ import Testing
         await store.close()
     }
 
-    @Test func `a key that was made before is used for a new store`() async throws {
+    @Test func `an existing key is used for a new store`() async throws {
         let key = SecureRandom.bytes(KeyFile.length)
         try place.writeKey(key)
         let store = try place.open()
@@ -291,14 +291,14 @@ import Testing
         await store.close()
     }
 
-    @Test func `a store without its key is refused, and no other key is made`() async throws {
+    @Test func `a store without its key is refused, and no new key is created`() async throws {
         try await place.fill(1)
         try FileManager.default.removeItem(atPath: place.keyFile)
         #expect(place.refusal() == StoreError(.keyMissing(store: place.path), file: place.keyFile, of: .standing))
         #expect(!FileManager.default.fileExists(atPath: place.keyFile))
     }
 
-    @Test func `a store that was moved away is made anew, with the key that there is`() async throws {
+    @Test func `a store that was moved away is created again with the existing key`() async throws {
         try await place.fill(3)
         let key = try Data(contentsOf: URL(fileURLWithPath: place.keyFile))
         try FileManager.default.moveItem(atPath: place.path, toPath: place.path + ".old")
@@ -316,13 +316,13 @@ import Testing
     }
 
     @Test(arguments: [0, 31, 33, 64])
-    func `a key of another length is refused`(_ length: Int) throws {
+    func `a key of the wrong length is refused`(_ length: Int) throws {
         try place.writeKey(SecureRandom.bytes(length))
         #expect(place.refusal() == StoreError(.keyLength(length), file: place.keyFile, of: .standing))
     }
 
     @Test(arguments: [0o640, 0o604, 0o644] as [mode_t])
-    func `a key that others may read is refused, with the command that helps`(_ permissions: mode_t) async throws {
+    func `a key that others can read is refused, with the command that fixes it`(_ permissions: mode_t) async throws {
         try await place.fill(1)
         #expect(chmod(place.keyFile, permissions) == 0)
         let refusal = try #require(place.refusal())
@@ -330,12 +330,12 @@ import Testing
         #expect(refusal.description.contains("chmod 600 \(place.keyFile)"))
     }
 
-    @Test func `a key that is not a file is refused at once`() throws {
+    @Test func `a key that is not a regular file is refused`() throws {
         #expect(mkfifo(place.keyFile, 0o600) == 0)
         #expect(place.refusal() == StoreError(.unusable("not a regular file"), file: place.keyFile, of: .standing))
     }
 
-    @Test func `a file that was torn is refused, wherever it was`() async throws {
+    @Test func `a damaged file is refused, wherever the damage is`() async throws {
         try await place.fill(2000)
         let whole = try Data(contentsOf: URL(fileURLWithPath: place.path))
         let pages = whole.count / 4096
@@ -359,19 +359,19 @@ import Testing
     }
 
     @Test(arguments: ["standing = 256", "standing = -1", "day = 65536", "day = -1"])
-    func `a row whose numbers are out of range is damage`(_ change: String) async throws {
+    func `a row with values out of range is damage`(_ change: String) async throws {
         try await place.fill(2)
         try await place.change("PRAGMA ignore_check_constraints = ON; UPDATE standing SET \(change)")
         #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
     }
 
-    @Test func `a store that has lost the mark of its key is damaged`() async throws {
+    @Test func `a store without its key check value is damaged`() async throws {
         try await place.fill(2)
         try await place.change("DELETE FROM meta")
         #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
     }
 
-    @Test func `a text file is refused, also where there is no key`() throws {
+    @Test func `a text file is refused, even without a key`() throws {
         try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: place.path))
         #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
         #expect(!FileManager.default.fileExists(atPath: place.keyFile))
@@ -383,7 +383,7 @@ import Testing
             // The spool's.
             "PRAGMA application_id = 0x546F6373; CREATE TABLE envelope (id INTEGER)",
         ])
-    func `a database of another program, or the spool's, is refused and left as it is`(_ sql: String) async throws {
+    func `a database of another program or of the spool is refused and left unchanged`(_ sql: String) async throws {
         try await place.change(sql)
         let before = try Data(contentsOf: URL(fileURLWithPath: place.path))
         #expect(place.refusal() == StoreError(.foreign, file: place.path, of: .standing))
@@ -396,13 +396,13 @@ import Testing
         #expect(place.refusal() == StoreError(.newer, file: place.path, of: .standing))
     }
 
-    @Test func `a directory that is not there is named`() throws {
+    @Test func `a missing directory is named in the error`() throws {
         #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/s.lock", of: .standing)) {
             try StandingStore.open(at: "/nowhere/s", keyFile: place.keyFile)
         }
     }
 
-    @Test func `every refusal says what, where and what to do, and what that costs`() {
+    @Test func `every error names the problem, the file, the remedy and its cost`() {
         let costly: [StoreError.Problem] = [
             .keyMissing(store: "/f"), .keyLength(3), .wrongKey(store: "/f"), .damaged, .newer,
         ]
@@ -425,7 +425,7 @@ import Testing
     // MARK: A full disk
 
     @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
-    func `a disk that is full costs nothing but the save, which works again when there is room`() async throws {
+    func `a full disk fails only the save, and later saves succeed once there is room`() async throws {
         var generator = SplitMix64(seed: 6)
         let disk = try SmallDisk(kilobytes: 2048)
         let there = try Place(in: disk.path)
@@ -457,7 +457,7 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
-    func `where it is the log that has filled the disk, the next save finds room`() async throws {
+    func `if the log has filled the disk, the next save succeeds`() async throws {
         var generator = SplitMix64(seed: 8)
         let disk = try SmallDisk(kilobytes: 2048)
         let there = try Place(in: disk.path)

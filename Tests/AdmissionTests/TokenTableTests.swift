@@ -35,14 +35,14 @@ import Testing
         #expect(MemoryLayout<TokenRecord>.stride == 32)
     }
 
-    @Test func `of a new record nothing is known`() {
+    @Test func `a new record holds only its token`() {
         let record = TokenRecord(token: 7)
         #expect(record.token == 7 && record.sender == 0 && record.standing == .unproven && record.since == 0)
         #expect(!record.isUnsaved && !record.isPersistent)
         #expect(record.allowance == Allowance())
     }
 
-    @Test func `a record's fields do not disturb each other`() {
+    @Test func `the fields of a record are independent`() {
         var generator = SplitMix64(seed: 4)
         var record = TokenRecord(token: 1)
         var (since, day, standing, isUnsaved): (UInt64, UInt16, TokenRecord.Standing, Bool) = (
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func `a day before 2020 counts as its first, one after 2042 as the last that can be written`() {
+    @Test func `days before 2020 are stored as the first day, days after 2042 as the last`() {
         var record = makeRecord(1, .proven)
         record.since = 5
         for (day, written) in [(0, 18_262), (18_261, 18_262), (26_453, 26_453), (26_454, 26_453), (.max, 26_453)]
@@ -81,21 +81,21 @@ import Testing
         }
     }
 
-    @Test func `a moment too late to be written is the last`() {
+    @Test func `a time too large to store is stored as the maximum`() {
         var record = makeRecord(1, .dead)
         record.since = .max
         #expect(record.since == 0xFFFF_FFFF_FFFF)
         #expect(record.standing == .dead && record.day == 20_000)
     }
 
-    @Test func `a record used after 2042 is not old on the same day`() {
+    @Test func `a record last used after 2042 has age 0 on the same day`() {
         for day in [26_453, 26_454, 30_000, .max] as [UInt16] {
             #expect(makeRecord(1, day: day).age(on: day) == 0)
         }
         #expect(makeRecord(1, day: 26_400).age(on: 30_000) == 53)
     }
 
-    @Test func `age counts days, and is below nothing where the clock was set back`() {
+    @Test func `age is counted in days, and is zero or negative after the clock was set back`() {
         #expect(makeRecord(1, day: 20_000).age(on: 20_000) == 0)
         #expect(makeRecord(1, day: 20_000).age(on: 20_180) == 180)
         #expect(makeRecord(1, day: 20_000).age(on: 19_999) <= 0)
@@ -103,7 +103,7 @@ import Testing
         #expect(makeRecord(1, day: 0).age(on: 0) <= 0)
     }
 
-    @Test func `a bound one is worth more than a proven one, that more than a dead one, that more than an unknown one`()
+    @Test func `the eviction order is unproven, dead, proven, bound`()
     {
         let oldFirst = [
             makeRecord(1, .unproven, day: 26_453), makeRecord(1, .dead, day: 18_262), makeRecord(1, .dead, day: 26_453),
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test(arguments: Spread.allCases, [3000, 100_000])
-    func `it does what a dictionary does, while there is room`(spread: Spread, capacity: Int) {
+    func `below its capacity the table behaves like a dictionary`(spread: Spread, capacity: Int) {
         var generator = SplitMix64(seed: 5)
         let table = TokenTable(capacity: capacity)
         var model: [UInt64: TokenRecord] = [:]
@@ -161,7 +161,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 3, 15, 16, 17, 500, 5000])
-    func `beyond its capacity it holds a dictionary's records but for those that it says have gone`(capacity: Int) {
+    func `above its capacity the table loses exactly the records that it reports as evicted`(capacity: Int) {
         var generator = SplitMix64(seed: UInt64(capacity))
         let table = TokenTable(capacity: capacity)
         var model: [UInt64: TokenRecord] = [:]
@@ -182,7 +182,7 @@ import Testing
         #expect(records(of: table).count == model.count)
     }
 
-    @Test func `records are found however full it becomes`() {
+    @Test func `every record is found in a full table`() {
         let table = TokenTable(capacity: 16_384)
         var lost = 0
         for number in 1...16_384 as ClosedRange<UInt64> {
@@ -197,7 +197,7 @@ import Testing
         #expect(lost == 0)
     }
 
-    @Test func `a search goes on at the first place after the last`() {
+    @Test func `a search wraps around from the last slot to the first`() {
         let table = TokenTable(capacity: 10)
         // All of them have their home in the last place.
         let tokens = (0..<10).map { UInt64.max - $0 }
@@ -216,7 +216,7 @@ import Testing
         #expect(table.count == 1)
     }
 
-    @Test func `what is not there is neither found nor changed nor removed`() {
+    @Test func `an absent token is not found, updated or removed`() {
         let table = TokenTable(capacity: 100)
         #expect(table[1] == nil)
         let isThere = table.update(1) { $0.since = 1 }
@@ -233,7 +233,7 @@ import Testing
 
     // MARK: When it is full
 
-    @Test func `what is worth least goes, be it the one that comes`() {
+    @Test func `the record lowest in the eviction order goes, even if it is the new one`() {
         // So few that all are compared.
         var generator = SplitMix64(seed: 6)
         let table = TokenTable(capacity: 16)
@@ -251,7 +251,7 @@ import Testing
         #expect(worths.values.allSatisfy { $0 >> 16 == 3 })
     }
 
-    @Test func `a flood of unknown ones pushes nobody else out, where none was unknown before`() {
+    @Test func `unproven records cannot enter a table that is full of records of higher rank`() {
         let table = TokenTable(capacity: 1000)
         for token in 1...1000 as ClosedRange<UInt64> {
             table.insert(makeRecord(token << 54, token % 2 == 0 ? .proven : .dead, sender: token % 3, day: 18_300))
@@ -266,7 +266,7 @@ import Testing
         #expect((1...1000).count { table[$0 << 54] != nil } == 1000)
     }
 
-    @Test func `of unknown ones that flood the newest are there`() {
+    @Test func `in a flood of unproven records the newest is always kept`() {
         let table = TokenTable(capacity: 1000)
         var generator = SplitMix64(seed: 8)
         for _ in 0..<5000 {
@@ -278,7 +278,7 @@ import Testing
         #expect(table.count == 1000)
     }
 
-    @Test func `proven and bound ones stay while half are unknown`() {
+    @Test func `proven and bound records are not evicted while half of the table is unproven`() {
         var generator = SplitMix64(seed: 9)
         let table = TokenTable(capacity: 40_000)
         for number in 0..<40_000 {
@@ -294,7 +294,7 @@ import Testing
         #expect(gone > 1000)
     }
 
-    @Test func `one that is there already is replaced, and nobody has to go for it`() {
+    @Test func `inserting an existing token replaces its record and evicts none`() {
         let table = TokenTable(capacity: 3)
         for token in [1, 2, 3] as [UInt64] { table.insert(makeRecord(token << 60, .proven)) }
         for _ in 0..<10 { #expect(table.insert(makeRecord(2 << 60)) == nil) }
@@ -304,7 +304,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 2, 3, 7, 13, 100, 1000, 16_384, 16_385, 40_000])
-    func `it holds its capacity, and never takes more bytes than is said`(capacity: Int) {
+    func `a table holds its capacity within the stated number of bytes`(capacity: Int) {
         let most = TokenTable.mostBytes(capacity: capacity)
         // 32 bytes a place, 8 places for 7 records, a little more for chance and for the smallest of tables.
         #expect(most <= 32 * (capacity * 8 / 7 * 33 / 32 + 10))
@@ -322,7 +322,7 @@ import Testing
         #expect(records(of: table).count == table.count)
     }
 
-    @Test func `tokens that all fall into one part take no more than that part's share`() {
+    @Test func `tokens that all fall into one shard use only that shard's share`() {
         var generator = SplitMix64(seed: 11)
         let capacity = 100_000
         let table = TokenTable(capacity: capacity)
@@ -333,7 +333,7 @@ import Testing
 
     // MARK: Sweeping
 
-    @Test func `sweeping an empty table ends`() {
+    @Test func `sweeping an empty table visits nothing`() {
         for capacity in [0, 1, 100_000] {
             let table = TokenTable(capacity: capacity)
             var seen = 0
@@ -346,7 +346,7 @@ import Testing
     }
 
     @Test(arguments: [20, 3000, 20_000])
-    func `an hour of sweeping looks at each record, removes those that are over, and changes what is changed`(
+    func `an hour of sweeping visits every record, removes the expired ones and keeps changes`(
         count: Int
     ) {
         var generator = SplitMix64(seed: 12)
@@ -369,7 +369,7 @@ import Testing
         #expect(table.count == tokens.count { $0 % 3 != 0 })
     }
 
-    @Test func `one sweep is a small piece of work`() {
+    @Test func `one sweep visits at most 64 records`() {
         let table = TokenTable(capacity: 40_000)
         var generator = SplitMix64(seed: 13)
         for _ in 0..<40_000 { table.insert(makeRecord(max(1, generator.next()))) }
@@ -384,7 +384,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func `sweeping, inserting and removing by turns lose nothing and find nothing twice`(seed: UInt64) {
+    func `interleaved sweeps, inserts and removals neither lose nor duplicate a record`(seed: UInt64) {
         var generator = SplitMix64(seed: seed)
         let table = TokenTable(capacity: 2000)
         var model: [UInt64: TokenRecord] = [:]

@@ -12,11 +12,11 @@ import Testing
         ("\u{1B}[1mbold\u{1B}[0m", "\u{1B}[1mbold\u{1B}[0m"), ("\u{1B}[8mhidden\u{1B}[0;1m", "[8mhidden[0;1m"),
         ("\u{1B}]0;title\u{7}", "]0;title"), ("Zpráva „č“ 日本語 👩‍🚀", "Zpráva „č“ 日本語 👩🚀"),
     ])
-    func `no text from outside moves the cursor, hides or reorders what is printed`(_ text: String, _ safe: String) {
+    func `external text cannot move the cursor, hide or reorder output`(_ text: String, _ safe: String) {
         #expect(TerminalText.safe(text) == safe)
     }
 
-    @Test func `a line on standard error is cut, and the others stay`() {
+    @Test func `a long line is cut, and the others stay`() {
         let long = String(repeating: "x", count: 5000)
         let lines = TerminalText.safeLines("a\n\(long)\nb").split(separator: "\n")
         #expect(lines.map(\.count) == [1, TerminalText.longestLine + 1, 1])

@@ -5,7 +5,7 @@ import Testing
 @testable import Cryptography
 
 @Suite struct EncodingTests {
-    @Test func `Base64 of every length comes back`() throws {
+    @Test func `Base64 round-trips every length`() throws {
         for length in 0...100 {
             let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 * 37 + length) }
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
@@ -18,9 +18,9 @@ import Testing
     }
 
     @Test(arguments: ["A", "AA", "AAA", "A===", "AA=A", "AAAA=", "AA AA", "AA\nA", "-___"])
-    func `what is no Base64 is not decoded`(_ text: String) { #expect(Base64.decode(Array(text.utf8)) == nil) }
+    func `invalid Base64 is rejected`(_ text: String) { #expect(Base64.decode(Array(text.utf8)) == nil) }
 
-    @Test func `hexadecimal of either case is read, and nothing else`() {
+    @Test func `hexadecimal decodes in either case and rejects anything else`() {
         #expect(Hex.decode("00fFAb") == [0, 255, 171])
         #expect(Hex.encode([0, 255, 171]) == "00ffab")
         #expect(Hex.decode("0") == nil)
@@ -31,7 +31,7 @@ import Testing
 
 @Suite struct SigningKeyTests {
     @Test(arguments: [SignatureAlgorithm.es256, .rs256])
-    func `a signature holds for its message and its key only`(_ algorithm: SignatureAlgorithm) {
+    func `a signature is valid only for its message and its key`(_ algorithm: SignatureAlgorithm) {
         let key = SigningKey.generate(algorithm)
         let signature = key.sign([1, 2, 3])
         #expect(algorithm == .rs256 || signature.count == 64)
@@ -41,13 +41,13 @@ import Testing
         #expect(!key.verifyingKey.isValid(signature: [], of: [1, 2, 3]))
     }
 
-    @Test func `a key survives its file`() throws {
+    @Test func `a signing key round-trips through PEM`() throws {
         let key = SigningKey.generate(.es256)
         let read = try SigningKey(pem: key.pem, algorithm: .es256)
         #expect(key.verifyingKey.isValid(signature: read.sign([7]), of: [7]))
     }
 
-    @Test func `a key of the wrong kind says which kind is needed`() {
+    @Test func `a key of the wrong kind is rejected with the expected kind`() {
         #expect(throws: KeyError.wrongKind(expected: .es256)) {
             try SigningKey(pem: SigningKey.generate(.rs256).pem, algorithm: .es256)
         }
@@ -72,7 +72,7 @@ import Testing
 @Suite struct PKCS12Tests {
     private let authority = CertificateAuthority(name: "test")
 
-    @Test func `a certificate survives its file`() throws {
+    @Test func `a certificate round-trips through PKCS#12`() throws {
         let certified = authority.issue(subject: "client", purpose: .client, validFor: 1000)
         let file = PKCS12.pack(certified, password: "pass word")
         let read = try PKCS12.open(file, password: SecretBytes(Array("pass word".utf8)))
@@ -80,7 +80,7 @@ import Testing
         #expect(!read.certificates.isEmpty && read.privateKey.count > 0)
     }
 
-    @Test func `a wrong password, another file and a cut one are told apart`() {
+    @Test func `a wrong password is distinguished from an invalid file`() {
         let file = PKCS12.pack(authority.issue(subject: "c", purpose: .client), password: "right")
         #expect(throws: PKCS12Error.wrongPassword) { try PKCS12.open(file, password: SecretBytes(Array("wrong".utf8))) }
         #expect(throws: PKCS12Error.notPKCS12) {
@@ -93,7 +93,7 @@ import Testing
 }
 
 @Suite struct SealingTests {
-    @Test func `a ciphertext that was altered is not opened`() throws {
+    @Test func `an altered ciphertext does not open`() throws {
         let key = [UInt8](repeating: 1, count: 32)
         let nonce = [UInt8](repeating: 2, count: 12)
         var sealed = try #require(AES256GCM.seal([1, 2, 3], key: key, nonce: nonce))
@@ -103,7 +103,7 @@ import Testing
         #expect(AES256GCM.open([1], key: key, nonce: nonce) == nil)
     }
 
-    @Test func `wrong lengths are refused`() {
+    @Test func `wrong key and text lengths are rejected`() {
         #expect(
             AES256CBC.encrypt([1], key: [UInt8](repeating: 1, count: 32), iv: [UInt8](repeating: 1, count: 16)) == nil)
         #expect(AES256CBC.encrypt([], key: [1], iv: [UInt8](repeating: 1, count: 16)) == nil)
@@ -112,7 +112,7 @@ import Testing
 }
 
 @Suite struct PseudonymTests {
-    @Test func `a token has one name a day and another the next`() {
+    @Test func `a token's pseudonym changes daily`() {
         var names = Pseudonyms()
         let token = Array("token".utf8)
         let today = names.name(of: token, at: 86_400 * 100)

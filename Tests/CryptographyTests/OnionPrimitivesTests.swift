@@ -8,7 +8,7 @@ import Testing
 @Suite struct OnionPrimitivesTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    @Test func `Base32 is that of RFC 4648, without padding`() {
+    @Test func `Base32 matches RFC 4648, without padding`() {
         let vectors = [
             ("", ""), ("f", "MY"), ("fo", "MZXQ"), ("foo", "MZXW6"), ("foob", "MZXW6YQ"), ("fooba", "MZXW6YTB"),
             ("foobar", "MZXW6YTBOI"),
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func `Base32 of every length comes back`() {
+    @Test func `Base32 round-trips every length`() {
         for length in 0...100 {
             let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 * 37 + length) }
             #expect(Base32.decode(Base32.encode(bytes)) == bytes)
@@ -29,9 +29,9 @@ import Testing
     }
 
     @Test(arguments: ["A", "AAA", "AAAAAA", "MZ", "MZXR", "MY======", "M1", "M8", "M Y", "MY\n", "ÄA"])
-    func `what is no Base32 is not decoded`(_ text: String) { #expect(Base32.decode(text.utf8) == nil) }
+    func `invalid Base32 is rejected`(_ text: String) { #expect(Base32.decode(text.utf8) == nil) }
 
-    @Test func `SHA3-256 is that of FIPS 202`() {
+    @Test func `SHA3-256 matches FIPS 202`() {
         #expect(
             Hex.encode(SHA3.hash256([])) == "a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a")
         #expect(
@@ -39,7 +39,7 @@ import Testing
                 == "3a985da74fe225b2045c172d6bd390bd855f086e3e9d525b46bfe24511431532")
     }
 
-    @Test func `HMAC-SHA-256 is that of RFC 4231, and a code differs by one bit or by its length`() {
+    @Test func `HMAC-SHA-256 matches RFC 4231, and an altered or shorter code is unequal`() {
         var code = HMAC.sha256(Array("what do ya want for nothing?".utf8), key: Array("Jefe".utf8))
         #expect(Hex.encode(code) == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
         let same = code
@@ -49,7 +49,7 @@ import Testing
         #expect(!HMAC.constantTimeEqual(code, same))
     }
 
-    @Test func `an X25519 key has the public half that others compute`() {
+    @Test func `X25519 derives the public key that another implementation derives`() {
         // python3: X25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
         let publicKey = X25519.publicKey(of: SecretBytes(Array(1...32)))
         #expect(publicKey.map(Hex.encode) == "07a37cbc142093c8b755dc1b10e86cb426374ad16aa853ed0bdfc0b2b86d1c7c")
@@ -61,7 +61,7 @@ import Testing
         Ed25519.publicKey(ofExpandedKey: expandedKey.span.bytes)
     }
 
-    @Test func `an expanded Ed25519 key has the public key of its seed`() throws {
+    @Test func `an expanded Ed25519 key yields the public key of its seed`() throws {
         // RFC 8032 §7.1, test 1: SHA-512 of the seed, clamped.
         let seed = try #require(Hex.decode("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
         let expanded = try #require(

@@ -9,7 +9,7 @@ import Testing
         try #require(SealedBox(key: SecretBytes([UInt8](repeating: byte, count: 32))))
     }
 
-    @Test func `the vector of draft-irtf-cfrg-xchacha-03 A.3.1 comes out`() throws {
+    @Test func `sealing matches draft-irtf-cfrg-xchacha-03 A.3.1`() throws {
         let box = try #require(SealedBox(key: SecretBytes([UInt8](0x80...0x9F))))
         let nonce = [UInt8](0x40...0x57)
         let data = try #require(Hex.decode("50515253c0c1c2c3c4c5c6c7"))
@@ -26,7 +26,7 @@ import Testing
         #expect(box.open(sealed, authenticating: data) == plain)
     }
 
-    @Test func `texts of any length come back`() throws {
+    @Test func `texts of any length round-trip`() throws {
         let box = try makeBox()
         for length in [0, 1, 63, 64, 65, 5000] {
             let plain = SecureRandom.bytes(length)
@@ -36,12 +36,12 @@ import Testing
         }
     }
 
-    @Test func `the same text is sealed differently each time`() throws {
+    @Test func `sealing the same text twice gives different ciphertexts`() throws {
         let box = try makeBox()
         #expect(box.seal([1, 2, 3], authenticating: []) != box.seal([1, 2, 3], authenticating: []))
     }
 
-    @Test func `what was altered, cut, or sealed otherwise is not opened`() throws {
+    @Test func `an altered, truncated or otherwise sealed ciphertext does not open`() throws {
         let box = try makeBox()
         let sealed = box.seal([1, 2, 3], authenticating: [9])
         for index in sealed.indices {
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(arguments: [0, 16, 31, 33, 64])
-    func `a key that is not 32 bytes makes no box`(_ length: Int) {
+    func `a key that is not 32 bytes is rejected`(_ length: Int) {
         #expect(SealedBox(key: SecretBytes([UInt8](repeating: 1, count: length))) == nil)
     }
 
@@ -68,7 +68,7 @@ import Testing
         #expect("\(box)" == "<redacted>" && !dumped.contains("115"))
     }
 
-    @Test func `keys for different purposes differ, and the same purpose gives the same key`() {
+    @Test func `a derived key depends on its purpose and its master key`() {
         func bytes(_ key: SecretBytes) -> [UInt8] { key.withUnsafeBytes { Array($0) } }
         let master = [UInt8](repeating: 7, count: 32)
         let one = bytes(SecretBytes(master).derivedKey(for: "one"))
@@ -79,7 +79,7 @@ import Testing
         #expect(one != bytes(SecretBytes([UInt8](repeating: 8, count: 32)).derivedKey(for: "one")))
     }
 
-    @Test func `a digest has one name under a key and another under another`() {
+    @Test func `a keyed hash depends on the digest and the key`() {
         let digest = BLAKE2b.hash256([1])
         let key = SecretBytes([UInt8](repeating: 7, count: 32))
         #expect(key.keyedHash(of: digest, count: 16).count == 16)

@@ -12,7 +12,7 @@ import Testing
 @Suite struct AttemptHistoryTests {
     // MARK: Each kind of disposition
 
-    @Test func `what is final is tried once`() {
+    @Test func `a final disposition is not retried`() {
         for disposition in everyRuling where disposition.retry == .never {
             for bounds in [makeBounds(), makeBounds(isStored: true), makeBounds(left: nil)] {
                 var attempts = AttemptHistory()
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `what the provider has not looked at goes out again at once and does not count`() {
+    @Test func `a request that was not processed is retried at once and not counted`() {
         var attempts = AttemptHistory()
         for _ in 0..<2 {
             let step = attempts.next(after: attemptResult(.notProcessed), makeBounds(attempts: 1), random: 0.999)
@@ -37,7 +37,7 @@ import Testing
         #expect(attempts.counted == 0)
     }
 
-    @Test func `a server that refuses for ever comes to an end`() {
+    @Test func `attempts end if the provider never processes the request`() {
         for seed in 1...50 as ClosedRange<UInt64> {
             let run = Run(.notProcessed, RetryPolicy(), isStored: false, ttl: .seconds(86_400), seed: seed)
             #expect(run.end == .finish)
@@ -47,20 +47,20 @@ import Testing
         }
     }
 
-    @Test func `a server that refuses for ever ends what is for now or never`() {
+    @Test func `now-or-never attempts end if the provider never processes the request`() {
         let run = Run(.notProcessed, RetryPolicy(), isStored: false, ttl: nil, seed: 1)
         #expect(run.end == .finish)
         #expect(run.delays.count == 16)
     }
 
-    @Test func `a server that refuses for ever is asked ever more rarely for what is stored`() {
+    @Test func `a stored envelope is retried ever more slowly if the provider never processes it`() {
         let run = Run(.notProcessed, RetryPolicy(), isStored: true, ttl: .seconds(3600), seed: 1)
         #expect(run.end == .expire)
         #expect(run.delays.count < 200)
         #expect(run.delays.dropFirst(16).allSatisfy { $0 >= .seconds(1) })
     }
 
-    @Test func `an unknown fate is replayed once within a second where it is not stored`() {
+    @Test func `an unknown outcome is replayed once within a second if the envelope is not stored`() {
         for left in [Duration.seconds(3600), nil] {
             var attempts = AttemptHistory()
             let first = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(left: left), random: 0.75)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `an unknown fate is replayed once also where something else came between`() {
+    @Test func `an unknown outcome is replayed once, even with other failures in between`() {
         var attempts = AttemptHistory()
         let steps = [Disposition.outcomeUnknown, .unavailable(seconds: 30), .notProcessed, .outcomeUnknown].map {
             attempts.next(after: attemptResult($0), makeBounds(), random: 0.5)
@@ -80,7 +80,7 @@ import Testing
         #expect(steps.last == .finish)
     }
 
-    @Test func `an unknown fate of what is stored is replayed at once, then slowly, then given up`() {
+    @Test func `an unknown outcome of a stored envelope is replayed at once, then slowly, then given up`() {
         var attempts = AttemptHistory()
         let first = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(isStored: true), random: 0.5)
         #expect(first == .again(after: .milliseconds(500)))
@@ -94,7 +94,7 @@ import Testing
         #expect(last == .finish)
     }
 
-    @Test func `an outage does not make the fate of what is stored unknown more often than it was`() {
+    @Test func `an outage does not use up the replays of a stored envelope`() {
         var attempts = AttemptHistory()
         for _ in 0..<20 {
             _ = attempts.next(after: attemptResult(.unavailable(seconds: 30)), makeBounds(isStored: true), random: 0.5)
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func `what was held back waits where it is stored, and does not count`() {
+    @Test func `a held-back envelope waits if it is stored, and the attempt is not counted`() {
         for retryAfter in [1, 7, 600] as [UInt32] {
             var attempts = AttemptHistory()
             for round in 0..<100 {
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func `what was held back is answered at once where it is not stored`() {
+    @Test func `a held-back envelope that is not stored ends immediately`() {
         for left in [Duration.seconds(3600), nil] {
             var attempts = AttemptHistory()
             let step = attempts.next(
@@ -132,7 +132,7 @@ import Testing
 
     // MARK: Pauses
 
-    @Test func `the pause is a random part of a ceiling that doubles from a second to a quarter of an hour`() {
+    @Test func `the pause is a random part of a ceiling that doubles from 1 s to 15 min`() {
         let ceilings: [Int] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]
         var attempts = AttemptHistory()
         for ceiling in ceilings {
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func `Retry-After is never undercut, and exceeded by a tenth or by the backoff`() {
+    @Test func `a pause is at least Retry-After, and exceeds it by at most a tenth or the backoff`() {
         var generator = SplitMix64(seed: 1)
         let ceilings = Backoff(base: .seconds(1), cap: .seconds(900))
         for _ in 0..<1000 {
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func `a pause is never shorter than what the provider documents`() {
+    @Test func `a pause is never shorter than the minimum that the provider documents`() {
         var generator = SplitMix64(seed: 2)
         for disposition in everyRuling {
             guard case .later(let minimum) = disposition.retry else { continue }
@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test func `a short Retry-After does not shorten the pause that the provider documents after 5xx`() {
+    @Test func `a short Retry-After does not shorten the minimum that the provider documents after 5xx`() {
         for retryAfter in [0, 1, 9] as [UInt32] {
             var attempts = AttemptHistory()
             let step = attempts.next(
@@ -199,7 +199,7 @@ import Testing
     // MARK: Bounds
 
     @Test(arguments: [1, 2, 5, 100])
-    func `no more attempts count than limits.attempts`(_ most: Int) {
+    func `limits.attempts bounds the counted attempts`(_ most: Int) {
         let policy = RetryPolicy(attempts: most, patience: .seconds(1_000_000))
         let run = Run(.unavailable(seconds: 30), policy, isStored: false, ttl: .seconds(1_000_000), seed: 1)
         #expect(run.end == .finish)
@@ -207,7 +207,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 5])
-    func `a replay after an unknown fate is one of limits.attempts`(_ most: Int) {
+    func `a replay after an unknown outcome counts towards limits.attempts`(_ most: Int) {
         var attempts = AttemptHistory()
         for _ in 1..<most {
             let step = attempts.next(
@@ -218,7 +218,7 @@ import Testing
         #expect(last == .finish)
     }
 
-    @Test func `what is stored is tried as long as its ttl lasts, however often that is`() {
+    @Test func `a stored envelope is retried until its ttl ends, whatever limits.attempts says`() {
         let policy = RetryPolicy(attempts: 1, patience: .zero)
         for disposition in [Disposition.unavailable(seconds: 30), .misconfigured, .heldBack(.providerThrottles)] {
             let run = Run(disposition, policy, isStored: true, ttl: .seconds(7200), seed: 3)
@@ -227,7 +227,7 @@ import Testing
         }
     }
 
-    @Test func `nobody waits longer than limits.patience for what is not stored`() {
+    @Test func `limits.patience bounds the wait for an envelope that is not stored`() {
         let ten = attemptResult(.unavailable(seconds: 30, minimum: 10))
         let patience = Duration.seconds(30)
         var fits = AttemptHistory()
@@ -244,7 +244,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `what would be too late for its ttl expires at once`(_ isStored: Bool) {
+    func `an envelope expires at once if the next attempt would exceed its ttl`(_ isStored: Bool) {
         let ten = attemptResult(.unavailable(seconds: 30, minimum: 10))
         var inTime = AttemptHistory()
         let again = inTime.next(
@@ -259,7 +259,7 @@ import Testing
         #expect(atOnce == .expire)
     }
 
-    @Test func `now or never waits for nobody`() {
+    @Test func `a now-or-never envelope does not wait`() {
         for disposition in everyRuling {
             guard case .later = disposition.retry else { continue }
             var attempts = AttemptHistory()
@@ -268,7 +268,7 @@ import Testing
         }
     }
 
-    @Test func `whatever comes, an envelope that is not stored ends inside its bounds`() {
+    @Test func `an envelope that is not stored always ends within its bounds`() {
         var generator = SplitMix64(seed: 4)
         for _ in 0..<2000 {
             let policy = RetryPolicy(attempts: 1 + generator.below(10), patience: .seconds(generator.below(120)))

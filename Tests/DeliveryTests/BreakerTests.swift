@@ -32,7 +32,7 @@ import Testing
 
     // MARK: Opening
 
-    @Test func `it opens at the eighth failure in a row`() {
+    @Test func `the breaker opens after eight failures in a row`() {
         var breaker = Breaker()
         for _ in 0..<7 { breaker.attempt(.unavailable(seconds: 30), at: start) }
         #expect(breaker.state == .closed)
@@ -40,13 +40,13 @@ import Testing
         #expect(breaker.state == .open)
     }
 
-    @Test func `each kind of failure counts`() {
+    @Test func `every kind of failure counts`() {
         for disposition in [Disposition.unavailable(seconds: 30), .outcomeUnknown, .quotaExceeded] {
             #expect(opened(by: disposition).state == .open)
         }
     }
 
-    @Test func `it bears half of the attempts failing, in bursts of up to four`() {
+    @Test func `half of the attempts may fail, in bursts of up to four, before the breaker opens`() {
         let patterns: [(failures: Int, successes: Int, opens: Bool)] = [
             (1, 1, false), (1, 100, false), (2, 2, false), (3, 3, false), (4, 4, false), (5, 6, false), (6, 9, false),
             (7, 100, false), (2, 1, true), (5, 5, true), (7, 7, true), (8, 100, true),
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test func `it bears one failure in ten, in whatever order they come`() {
+    @Test func `the breaker stays closed if one attempt in ten fails, in any order`() {
         for seed in 1...20 as ClosedRange<UInt64> {
             var generator = SplitMix64(seed: seed)
             var breaker = Breaker()
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `it opens soon where nine in ten fail, in whatever order they come`() {
+    @Test func `the breaker opens within 40 attempts if nine in ten fail, in any order`() {
         for seed in 1...50 as ClosedRange<UInt64> {
             var generator = SplitMix64(seed: seed)
             var breaker = Breaker()
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func `an answer about the device or the message alone is none about the lane`() {
+    @Test func `answers about the device or the message alone do not open the breaker`() {
         var breaker = Breaker()
         let rulings: [Disposition] = [
             .badToken, .foreignToken, .gone, .invalidRequest, .tooLarge, .deviceThrottled(seconds: 60), .notProcessed,
@@ -99,7 +99,7 @@ import Testing
         #expect(breaker.state == .closed)
     }
 
-    @Test func `what only the operator or time can change opens it at once`() {
+    @Test func `a refused credential, a misconfiguration or throttling opens the breaker at once`() {
         for disposition in [Disposition.misconfigured, .credentialRefused, .credentialExpired, .throttled(seconds: 60)]
         {
             var breaker = Breaker()
@@ -111,7 +111,7 @@ import Testing
 
     // MARK: Open
 
-    @Test func `while it is open nothing passes, and the reason is that of the answer that opened it`() {
+    @Test func `an open breaker refuses everything, with the reason of the answer that opened it`() {
         let reasons: [(disposition: Disposition, reason: Reason)] = [
             (.unavailable(seconds: 30), .providerUnreachable), (.outcomeUnknown, .providerUnreachable),
             (.quotaExceeded, .providerThrottles), (.throttled(seconds: 60), .providerThrottles),
@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test func `retry_after is the time until it lets a probe through`() {
+    @Test func `retry-after is the time until the next probe`() {
         var generator = SplitMix64(seed: 1)
         for _ in 0..<300 {
             let disposition = generator.below(2) == 0 ? Disposition.unavailable(seconds: 30) : .misconfigured
@@ -159,7 +159,7 @@ import Testing
         }
     }
 
-    @Test func `a sender is told that time in milliseconds, at most one more and never less`() {
+    @Test func `retry-after is at least the hold time and at most 1 ms longer`() {
         let times: [(microseconds: Int, milliseconds: UInt32)] = [
             (0, 1), (1, 1), (999, 1), (1000, 1), (1001, 2), (1_500_300, 1501), (60_000_000, 60_000),
         ]
@@ -176,7 +176,7 @@ import Testing
         #expect(endless.outcome.retryAfter == .max)
     }
 
-    @Test func `what was under way when it opened changes nothing`() {
+    @Test func `attempts in flight when the breaker opened do not affect it`() {
         for disposition in [Disposition.delivered, .unavailable(seconds: 30), .misconfigured, .notProcessed] {
             var breaker = opened()
             let before = openTime(breaker, at: start)
@@ -190,7 +190,7 @@ import Testing
 
     // MARK: Half open
 
-    @Test func `exactly one probe passes, and the others come back soon`() {
+    @Test func `exactly one probe is admitted, and other attempts are told to retry soon`() {
         var breaker = opened()
         let admission = breaker.admit(start + .seconds(2))
         #expect(admission == .probe)
@@ -201,7 +201,7 @@ import Testing
         }
     }
 
-    @Test func `a probe that works closes it and everything passes`() {
+    @Test func `a successful probe closes the breaker`() {
         let works: [Disposition] = [.delivered, .badToken, .gone, .invalidRequest, .deviceThrottled(seconds: 60)]
         for disposition in works {
             var breaker = opened()
@@ -214,7 +214,7 @@ import Testing
         }
     }
 
-    @Test func `what was under way when it opened does not stand for the probe`() {
+    @Test func `an attempt in flight when the breaker opened does not count as the probe`() {
         for disposition in [Disposition.delivered, .unavailable(seconds: 30), .misconfigured, .notProcessed] {
             var breaker = opened()
             let probe = breaker.admit(start + .seconds(2))
@@ -226,7 +226,7 @@ import Testing
         }
     }
 
-    @Test func `a probe that says nothing makes room for another one`() {
+    @Test func `an inconclusive probe is followed by another one`() {
         for disposition in [Disposition.notProcessed, .notSent] {
             var breaker = opened()
             for _ in 0..<10 {
@@ -239,17 +239,17 @@ import Testing
         }
     }
 
-    @Test func `each probe that fails makes it wait twice as long, up to a minute`() {
+    @Test func `each failed probe doubles the open time, up to one minute`() {
         expectWaits(.unavailable(seconds: 30), [2, 4, 8, 16, 32, 60, 60, 60])
         expectWaits(.outcomeUnknown, [2, 4, 8, 16, 32, 60, 60, 60])
     }
 
-    @Test func `each probe that the provider blocks makes it wait twice as long, up to ten minutes`() {
+    @Test func `each probe that trips the breaker doubles the open time, up to ten minutes`() {
         expectWaits(.misconfigured, [60, 120, 240, 480, 600, 600])
         expectWaits(.throttled(seconds: 60), [60, 120, 240, 480, 600, 600])
     }
 
-    @Test func `it waits for as long as the provider wishes, up to an hour`() {
+    @Test func `the breaker stays open for the provider's Retry-After, up to one hour`() {
         expectWaits(.throttled(seconds: 60), retryAfter: 7, [7, 14, 28, 56, 112, 224, 448, 600, 600])
         expectWaits(.throttled(seconds: 60), retryAfter: 3600, [3600, 3600, 3600])
         expectWaits(.throttled(seconds: 60), retryAfter: 86_400, [3600, 3600, 3600])
@@ -267,7 +267,7 @@ import Testing
         #expect(reason == .credentialsRefused)
     }
 
-    @Test func `up to a fifth more keeps lanes from coming back in step`() {
+    @Test func `jitter of up to 20 % keeps lanes from probing in step`() {
         var generator = SplitMix64(seed: 5)
         for _ in 0..<100 {
             let time = openTime(opened(random: generator.unit()), at: start) ?? .zero
@@ -278,7 +278,7 @@ import Testing
         #expect(openTime(opened(random: 0.5), at: start) == .milliseconds(2200))
     }
 
-    @Test func `once closed it has forgotten everything`() {
+    @Test func `closing the breaker clears its history`() {
         var breaker = opened()
         var now = start
         for _ in 0..<5 {
@@ -296,7 +296,7 @@ import Testing
 
     // MARK: Anything
 
-    @Test func `in whatever order answers come, at most one probe is out and nothing else passes`() {
+    @Test func `in any order of answers at most one probe is in flight and nothing else is admitted`() {
         var generator = SplitMix64(seed: 6)
         let rulings: [Disposition] = [
             .delivered, .delivered, .unavailable(seconds: 30), .outcomeUnknown, .notProcessed, .misconfigured,

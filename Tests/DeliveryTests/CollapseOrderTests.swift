@@ -14,7 +14,7 @@ import Testing
             format: .pipe)
     }
 
-    @Test func `a newer one takes the place of an older one, and never the other way round`() throws {
+    @Test func `a newer envelope replaces an older one, and never the reverse`() throws {
         var order = CollapseOrder(capacity: 10)
         let trade = try makeEnvelope("trade")
         order.accepted(trade, 1)
@@ -24,7 +24,7 @@ import Testing
         #expect(!order.isReplaced(trade, 2))
     }
 
-    @Test func `an older one that is accepted later does not become the newest`() throws {
+    @Test func `an older envelope that is accepted later does not become the newest`() throws {
         var order = CollapseOrder(capacity: 10)
         let trade = try makeEnvelope("trade")
         order.accepted(trade, 1)
@@ -34,14 +34,14 @@ import Testing
         #expect(!order.isReplaced(trade, 2))
     }
 
-    @Test func `without a collapse id nothing is replaced`() throws {
+    @Test func `an envelope without a collapse id is never replaced`() throws {
         var order = CollapseOrder(capacity: 10)
         let plain = try makeEnvelope(nil)
         for sequence in 1...5 as ClosedRange<UInt64> { order.accepted(plain, sequence) }
         #expect(!order.isReplaced(plain, 1))
     }
 
-    @Test func `another collapse id and another device are not concerned`() throws {
+    @Test func `envelopes with another collapse id or device do not replace each other`() throws {
         var order = CollapseOrder(capacity: 10)
         let trade = try makeEnvelope("trade")
         let others = [
@@ -55,13 +55,13 @@ import Testing
         for other in others { #expect(!order.isReplaced(other, 2)) }
     }
 
-    @Test func `what was never accepted replaces nothing`() throws {
+    @Test func `an envelope that was never accepted replaces nothing`() throws {
         let order = CollapseOrder(capacity: 10)
         let trade = try makeEnvelope("trade")
         #expect(!order.isReplaced(trade, 1))
     }
 
-    @Test func `of the last collapse ids half as many as there is room for are known`() throws {
+    @Test func `the latest collapse ids are remembered, at least half the capacity`() throws {
         var order = CollapseOrder(capacity: 60)
         var envelopes: [Envelope] = []
         for number in 1...300 {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `in whatever order they come, only the newest of its collapse id is not replaced`() throws {
+    @Test func `in any order only the newest envelope of a collapse id is not replaced`() throws {
         var generator = SplitMix64(seed: 1)
         let ids = try (0..<8).map { try makeEnvelope("trade-\($0)") }
         var order = CollapseOrder(capacity: 1000)

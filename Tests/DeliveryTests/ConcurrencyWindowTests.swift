@@ -22,7 +22,7 @@ import Testing
 
     // MARK: Room
 
-    @Test func `an attempt that never reached the provider gives its place back and tells nothing`() {
+    @Test func `an abandoned attempt returns its slot and changes nothing else`() {
         var window = ConcurrencyWindow(range: 1...100, start: 2)
         let before = window.limit
         for _ in 0..<1000 {
@@ -37,7 +37,7 @@ import Testing
         #expect(window.limit == before)
     }
 
-    @Test func `there is room until as many are under way as the limit says`() {
+    @Test func `there is room until the number in flight reaches the limit`() {
         var window = ConcurrencyWindow(range: 1...100, start: 3)
         #expect(window.limit == 3)
         for number in 1...3 {
@@ -52,7 +52,7 @@ import Testing
         #expect(!window.hasRoom)
     }
 
-    @Test func `the start is brought into the range`() {
+    @Test func `the initial limit is clamped to the range`() {
         #expect(ConcurrencyWindow(range: 4...100, start: 1).limit == 4)
         #expect(ConcurrencyWindow(range: 4...100, start: 50).limit == 50)
         #expect(ConcurrencyWindow(range: 4...100, start: 1000).limit == 100)
@@ -60,7 +60,7 @@ import Testing
 
     // MARK: Growth
 
-    @Test func `until the first decrease it doubles in each round`() {
+    @Test func `until the first decrease the limit doubles each round`() {
         var simulation = Simulation(ConcurrencyWindow(range: 1...1000, start: 4), SimulatedProvider())
         for limit in [8, 16, 32, 64, 128, 256, 512, 1000, 1000] {
             simulation.run(.milliseconds(100))
@@ -68,14 +68,14 @@ import Testing
         }
     }
 
-    @Test func `after a decrease it grows by one in each round`() {
+    @Test func `after a decrease the limit grows by one each round`() {
         var simulation = settled(at: 20)
         #expect(simulation.window.limit == 20)
         simulation.run(.seconds(4))
         #expect((57...60).contains(simulation.window.limit), "\(simulation.window.limit)")
     }
 
-    @Test func `it does not grow by what began before it became smaller`() {
+    @Test func `attempts begun before a decrease do not raise the limit`() {
         var simulation = settled(at: 100)
         simulation.run(.milliseconds(1010))
         #expect(simulation.window.limit > 100)
@@ -88,7 +88,7 @@ import Testing
         #expect(simulation.window.limit > limit)
     }
 
-    @Test func `it grows only while at least half of it is used`() {
+    @Test func `the limit grows only while at least half of it is in use`() {
         for (load, grows) in [(1, false), (24, false), (25, true), (50, true)] {
             var simulation = settled(at: 50)
             #expect(simulation.window.limit == 50)
@@ -100,7 +100,7 @@ import Testing
 
     // MARK: Overload
 
-    @Test func `an overload makes it smaller by three tenths`() {
+    @Test func `an overload reduces the limit by 30 %`() {
         for (before, after) in [(1000, 700), (100, 70), (10, 7), (3, 2), (2, 1), (1, 1)] {
             var simulation = Simulation(ConcurrencyWindow(range: 1...1000, start: before), SimulatedProvider())
             simulation.answerAtOnce(isOverload: true)
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func `many answers in one turn with one overload make it smaller once`() {
+    @Test func `one overload among many simultaneous answers reduces the limit once`() {
         for place in [0, 20, 99] {
             var window = ConcurrencyWindow(range: 1...1000, start: 100)
             while window.hasRoom { window.began() }
@@ -125,14 +125,14 @@ import Testing
         }
     }
 
-    @Test func `many overloads in one turn make it smaller once`() {
+    @Test func `many simultaneous overloads reduce the limit once`() {
         var window = ConcurrencyWindow(range: 1...1000, start: 100)
         while window.hasRoom { window.began() }
         for _ in 0..<100 { window.ended(latency: .milliseconds(100), isOverload: true, now: start) }
         #expect(window.limit == 70)
     }
 
-    @Test func `it becomes smaller once in a round, and in less than a tenth of a second never twice`() {
+    @Test func `the limit falls at most once per round and once per 100 ms`() {
         for (latency, round) in [(1, 100), (50, 100), (100, 100), (101, 101), (400, 400), (2000, 2000)] {
             var simulation = Simulation(
                 ConcurrencyWindow(range: 1...1000, start: 100), SimulatedProvider(way: .milliseconds(latency)))
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func `how long an overload took says nothing of the latency`() {
+    @Test func `the latency of overloads is ignored`() {
         var simulation = settled(at: 50)
         simulation.provider.state = .refuses
         simulation.provider.way = .milliseconds(1)
@@ -165,7 +165,7 @@ import Testing
 
     // MARK: Latency
 
-    @Test func `it becomes smaller when answers take more than three times the base and 50 ms`() {
+    @Test func `latency above three times the base plus 50 ms reduces the limit`() {
         for (latency, becomesSmaller) in [(100, false), (200, false), (340, false), (360, true), (1000, true)] {
             var simulation = settled(at: 50)
             simulation.run(.seconds(1), load: 24)
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func `latency makes it smaller step by step, each time by what the last step has brought`() {
+    @Test func `after a decrease only the latency of attempts begun since then counts`() {
         var simulation = settled(at: 100)
         simulation.provider.way = .milliseconds(1000)
         var limits = [100]
@@ -187,14 +187,14 @@ import Testing
         #expect(limits == [100, 70, 49, 34])
     }
 
-    @Test func `single answers that take very long are no congestion`() {
+    @Test func `single slow answers are not congestion`() {
         var simulation = settled(at: 50)
         simulation.provider.delayed = (share: 0.05, by: .seconds(5))
         let summary = simulation.run(.seconds(50))
         #expect(summary.limits.lowerBound == 50)
     }
 
-    @Test func `the first answers after a decrease are too few to bring another one`() {
+    @Test func `the first answers after a decrease are too few to cause another`() {
         var window = settled(at: 50).window
         let later = start + .seconds(60)
         while window.hasRoom { window.began() }
@@ -204,7 +204,7 @@ import Testing
         }
     }
 
-    @Test func `answers that differ are no congestion, however many they are`() {
+    @Test func `varying latency is not congestion, however many answers vary`() {
         var simulation = Simulation(ConcurrencyWindow(range: 1...500, start: 16), SimulatedProvider())
         simulation.run(.seconds(5))
         simulation.provider.delayed = (share: 0.1, by: .milliseconds(400))
@@ -212,7 +212,7 @@ import Testing
         #expect(summary.limits == 500...500)
     }
 
-    @Test func `light load is never held down, whatever its latency`() {
+    @Test func `light load is never limited, whatever its latency`() {
         var simulation = settled(at: 40)
         for latency in [100, 20, 300, 100, 5000, 30, 100] {
             simulation.provider.way = .milliseconds(latency)
@@ -221,7 +221,7 @@ import Testing
         }
     }
 
-    @Test func `the base is that of the latest peace`() {
+    @Test func `the base latency is that of the latest period without pressure`() {
         var simulation = settled(at: 40)
         simulation.provider.way = .milliseconds(1000)
         simulation.run(.seconds(30), load: 4)
@@ -235,7 +235,7 @@ import Testing
         #expect(longer.limits.lowerBound < 40)
     }
 
-    @Test func `under pressure it is held down once a minute, for less than a second`() {
+    @Test func `under pressure the limit is lowered once a minute, for less than a second`() {
         var simulation = limited()
         simulation.run(.seconds(30))
         for _ in 0..<10 {
@@ -248,7 +248,7 @@ import Testing
         }
     }
 
-    @Test func `when the way has become longer for good it finds back to where it was within a minute`() {
+    @Test func `after a lasting rise of the latency the limit recovers within a minute`() {
         var simulation = Simulation(
             ConcurrencyWindow(range: 4...300, start: 16), SimulatedProvider(way: .milliseconds(200)))
         simulation.run(.seconds(70))
@@ -269,7 +269,7 @@ import Testing
             SimulatedProvider(capacity: 20, service: .milliseconds(80), way: .milliseconds(20), jitter: jitter))
     }
 
-    @Test func `it settles where the provider is busy and answers soon`() {
+    @Test func `the limit settles where the provider is busy and the latency is low`() {
         for start in [4, 16, 100, 1000] {
             var simulation = limited(start: start)
             simulation.run(.seconds(60))
@@ -280,7 +280,7 @@ import Testing
         }
     }
 
-    @Test func `it finds there without going far beyond`() {
+    @Test func `the limit grows to the provider's capacity without a large overshoot`() {
         var simulation = limited(start: 4)
         let summary = simulation.run(.seconds(10))
         // At 70 an answer takes the 350 ms that are tolerated.
@@ -288,7 +288,7 @@ import Testing
         #expect(summary.latency < .milliseconds(350), "\(summary.latency)")
     }
 
-    @Test func `its own queue never passes for the base, however long the pressure lasts`() {
+    @Test func `the node's own queueing never becomes the base latency, however long the pressure lasts`() {
         var simulation = limited()
         for minute in 1...20 {
             let summary = simulation.run(.seconds(60))
@@ -297,7 +297,7 @@ import Testing
         }
     }
 
-    @Test func `where answers take a millisecond, 200 are the most that is borne`() {
+    @Test func `with answers of 1 ms the latency stays below 200 ms`() {
         var simulation = Simulation(
             ConcurrencyWindow(range: 4...1000, start: 16),
             SimulatedProvider(capacity: 2, service: .milliseconds(1), way: .milliseconds(1)))
@@ -307,7 +307,7 @@ import Testing
         }
     }
 
-    @Test func `a base that was measured in a crowd comes down`() {
+    @Test func `a base latency measured under load comes down`() {
         var simulation = limited()
         // For its first answers the provider is slow.
         simulation.provider.service = .milliseconds(1500)
@@ -318,7 +318,7 @@ import Testing
         #expect(summary.latency < .milliseconds(350), "\(summary.latency)")
     }
 
-    @Test func `a provider that becomes four times slower gets less, and more when it recovers`() {
+    @Test func `a provider that becomes four times slower gets less load, and more when it recovers`() {
         var simulation = limited()
         simulation.run(.seconds(30))
         simulation.provider.service = .milliseconds(380)
@@ -333,7 +333,7 @@ import Testing
         #expect(fast.answers > 300 * 250 * 98 / 100, "\(fast.answers)")
     }
 
-    @Test func `in an outage it goes down to the least, and afterwards recovers in seconds`() {
+    @Test func `an outage reduces the limit to the minimum, and recovery takes seconds`() {
         for state in [SimulatedProvider.State.refuses, .isSilent] {
             var simulation = limited()
             simulation.run(.seconds(30))
@@ -351,7 +351,7 @@ import Testing
 
     // MARK: Anything
 
-    @Test func `whatever happens, it stays within its range and knows what is under way`() {
+    @Test func `in any sequence of events the limit stays in its range and the count in flight is exact`() {
         var generator = SplitMix64(seed: 7)
         for _ in 0..<200 {
             let least = 1 + generator.below(10)

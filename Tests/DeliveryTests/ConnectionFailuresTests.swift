@@ -11,7 +11,7 @@ import Testing
         MonotonicTime(nanoseconds: 1_000_000_000 + milliseconds * 1_000_000)
     }
 
-    @Test func `what is lost within a second counts once`() {
+    @Test func `failures within a second count once`() {
         var failures = ConnectionFailures()
         let news = [0, 0, 500, 999, 1000, 1999, 5000].map { failures.isNew(time($0)) }
         #expect(news == [true, false, false, false, true, false, true])

@@ -13,7 +13,7 @@ import Testing
 
     private func token(_ number: Int) -> Bytes { Array("token-\(number)".utf8)[...] }
 
-    @Test func `one device is left alone for as long as the provider says, and all others go on`() {
+    @Test func `a pause applies to one device for as long as the provider says`() {
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 60, now: start, random: 0)
         #expect(pauses.remaining(token(1), now: start) == .seconds(60))
@@ -21,21 +21,21 @@ import Testing
         for other in 2..<100 { #expect(pauses.remaining(token(other), now: start) == nil) }
     }
 
-    @Test func `the pause is over at its last moment`() {
+    @Test func `a pause ends exactly on time`() {
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 60, now: start, random: 0)
         #expect(pauses.remaining(token(1), now: start + (Duration.seconds(60) - .nanoseconds(1))) == .nanoseconds(1))
         #expect(pauses.remaining(token(1), now: start + .seconds(60)) == nil)
     }
 
-    @Test func `a device is known wherever its token lies in a message`() {
+    @Test func `a device token is recognised at any position in a message`() {
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 60, now: start, random: 0)
         let message = Array("...token-1...".utf8)
         #expect(pauses.remaining(message[3..<10], now: start) == .seconds(60))
     }
 
-    @Test func `the pause is longer each time, up to ten minutes`() {
+    @Test func `the pause doubles each time, up to ten minutes`() {
         var pauses = DevicePauses(capacity: 10)
         var now = start
         for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `the provider's own time is never undercut`() {
+    @Test func `a pause is never shorter than the provider's own time`() {
         var generator = SplitMix64(seed: 1)
         for _ in 0..<300 {
             var pauses = DevicePauses(capacity: 10)
@@ -61,14 +61,14 @@ import Testing
         }
     }
 
-    @Test func `an answer to something that was already under way does not shorten the pause`() {
+    @Test func `an answer to an earlier request does not shorten a pause`() {
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 300, now: start, random: 0)
         pauses.pause(token(1), seconds: 60, now: start + .seconds(1), random: 0)
         #expect(pauses.remaining(token(1), now: start + .seconds(1)) == .seconds(299))
     }
 
-    @Test func `what the provider accepts ends the pause, and the next one is a first one`() {
+    @Test func `an acceptance ends the pause and resets its length`() {
         var pauses = DevicePauses(capacity: 10)
         for _ in 0..<5 { pauses.pause(token(1), seconds: 60, now: start, random: 0.5) }
         pauses.end(token(2))
@@ -79,7 +79,7 @@ import Testing
         #expect(pauses.remaining(token(1), now: start) == .seconds(5))
     }
 
-    @Test func `no more devices are known than there is room for`() {
+    @Test func `no more devices are paused than the capacity allows`() {
         var pauses = DevicePauses(capacity: 50)
         for number in 0..<500 {
             pauses.pause(token(number), seconds: 60, now: start, random: 0)
@@ -90,7 +90,7 @@ import Testing
         #expect(known == 50)
     }
 
-    @Test func `those whose time is over make room before all others`() {
+    @Test func `expired pauses are evicted first`() {
         var pauses = DevicePauses(capacity: 50)
         for number in 0..<50 { pauses.pause(token(number), seconds: number < 20 ? 60 : 600, now: start, random: 0) }
         let later = start + .seconds(60)
@@ -98,7 +98,7 @@ import Testing
         for number in 20..<70 { #expect(pauses.remaining(token(number), now: later) != nil) }
     }
 
-    @Test func `a device that is known already needs no room`() {
+    @Test func `a device that is already paused needs no additional capacity`() {
         var pauses = DevicePauses(capacity: 3)
         for number in 0..<3 { pauses.pause(token(number), seconds: 60, now: start, random: 0) }
         for _ in 0..<10 { pauses.pause(token(1), seconds: 60, now: start, random: 0) }

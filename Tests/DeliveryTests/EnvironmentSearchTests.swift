@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test(arguments: [(Magic.iOS, Magic.iOSDev), (.iOSDev, .iOS)])
-    func `where one environment does not know a token the other is asked, once`(_ magic: Magic, _ other: Magic) {
+    func `a token that is unknown in one environment is tried once in the other`(_ magic: Magic, _ other: Magic) {
         var search = EnvironmentSearch()
         #expect(search.environment(for: magic) == magic)
         #expect(turns(&search, after: .unknownInEnvironment, from: magic))
@@ -24,7 +24,7 @@ import Testing
         #expect(search.environment(for: magic) == other)
     }
 
-    @Test func `Google has no other environment, and one that is not served is not asked`() {
+    @Test func `the search does not switch for FCM or to an environment that is not served`() {
         var search = EnvironmentSearch()
         #expect(!turns(&search, after: .unknownInEnvironment, from: .android))
         #expect(!turns(&search, after: .unknownInEnvironment, from: .iOS, isServed: false))
@@ -32,13 +32,13 @@ import Testing
     }
 
     @Test(arguments: [Disposition.TokenEffect.accepted, .paused, .otherApp, .gone, .none])
-    func `any other word leaves it where it is`(_ effect: Disposition.TokenEffect) {
+    func `no other token effect switches the environment`(_ effect: Disposition.TokenEffect) {
         var search = EnvironmentSearch()
         #expect(!turns(&search, after: effect, from: .iOS))
         #expect(search.environment(for: .iOS) == .iOS)
     }
 
-    @Test func `where the second one says nothing both are asked again`() {
+    @Test func `if the second environment says nothing about the token, both are tried again`() {
         var search = EnvironmentSearch()
         #expect(turns(&search, after: .unknownInEnvironment, from: .iOS))
         #expect(!turns(&search, after: .none, from: .iOSDev))
@@ -46,7 +46,7 @@ import Testing
         #expect(turns(&search, after: .unknownInEnvironment, from: .iOS))
     }
 
-    @Test func `it begins where the token was accepted before, and may still turn back`() {
+    @Test func `the search begins in the last known environment and may switch back`() {
         var search = EnvironmentSearch()
         search.begin(at: .iOSDev)
         #expect(search.environment(for: .iOS) == .iOSDev)
@@ -57,7 +57,7 @@ import Testing
         #expect(search.environment(for: .iOS) == .iOS)
     }
 
-    @Test func `after a reset nothing of it is left`() {
+    @Test func `a reset clears the search`() {
         var search = EnvironmentSearch()
         #expect(turns(&search, after: .unknownInEnvironment, from: .iOS))
         search.reset()

@@ -7,7 +7,7 @@ import Testing
 @testable import Delivery
 
 @Suite struct FairQueueTests {
-    @Test func `what expires first is known, also when what would have expired before is gone`() {
+    @Test func `the next expiry is known, even after elements with an earlier one have left`() {
         var queue = FairQueue<Int>(quantum: 1)
         #expect(queue.nextExpiry() == nil)
         for (element, expiry) in [(1, 50), (2, 40), (3, 60), (4, Int64.max)] {
@@ -37,7 +37,7 @@ import Testing
 
     // MARK: Turns
 
-    @Test func `an empty queue has nobody to serve, to drop or to name`() {
+    @Test func `an empty queue has nothing to serve, expire or evict`() {
         var queue = FairQueue<Int>(quantum: 1)
         #expect(queue.isEmpty)
         #expect(queue.popFirst() == nil)
@@ -46,7 +46,7 @@ import Testing
         #expect(queue.removeAll().isEmpty)
     }
 
-    @Test func `one flow alone is served in the order in which it came`() {
+    @Test func `a single flow is served in order of arrival`() {
         var queue = FairQueue<Int>(quantum: 3)
         for number in 0..<100 { queue.add(number, flow: 7, band: 5, cost: 1 + number % 9) }
         #expect(queue.count == 100)
@@ -54,7 +54,7 @@ import Testing
         #expect(queue.isEmpty)
     }
 
-    @Test func `one flow with 10 000 waits behind itself`() {
+    @Test func `a flow with 10 000 elements does not delay the others`() {
         var queue = FairQueue<Int>(quantum: 1)
         for number in 0..<10_000 { queue.add(number, flow: 1, band: 0) }
         for other in 2...5 { queue.add(-other, flow: UInt64(other), band: 0) }
@@ -71,21 +71,21 @@ import Testing
         #expect(drain(&queue) == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"])
     }
 
-    @Test func `a flow has its quantum served in each turn`() {
+    @Test func `a flow is served its quantum in each turn`() {
         var queue = FairQueue<Int>(quantum: 3)
         for number in 0..<6 { queue.add(number, flow: 1, band: 0) }
         for number in 10..<16 { queue.add(number, flow: 2, band: 0) }
         #expect(drain(&queue) == [0, 1, 2, 10, 11, 12, 3, 4, 5, 13, 14, 15])
     }
 
-    @Test func `what a turn leaves over counts in the next`() {
+    @Test func `the rest of a quantum carries over to the next turn`() {
         var queue = FairQueue<Int>(quantum: 3)
         for number in 0..<6 { queue.add(number, flow: 1, band: 0, cost: 2) }
         for number in 10..<19 { queue.add(number, flow: 2, band: 0, cost: 1) }
         #expect(drain(&queue) == [0, 10, 11, 12, 1, 2, 13, 14, 15, 3, 16, 17, 18, 4, 5])
     }
 
-    @Test func `unequal costs get equal bytes`() {
+    @Test func `flows of unequal costs get equal bytes`() {
         var queue = FairQueue<(flow: Int, cost: Int)>(quantum: 1000)
         let costs = [100, 250, 400, 999, 1000]
         for (flow, cost) in costs.enumerated() {
@@ -96,14 +96,14 @@ import Testing
         #expect((shares.max() ?? 0) - (shares.min() ?? 0) <= 2000, "\(shares)")
     }
 
-    @Test func `what costs more than the quantum has its turn after so many rounds`() {
+    @Test func `an element that costs more than the quantum is served after enough rounds`() {
         var queue = FairQueue<Int>(quantum: 10)
         queue.add(-1, flow: 1, band: 0, cost: 35)
         for number in 0..<50 { queue.add(number, flow: 2, band: 0, cost: 10) }
         #expect(drain(&queue).firstIndex(of: -1) == 3)
     }
 
-    @Test func `a flow that becomes empty loses what it has left`() {
+    @Test func `a flow that becomes empty loses the rest of its quantum`() {
         var queue = FairQueue<String>(quantum: 10)
         queue.add("small", flow: 1, band: 0, cost: 1)
         #expect(queue.popFirst() == "small")
@@ -113,7 +113,7 @@ import Testing
         #expect(drain(&queue) == ["other", "large"])
     }
 
-    @Test func `a flow that comes back stands at the end`() {
+    @Test func `a flow that returns goes to the end of the round`() {
         var queue = FairQueue<String>(quantum: 1)
         for flow in 1...3 { queue.add("first of \(flow)", flow: UInt64(flow), band: 0) }
         #expect(queue.popFirst() == "first of 1")
@@ -123,13 +123,13 @@ import Testing
 
     // MARK: Bands
 
-    @Test func `a higher band goes first`() {
+    @Test func `a higher band is served first`() {
         var queue = FairQueue<UInt8>(quantum: 1)
         for band in [0, 63, 5, 62, 1, 5] as [UInt8] { queue.add(band, flow: 1, band: band) }
         #expect(drain(&queue) == [63, 62, 5, 5, 1, 0])
     }
 
-    @Test func `a higher band goes first though it comes late and costs much`() {
+    @Test func `a higher band is served first, even if it arrives late and costs more`() {
         var queue = FairQueue<String>(quantum: 1)
         for number in 0..<3 { queue.add("low \(number)", flow: 1, band: 2) }
         #expect(queue.popFirst() == "low 0")
@@ -137,7 +137,7 @@ import Testing
         #expect(drain(&queue) == ["high", "low 1", "low 2"])
     }
 
-    @Test func `band 0 goes when the higher bands are empty`() {
+    @Test func `band 0 is served when the higher bands are empty`() {
         var queue = FairQueue<String>(quantum: 1)
         queue.add("low", flow: 1, band: 0)
         for round in 0..<3 {
@@ -147,7 +147,7 @@ import Testing
         #expect(queue.popFirst() == "low")
     }
 
-    @Test func `a flow has a turn of its own in each band`() {
+    @Test func `a flow has its own turn in each band`() {
         var queue = FairQueue<String>(quantum: 1)
         for number in 1...2 {
             queue.add("a\(number)", flow: 1, band: 1)
@@ -159,7 +159,7 @@ import Testing
 
     // MARK: Expiry
 
-    @Test func `what has expired is removed from its second on, first what expired first`() {
+    @Test func `expired elements are removed from their second on, earliest expiry first`() {
         var queue = FairQueue<Int>(quantum: 1)
         for (number, expiresAt) in [30, 10, 20, 10, 40].enumerated() {
             queue.add(number, flow: UInt64(number % 2), band: UInt8(number), expiresAt: Int64(expiresAt))
@@ -172,7 +172,7 @@ import Testing
         #expect(drain(&queue) == [4])
     }
 
-    @Test func `what never expires never does, and time may be before 1970`() {
+    @Test func `an element without expiry never expires, and an expiry may be before 1970`() {
         var queue = FairQueue<Int>(quantum: 1)
         queue.add(1, flow: 1, band: 0, expiresAt: .max)
         queue.add(2, flow: 1, band: 0, expiresAt: .max - 1)
@@ -182,7 +182,7 @@ import Testing
         #expect(queue.count == 1)
     }
 
-    @Test func `what has been served does not expire, nor does who comes after it in its place`() {
+    @Test func `a served element does not expire, nor does the next one in its slot`() {
         var queue = FairQueue<Int>(quantum: 1)
         for number in 0..<500 {
             queue.add(number, flow: 1, band: 0, expiresAt: 10)
@@ -193,7 +193,7 @@ import Testing
         #expect(queue.removeExpired(at: 20) == [500])
     }
 
-    @Test func `those who are left of many all expire`() {
+    @Test func `after many elements were served all remaining ones expire`() {
         var queue = FairQueue<Int>(quantum: 1)
         for number in 0..<2000 { queue.add(number, flow: 1, band: 0, expiresAt: Int64(number % 50)) }
         for number in 0..<1800 { #expect(queue.popFirst() == number) }
@@ -203,7 +203,7 @@ import Testing
         #expect(queue.isEmpty)
     }
 
-    @Test func `what is asked for is given, though it has expired`() {
+    @Test func `popFirst returns an element even if it has expired`() {
         var queue = FairQueue<Int>(quantum: 1)
         queue.add(1, flow: 1, band: 0, expiresAt: 10)
         #expect(queue.popFirst() == 1)
@@ -211,7 +211,7 @@ import Testing
 
     // MARK: Room
 
-    @Test func `the expired go first, whatever their band`() {
+    @Test func `expired elements are evicted first, whatever their band`() {
         var queue = FairQueue<String>(quantum: 1)
         queue.add("low", flow: 1, band: 0)
         queue.add("late", flow: 2, band: 9, expiresAt: 100)
@@ -223,7 +223,7 @@ import Testing
         #expect(queue.count == 1)
     }
 
-    @Test func `the lowest band goes for a higher newcomer, newest and longest flow first`() {
+    @Test func `a newcomer evicts from the lowest band, longest flow and newest element first`() {
         var queue = FairQueue<String>(quantum: 1)
         for number in 1...3 { queue.add("low a\(number)", flow: 1, band: 3) }
         for number in 1...2 { queue.add("low b\(number)", flow: 2, band: 3) }
@@ -236,14 +236,14 @@ import Testing
         #expect(queue.count == 9)
     }
 
-    @Test func `a lower newcomer is refused, though others have much`() {
+    @Test func `a newcomer of a lower band is refused, however long the other flow is`() {
         var queue = FairQueue<Int>(quantum: 1)
         for number in 0..<1000 { queue.add(number, flow: 1, band: 4) }
         #expect(queue.makeRoom(for: 2, band: 3, now: 0) == nil)
         #expect(queue.count == 1000)
     }
 
-    @Test func `the longest flow pays among equals, with its newest`() {
+    @Test func `within a band the longest flow loses its newest element`() {
         var queue = FairQueue<String>(quantum: 1)
         for number in 1...3 { queue.add("short \(number)", flow: 1, band: 1) }
         for number in 1...5 { queue.add("long \(number)", flow: 2, band: 1) }
@@ -255,7 +255,7 @@ import Testing
         #expect(queue.count == 7)
     }
 
-    @Test func `a newcomer is refused unless another flow has at least two more than its own`() {
+    @Test func `a newcomer is refused unless another flow has at least two more elements than its own`() {
         for own in 0...4 {
             for other in 1...6 {
                 var queue = FairQueue<Int>(quantum: 1)
@@ -268,7 +268,7 @@ import Testing
         }
     }
 
-    @Test func `only what waits in the same band counts as its own`() {
+    @Test func `only elements in the same band count towards the newcomer's flow`() {
         var queue = FairQueue<Int>(quantum: 1)
         for number in 0..<3 { queue.add(number, flow: 1, band: 1) }
         for number in 10..<30 { queue.add(number, flow: 2, band: 2) }
@@ -276,7 +276,7 @@ import Testing
         #expect(queue.makeRoom(for: 2, band: 1, now: 0) == 2)
     }
 
-    @Test func `removal keeps the order of the others`() {
+    @Test func `removal keeps the order of the other elements`() {
         var queue = FairQueue<Int>(quantum: 1)
         for number in 0..<10 { queue.add(number, flow: 1, band: 0, expiresAt: number % 3 == 1 ? 10 : 20) }
         for number in 10..<13 { queue.add(number, flow: 2, band: 0, expiresAt: number == 10 ? 10 : 20) }
@@ -285,7 +285,7 @@ import Testing
         #expect(drain(&queue) == [0, 11, 2, 12, 3, 5, 6, 8])
     }
 
-    @Test func `a flow whose turn it is may vanish, and the next has the turn`() {
+    @Test func `if the flow whose turn it is vanishes, the next flow has the turn`() {
         var queue = FairQueue<Int>(quantum: 2)
         for number in 0..<3 { queue.add(number, flow: 1, band: 0, expiresAt: 10) }
         for number in 10..<13 { queue.add(number, flow: 2, band: 0) }
@@ -295,7 +295,7 @@ import Testing
         #expect(drain(&queue) == [10, 11, 20, 21, 12, 22])
     }
 
-    @Test func `all leave in the order in which they came, and the queue goes on as new`() {
+    @Test func `removeAll returns all elements in order of arrival and leaves an empty, usable queue`() {
         var queue = FairQueue<Int>(quantum: 2)
         for number in 0..<100 {
             queue.add(number, flow: UInt64(number % 7), band: UInt8(number % 5), expiresAt: Int64(100 - number))
@@ -310,7 +310,7 @@ import Testing
         #expect(drain(&queue) == [0, 2, 1, 3])
     }
 
-    @Test func `nothing that has left is held on to`() {
+    @Test func `the queue retains no element that has left`() {
         final class Thing {}
         weak var (served, expired, pushedOut, left): (Thing?, Thing?, Thing?, Thing?)
         var queue = FairQueue<Thing>(quantum: 1)
@@ -337,7 +337,7 @@ import Testing
     // MARK: Anything
 
     @Test(arguments: 1...40 as ClosedRange<UInt64>)
-    func `in whatever order things come it does what the simplest queue would do`(seed: UInt64) {
+    func `random operations match a simple reference queue`(seed: UInt64) {
         var generator = SplitMix64(seed: seed)
         let quantum = 1 + generator.below(5)
         let (flows, bands, full) = (1 + generator.below(8), 1 + generator.below(4), 1 + generator.below(60))
@@ -384,7 +384,7 @@ import Testing
         #expect(queue.removeAll() == simple.waiting.map(\.number))
     }
 
-    @Test func `with ten thousand waiting none is lost, none comes twice, and each flow keeps its order`() {
+    @Test func `with 10 000 waiting elements none is lost or repeated, and each flow keeps its order`() {
         struct Item {
             let number: Int
             let flow: UInt64
@@ -434,7 +434,7 @@ import Testing
 
     // MARK: Fairness
 
-    @Test func `between flows that always wait the difference is at most a quantum and two of the largest cost`() {
+    @Test func `busy flows differ by at most a quantum and twice the largest cost`() {
         for seed in 1...20 as ClosedRange<UInt64> {
             var generator = SplitMix64(seed: seed)
             let (quantum, largest) = (1 + generator.below(200), 100)
@@ -456,7 +456,7 @@ import Testing
         }
     }
 
-    @Test func `equal senders have an index of fairness of at least 0.99, beside a hundred times as much of others`() {
+    @Test func `equal senders have a fairness index of 0.99 beside one that sends 100 times as much`() {
         for seed in 1...3 as ClosedRange<UInt64> {
             var generator = SplitMix64(seed: seed)
             var queue = FairQueue<(flow: Int, cost: Int)>(quantum: 2000)

@@ -28,13 +28,13 @@ import Testing
 
     // MARK: Outcomes
 
-    @Test func `of what was never seen there is no outcome`() throws {
+    @Test func `an envelope that was never seen has no outcome`() throws {
         var window = makeWindow()
         let outcome = window.outcome(of: try makeEnvelope(), now: start)
         #expect(outcome == nil)
     }
 
-    @Test func `a resend gets the same outcome until the window's end, and not after`() throws {
+    @Test func `a resend gets the same outcome until the window ends`() throws {
         let envelope = try makeEnvelope(magic: .android)
         let outcomes: [Outcome] = [
             .delivered(id: "projects/p/messages/1"), .gone(since: 1_700_000_000_000), .gone(since: nil),
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `what the provider has said for good is repeated, and nothing else`() {
+    @Test func `only final outcomes of the provider are repeated`() {
         for (reason, _, text) in Reason.known {
             // 300 is this node's own word.
             let isOfProvider = (301...399).contains(reason.rawValue)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `what may be tried again is not remembered`() throws {
+    @Test func `retries, local rejections and QUEUED are not remembered`() throws {
         let outcomes: [Outcome] = [
             .retry(.providerUnreachable, after: 1000), .rejected(.tooLarge), .rejected(.ivReused), Outcome(.queued),
         ]
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func `another envelope has an outcome of its own`() throws {
+    @Test func `another envelope has its own outcome`() throws {
         var window = makeWindow()
         window.finish(try makeEnvelope(), .delivered(), now: start)
         let others = [
@@ -100,7 +100,7 @@ import Testing
     // MARK: The provider's id
 
     @Test(arguments: [Magic.iOS, .iOSDev])
-    func `Apple's id is made anew of the digest`(_ magic: Magic) throws {
+    func `a repeated APNs id is derived from the digest`(_ magic: Magic) throws {
         let envelope = try makeEnvelope(magic: magic)
         let id = String(decoding: envelope.apnsID, as: UTF8.self)
         var window = makeWindow()
@@ -111,7 +111,7 @@ import Testing
         #expect(repeated == first)
     }
 
-    @Test func `Google's id is kept as it came`() throws {
+    @Test func `an FCM id is stored as received`() throws {
         let envelope = try makeEnvelope(magic: .android)
         for id in ["projects/p/messages/1", nil] {
             var window = makeWindow()
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func `what was not delivered has no id`() throws {
+    @Test func `an undelivered envelope has no provider id`() throws {
         for outcome in [Outcome.rejected(.badDeviceToken), .gone(since: 1)] {
             var window = makeWindow()
             window.finish(try makeEnvelope(), outcome, now: start)
@@ -132,7 +132,7 @@ import Testing
 
     // MARK: An iv with another ciphertext
 
-    @Test func `an iv is not taken for another ciphertext while the first one is in flight`() throws {
+    @Test func `an iv is refused for another ciphertext while the first one is in flight`() throws {
         var window = makeWindow()
         let first = window.takes(try makeEnvelope(text: 1), now: start)
         #expect(first)
@@ -142,7 +142,7 @@ import Testing
         #expect(same)
     }
 
-    @Test func `an iv is not taken for another ciphertext however long the first one is in flight`() throws {
+    @Test func `an iv is refused for another ciphertext however long the first one is in flight`() throws {
         var window = makeWindow()
         _ = window.takes(try makeEnvelope(text: 1), now: start)
         for time in [atTheEnd, start + .seconds(86_400)] {
@@ -154,7 +154,7 @@ import Testing
         #expect(afterwards)
     }
 
-    @Test func `an iv is not taken for another ciphertext in the window after the outcome`() throws {
+    @Test func `an iv is refused for another ciphertext until the window after the outcome ends`() throws {
         var window = makeWindow()
         _ = window.takes(try makeEnvelope(text: 1), now: start)
         let finished = start + .seconds(500)
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func `the other environment and another app are no excuse for an iv that is used again`() throws {
+    @Test func `an iv may not be reused in the other environment or in another app`() throws {
         var window = makeWindow()
         _ = window.takes(try makeEnvelope(text: 1), now: start)
         for other in [try makeEnvelope(text: 2, magic: .iOSDev), try makeEnvelope(text: 2, app: "bisq")] {
@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test func `an iv whose envelope was not taken is free again`() throws {
+    @Test func `an iv is free again if its envelope was not accepted`() throws {
         for outcome in [Outcome.retry(.nodeBusy, after: 1000), .rejected(.tooLarge)] {
             var window = makeWindow()
             _ = window.takes(try makeEnvelope(text: 1), now: start)
@@ -194,7 +194,7 @@ import Testing
         }
     }
 
-    @Test func `an iv is not free because a second envelope with it was not taken`() throws {
+    @Test func `an iv is not freed when a second envelope with it is not accepted`() throws {
         var window = makeWindow()
         _ = window.takes(try makeEnvelope(), now: start)
         window.finish(try makeEnvelope(), .delivered(), now: start)
@@ -205,7 +205,7 @@ import Testing
         #expect(!isTaken)
     }
 
-    @Test func `an iv is not free before the last envelope with it has its outcome`() throws {
+    @Test func `an iv is not freed before the last envelope with it has its outcome`() throws {
         var window = makeWindow()
         for app in ["", "bisq"] { _ = window.takes(try makeEnvelope(app: app), now: start) }
         window.finish(try makeEnvelope(), .retry(.providerUnreachable, after: 1000), now: start)
@@ -216,7 +216,7 @@ import Testing
         #expect(isTaken)
     }
 
-    @Test func `an iv is free when the last envelope with it has left the window`() throws {
+    @Test func `an iv is freed when the last envelope with it leaves the window`() throws {
         var window = makeWindow()
         let later = start + .seconds(100)
         for (app, time) in [("", start), ("bisq", later)] {
@@ -233,7 +233,7 @@ import Testing
 
     // MARK: Bounds
 
-    @Test func `when it is full the oldest goes, and its iv with it`() throws {
+    @Test func `a full window evicts the oldest entry and its iv`() throws {
         var window = makeWindow(capacity: 3)
         for device in 1...5 {
             _ = window.takes(try makeEnvelope(device: device), now: start)
@@ -249,7 +249,7 @@ import Testing
         }
     }
 
-    @Test func `an outcome that comes twice takes one place`() throws {
+    @Test func `an outcome that is recorded twice takes one entry`() throws {
         var window = makeWindow(capacity: 3)
         for _ in 0..<10 { window.finish(try makeEnvelope(), .delivered(), now: start) }
         #expect(window.count == 1)
@@ -264,7 +264,7 @@ import Testing
         case finished(text: Int, Outcome, at: MonotonicTime)
     }
 
-    @Test func `in whatever order submissions and outcomes come, resends and reused ivs are told apart`() throws {
+    @Test func `in any order of submissions and outcomes resends and reused ivs are told apart`() throws {
         let outcomes: [Outcome] = [
             .delivered(id: "an-id"), .gone(since: 7), .rejected(.badDeviceToken), .rejected(.tooLarge),
             .retry(.providerUnreachable, after: 1000),

@@ -14,7 +14,7 @@ import Testing
 
 @Suite struct SpooledEnvelopeTests {
     @Test(arguments: EnvelopeFormat.allCases)
-    func `an envelope of either format comes back with all its fields`(_ format: EnvelopeFormat) throws {
+    func `an envelope of either format decodes with all its fields`(_ format: EnvelopeFormat) throws {
         let envelope = try makeEnvelope(
             app: "haveno", magic: .android, ttl: 77, priority: .conservePower, sound: false, collapseID: "trade-1",
             format: format)
@@ -24,7 +24,7 @@ import Testing
         expectSame(read.envelope, envelope)
     }
 
-    @Test func `an envelope without options and without an app's name comes back`() throws {
+    @Test func `an envelope without options and app name decodes unchanged`() throws {
         let envelope = try makeEnvelope()
         let spooled = SpooledEnvelope(app: "", format: .pipe, envelope: envelope, expires: .max)
         let read = try #require(SpooledEnvelope(decoding: spooled.encoded))
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: [nil, true, false] as [Bool?], [nil, true, false] as [Bool?])
-    func `what the sender wants beyond the protocol comes back`(_ contentAvailable: Bool?, _ mutableContent: Bool?)
+    func `the sender's content-available and mutable-content flags decode unchanged`(_ contentAvailable: Bool?, _ mutableContent: Bool?)
         throws
     {
         for format in EnvelopeFormat.allCases {
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func `a kind that no version has written is no envelope`() throws {
+    @Test func `an unknown kind does not decode`() throws {
         let encoded = try makeSpooled().encoded
         for kind in [0b11, 0b1100, 0b110000, 0b1000000, 0b10000000] as [UInt8] {
             var other = encoded
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `bytes that are cut short or of another version are no envelope`() throws {
+    @Test func `truncated bytes and other versions do not decode`() throws {
         let encoded = try makeSpooled().encoded
         for length in encoded.indices { #expect(SpooledEnvelope(decoding: Array(encoded.prefix(length))) == nil) }
         for index in 0..<2 {
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `fields that break the protocol's rules are no envelope`() throws {
+    @Test func `fields that violate the protocol do not decode`() throws {
         var encoded = try SpooledEnvelope(
             app: "bisq", format: .pipe, envelope: makeEnvelope(), expires: 1_700_000_000
         ).encoded
@@ -76,7 +76,7 @@ import Testing
         #expect(SpooledEnvelope(decoding: encoded) == nil)
     }
 
-    @Test func `outcomes come back`() {
+    @Test func `outcomes decode unchanged`() {
         let outcomes: [Outcome] = [
             .delivered(id: "an-id"), .delivered(), .rejected(.badDeviceToken, text: "no such device"),
             .gone(since: 1_700_000_000_000), .gone(since: nil), .retry(.nodeBusy, after: 1000),
@@ -101,7 +101,7 @@ import Testing
         SpoolBatch.Finish(id: id, digest: BLAKE2b.hash256([]), outcome: .delivered(), keepUntil: nil)
     }
 
-    @Test func `what comes while a batch runs goes into the next one together`() {
+    @Test func `finishes that arrive while a batch runs go into the next batch together`() {
         var inbox = SpoolInbox()
         var steps = [inbox.add(finish(1)), inbox.add(finish(2))]
         #expect(steps == [.run, .wait])
@@ -119,7 +119,7 @@ import Testing
         #expect(step == .run)
     }
 
-    @Test func `a batch is bounded`() {
+    @Test func `a batch has a maximum size`() {
         var inbox = SpoolInbox()
         for id in 0...Int64(SpoolInbox.largestBatch) { _ = inbox.add(finish(id)) }
         let first = inbox.takeBatch()
@@ -130,7 +130,7 @@ import Testing
         #expect(second.finishes.map(\.id) == [Int64(SpoolInbox.largestBatch)])
     }
 
-    @Test func `finishes that failed come first again, after a pause`() {
+    @Test func `failed finishes go first in the next batch, after a pause`() {
         var inbox = SpoolInbox()
         _ = inbox.add(finish(1))
         let left = inbox.takeBatch().finishes
@@ -150,7 +150,7 @@ import Testing
         #expect(!runs)
     }
 
-    @Test func `a closed inbox takes nothing and starts nothing`() {
+    @Test func `a closed inbox accepts nothing and starts nothing`() {
         var inbox = SpoolInbox()
         _ = inbox.add(finish(1))
         let closed = [inbox.close(), inbox.close()]
@@ -172,7 +172,7 @@ import Testing
 
     init() throws { place = try Place() }
 
-    @Test func `what was stored is there after the spool was closed, in its order`() async throws {
+    @Test func `stored envelopes survive closing the spool, in their order`() async throws {
         var spool = try place.open()
         let envelopes = try (0..<20).map { _ in try makeSpooled() }
         var ids: [Int64] = []
@@ -196,7 +196,7 @@ import Testing
         await spool.close()
     }
 
-    @Test func `what was finished is not there any more, and its id is not used again`() async throws {
+    @Test func `a finished envelope is removed, and its id is not reused`() async throws {
         var spool = try place.open()
         let envelope = try makeSpooled()
         let first = try await newID(of: spool.store(envelope))
@@ -226,7 +226,7 @@ import Testing
         await spool.close()
     }
 
-    @Test func `an outcome is remembered until its time, across a restart`() async throws {
+    @Test func `an outcome is remembered until it expires, across a restart`() async throws {
         var spool = try place.open()
         let envelope = try makeSpooled()
         let id = try await newID(of: spool.store(envelope))
@@ -250,7 +250,7 @@ import Testing
         await spool.close()
     }
 
-    @Test func `outcomes of the past are forgotten by and by`() async throws {
+    @Test func `storing an envelope removes expired outcomes`() async throws {
         let spool = try place.open()
         for _ in 0..<20 {
             let envelope = try makeSpooled()
@@ -267,7 +267,7 @@ import Testing
         await spool.close()
     }
 
-    @Test func `many envelopes at once share few transactions`() async throws {
+    @Test func `concurrent stores share few transactions`() async throws {
         let spool = try place.open()
         let envelopes = try (0..<1000).map { _ in try makeSpooled() }
         let before = spool.transactions.load(ordering: .relaxed)
@@ -281,7 +281,7 @@ import Testing
         await spool.close()
     }
 
-    @Test func `a full spool gives up what has expired first, and then says so`() async throws {
+    @Test func `a full spool removes expired envelopes first, and then reports that it is full`() async throws {
         let expired = Expired()
         let lifetimes: [Int64] = [10, 10, 1000, 1000, 1000, 1000]
         let envelopes = try lifetimes.map { try makeSpooled(expires: place.clock.now + $0) }
@@ -311,7 +311,7 @@ import Testing
         await spool.close()
     }
 
-    @Test func `a closed spool answers and takes nothing`() async throws {
+    @Test func `a closed spool stores nothing and answers with an error`() async throws {
         let spool = try place.open()
         let envelope = try makeSpooled()
         let first = try await newID(of: spool.store(envelope))
@@ -325,7 +325,7 @@ import Testing
 
     // MARK: Crashes
 
-    @Test func `after a crash everything is there whose storing was answered`() async throws {
+    @Test func `after a crash every envelope whose storing was acknowledged is present`() async throws {
         let spool = try place.open()
         let envelopes = try (0..<50).map { _ in try makeSpooled() }
         var ids: [Int64] = []
@@ -351,7 +351,7 @@ import Testing
 
     // MARK: What the disk shows
 
-    @Test func `nothing of an envelope can be read on the disk, open or closed`() async throws {
+    @Test func `nothing of an envelope is readable on disk, open or closed`() async throws {
         let spool = try place.open()
         let envelopes = try (0..<5).map { _ in try makeSpooled(app: "an-app-of-this-name") }
         for envelope in envelopes {
@@ -382,7 +382,7 @@ import Testing
         try expectUnreadable()
     }
 
-    @Test func `what was removed is erased from the log, too, and its secrets are destroyed`() async throws {
+    @Test func `a removed envelope is erased from the log, and its secret is destroyed`() async throws {
         let spool = try place.open()
         var rows: [(id: Int64, digest: Digest256)] = []
         for _ in 0..<300 {
@@ -418,7 +418,7 @@ import Testing
     }
 
     @Test(arguments: [0, 3, Int.max, -1])
-    func `secrets that rows need and the file lacks are told of, and nothing is lost`(_ slot: Int) throws {
+    func `row secrets that are missing from the file are reported`(_ slot: Int) throws {
         let path = URL.temporaryDirectory.appending(path: "tocsin-rowkeys-\(UUID().uuidString)").path()
         defer { unlink(path) }
         #expect(throws: StoreError(.keyMissing(store: "spool"), file: path, of: .spool)) {
@@ -426,7 +426,7 @@ import Testing
         }
     }
 
-    @Test func `secrets that a crash has left without a row are destroyed at the start`() throws {
+    @Test func `row secrets that a crash left without a row are destroyed at start`() throws {
         let path = URL.temporaryDirectory.appending(path: "tocsin-rowkeys-\(UUID().uuidString)").path()
         defer { unlink(path) }
         do {
@@ -442,7 +442,7 @@ import Testing
         #expect(try keys.secret(in: 3) == [UInt8](repeating: 0, count: 32))
     }
 
-    @Test func `all files are for their owner only, also where they were not`() async throws {
+    @Test func `all files are owner-only, even if they were not before`() async throws {
         var spool = try place.open()
         _ = try await newID(of: spool.store(makeSpooled()))
         let files = try place.files()
@@ -458,7 +458,7 @@ import Testing
         await spool.close()
     }
 
-    @Test func `a row that was tampered with is dropped and counted, and the others go on`() async throws {
+    @Test func `a row that was tampered with is dropped and counted, and the others are kept`() async throws {
         let spool = try place.open()
         var ids: [Int64] = []
         for _ in 0..<6 { ids.append(try await newID(of: spool.store(makeSpooled()))) }
@@ -477,7 +477,7 @@ import Testing
         await spool.close()
     }
 
-    @Test func `an outcome that was tampered with does not stand in the way`() async throws {
+    @Test func `an outcome that was tampered with does not prevent storing the envelope`() async throws {
         let spool = try place.open()
         let envelope = try makeSpooled()
         let id = try await newID(of: spool.store(envelope))
@@ -505,14 +505,14 @@ import Testing
         await spool.close()
     }
 
-    @Test func `a key that was made before is used for a new spool`() async throws {
+    @Test func `an existing key is used for a new spool`() async throws {
         let key = Data(SecureRandom.bytes(32))
         try place.writeKey(key)
         try await place.fill(1)
         #expect(try Data(contentsOf: URL(fileURLWithPath: place.keyFile)) == key)
     }
 
-    @Test func `a spool without its key is refused, and no other key is made`() async throws {
+    @Test func `a spool without its key is refused, and no new key is created`() async throws {
         try await place.fill(1)
         try FileManager.default.removeItem(atPath: place.keyFile)
         let refusal = try #require(place.refusal())
@@ -529,13 +529,13 @@ import Testing
     }
 
     @Test(arguments: [0, 31, 33, 64])
-    func `a key of another length is refused`(_ length: Int) throws {
+    func `a key of the wrong length is refused`(_ length: Int) throws {
         try place.writeKey(Data(SecureRandom.bytes(length)))
         #expect(place.refusal() == StoreError(.keyLength(length), file: place.keyFile, of: .spool))
     }
 
     @Test(arguments: [0o640, 0o604, 0o644] as [mode_t])
-    func `a key that others may read is refused, with the command that helps`(_ permissions: mode_t) async throws {
+    func `a key that others can read is refused, with the command that fixes it`(_ permissions: mode_t) async throws {
         try await place.fill(1)
         chmod(place.keyFile, permissions)
         let refusal = try #require(place.refusal())
@@ -543,7 +543,7 @@ import Testing
         #expect(refusal.description.contains("chmod 600 \(place.keyFile)"))
     }
 
-    @Test func `a file that was torn is refused, wherever it was`() async throws {
+    @Test func `a damaged file is refused, wherever the damage is`() async throws {
         try await place.fill(200)
         let whole = try Data(contentsOf: URL(fileURLWithPath: place.path))
         let pages = whole.count / 4096
@@ -566,7 +566,7 @@ import Testing
         #expect(place.refusal() == nil)
     }
 
-    @Test func `a text file is refused, also where there is no key`() throws {
+    @Test func `a text file is refused, even without a key`() throws {
         try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: place.path))
         let refusal = try #require(place.refusal())
         #expect(refusal == StoreError(.damaged, file: place.path, of: .spool))
@@ -575,7 +575,7 @@ import Testing
     }
 
     @Test(arguments: ["PRAGMA application_id = 252006674", "CREATE TABLE bookmark (url TEXT)"])
-    func `a database of another program is refused and left as it is`(_ sql: String) async throws {
+    func `a database of another program is refused and left unchanged`(_ sql: String) async throws {
         try Connection(place.path).execute(sql)
         let before = try Data(contentsOf: URL(fileURLWithPath: place.path))
         #expect(place.refusal() == StoreError(.foreign, file: place.path, of: .spool))
@@ -588,13 +588,13 @@ import Testing
         #expect(place.refusal() == StoreError(.newer, file: place.path, of: .spool))
     }
 
-    @Test func `a directory that is not there is named`() throws {
+    @Test func `a missing directory is named in the error`() throws {
         #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/spool.lock", of: .spool)) {
             try Spool.open(at: "/nowhere/spool", keyFile: place.keyFile, maxBytes: 1 << 20)
         }
     }
 
-    @Test func `every refusal says what, where and what to do`() {
+    @Test func `every error names the problem, the file and the remedy`() {
         let problems: [StoreError.Problem] = [
             .inUse, .keyMissing(store: "/f"), .keyReadableByOthers, .keyLength(3), .wrongKey(store: "/f"), .damaged,
             .foreign, .newer, .diskFull, .closed, .unusable("r"),
@@ -608,7 +608,7 @@ import Testing
     // MARK: A full disk
 
     @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
-    func `a disk that is full costs nothing but the storing, and what was finished meanwhile stays so`() async throws {
+    func `a full disk fails only the storing, and finished envelopes stay finished`() async throws {
         let disk = try SmallDisk(kilobytes: 2048)
         let there = try Place(in: disk.path)
         defer { withExtendedLifetime((disk, there)) {} }
@@ -646,7 +646,7 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
-    func `a disk that is nearly full counts as a full spool, which can still be emptied`() async throws {
+    func `a nearly full disk counts as a full spool, which can still be emptied`() async throws {
         let disk = try SmallDisk(kilobytes: 4096)
         let there = try Place(in: disk.path)
         defer { withExtendedLifetime((disk, there)) {} }

@@ -8,12 +8,12 @@ import Testing
 @Suite struct TokenHistoryTests {
     private func token(_ number: Int) -> Bytes { Array("token-\(number)".utf8)[...] }
 
-    @Test func `of a device that was never heard of nothing is known`() {
+    @Test func `nothing is known of a device that was never seen`() {
         let memory = TokenHistory(capacity: 10)
         #expect(memory[token(1)] == TokenHistory.Record(environment: nil, accepted: 0, isRefused: false))
     }
 
-    @Test func `where a device is at home is remembered, and when it was last good`() {
+    @Test func `the environment of a device and the time of its last acceptance are remembered`() {
         var memory = TokenHistory(capacity: 10)
         memory.accepted(token(1), by: .iOSDev, at: 1_700_000_000_000)
         memory.accepted(token(2), by: nil, at: 1_700_000_001_000)
@@ -27,14 +27,14 @@ import Testing
             memory[token(1)] == TokenHistory.Record(environment: nil, accepted: 1_700_000_002_000, isRefused: false))
     }
 
-    @Test func `a device is known wherever its token lies in a message`() {
+    @Test func `a device token is recognised at any position in a message`() {
         var memory = TokenHistory(capacity: 10)
         memory.accepted(token(1), by: .iOSDev, at: 1)
         let message = Array("...token-1...".utf8)
         #expect(memory[message[3..<10]].environment == .iOSDev)
     }
 
-    @Test func `a refusal is news once`() {
+    @Test func `only the first refusal of a device is reported as new`() {
         var memory = TokenHistory(capacity: 10)
         let first = memory.refused(token(1))
         #expect(first)
@@ -46,14 +46,14 @@ import Testing
         #expect(other)
     }
 
-    @Test func `a refused device has no home, and when it was last good is still known`() {
+    @Test func `a refused device has no environment but keeps the time of its last acceptance`() {
         var memory = TokenHistory(capacity: 10)
         memory.accepted(token(1), by: .iOSDev, at: 7)
         _ = memory.refused(token(1))
         #expect(memory[token(1)] == TokenHistory.Record(environment: nil, accepted: 7, isRefused: true))
     }
 
-    @Test func `a device that comes back to life can be refused anew`() {
+    @Test func `a refusal is new again after the device was accepted again`() {
         var memory = TokenHistory(capacity: 10)
         _ = memory.refused(token(1))
         memory.accepted(token(1), by: nil, at: 7)
@@ -62,7 +62,7 @@ import Testing
         #expect(isNews)
     }
 
-    @Test func `a device that was good after it is said to be gone has come back to life`() {
+    @Test func `an acceptance after the reported time of GONE contradicts it`() {
         var memory = TokenHistory(capacity: 10)
         for (since, isContradicted) in [(999, true), (1000, false), (1001, false), (0, true)] as [(UInt64, Bool)] {
             memory.accepted(token(1), by: .iOSDev, at: 1000)
@@ -73,7 +73,7 @@ import Testing
         #expect(!unknown)
     }
 
-    @Test func `the same word a second time is believed`() {
+    @Test func `a repeated GONE is believed`() {
         var memory = TokenHistory(capacity: 10)
         memory.accepted(token(1), by: .iOSDev, at: 1000)
         _ = memory.contradicts(token(1), goneSince: 1)
@@ -85,7 +85,7 @@ import Testing
         #expect(afterwards)
     }
 
-    @Test func `no more devices are known than there is room for, and half of that many of the last ones are`() {
+    @Test func `the latest devices are remembered, at least half the capacity and at most all of it`() {
         var memory = TokenHistory(capacity: 60)
         for number in 1...500 {
             memory.accepted(token(number), by: nil, at: UInt64(number))
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func `a device that is in use stays known, however many others come`() {
+    @Test func `a device in use stays known, however many others arrive`() {
         var memory = TokenHistory(capacity: 20)
         for number in 1...500 {
             memory.accepted(token(number), by: nil, at: 1)
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func `the smallest memory knows the last device`() {
+    @Test func `the smallest history knows the latest device`() {
         for capacity in 0...2 {
             var memory = TokenHistory(capacity: capacity)
             for number in 1...10 {

@@ -17,22 +17,22 @@ import Testing
         return wave
     }
 
-    @Test func `single refusals are none`() {
+    @Test func `fewer than the minimum number of refusals are no surge`() {
         for refused in 0..<TokenRefusalSurge.minimumRefusals { #expect(!makeWave(refused: refused).isActive) }
     }
 
-    @Test func `twenty refusals and nothing else are one`() {
+    @Test func `twenty refusals without acceptances are a surge`() {
         #expect(makeWave(refused: 20).isActive)
     }
 
-    @Test func `it takes more refusals than acceptances`() {
+    @Test func `a surge requires more refusals than acceptances`() {
         #expect(!makeWave(refused: 20, accepted: 20).isActive)
         #expect(makeWave(refused: 21, accepted: 20).isActive)
         #expect(!makeWave(refused: 1000, accepted: 1000).isActive)
         #expect(makeWave(refused: 1001, accepted: 1000).isActive)
     }
 
-    @Test func `refusals of two minutes count together, and no longer`() {
+    @Test func `refusals within two minutes count together`() {
         for (gap, isActive) in [(0, true), (59, true), (60, true), (119, true), (120, false), (600, false)] {
             var wave = makeWave(refused: 10)
             for _ in 0..<10 { wave.refused(start + .seconds(gap), isProven: true) }
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `refusals that come slowly are none, however many they are`() {
+    @Test func `slow refusals are no surge, however many there are`() {
         var wave = TokenRefusalSurge(now: start)
         for minute in 0..<500 {
             for _ in 0..<9 { wave.refused(start + .seconds(60 * minute), isProven: true) }
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func `it lasts until refusals are a quarter of the answers`() {
+    @Test func `a surge lasts until refusals are a quarter of the answers`() {
         var wave = makeWave(refused: 20)
         for _ in 0..<59 {
             wave.accepted(start)
@@ -58,7 +58,7 @@ import Testing
         #expect(!wave.isActive)
     }
 
-    @Test func `once over, it takes more than half again to begin another`() {
+    @Test func `after a surge another one again requires more refusals than acceptances`() {
         var wave = makeWave(refused: 20)
         for _ in 0..<60 { wave.accepted(start) }
         for _ in 20..<60 {
@@ -69,7 +69,7 @@ import Testing
         #expect(wave.isActive)
     }
 
-    @Test func `while it lasts it goes on from minute to minute`() {
+    @Test func `a surge continues from minute to minute while refusals prevail`() {
         var wave = makeWave(refused: 20)
         for minute in 1..<60 {
             for _ in 0..<3 { wave.refused(start + .seconds(60 * minute), isProven: true) }
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: [60, 120, 300, 86_400])
-    func `those who come back after a quiet time find it lasting`(_ seconds: Int) {
+    func `a surge continues after a quiet period`(_ seconds: Int) {
         var wave = makeWave(refused: 100)
         for _ in 0..<80 {
             wave.refused(start + .seconds(seconds), isProven: true)
@@ -88,20 +88,20 @@ import Testing
     }
 
     @Test(arguments: [60, 120, 300, 86_400])
-    func `one acceptance does not end it, however long after`(_ seconds: Int) {
+    func `one acceptance does not end a surge, however late it comes`(_ seconds: Int) {
         var wave = makeWave(refused: 100)
         wave.accepted(start + .seconds(seconds))
         #expect(wave.isActive)
     }
 
     @Test(arguments: [60, 120, 300, 86_400])
-    func `many acceptances end it, however long after`(_ seconds: Int) {
+    func `many acceptances end a surge, however late they come`(_ seconds: Int) {
         var wave = makeWave(refused: 100)
         for _ in 0..<301 { wave.accepted(start + .seconds(seconds)) }
         #expect(!wave.isActive)
     }
 
-    @Test func `a tenth of refusals is none, in whatever order they come`() {
+    @Test func `one refusal in ten is no surge, in any order`() {
         for seed in 1...20 as ClosedRange<UInt64> {
             var generator = SplitMix64(seed: seed)
             var wave = TokenRefusalSurge(now: start)
@@ -116,14 +116,14 @@ import Testing
         }
     }
 
-    @Test func `invented device tokens start no wave while others are accepted`() {
+    @Test func `invented device tokens start no surge while others are accepted`() {
         var wave = TokenRefusalSurge(now: start)
         wave.accepted(start)
         for _ in 0..<10_000 { wave.refused(start + .seconds(1), isProven: false) }
         #expect(!wave.isActive)
     }
 
-    @Test func `device tokens that were accepted before start a wave among any number of invented ones`() {
+    @Test func `refusals of proven device tokens start a surge among any number of invented ones`() {
         var wave = TokenRefusalSurge(now: start)
         wave.accepted(start)
         for _ in 0..<1000 { wave.refused(start, isProven: false) }
@@ -131,7 +131,7 @@ import Testing
         #expect(wave.isActive)
     }
 
-    @Test func `where nothing at all is accepted new device tokens start a wave, and the first acceptance ends it`() {
+    @Test func `if nothing is accepted, new device tokens start a surge, and the first acceptance ends it`() {
         var wave = TokenRefusalSurge(now: start)
         for _ in 0..<TokenRefusalSurge.minimumRefusals { wave.refused(start, isProven: false) }
         #expect(wave.isActive)

@@ -12,7 +12,7 @@ import Testing
 @testable import TocsinNode
 @testable import Tor
 
-/// What the check sees of real files and sockets.
+/// Tests what the check reads from real files and sockets.
 @Suite struct CheckGatheringTests {
     private func withDirectory(_ body: (String) async throws -> Void) async throws {
         let directory = "/tmp/tocsin-check-\(UUID().uuidString.prefix(8))"
@@ -22,7 +22,7 @@ import Testing
         try await body(directory)
     }
 
-    @Test func `a held lock is seen with its holder, and looking takes it from nobody`() async throws {
+    @Test func `the check reports the holder of a lock and does not take it`() async throws {
         try await withDirectory { directory in
             #expect(LockState(ofStateAt: directory) == .free)
             #expect(!FileManager.default.fileExists(atPath: "\(directory)/lock"))
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func `what is at the path of the state directory is seen`() async throws {
+    @Test func `the check detects what is at the path of the state directory`() async throws {
         try await withDirectory { directory in
             #expect(
                 StateCheck(lookingAt: "\(directory)/none").kind
@@ -45,7 +45,7 @@ import Testing
             try Data().write(to: URL(filePath: "\(directory)/file"))
             #expect(StateCheck(lookingAt: "\(directory)/file").kind == .other)
             guard case .missing(false, _) = StateCheck(lookingAt: "\(directory)/none/deeper").kind else {
-                Issue.record("a directory in no directory cannot be made")
+                Issue.record("a directory without a parent was reported as possible")
                 return
             }
             #expect(chmod(directory, 0o755) == 0)
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func `databases of this version are good, of a newer one they are not, and looking changes neither`()
+    @Test func `a database of a newer version fails, and the check changes none`()
         async throws
     {
         try await withDirectory { directory in
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `ports are free, taken or impossible`() async throws {
+    @Test func `a port is free, in use or impossible`() async throws {
         let domain = LoopDomain(EventLoop(name: "check"))
         try await withDirectory { directory in
             try await domain.run { domain in
@@ -97,7 +97,7 @@ import Testing
                     case .impossible = await PortCheck.State.probe(
                         .tcp(host: "192.0.2.1", port: 7077), on: loop)
                 else {
-                    Issue.record("an address of another machine")
+                    Issue.record("the address of another machine was reported as possible")
                     return
                 }
                 let socket = Endpoint.unix(path: "\(directory)/s.sock")
@@ -107,7 +107,7 @@ import Testing
                 server.close()
                 let nowhere = Endpoint.unix(path: "\(directory)/none/s.sock")
                 guard case .impossible(let reason) = await PortCheck.State.probe(nowhere, on: loop) else {
-                    Issue.record("a socket in no directory")
+                    Issue.record("a socket in a missing directory was reported as possible")
                     return
                 }
                 #expect(reason.contains("\(directory)/none"))
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func `a node is told from what only takes connections`() async throws {
+    @Test func `the handshake fails with a server that is not a node`() async throws {
         let domain = LoopDomain(EventLoop(name: "check"))
         try await domain.run { domain in
             let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: domain.loop) { stream in
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    @Test func `the disk under a directory that is not there yet is that of what is above it`() async throws {
+    @Test func `a missing directory is on the disk of its parent`() async throws {
         try await withDirectory { directory in
             let disk = try #require(DiskCheck(lookingAt: "\(directory)/a/b", spool: nil))
             #expect(disk.freeBytes > 0 && disk.path == "\(directory)/a/b")

@@ -12,7 +12,7 @@ import Tor
 @testable import Diagnostics
 @testable import TocsinNode
 
-/// What the check makes of facts: no file, no network, no clock.
+/// Tests how the check grades facts, without files, network or clock.
 @Suite struct CheckRulesTests {
     private let day: Int64 = 86_400
     private let now: Int64 = 1_800_000_000
@@ -27,7 +27,7 @@ import Tor
             path: "/s", kind: kind, mode: mode, owner: owner, user: user, writeFailure: writeFailure, lock: lock)
     }
 
-    @Test func `a state directory that is not there is well only where the node can make it`() {
+    @Test func `a missing state directory is fine only if the node can create it`() {
         #expect(state(.missing(isPossible: true, reason: "x")).findings.map(\.grade) == [.ok])
         let impossible = state(.missing(isPossible: false, reason: "Read-only file system")).findings
         #expect(impossible.map(\.grade) == [.failed])
@@ -36,20 +36,20 @@ import Tor
         #expect(state(.other).findings.map(\.grade) == [.failed])
     }
 
-    @Test func `a node does not run on what belongs to another user`() {
+    @Test func `a node refuses a state directory of another user`() {
         #expect(state().refusal == nil)
         #expect(state(.missing(isPossible: true, reason: "")).refusal == nil)
         #expect(state(.other).refusal?.contains("is not a directory") == true)
-        let foreign = state(owner: 4_000_000, user: 0).refusal
-        #expect(foreign?.contains("belongs to uid 4000000, but the node runs as root") == true)
-        #expect(foreign?.contains("sudo -u 4000000 tocsin run") == true)
-        #expect(foreign?.contains("chown -R root: /s") == true)
+        let refusal = state(owner: 4_000_000, user: 0).refusal
+        #expect(refusal?.contains("belongs to uid 4000000, but the node runs as root") == true)
+        #expect(refusal?.contains("sudo -u 4000000 tocsin run") == true)
+        #expect(refusal?.contains("chown -R root: /s") == true)
         var mixed = state(owner: 0, user: 0)
         mixed.foreignEntry = ("/s/standing.sqlite", 4_000_000)
         #expect(mixed.refusal?.contains("/s/standing.sqlite, which belongs to uid 4000000, not to root") == true)
     }
 
-    @Test func `a state directory is for its owner only`() {
+    @Test func `a state directory must be accessible to its owner only`() {
         let cases: [(mode_t, Finding.Grade)] = [
             (0o700, .ok), (0o500, .ok), (0o750, .warning), (0o701, .warning), (0o770, .failed), (0o702, .failed),
         ]
@@ -60,7 +60,7 @@ import Tor
         }
     }
 
-    @Test func `another's state directory is refused, but root may look at it`() {
+    @Test func `the check fails for another user's state directory, except as root`() {
         #expect(state(owner: 7, user: 8).findings[0].grade == .failed)
         let root = state(owner: 7, user: 0)
         #expect(root.findings[0].grade == .ok && root.nodeUser == 7)
@@ -68,7 +68,7 @@ import Tor
         #expect(full.grade == .failed && full.text.contains("Read-only file system"))
     }
 
-    @Test func `the node that runs is named by its pid`() {
+    @Test func `a running node is named by its pid`() {
         #expect(state(lock: .held(pid: 77)).findings[1].text.contains("pid 77"))
         #expect(state(lock: .held(pid: nil)).findings[1].grade == .ok)
         #expect(state(lock: .unknown(reason: "Permission denied")).findings[1].grade == .warning)
@@ -76,7 +76,7 @@ import Tor
 
     // MARK: Credentials
 
-    @Test func `a key file that Apple named by another id is worth a word`() {
+    @Test func `a key file with another key id in its name is a warning`() {
         #expect(CredentialCheck.fileName("/x/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345") == nil)
         #expect(CredentialCheck.fileName("/x/key.p8", keyID: "ABCDE12345") == nil)
         #expect(CredentialCheck.fileName("/x/AuthKey_short.p8", keyID: "ABCDE12345") == nil)
@@ -85,12 +85,12 @@ import Tor
         #expect(finding?.text.contains("ZZZZZ99999") == true && finding?.text.contains("ABCDE12345") == true)
     }
 
-    @Test func `a credential that the node's user does not own is useless to it`() {
+    @Test func `a credential must belong to the node's user`() {
         #expect(CredentialCheck.owner("/k", owner: 7, nodeUser: 7) == nil)
         let finding = CredentialCheck.owner("/k", owner: 0, nodeUser: 4_000_000)
         #expect(finding?.grade == .failed && finding?.text.contains("belongs to root") == true)
         #expect(finding?.text.contains("chown 4000000 /k") == true)
-        // Root reads everything, and does not take a good credential from the node's user.
+        // Root can read every file, so a credential of the node's user is not a failure.
         #expect(CredentialCheck.owner("/k", owner: 7, nodeUser: 0) == nil)
     }
 
@@ -101,7 +101,7 @@ import Tor
             commonName: name, userID: nil, environment: environment, notBefore: now - 300 * day, notAfter: ending)
     }
 
-    @Test func `a certificate is warned of for 30 days, and has failed from its last second on`() {
+    @Test func `a certificate is a warning for its last 30 days, then a failure`() {
         let cases: [(left: Int64, grade: Finding.Grade)] = [
             (365 * day, .ok), (30 * day + 1, .ok), (30 * day, .warning), (1, .warning), (0, .failed), (-day, .failed),
         ]
@@ -115,7 +115,7 @@ import Tor
         #expect(CredentialCheck.certificate("/c", early, topic: "a.b", now: now).first?.grade == .failed)
     }
 
-    @Test func `a certificate for another app, or for development only, is said`() {
+    @Test func `a certificate for another app fails, for development only is a warning`() {
         let good = now + 300 * day
         let other = CredentialCheck.certificate(
             "/c", certificate(ending: good, name: "Apple Push Services: c.d"), topic: "a.b", now: now)
@@ -123,12 +123,12 @@ import Tor
         let development = CredentialCheck.certificate(
             "/c", certificate(ending: good, environment: .development), topic: "a.b", now: now)
         #expect(development.map(\.grade) == [.ok, .warning])
-        let silent = CredentialCheck.certificate(
+        let unknown = CredentialCheck.certificate(
             "/c", certificate(ending: good, name: "push", environment: nil), topic: "a.b", now: now)
-        #expect(silent.map(\.grade) == [.ok])
+        #expect(unknown.map(\.grade) == [.ok])
     }
 
-    @Test func `a certificate's app is its user id, else the end of its name`() throws {
+    @Test func `a certificate's app is its user id, or else the end of its common name`() throws {
         var facts = certificate(ending: now)
         #expect(facts.topic == "a.b")
         facts.userID = "u.v"
@@ -144,7 +144,7 @@ import Tor
         #expect(CertificateFacts(pem: Array("nothing".utf8)) == nil)
     }
 
-    @Test func `two apps of one topic are named together`() {
+    @Test func `apps with the same topic are a warning that names both`() {
         #expect(CredentialCheck.sharedTopics([("a", "x"), ("b", "y")]).isEmpty)
         let findings = CredentialCheck.sharedTopics([("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")])
         #expect(findings.map(\.subject) == ["c/apns", "d/apns"])
@@ -153,7 +153,7 @@ import Tor
 
     // MARK: Clock, disk, limits
 
-    @Test func `a clock that cannot be right has failed, one that nobody keeps is warned of`() {
+    @Test func `an implausible clock fails, an unsynchronized one is a warning`() {
         let cases: [(Int64, Bool?, Finding.Grade)] = [
             (0, true, .failed), (ClockCheck.earliest - 1, true, .failed), (ClockCheck.earliest, true, .ok),
             (ClockCheck.latest - 1, nil, .ok), (ClockCheck.latest, true, .failed), (now, false, .warning),
@@ -165,7 +165,7 @@ import Tor
         }
     }
 
-    @Test func `a minute beside Apple's clock is a warning, five have tokens refused`() {
+    @Test func `a clock more than 1 minute off is a warning, more than 5 a failure`() {
         let cases: [(Int64, Finding.Grade)] = [
             (0, .ok), (60, .ok), (-60, .ok), (61, .warning), (-61, .warning), (300, .warning), (301, .failed),
             (-301, .failed), (.min, .failed), (.max, .failed),
@@ -177,18 +177,18 @@ import Tor
         #expect(ClockCheck.comparison(with: "h", ahead: -90).text.contains("90 s behind"))
     }
 
-    @Test func `room on the disk is for what the spool may still take`() {
+    @Test func `free disk space is compared with the spool's remaining size`() {
         func grade(_ bytes: Int, files: Int? = nil, spool: Int? = nil, size: Int = 0) -> Finding.Grade {
             DiskCheck(path: "/s", freeBytes: bytes, freeFiles: files, spoolLimit: spool, spoolSize: size)
                 .finding.grade
         }
-        let (least, plenty) = (DiskCheck.minimumFree, 1 << 40)
-        #expect(grade(0) == .failed && grade(least - 1) == .failed && grade(least) == .warning)
+        let (minimum, plenty) = (DiskCheck.minimumFree, 1 << 40)
+        #expect(grade(0) == .failed && grade(minimum - 1) == .failed && grade(minimum) == .warning)
         #expect(grade(DiskCheck.comfortable - 1) == .warning && grade(DiskCheck.comfortable) == .ok)
         #expect(grade(plenty, files: 99) == .failed && grade(plenty, files: 100) == .ok)
         let spool = 1 << 30
-        #expect(grade(spool + least - 1, spool: spool) == .warning && grade(spool + least, spool: spool) == .ok)
-        #expect(grade(spool / 2 + least, spool: spool, size: spool / 2) == .ok)
+        #expect(grade(spool + minimum - 1, spool: spool) == .warning && grade(spool + minimum, spool: spool) == .ok)
+        #expect(grade(spool / 2 + minimum, spool: spool, size: spool / 2) == .ok)
         #expect(grade(DiskCheck.comfortable, spool: spool, size: 2 * spool) == .ok)
     }
 
@@ -200,9 +200,9 @@ import Tor
         Max locked memory         8388608              unlimited            bytes
         """
 
-    @Test func `limits are read as the kernel writes them`() throws {
+    @Test func `limits are read from the kernel's format`() throws {
         let limits = try #require(LimitCheck(of: "n", isNode: true, procText: limitsText))
-        // For open files the hard limit counts: the node raises its soft limit.
+        // The hard limit of open files counts, because the node raises its soft limit.
         #expect(limits.files == 20_000 && limits.locked == 8_388_608 && limits.core == 0)
         let unlimited = limitsText.replacing("8388608", with: "unlimited")
         #expect(LimitCheck(of: "n", isNode: true, procText: unlimited)?.locked == .max)
@@ -212,7 +212,7 @@ import Tor
         #expect(LimitCheck.read(node: nil) != nil)
     }
 
-    @Test func `limits that are too low say what to raise`() {
+    @Test func `a limit that is too low says what to raise`() {
         func limits(_ files: UInt64, locked: UInt64 = .max, core: UInt64 = 0, isNode: Bool = true) -> [Finding] {
             LimitCheck(process: "n", isNode: isNode, files: files, locked: locked, core: core)
                 .findings(connections: 1000, others: 200)
@@ -224,13 +224,13 @@ import Tor
         #expect(limits(200)[0].grade == .failed && limits(0)[0].grade == .failed)
         #expect(limits(2000, locked: 65_536)[1].grade == .warning)
         #expect(limits(2000, core: 1)[2].grade == .warning)
-        // The node sees to that itself.
+        // The node disables core dumps itself.
         #expect(limits(2000, core: 1, isNode: false)[2].grade == .ok)
     }
 
     // MARK: tor, ports
 
-    @Test func `tor's absence is a failure only where the node is to run it`() throws {
+    @Test func `a missing tor is a failure only if the node manages it`() throws {
         let version = try #require(TorVersion(output: "Tor version 0.4.9.11."))
         let (good, bare) = (
             TorBuild(version: version, hasProofOfWork: true), TorBuild(version: version, hasProofOfWork: false)
@@ -247,12 +247,12 @@ import Tor
             (.none(isInstalled: true), .warning, "tor.onion_directory"),
             (.none(isInstalled: false), .warning, "apt install tor"),
         ]
-        for (check, grade, word) in cases {
-            #expect(check.finding.grade == grade && check.finding.text.contains(word), "\(check.finding)")
+        for (check, grade, text) in cases {
+            #expect(check.finding.grade == grade && check.finding.text.contains(text), "\(check.finding)")
         }
     }
 
-    @Test func `a port that is taken is well only where the node itself runs`() {
+    @Test func `a port in use is fine only if the node is running`() {
         let cases: [(PortCheck.State, LockState, Finding.Grade)] = [
             (.free, .free, .ok), (.free, .held(pid: 1), .warning), (.free, .unknown(reason: "x"), .ok),
             (.inUse, .free, .failed), (.inUse, .held(pid: nil), .ok), (.inUse, .unknown(reason: "x"), .warning),
@@ -268,7 +268,7 @@ import Tor
 
     // MARK: Apple and Google
 
-    @Test func `every answer of Apple's that the operator has to do with is a failure with words`() {
+    @Test func `each APNs answer that the operator must act on is a failure with advice`() {
         for row in APNsAnswers.table {
             let response = Response(status: row.status, body: Array("{\"reason\":\"\(row.reason)\"}".utf8))
             let answer = ProbeAnswer(APNsAnswers.attemptResult(on: response))
@@ -278,13 +278,13 @@ import Tor
             case .none, .deviceToken: #expect(finding.grade == .ok, "\(row.reason)")
             case .nodeOperator, .developer:
                 #expect(finding.grade == .failed && finding.text.contains(row.reason), "\(row.reason)")
-                #expect(finding.text.contains(": "), "\(row.reason) says what to do")
+                #expect(finding.text.contains(": "), "\(row.reason): no advice")
             case .provider: #expect(finding.grade != .ok, "\(row.reason)")
             }
         }
     }
 
-    @Test func `a credential for one environment is a warning in the other where only Xcode needs that`() {
+    @Test func `a credential for production only is a warning in development`() {
         for reason in ["BadCertificateEnvironment", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken"] {
             let response = Response(status: 403, body: Array("{\"reason\":\"\(reason)\"}".utf8))
             let answer = ProbeAnswer(APNsAnswers.attemptResult(on: response))
@@ -303,7 +303,7 @@ import Tor
         return GoogleAdvice.finding(on: ProbeAnswer(attemptResult), app: "a", projectID: "p")
     }
 
-    @Test func `Google's word on the device token is good news, on the account it is a failure`() {
+    @Test func `an FCM answer about the device token is fine, about the account a failure`() {
         let cases: [(Int, String, String?, Finding.Grade)] = [
             (200, "", nil, .ok), (400, "INVALID_ARGUMENT", "message.token", .ok), (404, "UNREGISTERED", nil, .ok),
             (400, "INVALID_ARGUMENT", "message.data", .failed), (403, "PERMISSION_DENIED", nil, .failed),
@@ -319,7 +319,7 @@ import Tor
     }
 
     @Test(arguments: Magic.allCases, [EnvelopeFormat.pipe, .sealed])
-    func `a question's envelope keeps the protocol's rules, and no two are the same`(
+    func `a probe's envelope is valid and unique`(
         _ magic: Magic, _ format: EnvelopeFormat
     ) throws {
         let (one, other) = (
@@ -331,7 +331,7 @@ import Tor
 
     // MARK: Findings
 
-    @Test func `findings are JSON that names all four parts`() throws {
+    @Test func `findings are JSON objects with four fields`() throws {
         let findings = [Finding(.tor, "a \"b\"", .failed, "c/d"), Finding(.clock, "x", .ok, "y")]
         let read = try #require(
             try JSONSerialization.jsonObject(with: Data(findings.json.utf8)) as? [[String: String]])

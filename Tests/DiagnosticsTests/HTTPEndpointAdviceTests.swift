@@ -6,8 +6,8 @@ import Testing
 @testable import NodeConfiguration
 @testable import TocsinNode
 
-@Suite struct HTTPAdviceTests {
-    /// The keys that a node with these tables is advised on.
+@Suite struct HTTPEndpointAdviceTests {
+    /// The keys with advice for a configuration with these tables.
     private func keys(_ tables: String) throws -> [String] {
         let text = """
             \(tables)
@@ -19,7 +19,7 @@ import Testing
         return HTTPEndpointAdvice.texts(for: try Configuration(text: text, file: "/etc/tocsin/tocsin.toml")).map(\.key)
     }
 
-    @Test func `an open HTTP endpoint is advised on what costs its senders notifications`() throws {
+    @Test func `an enabled HTTP endpoint gets advice on the spool and on sender keys`() throws {
         let http = "[listen]\nhttp = \"127.0.0.1:7080\"\n"
         #expect(try keys(http) == ["spool.enabled", "senders.mode"])
         #expect(try keys(http + "[spool]\nenabled = true\n") == ["senders.mode"])

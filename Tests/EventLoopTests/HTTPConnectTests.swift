@@ -72,22 +72,22 @@ private final class Echo: ByteStreamHandler {
 
     // MARK: Over a socket
 
-    @Test func `the host's name goes to the proxy as it is`() async throws {
+    @Test func `the proxy receives the host name unresolved`() async throws {
         let asked = try await run("HTTP/1.1 200 OK\r\n\r\n").asked
         #expect(asked == "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n")
     }
 
-    @Test func `an IPv6 address goes in brackets`() async throws {
+    @Test func `an IPv6 address is sent in brackets`() async throws {
         let asked = try await run("HTTP/1.1 200 OK\r\n\r\n", host: "2001:db8::1").asked
         #expect(asked == "CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\n\r\n")
     }
 
-    @Test func `what comes right after the proxy's answer is not lost`() async throws {
+    @Test func `bytes that follow the proxy's response are kept`() async throws {
         let answer = "HTTP/1.0 200 Connection established\r\nProxy-Agent: test\r\n\r\nfirst\r\n\r\nwords"
         #expect(try await run(answer, hearing: 14).heard == "first\r\n\r\nwords")
     }
 
-    @Test func `the tunnel's first bytes may be more than the answer may be`() async throws {
+    @Test func `tunnel bytes do not count toward the response limit`() async throws {
         let words = String(repeating: "w", count: 3 * HTTPConnect.maxResponseSize)
         #expect(try await run("HTTP/1.1 200 OK\r\n\r\n" + words, hearing: words.utf8.count).heard == words)
     }
@@ -95,7 +95,7 @@ private final class Echo: ByteStreamHandler {
     @Test(arguments: [
         "403 Forbidden", "407 Proxy Authentication Required", "503 Service Unavailable", "302 Found", "101 Switching",
     ])
-    func `a refusal is passed on with its status and reason`(_ refusal: String) async {
+    func `a refusal is reported with its status and reason`(_ refusal: String) async {
         await #expect(throws: StreamError.proxy(refusal)) {
             _ = try await run("HTTP/1.1 \(refusal)\r\nContent-Length: 2\r\n\r\nno", thenCloses: true)
         }
@@ -109,11 +109,11 @@ private final class Echo: ByteStreamHandler {
         // A TLS alert: it wants to be spoken to in TLS.
         "\u{15}\u{3}\u{3}\0\u{2}\u{2}F",
     ])
-    func `something that is no HTTP proxy is told apart`(_ answer: String) async {
+    func `a server that is not an HTTP proxy is reported as such`(_ answer: String) async {
         await #expect(throws: StreamError.proxy("not an HTTP proxy")) { _ = try await run(answer) }
     }
 
-    @Test func `a header without end is cut off, in one line and in many`() async {
+    @Test func `an endless response header is rejected, in one line or many`() async {
         let line = "HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: HTTPConnect.maxResponseSize)
         await #expect(throws: StreamError.tooLong) { _ = try await run(line) }
         let lines = "HTTP/1.1 200 OK\r\n" + String(repeating: "X: x\r\n", count: HTTPConnect.maxLines)
@@ -121,11 +121,11 @@ private final class Echo: ByteStreamHandler {
     }
 
     @Test(arguments: ["", "HTTP/1.1 20", "HTTP/1.1 200 OK\r\nProxy-Agent: te", "HTTP/1.1 200 OK\r\n"])
-    func `an end in the middle of the answer is an end`(_ answer: String) async {
+    func `a connection closed within the response is reported as closed`(_ answer: String) async {
         await #expect(throws: StreamError.closed) { _ = try await run(answer, thenCloses: true) }
     }
 
-    @Test func `a host that would write lines of its own is not asked for`() async {
+    @Test func `an invalid host name is never sent to the proxy`() async {
         for host in ["", "a b", "a\r\nX: y", "b\u{FC}cher.example", String(repeating: "x", count: 256)] {
             await #expect(throws: StreamError.self, "\(host)") {
                 _ = try await run("HTTP/1.1 200 OK\r\n\r\n", host: host)
@@ -151,12 +151,12 @@ private final class Echo: ByteStreamHandler {
         "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 Connection established\r\n\r\n", "HTTP/1.1 204\r\n\r\n",
         "HTTP/1.1 299 \r\n\r\n", "HTTP/1.1 200 OK\n\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nA: b\r\n\r\n",
     ])
-    func `every success ends with the first empty line`(_ text: String) throws {
+    func `every 2xx response ends at the first empty line`(_ text: String) throws {
         #expect(try length(ofAnswer: text + "tunnel\r\n\r\n") == text.utf8.count)
         #expect(try length(ofAnswer: String(text.dropLast())) == nil)
     }
 
-    @Test func `the bounds are exact`() throws {
+    @Test func `a response may reach the line limit and the size limit`() throws {
         let most = "HTTP/1.1 200 OK\r\n" + String(repeating: "A:b\r\n", count: HTTPConnect.maxLines - 2) + "\r\n"
         #expect(try length(ofAnswer: most) == most.utf8.count)
         let ends = "HTTP/1.1 200 OK\r\nX: \r\n\r\n".utf8.count
@@ -165,7 +165,7 @@ private final class Echo: ByteStreamHandler {
         #expect(try length(ofAnswer: largest) == HTTPConnect.maxResponseSize)
     }
 
-    @Test func `a refusal is passed on in printable ASCII and at most 100 bytes`() {
+    @Test func `a refusal is reported in at most 100 bytes of printable ASCII`() {
         #expect(throws: StreamError.proxy("502 a[31mb")) {
             _ = try length(ofAnswer: "HTTP/1.1 502 a\u{1B}[31m\u{7}\tb\u{202E}\u{E9}\r\n")
         }
@@ -179,7 +179,7 @@ private final class Echo: ByteStreamHandler {
     // MARK: The real thing
 
     @Test(.enabled(if: FileManager.default.fileExists(atPath: tinyproxy)))
-    func `tinyproxy tunnels to the port it allows and refuses another`() async throws {
+    func `tinyproxy tunnels to an allowed port and refuses another`() async throws {
         let directory = URL.temporaryDirectory.appending(path: "tocsin-tinyproxy-\(UUID().uuidString.prefix(8))").path()
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
@@ -232,7 +232,7 @@ private final class Echo: ByteStreamHandler {
 @Suite struct ProxyTests {
     private let label = SOCKS5.Credentials(user: "a", password: "b")
 
-    @Test func `proxies are read as people write them`() {
+    @Test func `proxy URLs with the schemes socks5, socks5h and http parse`() {
         let local = Endpoint.tcp(host: "127.0.0.1", port: 9050)
         #expect(Proxy(url: "socks5://127.0.0.1:9050") == .socks5(local, nil))
         #expect(Proxy(url: "socks5h://127.0.0.1:9050", credentials: label) == .socks5(local, label))
@@ -252,7 +252,7 @@ private final class Echo: ByteStreamHandler {
         "http://unix:proxy", "socks5://unix:/run/tor/socks", "http://a b:8080", "http://b\u{FC}cher.example:8080",
         "http://a%40b:8080", "http://http://a:80",
     ])
-    func `anything else is refused, logins, paths and queries above all`(_ url: String) {
+    func `any other proxy URL is rejected, including logins, paths and queries`(_ url: String) {
         #expect(Proxy(url: url, credentials: label) == nil)
     }
 }
@@ -279,7 +279,7 @@ private final class Echo: ByteStreamHandler {
         weak var value: Resolver?
     }
 
-    @Test func `addresses of a family come in every order, and families stay in their places`() {
+    @Test func `shuffling gives every order within a family and keeps the places of families`() {
         let given = addresses(["10.0.0.1", "10.0.0.2", "::1", "::2", "10.0.0.3"])
         #expect(given.count == 5)
         var generator = SplitMix64(seed: 1)
@@ -295,7 +295,7 @@ private final class Echo: ByteStreamHandler {
         #expect(orders.count == 12)
     }
 
-    @Test func `every address is the first one as often as any other`() {
+    @Test func `every address comes first equally often`() {
         let given = addresses((1...4).map { "10.0.0.\($0)" })
         var generator = SplitMix64(seed: 2)
         var first: [String: Int] = [:]
@@ -304,7 +304,7 @@ private final class Echo: ByteStreamHandler {
         #expect(first.values.allSatisfy { (850...1150).contains($0) })
     }
 
-    @Test func `none and one stay as they are`() {
+    @Test func `an empty list and a single address stay unchanged`() {
         var generator = SplitMix64(seed: 3)
         let none = addresses([]).shuffledWithinFamilies(using: &generator)
         #expect(none.isEmpty)
@@ -312,7 +312,7 @@ private final class Echo: ByteStreamHandler {
         #expect(one == ["6-7"])
     }
 
-    @Test func `a file that is written, replaced, removed or made anew is a change`() throws {
+    @Test func `writing, replacing, touching or removing a file changes the settings`() throws {
         let directory = URL.temporaryDirectory.appending(path: "tocsin-names-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
@@ -344,7 +344,7 @@ private final class Echo: ByteStreamHandler {
         #expect(settings() != touched)
     }
 
-    @Test func `a resolver lives on until the settings change, and then goes`() async throws {
+    @Test func `a resolver is reused until the settings change, then released`() async throws {
         try await LoopDomain(loop).run { domain in
             let loop = domain.loop
             let nowhere = ResolverSettings(resolvConf: "/nonexistent", hosts: "/nonexistent")

@@ -60,7 +60,7 @@ private func eventually(
     var domain: LoopDomain { LoopDomain(loop) }
 
     @Test(arguments: [false, true])
-    func `bytes go both ways over TCP and over a unix socket`(_ isUnix: Bool) async throws {
+    func `bytes travel both ways over TCP and Unix sockets`(_ isUnix: Bool) async throws {
         try await domain.run { domain in
             let path = temporaryPath("echo")
             let acceptor = try Acceptor(isUnix ? .unix(path: path) : .tcp(host: "127.0.0.1", port: 0), on: domain.loop)
@@ -78,7 +78,7 @@ private func eventually(
         }
     }
 
-    @Test func `a name is looked up in the hosts file and an unknown one is an error that names it`() async throws {
+    @Test func `a name in the hosts file resolves, and an unknown name fails`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
             guard case .tcp(_, let port) = acceptor.listener.endpoint else { return }
@@ -91,7 +91,7 @@ private func eventually(
         }
     }
 
-    @Test func `a refused connection says so`() async throws {
+    @Test func `a refused connection fails with Connection refused`() async throws {
         await domain.run { domain -> Void in
             _ = await #expect(throws: StreamError.system("Connection refused")) {
                 _ = try await domain.loop.dial(
@@ -100,7 +100,7 @@ private func eventually(
         }
     }
 
-    @Test func `what a peer says first is not lost`() async throws {
+    @Test func `bytes that arrive before a reader attaches are kept`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop, greeting: Array("hello".utf8))
             let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
@@ -109,7 +109,7 @@ private func eventually(
         }
     }
 
-    @Test func `a peer that does not read is not read from until it does`() async throws {
+    @Test func `a stream stops reading while its peer does not read`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
             let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
@@ -132,7 +132,7 @@ private func eventually(
         }
     }
 
-    @Test func `finishing sends everything although the peer still talks`() async throws {
+    @Test func `finish sends all pending output while the peer still sends`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
             let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
@@ -149,7 +149,7 @@ private func eventually(
         }
     }
 
-    @Test func `a port in use and a foreign file are refused with words`() async throws {
+    @Test func `listening on a used port or an existing file fails`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
             let error = #expect(throws: ListenError.self) {
@@ -163,7 +163,7 @@ private func eventually(
         }
     }
 
-    @Test func `a stream that is let go of leaves no descriptor open`() async throws {
+    @Test func `closed and released streams leave no descriptor open`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
             func descriptors() -> Int {
@@ -210,13 +210,13 @@ private func eventually(
         }
     }
 
-    @Test func `a verified server is heard from its first byte`() async throws {
+    @Test func `the first bytes of a verified server arrive`() async throws {
         for _ in 0..<20 {
             #expect(try await dial(names: ["localhost"], trusting: authority.pem) == Array("hello".utf8))
         }
     }
 
-    @Test func `an unknown authority, another name and an expired certificate are refused, each with its words`() async
+    @Test func `an unknown authority, a wrong name and an expired certificate each give their error`() async
     {
         let cases: [([String], Int, [UInt8]?, String)] = [
             (["localhost"], 1000, nil, "self-signed certificate"), (["other.example"], 1000, authority.pem, "mismatch"),
@@ -230,13 +230,13 @@ private func eventually(
         }
     }
 
-    @Test func `a server that speaks another protocol is refused`() async {
+    @Test func `a server without the required ALPN protocol is rejected`() async {
         await #expect(throws: StreamError.self) {
             _ = try await dial(names: ["localhost"], trusting: authority.pem, server: "http/1.1")
         }
     }
 
-    @Test func `a peer that says nothing ends the handshake in time`() async throws {
+    @Test func `a handshake with a silent peer times out`() async throws {
         let client = try TLSContext.client(applicationProtocol: "h2")
         try await LoopDomain(loop).run { domain in
             let acceptor = try Acceptor(on: domain.loop)
@@ -247,7 +247,7 @@ private func eventually(
         }
     }
 
-    @Test func `a key of another certificate and nonsense are refused`() throws {
+    @Test func `a mismatched key and an invalid certificate are rejected`() throws {
         let one = identity(authority.issue(subject: "a", purpose: .client))
         let other = identity(authority.issue(subject: "b", purpose: .client))
         #expect(throws: TLSContext.SetupError.self) {
@@ -311,30 +311,30 @@ private func eventually(
     private let granted: [UInt8] = [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]
     private let asked: [UInt8] = [5, 1, 0, 3, 13] + Array("example.onion".utf8) + [0x1F, 0x90]
 
-    @Test func `the host's name goes to the proxy as it is`() async throws {
+    @Test func `the proxy receives the host name unresolved`() async throws {
         #expect(try await run(method: [5, 0], reply: granted).asked == [5, 1, 0] + asked)
     }
 
-    @Test func `user name and password go to the proxy`() async throws {
+    @Test func `the proxy receives the user name and password`() async throws {
         let (bytes, _) = try await run(
             method: [5, 2], reply: granted, credentials: SOCKS5.Credentials(user: "ab", password: "c"))
         #expect(bytes == [5, 1, 2, 1, 2] + Array("ab".utf8) + [1] + Array("c".utf8) + asked)
     }
 
-    @Test func `what comes right after the proxy's answer is not lost`() async throws {
+    @Test func `bytes that follow the proxy's reply are kept`() async throws {
         let long: [UInt8] = [5, 0, 0, 3, 3] + Array("abc".utf8) + [0, 1]
         #expect(try await run(method: [5, 0], reply: long, after: Array("first".utf8)).heard == Array("first".utf8))
     }
 
     @Test(arguments: [(UInt8(5), "refused"), (0xF0, "descriptor"), (0xF4, "authorisation"), (0x77, "code 119")])
-    func `a refusal is put into words`(_ code: UInt8, _ words: String) async {
+    func `a SOCKS5 error code becomes a readable message`(_ code: UInt8, _ words: String) async {
         let error = await #expect(throws: StreamError.self) {
             _ = try await run(method: [5, 0], reply: [5, code, 0, 1, 0, 0, 0, 0, 0, 0])
         }
         #expect(error.map { "\($0)".contains(words) } == true)
     }
 
-    @Test func `something that is no SOCKS proxy is told apart`() async {
+    @Test func `a server that is not a SOCKS5 proxy is reported as such`() async {
         await #expect(throws: StreamError.proxy("not a SOCKS5 proxy")) {
             _ = try await run(method: Array("HT".utf8), reply: granted)
         }
@@ -362,7 +362,7 @@ private func eventually(
         #expect(await counter.value == 1000)
     }
 
-    @Test func `sleeping waits, and ends early when it is cancelled`() async {
+    @Test func `sleep lasts its duration and ends early when cancelled`() async {
         let loop = loop
         let start = MonotonicTime.now
         await LoopDomain(loop).run { _ in await loop.sleep(for: .milliseconds(30)) }
@@ -373,7 +373,7 @@ private func eventually(
         #expect(MonotonicTime.now - start < .seconds(60))
     }
 
-    @Test func `a signal is told on the loop`() async {
+    @Test func `a signal runs its handler on the loop`() async {
         // The only test of this process that watches signals: libevent serves them on one loop.
         let loop = loop
         await LoopDomain(loop).run { domain in
@@ -386,7 +386,7 @@ private func eventually(
         }
     }
 
-    @Test func `endpoints are read as people write them`() {
+    @Test func `endpoints parse from text and know whether they are local`() {
         #expect(Endpoint("127.0.0.1:80") == .tcp(host: "127.0.0.1", port: 80))
         #expect(Endpoint("[::1]:80") == .tcp(host: "::1", port: 80))
         #expect(Endpoint("unix:/run/x.sock") == .unix(path: "/run/x.sock"))

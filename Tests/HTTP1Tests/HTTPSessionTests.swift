@@ -166,7 +166,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
 @Suite struct HTTPSessionTests {
     // MARK: What is read
 
-    @Test(arguments: fine.indices) func `requests are read however they are cut`(_ index: Int) {
+    @Test(arguments: fine.indices) func `requests parse the same in pieces of any fixed size`(_ index: Int) {
         let (stream, requests) = fine[index]
         for size in [Int.max, 1, 2, 3, 7, 16] {
             let client = Client(sending: stream, inPiecesOf: size)
@@ -175,7 +175,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test(arguments: 0..<200) func `requests are read wherever they are cut`(_ seed: UInt64) {
+    @Test(arguments: 0..<200) func `requests parse the same in pieces of random sizes`(_ seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let (stream, requests) = fine[random.below(fine.count)]
         var client = Client()
@@ -189,7 +189,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.fault == nil)
     }
 
-    @Test(arguments: wrong.indices) func `what is wrong is named, however it is cut`(_ index: Int) {
+    @Test(arguments: wrong.indices) func `each invalid request yields its error in pieces of any size`(_ index: Int) {
         let (stream, fault) = wrong[index]
         for size in [Int.max, 1, 3] {
             let client = Client(sending: stream, inPiecesOf: size)
@@ -199,7 +199,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test(arguments: wrongChunks.indices) func `chunks that are wrong bring nothing`(_ index: Int) {
+    @Test(arguments: wrongChunks.indices) func `a request with an invalid chunk is rejected`(_ index: Int) {
         let (chunks, fault) = wrongChunks[index]
         let head = "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n"
         for size in [Int.max, 1, 3] {
@@ -209,7 +209,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `after a fault nothing is read`() {
+    @Test func `the session ignores input after an error`() {
         var client = Client(sending: "GET / HTTP/1.1\n")
         #expect(client.ends)
         client.send("GET / HTTP/1.1\r\n\(host)\r\n")
@@ -218,13 +218,13 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.seen.isEmpty && client.output.isEmpty)
     }
 
-    @Test func `a fault behind a request does not take its answer away`() {
+    @Test func `an invalid second request does not suppress the first response`() {
         let client = Client(sending: "GET / HTTP/1.1\r\n\(host)\r\nGET / HTTP/1.1\n")
         #expect(client.seen.count == 1 && client.output.hasSuffix("ok"))
         #expect(client.fault == .malformed && client.ends)
     }
 
-    @Test func `a copy of a session goes its own way`() {
+    @Test func `a copied session parses independently`() {
         var one = Client()
         one.send("POST / HTTP/1.1\r\n\(host)Content-Length: 2\r\n\r\na")
         var other = one
@@ -233,7 +233,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(one.seen.map(\.body) == ["ab"] && other.seen.map(\.body) == ["ac"])
     }
 
-    @Test func `a request prints nothing of itself`() {
+    @Test func `a request prints as redacted`() {
         let request = HTTPRequest(method: "GET", target: Array("/secret".utf8), headers: [("a", "secret")])
         var dumped = ""
         dump(request, to: &dumped)
@@ -251,7 +251,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `a target may be as long as the limit and no longer`() {
+    @Test func `a request target may reach the limit but not exceed it`() {
         func line(_ length: Int) -> String {
             "GET /\(String(repeating: "a", count: length - 1)) HTTP/1.1\r\n\(host)\r\n"
         }
@@ -263,7 +263,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(fault(HTTPLimits(), line(8193)) == [.targetTooLong, .targetTooLong])
     }
 
-    @Test func `a head may be as long as the limit and no longer, its empty line included`() {
+    @Test func `a request head, including its empty line, may reach the limit but not exceed it`() {
         func head(_ length: Int) -> String {
             let rest = "GET / HTTP/1.1\r\n\(host)X: \r\n\r\n"
             return "GET / HTTP/1.1\r\n\(host)X: \(String(repeating: "v", count: length - rest.utf8.count))\r\n\r\n"
@@ -276,7 +276,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `as many fields may come as the limit and no more`() {
+    @Test func `the field count may reach the limit but not exceed it`() {
         func head(_ fields: Int) -> String {
             "GET / HTTP/1.1\r\n\(host)" + String(repeating: "X: v\r\n", count: fields - 1) + "\r\n"
         }
@@ -289,7 +289,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     @Test(arguments: [
         "1;a", "1;a=b", "1 ; a = b", "1;a;b=c;d=\"e f\"", "1;a=\"\\\"\" ;b", "0001;a", "1;a=\"\u{e9}\"", "1;a=\"\"",
     ])
-    func `extensions of chunks are read past`(_ line: String) {
+    func `chunk extensions are ignored`(_ line: String) {
         for size in [Int.max, 1, 3] {
             let client = Client(
                 sending: "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n\(line)\r\na\r\n0;x\r\n\r\n",
@@ -299,7 +299,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `a body may be as long as the limit and no longer, in one piece and in chunks`() {
+    @Test func `a body may reach the limit but not exceed it, with a length or in chunks`() {
         func plain(_ length: Int) -> String {
             "POST / HTTP/1.1\r\n\(host)Content-Length: \(length)\r\n\r\n" + String(repeating: "b", count: length)
         }
@@ -317,7 +317,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `trailers count toward the head's limit`() {
+    @Test func `trailers count toward the head limit`() {
         func stream(_ trailer: Int) -> String {
             "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
                 + "T: \(String(repeating: "t", count: trailer))\r\n\r\n"
@@ -338,7 +338,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n", .bodyTooLarge),
         ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "T: t\r\n", .headTooLarge),
     ])
-    func `what never ends is ended at its limit`(_ start: String, _ piece: String, _ fault: HTTPRequestError) {
+    func `an endless element is rejected at its limit`(_ start: String, _ piece: String, _ fault: HTTPRequestError) {
         var client = Client(sending: start)
         var sent = start.utf8.count
         while !client.ends, sent < 200_000 {
@@ -354,7 +354,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
 
     private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
-    @Test func `an answer has its length and nothing that tells of us`() {
+    @Test func `a response has a Content-Length and no field that identifies the server`() {
         var client = Client()
         client.answer = nil
         client.send(get)
@@ -365,7 +365,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(!client.ends && client.session.isIdle)
     }
 
-    @Test func `an empty body has a length, too, but where none is allowed`() {
+    @Test func `an empty body has a Content-Length except with status 204 or 304`() {
         func text(_ status: Int) -> String {
             String(decoding: HTTPResponse(status: status, body: [1]).encoded(keepsAlive: false), as: UTF8.self)
         }
@@ -376,12 +376,12 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(text(299) == "HTTP/1.1 299 \r\nContent-Length: 1\r\nConnection: close\r\n\r\n\u{1}")
     }
 
-    @Test func `no line break in a value begins a field`() {
+    @Test func `a line break in a header value cannot inject a field`() {
         let bytes = HTTPResponse(status: 200, headers: [("A", "b\r\nX: d")]).encoded(keepsAlive: true)
         #expect(!String(decoding: bytes, as: UTF8.self).contains("\nX"))
     }
 
-    @Test func `HEAD gets the length and no body`() {
+    @Test func `HEAD gets the Content-Length and no body`() {
         let client = Client(sending: "HEAD / HTTP/1.1\r\n\(host)\r\n" + get)
         #expect(
             client.output
@@ -403,7 +403,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
                 nil
             ),
         ] as [(String, String?)])
-    func `a connection stays or goes as its client wishes`(_ request: String, _ connection: String?) {
+    func `the request decides whether the connection stays open`(_ request: String, _ connection: String?) {
         let client = Client(sending: request)
         #expect(client.ends == (connection == "close"))
         let expected = connection.map { "Connection: \($0)\r\n" } ?? ""
@@ -411,7 +411,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.fault == nil)
     }
 
-    @Test func `an answer that nobody waits for does nothing`() {
+    @Test func `a response without a pending request is ignored`() {
         var client = Client()
         client.respond(HTTPResponse(status: 200))
         client.send("GET / HT")
@@ -423,7 +423,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
 
     // MARK: Pipelines
 
-    @Test func `what is sent at once is handed out one by one`() {
+    @Test func `pipelined requests are handed out one at a time`() {
         var client = Client()
         client.answer = nil
         client.send((1...3).map { "GET /\($0) HTTP/1.1\r\n\(host)\r\n" }.joined())
@@ -438,7 +438,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
                 == ["201", "202", "203"])
     }
 
-    @Test func `so much may wait behind a request; of more nothing is read, and the answer is the last`() {
+    @Test func `exceeding the pipeline limit closes the connection after the current response`() {
         for excess in [0, 1] {
             for size in [Int.max, 1000] {
                 var client = Client()
@@ -456,7 +456,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `what waits makes room as it is read`() {
+    @Test func `answered requests free room in the pipeline`() {
         var client = Client()
         client.answer = nil
         client.send(get)
@@ -471,7 +471,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
 
     private let waits = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n"
 
-    @Test(arguments: [Int.max, 1]) func `who waits to send a body is told to go on, once`(_ size: Int) {
+    @Test(arguments: [Int.max, 1]) func `a client that waits for 100 Continue gets it once`(_ size: Int) {
         var client = Client()
         client.send(waits, inPiecesOf: size)
         #expect(client.output == "HTTP/1.1 100 Continue\r\n\r\n")
@@ -480,7 +480,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.seen.map(\.body) == ["ab"] && client.output.hasPrefix("HTTP/1.1 200 OK"))
     }
 
-    @Test func `who does not wait is not told`() {
+    @Test func `a client that does not wait for 100 Continue does not get it`() {
         #expect(Client(sending: waits + "a").output.isEmpty)
         #expect(Client(sending: waits + "ab").output.hasPrefix("HTTP/1.1 200 OK"))
         let old = "POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
@@ -489,7 +489,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(Client(sending: none).output.hasPrefix("HTTP/1.1 200 OK"))
     }
 
-    @Test func `who waits behind another request is told when its turn comes`() {
+    @Test func `a pipelined request gets 100 Continue after the previous response`() {
         var client = Client()
         client.answer = nil
         client.send(get + waits)
@@ -504,7 +504,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         HTTPLimits(requestTimeout: .seconds(20), idleTimeout: .seconds(60), firstTimeout: .seconds(30))
     }
 
-    @Test func `who asks nothing is left without a word`() {
+    @Test func `a connection without a request closes silently at the first timeout`() {
         for empty in ["", "\r\n"] {
             var client = Client(limits, sending: empty)
             #expect(client.session.deadline == .seconds(30))
@@ -515,7 +515,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `a request has to be whole in time, however it trickles`() {
+    @Test func `a trickled request must be complete within the request timeout`() {
         var client = Client(limits)
         client.now = .seconds(10)
         for byte in get.utf8.dropLast() {
@@ -527,13 +527,13 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.fault == .timeout && client.ends && client.seen.isEmpty)
     }
 
-    @Test func `a body has to be whole in time, too`() {
+    @Test func `a body must be complete within the request timeout`() {
         var client = Client(limits, sending: waits)
         client.timeReached(20)
         #expect(client.fault == .timeout)
     }
 
-    @Test func `a connection may be quiet between requests for a while`() {
+    @Test func `the idle timeout applies between requests`() {
         var client = Client(limits)
         client.now = .seconds(5)
         client.send(get)
@@ -547,7 +547,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.ends && client.fault == nil)
     }
 
-    @Test func `while a request is being answered no time runs, and then anew for what waits behind it`() {
+    @Test func `no timeout runs while a request is handled, and it restarts for the next one`() {
         var client = Client(limits)
         client.answer = nil
         client.send(get + "GET")
@@ -560,7 +560,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
 
     // MARK: The end
 
-    @Test func `a quiet connection is left at once, and a begun request is told so`() {
+    @Test func `draining closes an idle connection at once and rejects a partial request`() {
         for (sent, fault) in [("", nil), (get, nil), (get + "GET", .draining)] as [(String, HTTPRequestError?)] {
             var client = Client(sending: sent)
             client.leave()
@@ -568,7 +568,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `the request under way is answered before its connection is left`() {
+    @Test func `draining completes the current response before closing`() {
         var client = Client()
         client.answer = nil
         client.send(get + get)
@@ -594,7 +594,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         return client
     }
 
-    @Test func `a stream has no length, and goes on until it is left`() {
+    @Test func `a stream has no Content-Length and lasts until it is drained`() {
         var client = streaming()
         client.piece(" second")
         client.piece(" third")
@@ -609,14 +609,14 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.output == whole)
     }
 
-    @Test func `no time runs for a stream`() {
+    @Test func `a stream has no timeout`() {
         var client = streaming()
         #expect(client.session.deadline == nil)
         client.timeReached(100_000)
         #expect(!client.ends)
     }
 
-    @Test func `who does not read a stream is let go, and gets no piece more`() {
+    @Test func `a stream closes without a further piece when too much is unsent`() {
         for (unsent, isKept) in [(HTTPSession.maxUnsent - 1, true), (HTTPSession.maxUnsent, false)] {
             var client = streaming()
             client.piece(" second", unsent: unsent)
@@ -625,26 +625,26 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         }
     }
 
-    @Test func `whoever sends something while it gets a stream ends it`() {
+    @Test func `input from the client ends its stream`() {
         var client = streaming()
         client.send(get)
         #expect(client.ends && client.fault == nil && client.seen.count == 1)
         #expect(client.output.hasSuffix("first"))
     }
 
-    @Test func `what was sent behind the request for a stream is not answered`() {
+    @Test func `a request pipelined behind a stream is not answered`() {
         var client = streaming(get + get)
         #expect(client.seen.count == 1 && !client.ends)
         client.leave()
         #expect(client.ends && client.seen.count == 1)
     }
 
-    @Test func `to HEAD a stream is its head only`() {
+    @Test func `a stream answers HEAD with its head only`() {
         let client = streaming("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n")
         #expect(client.ends && client.output.hasSuffix("Connection: close\r\n\r\n"))
     }
 
-    @Test func `a connection that is being left gets no stream`() {
+    @Test func `a stream on a draining connection ends after its first response`() {
         var client = Client()
         client.answer = nil
         client.send(get)
@@ -653,7 +653,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.ends && client.output.hasSuffix("first"))
     }
 
-    @Test func `where nothing was asked nothing is streamed`() {
+    @Test func `a stream without a pending request is ignored`() {
         var client = Client()
         client.stream(Self.head)
         client.piece("piece")

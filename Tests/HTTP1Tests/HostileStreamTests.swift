@@ -53,7 +53,8 @@ import Testing
             && !request.headers.contains { $0.utf8.contains { $0 < 0x20 && $0 != 9 } }
     }
 
-    @Test(arguments: 0..<20) func `no stream gets past the limits, and each ends or has a deadline`(_ block: UInt64) {
+    @Test(arguments: 0..<20)
+    func `random input never exceeds the limits, and each session closes or has a deadline`(_ block: UInt64) {
         var handedOut = 0
         var faults = 0
         for seed in block * 200..<(block + 1) * 200 {

@@ -14,7 +14,7 @@ import Testing
 
     // MARK: With work outstanding
 
-    @Test func `no byte for five seconds with work outstanding asks with one PING`() {
+    @Test func `5 s of silence with requests in flight sends one PING`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         let before = watch.check(start + (Duration.seconds(5) - moment), lastReceived: start)
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `no byte for nine seconds with work outstanding is the end`() {
+    @Test func `9 s of silence with requests in flight means a dead connection`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         _ = watch.check(time(5), lastReceived: start)
@@ -37,7 +37,7 @@ import Testing
         #expect(then == .dead)
     }
 
-    @Test func `an answered PING shows life, and the next silence asks again`() {
+    @Test func `an answered PING keeps the connection, and the next silence sends another`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         _ = watch.check(time(5), lastReceived: start)
@@ -50,7 +50,7 @@ import Testing
         #expect(ended == .dead)
     }
 
-    @Test func `silence before the work began does not count`() {
+    @Test func `silence before the first request does not count`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(time(1000))
         let fresh = watch.check(time(1004), lastReceived: start)
@@ -61,7 +61,7 @@ import Testing
         #expect(ended == .dead)
     }
 
-    @Test func `bytes without an answer for ten seconds send new requests elsewhere, once`() {
+    @Test func `10 s of bytes without a response report a stall once`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         var findings: [Int: ConnectionWatch.Finding] = [:]
@@ -72,7 +72,7 @@ import Testing
         #expect(findings == [10: .stalled])
     }
 
-    @Test func `one answer in ten seconds is enough, whatever else waits`() {
+    @Test func `one response within 10 s prevents a stall`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         for second in 1...100 {
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `work that begins anew has ten seconds of its own`() {
+    @Test func `new requests after idle time have their own 10 s`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         let first = watch.check(time(10), lastReceived: time(10))
@@ -97,7 +97,7 @@ import Testing
 
     // MARK: Idle
 
-    @Test func `an idle connection is left alone for an hour and then kept by a PING`() {
+    @Test func `an idle connection gets a PING after one hour`() {
         var watch = ConnectionWatch(now: start)
         let before = watch.check(time(3599), lastReceived: start)
         #expect(before == .nothing)
@@ -112,7 +112,7 @@ import Testing
         #expect(again == .ping)
     }
 
-    @Test func `an idle connection that does not answer a PING is ended before it gets work`() {
+    @Test func `an idle connection that does not answer a PING for 5 s is dead`() {
         var watch = ConnectionWatch(now: start)
         _ = watch.check(time(3600), lastReceived: start)
         let before = watch.check(time(3604), lastReceived: start)
@@ -121,7 +121,7 @@ import Testing
         #expect(then == .dead)
     }
 
-    @Test func `work on a connection whose PING is not answered ends it within ten seconds`() {
+    @Test func `a request during an unanswered PING finds the connection dead within 10 s`() {
         var watch = ConnectionWatch(now: start)
         _ = watch.check(time(3600), lastReceived: start)
         watch.becameBusy(time(3601))
@@ -131,7 +131,7 @@ import Testing
         #expect(then == .dead)
     }
 
-    @Test func `a connection whose work is done is not asked before an hour has passed`() {
+    @Test func `a connection that becomes idle gets no PING for one hour`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         watch.responseCompleted(time(4))
@@ -146,7 +146,7 @@ import Testing
 
     // MARK: Anything
 
-    @Test func `a server that falls silent under load is found out within ten seconds`() {
+    @Test func `a server that falls silent under load is detected within 10 s`() {
         let resolution = 100
         for offset in stride(from: 0, to: 20_000, by: 370) {
             var watch = ConnectionWatch(now: start)
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    @Test func `a connection that answers now and then is never doubted`() {
+    @Test func `a slow but responsive connection gets no PING and no stall`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         var last = 0

@@ -21,13 +21,13 @@ import Testing
         return count
     }
 
-    @Test func `frames that bring nothing use it up`() {
+    @Test func `frames without a response exhaust the budget`() {
         var budget = FrameBudget(now: time(0))
         #expect(taken(by: &budget, at: repeatElement(0, count: 100_000)) == FrameBudget.maxCredits)
         #expect(taken(by: &budget, at: [3]) == 0)
     }
 
-    @Test func `answers pay for their frames, however many come`() {
+    @Test func `each response restores the credits of its frames`() {
         var budget = FrameBudget(now: time(0))
         for _ in 0..<100_000 {
             guard
@@ -41,12 +41,12 @@ import Testing
         }
     }
 
-    @Test func `a trickle of them never does`() {
+    @Test func `a trickle of frames never exhausts the budget`() {
         var budget = FrameBudget(now: time(0))
         #expect(taken(by: &budget, at: stride(from: 0, to: 600_000, by: 5)) == 120_000)
     }
 
-    @Test func `twice as many a second as are free do, within half a minute`() {
+    @Test func `twice the free frame rate exhausts the budget within 30 s`() {
         var budget = FrameBudget(now: time(0))
         let interval = 500 / FrameBudget.creditsPerSecond
         #expect(taken(by: &budget, at: stride(from: 0, to: 30_000, by: max(1, interval))) < 30_000 / max(1, interval))

@@ -100,7 +100,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             // Of a type that nobody knows, and WINDOW_UPDATE by one byte.
             ([], [0, 0, 0, 0x20, 0, 0, 0, 0, 0]), ([], [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
         ] as [([UInt8], [UInt8])])
-    func `a flood of frames that bring no answer ends the connection`(_ prelude: [UInt8], _ frame: [UInt8]) async throws
+    func `a flood of frames without a response closes the connection`(_ prelude: [UInt8], _ frame: [UInt8]) async throws
     {
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
@@ -118,7 +118,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         }
     }
 
-    @Test func `many requests on one connection each get their own answer`() async throws {
+    @Test func `concurrent requests on one connection each get their own response`() async throws {
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
             let handler = Handler { request, connection in
@@ -154,7 +154,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         }
     }
 
-    @Test func `no more streams are opened than the server takes`() async throws {
+    @Test func `the client never exceeds the server's concurrent stream limit`() async throws {
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
             final class Gauge {
@@ -200,7 +200,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         }
     }
 
-    @Test func `a body larger than the flow-control window arrives whole, and an answer as well`() async throws {
+    @Test func `bodies larger than the flow-control window pass both ways, up to the response limit`() async throws {
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
             let handler = Handler { request, connection in
@@ -221,7 +221,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         }
     }
 
-    @Test func `a request without an answer ends at its deadline and the connection is replaced`() async throws {
+    @Test func `an unanswered request fails at its deadline, and the next request succeeds`() async throws {
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
             let handler = Handler { request, connection in
@@ -237,7 +237,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         }
     }
 
-    @Test func `a server that is gone is unreachable, and its return is noticed`() async throws {
+    @Test func `a stopped server is unreachable until it listens again`() async throws {
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
             let handler = Handler { $1.respond(to: $0.stream, Response(status: 200)) }
@@ -263,7 +263,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         }
     }
 
-    @Test func `indexing follows the rule of each field`() {
+    @Test func `each header field follows its indexing rule`() {
         var block = HeaderBlock()
         block.append("a", "1")
         block.append("b", "2", indexing: .firstOnly)
@@ -275,7 +275,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         #expect(flags(isFirst: false) == [0, 1, 1])
     }
 
-    @Test func `what carries tokens prints as redacted`() {
+    @Test func `a request and its headers print as redacted`() {
         let request = request("/3/device/secret")
         #expect("\(request)" == "<redacted>" && "\(request.headers)" == "<redacted>")
         var dumped = ""
@@ -298,7 +298,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         return found
     }
 
-    @Test func `h2load and curl get answers from our server`() async throws {
+    @Test func `h2load and curl get responses from the server`() async throws {
         guard try await isInstalled("h2load"), try await isInstalled("curl") else { return }
         let site = try Site()
         let server = try await LoopDomain(site.loop).run { domain in
@@ -317,7 +317,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         await LoopDomain(site.loop).run { _ in server.value.close() }
     }
 
-    @Test func `nghttpd takes our client's requests`() async throws {
+    @Test func `nghttpd answers the client's requests`() async throws {
         guard try await isInstalled("nghttpd") else { return }
         let site = try Site()
         let directory = URL.temporaryDirectory.appending(path: "tocsin-nghttpd-\(UUID().uuidString.prefix(8))")
@@ -356,7 +356,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         await process.terminate()
     }
 
-    @Test func `an answer that comes before the body was sent is the answer`() async throws {
+    @Test func `a response that arrives before the body is sent is accepted`() async throws {
         // nginx answers `return 200` at the headers and then resets the stream with NO_ERROR (RFC 9113 §8.1).
         guard FileManager.default.fileExists(atPath: "/usr/sbin/nginx") else {
             print("SKIPPED: nginx is not installed")

@@ -12,7 +12,7 @@ import Testing
 
     // MARK: More connections
 
-    @Test func `a burst at the start opens one connection, not all`() {
+    @Test func `an initial burst opens one connection`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 8))
         pool.place(100)
         #expect(pool.dials == 1)
@@ -23,7 +23,7 @@ import Testing
         #expect(pool.dials == 1)
     }
 
-    @Test func `it grows when streams run out, one at a time up to the maximum`() {
+    @Test func `the pool grows by one connection at a time up to the maximum`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 3))
         pool.place()
         pool.open(1)
@@ -49,7 +49,7 @@ import Testing
         #expect(pool.running(on: 1) == [2, 5])
     }
 
-    @Test func `one that is on its way, or not yet known, is waited for`() {
+    @Test func `the pool does not grow while a connection is dialling or awaits SETTINGS`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 8))
         pool.place(10)
         pool.open(1)
@@ -61,7 +61,7 @@ import Testing
         #expect(pool.dials == 2)
     }
 
-    @Test func `the minimum is opened as soon as there is work`() {
+    @Test func `the first request opens the minimum number of connections`() {
         let pool = CheckedPool(PoolState.Rules(minimum: 3, maximum: 5))
         #expect(pool.dials == 0)
         pool.place()
@@ -70,7 +70,7 @@ import Testing
         #expect(pool.running(on: 2) == [1])
     }
 
-    @Test func `the emptiest connection takes the next request`() {
+    @Test func `the least loaded connection takes the next request`() {
         let pool = CheckedPool(PoolState.Rules(minimum: 3, maximum: 3))
         pool.place()
         for id in 1...3 {
@@ -81,7 +81,7 @@ import Testing
         for id in 1...3 { #expect(pool.running(on: id).count == 10) }
     }
 
-    @Test func `SETTINGS that shrink to 1 open another connection`() {
+    @Test func `a stream limit reduced to 1 opens another connection`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 4))
         pool.place()
         pool.open(1)
@@ -99,7 +99,7 @@ import Testing
         #expect(pool.running(on: 2) == [6])
     }
 
-    @Test func `streams that SETTINGS give back are used at once`() {
+    @Test func `streams added by SETTINGS are used at once`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         pool.open(1)
@@ -113,7 +113,7 @@ import Testing
 
     // MARK: Proof
 
-    @Test func `one stream until the first authenticated answer`() {
+    @Test func `a new connection runs one stream until its first authenticated response`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 4, startsWithOneRequest: true))
         pool.place(20)
         pool.open(1)
@@ -127,7 +127,7 @@ import Testing
         #expect(pool.waiting.isEmpty)
     }
 
-    @Test func `each new connection has to be proven by itself`() {
+    @Test func `each new connection must be proven by its own response`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 2, startsWithOneRequest: true))
         pool.place()
         pool.open(1)
@@ -142,7 +142,7 @@ import Testing
         #expect(pool.running(on: 2).count == 7)
     }
 
-    @Test func `SETTINGS that allow nothing hold for a connection that is not proven too`() {
+    @Test func `a stream limit of zero set before the first response holds back requests`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1, startsWithOneRequest: true))
         pool.place(2)
         pool.open(1)
@@ -157,7 +157,7 @@ import Testing
         PoolState.Rules(maximum: 1), PoolState.Rules(maximum: 1, startsWithOneRequest: true),
         PoolState.Rules(maximum: 8, startsWithOneRequest: true),
     ])
-    func `a connection that allows no streams is replaced after ten seconds, and left when the other one serves`(
+    func `a connection that allows no streams is replaced after 10 s and drained once replaced`(
         _ rules: PoolState.Rules
     ) {
         let pool = CheckedPool(rules)
@@ -180,7 +180,7 @@ import Testing
         #expect(pool.waiting.isEmpty)
     }
 
-    @Test func `of several connections that allow no streams one is kept`() {
+    @Test func `one of several connections that allow no streams is kept`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         for id in 1...4 {
@@ -196,7 +196,7 @@ import Testing
 
     // MARK: Going away
 
-    @Test func `GOAWAY: another connection takes over while the old one drains`() {
+    @Test func `GOAWAY drains the old connection while a new one takes over`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         pool.open(1)
@@ -215,7 +215,7 @@ import Testing
         #expect(pool.running(on: 2) == [4])
     }
 
-    @Test func `an idle connection that goes away is replaced when there is work, not before`() {
+    @Test func `an idle connection with GOAWAY is replaced only when there is work`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         pool.open(1)
@@ -228,7 +228,7 @@ import Testing
         #expect(pool.dials == 2)
     }
 
-    @Test func `a connection that goes away twice is left once`() {
+    @Test func `a repeated GOAWAY dials only one replacement`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         pool.open(1)
@@ -238,7 +238,7 @@ import Testing
         #expect(pool.dials == 2)
     }
 
-    @Test func `where all are left, as many take over as are always there`() {
+    @Test func `draining all connections dials the minimum number of replacements`() {
         let pool = CheckedPool(PoolState.Rules(minimum: 2, maximum: 4))
         pool.place()
         for id in 1...2 {
@@ -273,7 +273,7 @@ import Testing
         #expect(pool.dials == 2)
     }
 
-    @Test func `failed dials are ever further apart, up to half a minute`() {
+    @Test func `the backoff between failed dials doubles up to 30 s`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 4))
         for milliseconds in [125, 250, 500, 1000, 2000, 4000, 8000, 15_000, 15_000, 15_000] {
             let taken = pool.place()
@@ -287,7 +287,7 @@ import Testing
         #expect(pool.dials == 10)
     }
 
-    @Test func `once a connection is proven the pauses begin anew`() {
+    @Test func `a proven connection resets the backoff`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         for _ in 0..<6 {
             pool.place()
@@ -305,7 +305,7 @@ import Testing
         #expect(taken == .waiting)
     }
 
-    @Test func `a connection that ends before it was proven counts as a failed dial`() {
+    @Test func `a connection that closes before it is proven counts as a failed dial`() {
         for provesFirst in [false, true] {
             let pool = CheckedPool(PoolState.Rules(maximum: 4, startsWithOneRequest: provesFirst))
             pool.place(2)
@@ -320,7 +320,7 @@ import Testing
         }
     }
 
-    @Test func `a connection whose only answers refuse the credential is not proven`() {
+    @Test func `responses that refuse the credential do not prove a connection`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         pool.open(1)
@@ -330,7 +330,7 @@ import Testing
         #expect(refused == unreachable)
     }
 
-    @Test func `a server that sends each new connection away is not dialled without pause`() {
+    @Test func `a server that sends GOAWAY on every new connection is dialled with backoff`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         for _ in 0..<100 {
             // What was sent away is sent again.
@@ -344,7 +344,7 @@ import Testing
         #expect(pool.dials < 20)
     }
 
-    @Test func `one that has worked is replaced without delay`() {
+    @Test func `a proven connection that closes is replaced without delay`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         pool.open(1)
@@ -359,7 +359,7 @@ import Testing
         #expect(pool.failed.isEmpty)
     }
 
-    @Test func `a failed dial beside a connection that works fails nobody, and is made good when its time comes`() {
+    @Test func `a failed dial beside a working connection fails no request and is retried`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 2))
         pool.place()
         pool.open(1)
@@ -376,7 +376,7 @@ import Testing
         #expect(pool.running(on: 3) == [2])
     }
 
-    @Test func `answers of a connection that has ended change nothing`() {
+    @Test func `events of a closed connection are ignored`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         pool.open(1)
@@ -390,7 +390,7 @@ import Testing
 
     // MARK: Requests
 
-    @Test func `first come, first served`() {
+    @Test func `requests run in the order of arrival`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place(10)
         pool.open(1)
@@ -401,7 +401,7 @@ import Testing
         }
     }
 
-    @Test func `a request whose time is over is not run`() {
+    @Test func `an expired request is not run`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place(3)
         pool.giveUp(1)
@@ -414,7 +414,7 @@ import Testing
 
     // MARK: The end
 
-    @Test func `a pool that is retired takes nothing, lets what is under way end, and is empty then`() {
+    @Test func `a retired pool fails waiting requests and empties once running ones finish`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 3))
         pool.place()
         pool.open(1)
@@ -444,7 +444,7 @@ import Testing
         PoolState.Rules(minimum: 2, maximum: 3, startsWithOneRequest: true),
         PoolState.Rules(minimum: 3, maximum: 3),
     ])
-    func `no sequence of events leads to an illegal step`(_ rules: PoolState.Rules) {
+    func `no random sequence of events leads to an illegal step`(_ rules: PoolState.Rules) {
         for seed in 1...350 as ClosedRange<UInt64> {
             let pool = CheckedPool(rules, seed: seed)
             var steps = 0

@@ -25,7 +25,7 @@ private func relay(_ parameters: [(String, String)]) -> HTTPRequest {
     get("/relay?" + parameters.map { "\($0)=\($1)" }.joined(separator: "&"))
 }
 
-/// What Bisq 1 says of itself.
+/// The parameters that Bisq 1 sends.
 private let bisq: [(String, String)] = [
     ("isAndroid", "false"), ("isProduction", "true"), ("isContentAvailable", "true"), ("snd", "true"),
     ("token", Hex.encode(appleToken.utf8)), ("msg", Hex.encode(pipe("BisqMessageiOS").utf8)),
@@ -37,74 +37,74 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
 }
 
 @Suite struct RelayRouteTests {
-    @Test func `a request of Bisq 1 says what it says`() throws {
-        let senderProtocol = try RelayRoute(relay(bisq)).relayRequest()
-        #expect(senderProtocol.magic == .iOS)
-        #expect(senderProtocol.deviceToken == Array(appleToken.utf8))
-        #expect(senderProtocol.text == Array(pipe("BisqMessageiOS").utf8))
-        #expect(senderProtocol.sound && senderProtocol.priority == .immediate)
-        #expect(senderProtocol.contentAvailable == true && senderProtocol.mutableContent == false)
+    @Test func `a Bisq 1 request is decoded`() throws {
+        let request = try RelayRoute(relay(bisq)).relayRequest()
+        #expect(request.magic == .iOS)
+        #expect(request.deviceToken == Array(appleToken.utf8))
+        #expect(request.text == Array(pipe("BisqMessageiOS").utf8))
+        #expect(request.sound && request.priority == .immediate)
+        #expect(request.contentAvailable == true && request.mutableContent == false)
     }
 
-    @Test func `the order of the parameters does not matter, and others are not looked at`() throws {
+    @Test func `parameters may come in any order, and unknown ones are ignored`() throws {
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<50 {
             let parameters = (bisq + [("more", "1"), ("more", "%31"), ("", "x")]).shuffled(using: &generator)
-            let senderProtocol = try RelayRoute(relay(parameters)).relayRequest()
-            #expect(senderProtocol.magic == .iOS && senderProtocol.deviceToken == Array(appleToken.utf8))
+            let request = try RelayRoute(relay(parameters)).relayRequest()
+            #expect(request.magic == .iOS && request.deviceToken == Array(appleToken.utf8))
         }
     }
 
     @Test(arguments: ["true", "TRUE", "on", "yes", "1"])
-    func `yes is said in several ways`(_ word: String) throws {
+    func `a flag accepts several words for yes`(_ word: String) throws {
         #expect(try RelayRoute(relay(changed("isAndroid", word))).relayRequest().magic == .android)
         #expect(try RelayRoute(relay(changed("snd", word))).relayRequest().sound)
     }
 
     @Test(arguments: ["false", "False", "off", "no", "0"])
-    func `no is said in several ways`(_ word: String) throws {
+    func `a flag accepts several words for no`(_ word: String) throws {
         #expect(try RelayRoute(relay(changed("isProduction", word))).relayRequest().magic == .iOSDev)
         #expect(try !RelayRoute(relay(changed("snd", word))).relayRequest().sound)
         #expect(try RelayRoute(relay(changed("isContentAvailable", word))).relayRequest().contentAvailable == false)
         #expect(try RelayRoute(relay(changed("mutableContent", word))).relayRequest().mutableContent == false)
     }
 
-    @Test func `what is absent has the meaning that today's relays give it`() throws {
+    @Test func `an absent parameter has the default of existing relays`() throws {
         let bare = bisq.filter { ["token", "msg"].contains($0.0) }
-        let senderProtocol = try RelayRoute(relay(bare)).relayRequest()
+        let request = try RelayRoute(relay(bare)).relayRequest()
         #expect(
-            senderProtocol.magic == .iOS && senderProtocol.sound && senderProtocol.contentAvailable == nil
-                && senderProtocol.mutableContent == false)
+            request.magic == .iOS && request.sound && request.contentAvailable == nil
+                && request.mutableContent == false)
     }
 
     @Test(
         arguments: ["isAndroid", "isProduction", "isContentAvailable", "mutableContent", "snd"],
         ["", "maybe", "2", "%00"])
-    func `a flag that is neither yes nor no is refused by name`(_ name: String, _ value: String) {
-        refuses(relay(changed(name, value)), naming: name)
+    func `a flag that is neither yes nor no is rejected by name`(_ name: String, _ value: String) {
+        expectRejection(relay(changed(name, value)), naming: name)
     }
 
     @Test(arguments: ["token", "msg"])
-    func `token and msg are needed`(_ name: String) {
-        refuses(relay(changed(name, nil)), naming: name)
-        refuses(relay(changed(name, "")), naming: name)
+    func `token and msg are required`(_ name: String) {
+        expectRejection(relay(changed(name, nil)), naming: name)
+        expectRejection(relay(changed(name, "")), naming: name)
     }
 
-    @Test func `a parameter that stands there twice is refused by name`() {
-        for (name, value) in bisq { refuses(relay(bisq + [(name, value)]), naming: name) }
+    @Test func `a duplicate parameter is rejected by name`() {
+        for (name, value) in bisq { expectRejection(relay(bisq + [(name, value)]), naming: name) }
     }
 
     @Test(arguments: ["%", "%4", "%zz", "a%4", "%%41"])
-    func `a percent sign without its two digits is refused`(_ value: String) {
-        refuses(relay(changed("token", value)), naming: "%")
-        refuses(relay(bisq + [(value, "1")]), naming: "%")
-        refuses(
+    func `a percent sign without two digits is rejected`(_ value: String) {
+        expectRejection(relay(changed("token", value)), naming: "%")
+        expectRejection(relay(bisq + [(value, "1")]), naming: "%")
+        expectRejection(
             get("/v1/apns/device/\(value)", method: "POST", body: "{\"encrypted\":\"\(sealed)\"}"), naming: "%")
     }
 
     @Test(arguments: ["abc", "zz", "invalidMessage", "ff", "c328", " 41"])
-    func `a message that is not the hexadecimal of a text is refused`(_ value: String) {
-        refuses(relay(changed("msg", value)), naming: "msg")
+    func `a message that is not hexadecimal text is rejected`(_ value: String) {
+        expectRejection(relay(changed("msg", value)), naming: "msg")
     }
 
     @Test(arguments: [
@@ -112,12 +112,12 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         (Hex.encode(googleToken.utf8), googleToken), (appleToken, appleToken), (googleToken, googleToken),
         ("4", "4"), ("00", "00"), ("7f", "7f"), ("41", "A"), ("e_M2%3AAPA", "e_M2:APA"),
     ])
-    func `a token comes as it is, or as the hexadecimal of its text`(_ value: String, _ token: String) throws {
+    func `a token may be plain or hexadecimal`(_ value: String, _ token: String) throws {
         #expect(try RelayRoute(relay(changed("token", value))).relayRequest().deviceToken == Array(token.utf8))
     }
 
     @Test(arguments: ["/relay", "//relay", "///relay"])
-    func `one slash too many at the beginning does not matter`(_ path: String) throws {
+    func `extra slashes at the start of the path are accepted`(_ path: String) throws {
         let query = String(decoding: relay(bisq).target.dropFirst("/relay".utf8.count), as: UTF8.self)
         #expect(try RelayRoute(get(path + query)).relayRequest().magic == .iOS)
     }
@@ -126,14 +126,14 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         "/", "", "*", "/Relay", "/relay/", "/relayx", "/v1", "/v1/apns", "/v1/apns/device", "/v1/apns/device/",
         "/v1/apns/device/a/b", "/v1/fcm/device/", "/v2/apns/device/a", "/v1/wns/device/a", "/v1/apns/device/?a",
     ])
-    func `other paths are nowhere`(_ path: String) {
+    func `an unknown path is not found`(_ path: String) {
         for method in ["GET", "POST", "HEAD", "PUT"] {
             #expect(throws: RelayRoute.NoRoute.notFound) { try RelayRoute(get(path, method: method)) }
         }
     }
 
     @Test(arguments: ["HEAD", "PUT", "DELETE", "OPTIONS", "CONNECT", "PATCH"])
-    func `other methods are named what they may be`(_ method: String) {
+    func `an unsupported method is answered with the allowed one`(_ method: String) {
         for path in ["/relay", "/relay?a=b", "//relay"] {
             #expect(throws: RelayRoute.NoRoute.methodNotAllowed(allowed: "GET")) {
                 try RelayRoute(get(path, method: method))
@@ -149,29 +149,29 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         }
     }
 
-    @Test func `a request of Bisq 2 says what it says`() throws {
+    @Test func `a Bisq 2 request is decoded`() throws {
         for (path, token, magic) in [
             ("/v1/apns/device/", appleToken, Magic.iOS), ("/v1/fcm/device/", googleToken, .android),
             ("/v1/fcm/device/", googleToken.replacing(":", with: "%3A"), .android),
         ] {
             let body = "{\"isMutableContent\":true,\"encrypted\":\"\(sealed)\",\"isUrgent\":true,\"other\":{\"a\":[1]}}"
-            let senderProtocol = try RelayRoute(get(path + token, method: "POST", body: body)).relayRequest()
-            #expect(senderProtocol.magic == magic)
-            #expect(senderProtocol.deviceToken == Array((magic == .android ? googleToken : appleToken).utf8))
-            #expect(senderProtocol.text == Array(sealed.utf8))
-            #expect(senderProtocol.priority == .immediate && senderProtocol.sound)
-            #expect(senderProtocol.mutableContent == true && senderProtocol.contentAvailable == nil)
+            let request = try RelayRoute(get(path + token, method: "POST", body: body)).relayRequest()
+            #expect(request.magic == magic)
+            #expect(request.deviceToken == Array((magic == .android ? googleToken : appleToken).utf8))
+            #expect(request.text == Array(sealed.utf8))
+            #expect(request.priority == .immediate && request.sound)
+            #expect(request.mutableContent == true && request.contentAvailable == nil)
         }
     }
 
-    @Test func `the flags of a body are false where they are absent`() throws {
+    @Test func `an absent flag in a body is false`() throws {
         for more in ["", ",\"isUrgent\":null", ",\"isUrgent\":false,\"isMutableContent\":false"] {
             let body = "{\"encrypted\":\"\(sealed)\"\(more)}"
-            let senderProtocol = try RelayRoute(get("/v1/apns/device/\(appleToken)", method: "POST", body: body))
+            let request = try RelayRoute(get("/v1/apns/device/\(appleToken)", method: "POST", body: body))
                 .relayRequest()
             #expect(
-                senderProtocol.priority == .conservePower && senderProtocol.mutableContent == false
-                    && senderProtocol.sound)
+                request.priority == .conservePower && request.mutableContent == false
+                    && request.sound)
         }
     }
 
@@ -182,16 +182,16 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         "{\"encrypted\":\"x\",\"isMutableContent\":{}}", "{\"encrypted\":\"x\"} x", "encrypted=x", "\u{0}",
         String(repeating: "[", count: 16_000), "{\"encrypted\":" + String(repeating: "{\"a\":", count: 3000),
     ])
-    func `a body that is not what it must be is refused, and nothing of it is said`(_ body: String) {
+    func `an invalid body is rejected`(_ body: String) {
         for path in ["/v1/apns/device/\(appleToken)", "/v1/fcm/device/\(googleToken)"] {
-            refuses(get(path, method: "POST", body: body), naming: "body")
+            expectRejection(get(path, method: "POST", body: body), naming: "body")
         }
     }
 
-    private func refuses(_ request: HTTPRequest, naming name: String) {
+    private func expectRejection(_ request: HTTPRequest, naming name: String) {
         do throws(Rejection) {
             _ = try (try? RelayRoute(request))?.relayRequest()
-            Issue.record("it was taken")
+            Issue.record("the request was accepted")
         } catch {
             #expect(error.reason == .malformed)
             #expect(error.text.contains(name), "\(error.text)")
@@ -200,7 +200,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
 }
 
 @Suite struct AppResolverTests {
-    private let senderProtocol: AppResolver
+    private let resolver: AppResolver
 
     init() throws {
         func app(_ name: String, _ format: String, _ more: String, google: String? = nil, magic: String? = nil)
@@ -235,7 +235,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
             app("connect", "sealed", apple("") + "\n" + google("")),
             app("late", "pipe", apple("")),
         ].joined(separator: "\n")
-        senderProtocol = AppResolver(try Configuration(text: text, file: file).apps)
+        resolver = AppResolver(try Configuration(text: text, file: file).apps)
     }
 
     private func request(_ magic: Magic, _ text: String) -> RelayRequest {
@@ -249,8 +249,8 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         (.android, pipe("BisqMessageAndroid"), "bisq"), (.iOS, pipe("HavenoMessageiOS"), "haveno"),
         (.android, pipe("HavenoMessageAndroid"), "haveno"), (.iOS, sealed, "apples"), (.android, sealed, "connect"),
     ])
-    func `the app is found by the magic, or by its absence`(_ magic: Magic, _ text: String, _ app: String) throws {
-        let (envelope, found) = try senderProtocol.envelope(of: request(magic, text))
+    func `the message magic, or its absence, selects the app`(_ magic: Magic, _ text: String, _ app: String) throws {
+        let (envelope, found) = try resolver.envelope(of: request(magic, text))
         #expect(found.name == app)
         #expect(envelope.app.elementsEqual(app.utf8))
     }
@@ -259,19 +259,19 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         (Magic.iOS, pipe("BisqMessageAndroid")), (.android, pipe("BisqMessageiOS")), (.iOS, pipe("bisqmessageios")),
         (.iOS, pipe("")), (.iOS, pipe("Other")),
     ])
-    func `where no app fits it is refused`(_ magic: Magic, _ text: String) {
-        #expect(throws: Rejection.self) { try senderProtocol.envelope(of: request(magic, text)) }
-        do throws(Rejection) { _ = try senderProtocol.envelope(of: request(magic, text)) } catch {
+    func `a request that matches no app is rejected`(_ magic: Magic, _ text: String) {
+        #expect(throws: Rejection.self) { try resolver.envelope(of: request(magic, text)) }
+        do throws(Rejection) { _ = try resolver.envelope(of: request(magic, text)) } catch {
             #expect(error.reason == .unknownApp)
         }
     }
 
-    @Test func `the phone gets what the desktop sent, byte for byte`() throws {
+    @Test func `the phone gets the sender's text byte for byte`() throws {
         var ivs = [#"0123456789abcdef"#, #"a"b\c'd e~f g h "#, "////++++AAAAzzzz"]
         ivs.append(String(repeating: "%", count: 16))
         for iv in ivs {
             let text = "BisqMessageiOS|\(iv)|\(base64)"
-            let (envelope, app) = try senderProtocol.envelope(of: request(.iOS, text))
+            let (envelope, app) = try resolver.envelope(of: request(.iOS, text))
             var json = Array("\"".utf8)
             envelope.appendDeliveredJSON(format: app.format, messageMagic: Array("BisqMessageiOS".utf8), to: &json)
             let delivered = String(decoding: json.dropFirst(), as: UTF8.self)
@@ -279,7 +279,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         }
         for length in 29...80 {
             let text = String(decoding: Base64.encode((0..<length).map { UInt8($0) }), as: UTF8.self)
-            let (envelope, app) = try senderProtocol.envelope(of: request(.android, text))
+            let (envelope, app) = try resolver.envelope(of: request(.android, text))
             var json: [UInt8] = []
             envelope.appendDeliveredJSON(format: app.format, messageMagic: [], to: &json)
             #expect(json == Array(text.utf8))
@@ -295,24 +295,24 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         "BisqMessageiOS|0123456789abcdef|\(base64.replacing("BwcH", with: "B-_H"))", "|0123456789abcdef|\(base64)",
         " \(sealed)", "\(sealed)\n", "QQ", "QR==", String(repeating: "QUFB", count: 2000),
     ])
-    func `what could not come out as it went in, or no phone would open, is refused`(_ text: String) {
-        #expect(throws: Rejection.self) { try senderProtocol.envelope(of: request(.iOS, text)) }
+    func `a text that cannot be delivered unchanged or decrypted is rejected`(_ text: String) {
+        #expect(throws: Rejection.self) { try resolver.envelope(of: request(.iOS, text)) }
     }
 
     @Test(arguments: ["", "xyz", String(repeating: "a", count: 63), String(repeating: "a", count: 202), googleToken])
-    func `a device token that is none is refused`(_ token: String) {
+    func `an invalid device token is rejected`(_ token: String) {
         var request = request(.iOS, pipe("BisqMessageiOS"))
         request.deviceToken = Array(token.utf8)
-        #expect(throws: Rejection.self) { try senderProtocol.envelope(of: request) }
+        #expect(throws: Rejection.self) { try resolver.envelope(of: request) }
     }
 
-    @Test func `what the desktop wants is in the envelope`() throws {
+    @Test func `the options of a request are in the envelope`() throws {
         var request = request(.iOS, pipe("BisqMessageiOS"))
         request.sound = false
         request.priority = .conservePower
         request.contentAvailable = false
         request.mutableContent = true
-        let envelope = try senderProtocol.envelope(of: request).0
+        let envelope = try resolver.envelope(of: request).0
         #expect(!envelope.sound && envelope.priority == .conservePower)
         #expect(envelope.contentAvailable == false && envelope.mutableContent == true)
         #expect(envelope.collapseID == nil && envelope.ttl == Envelope.maximumTTL)
@@ -326,17 +326,17 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     }
 
     @Test(arguments: [Outcome.delivered(id: "x"), Outcome(.queued)])
-    func `what is delivered, or stored for good, is success`(_ outcome: Outcome) {
-        let answer = RelayResponse.response(to: .relay, outcome)
-        #expect(answer.status == 200 && text(answer) == "success")
+    func `a delivered or stored envelope is a success`(_ outcome: Outcome) {
+        let response = RelayResponse.response(to: .relay, outcome)
+        #expect(response.status == 200 && text(response) == "success")
         for magic in [Magic.iOS, .android] {
-            let answer = RelayResponse.response(to: .device(magic), outcome)
-            #expect(answer.status == 200)
-            #expect(text(answer) == "{\"wasAccepted\":true,\"isUnregistered\":false}")
+            let response = RelayResponse.response(to: .device(magic), outcome)
+            #expect(response.status == 200)
+            #expect(text(response) == "{\"wasAccepted\":true,\"isUnregistered\":false}")
         }
     }
 
-    @Test func `the answers of v1 have the four fields in their order`() {
+    @Test func `a v1 response has four fields in a fixed order`() {
         let gone = RelayResponse.response(to: .device(.iOS), .gone(since: 1))
         #expect(gone.status == 400)
         #expect(
@@ -347,7 +347,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         unknown.isTokenUnknown = true
         for (magic, outcome, code, isUnregistered) in [
             (Magic.iOS, unknown, "BadDeviceToken", true), (.android, unknown, "INVALID_ARGUMENT", false),
-            // A registration of another app is alive.
+            // The device token is valid, but for another app.
             (.iOS, .rejected(.badDeviceToken), "DeviceTokenNotForTopic", false),
             (.android, .rejected(.badDeviceToken), "SENDER_ID_MISMATCH", false),
             (.iOS, .rejected(.ciphertextLength), "BadRequest", false),
@@ -356,10 +356,10 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         ] {
             var outcome = outcome
             outcome.text = "say \"no\""
-            let answer = RelayResponse.response(to: .device(magic), outcome)
-            #expect(answer.status == 400)
+            let response = RelayResponse.response(to: .device(magic), outcome)
+            #expect(response.status == 400)
             #expect(
-                text(answer)
+                text(response)
                     == "{\"wasAccepted\":false,\"errorCode\":\"\(code)\",\"errorMessage\":\"say \\\"no\\\"\","
                     + "\"isUnregistered\":\(isUnregistered)}")
         }
@@ -367,29 +367,29 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     }
 
     @Test(arguments: Reason.known.map(\.reason), Outcome.Kind.allCases)
-    func `each outcome has a status that says whether to come again`(_ reason: Reason, _ kind: Outcome.Kind) {
+    func `each outcome has a status, and RETRY adds retry-after`(_ reason: Reason, _ kind: Outcome.Kind) {
         for dialect in [RelayRequest.Dialect.relay, .device(.iOS), .device(.android)] {
-            let answer = RelayResponse.response(to: dialect, Outcome(kind, reason: reason, retryAfter: 1500))
+            let response = RelayResponse.response(to: dialect, Outcome(kind, reason: reason, retryAfter: 1500))
             switch kind {
-            case .delivered, .queued: #expect(answer.status == 200)
-            case .gone: #expect(answer.status == 400)
-            case .rejected: #expect(answer.status == (reason == .tooLarge && dialect == .relay ? 413 : 400))
+            case .delivered, .queued: #expect(response.status == 200)
+            case .gone: #expect(response.status == 400)
+            case .rejected: #expect(response.status == (reason == .tooLarge && dialect == .relay ? 413 : 400))
             case .retry:
-                #expect(answer.status == ([200, 201, 209, 210].contains(reason.rawValue) ? 429 : 503))
-                #expect(header("retry-after", of: answer) == "2")
+                #expect(response.status == ([200, 201, 209, 210].contains(reason.rawValue) ? 429 : 503))
+                #expect(header("retry-after", of: response) == "2")
             }
-            #expect((header("retry-after", of: answer) != nil) == [429, 503].contains(answer.status))
-            if answer.status != 200 { #expect(header("content-type", of: answer) == "application/json") }
+            #expect((header("retry-after", of: response) != nil) == [429, 503].contains(response.status))
+            if response.status != 200 { #expect(header("content-type", of: response) == "application/json") }
         }
     }
 
-    @Test func `a refusal of relay says its number, and a fault without an outcome does not`() {
+    @Test func `a rejection by /relay includes the reason number, another error does not`() {
         let refused = RelayResponse.response(to: .relay, .rejected(.badDeviceToken, text: "no"))
         #expect(text(refused) == "{\"status\":400,\"error\":\"no\",\"reason\":303}")
         #expect(text(RelayResponse.error(404, "nothing")) == "{\"status\":404,\"error\":\"nothing\"}")
     }
 
-    @Test func `who is sent away is told when to come again`() {
+    @Test func `a rejected circuit gets a status and retry-after`() {
         let abuse = RelayResponse.rejection(GoAway(code: .abuse, retryAfter: 600_000, text: "too much"))
         #expect(abuse.status == 429 && header("retry-after", of: abuse) == "600")
         let busy = RelayResponse.rejection(GoAway(code: .busy, retryAfter: 0, text: "busy"))

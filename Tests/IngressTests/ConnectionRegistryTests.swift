@@ -15,7 +15,7 @@ import Testing
         ConnectionRegistry(Limits(connections: connections, halfOpen: halfOpen, servesHTTP: servesHTTP))
     }
 
-    /// Opens one connection as the node would, which says nothing.
+    /// Opens an unidentified connection, as the node does.
     @discardableResult
     private func open(
         _ number: UInt64, at senderProtocol: ConnectionRegistry.SenderProtocol = .tnp,
@@ -28,7 +28,7 @@ import Testing
         return placement
     }
 
-    @Test func `the oldest unidentified connection is closed, and never more than half are unidentified`() {
+    @Test func `the oldest unidentified connection is evicted when half are unidentified`() {
         var registry = registry(10, servesHTTP: false)
         for number in 1...5 as ClosedRange<UInt64> { #expect(open(number, in: &registry) == .accept) }
         #expect(open(6, in: &registry) == .acceptEvicting(1))
@@ -41,7 +41,7 @@ import Testing
         #expect(registry.count == 6)
     }
 
-    @Test func `half_open bounds them where it is smaller`() {
+    @Test func `half_open limits the unidentified connections of each endpoint`() {
         var registry = registry(1000, halfOpen: 2)
         open(1, in: &registry)
         open(2, in: &registry)
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: [500, 871, 1100, 10_000])
-    func `a flood of silent connections never keeps a sender out`(_ connections: Int) {
+    func `a flood of silent connections never blocks a sender`(_ connections: Int) {
         var registry = registry(connections)
         var number: UInt64 = 0
         // Honest senders hold connections at both endpoints.
@@ -68,7 +68,7 @@ import Testing
             if case .acceptEvicting(let old) = placement { #expect(old > UInt64(connections / 4 * 2)) }
             #expect(registry.count <= connections)
         }
-        // Each stays for as many newcomers as there may be unidentified ones: long enough for its HELLO to be read.
+        // A connection survives as many new ones as may be unidentified: long enough for the node to read its HELLO.
         number += 1
         let honest = number
         open(honest, in: &registry)
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: [(ConnectionRegistry.SenderProtocol.tnp, ConnectionRegistry.SenderProtocol.http), (.http, .tnp)])
-    func `each endpoint keeps a quarter, whatever comes to the other`(
+    func `each endpoint keeps a quarter of the connections while the other is flooded`(
         _ flooded: ConnectionRegistry.SenderProtocol, _ other: ConnectionRegistry.SenderProtocol
     ) {
         var registry = registry(100)
@@ -97,7 +97,7 @@ import Testing
         #expect(open(1001, at: other, in: &registry) == .reject(closingIdle: nil))
     }
 
-    @Test func `of the quiet ones one leaves that never had a phone rung, and else the oldest`() {
+    @Test func `an idle connection without deliveries is closed first, a busy one never`() {
         var registry = registry(6, servesHTTP: false)
         for number in 1...6 as ClosedRange<UInt64> {
             open(number, in: &registry)
@@ -113,21 +113,21 @@ import Testing
         #expect(registry.place(at: .tnp) { _ in .busy } == .reject(closingIdle: nil))
     }
 
-    @Test func `no more than a few are examined`() {
+    @Test func `the search for an idle connection is bounded`() {
         var registry = registry(1000, servesHTTP: false)
         for number in 1...1000 as ClosedRange<UInt64> {
             open(number, in: &registry)
             registry.identified(number)
         }
-        var seen: [UInt64] = []
+        var examined: [UInt64] = []
         for _ in 0..<2 {
             let placement = registry.place(at: .tnp) {
-                seen.append($0)
+                examined.append($0)
                 return .busy
             }
             #expect(placement == .reject(closingIdle: nil))
         }
-        // Those that were spared have gone to the end of the queue.
-        #expect(seen == Array(1...UInt64(2 * ConnectionRegistry.examinedForEviction)))
+        // Connections examined before have moved to the end of the queue.
+        #expect(examined == Array(1...UInt64(2 * ConnectionRegistry.examinedForEviction)))
     }
 }

@@ -22,12 +22,12 @@ import Testing
         }
     }
 
-    @Test func `without an outcome in time the response is RETRY`() {
+    @Test func `the response is RETRY if no outcome arrives in time`() {
         #expect(pending().fallback.kind == .retry && pending().fallback.reason == .providerUnreachable)
         #expect(pending().deadline == start + .seconds(20))
     }
 
-    @Test func `a stored envelope is a success after five seconds, or at an earlier deadline`() {
+    @Test func `a stored envelope is reported after five seconds, or at an earlier deadline`() {
         var long = pending()
         #expect(long.finished(Outcome(.queued), now: start) == .wait(until: start + .seconds(5)))
         #expect(long.fallback.kind == .queued)
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: [(200, 200), (1000, 1000), (60_000, 1000)] as [(UInt32, Int64)])
-    func `a response to a circuit over its rate is delayed by at most a second`(
+    func `the response to a circuit over its rate is delayed by at most a second`(
         _ retryAfter: UInt32, _ wait: Int64
     ) {
         var pending = pending()
@@ -52,7 +52,7 @@ import Testing
         #expect(pending.refused(refusal, now: start) == .respond(refusal))
     }
 
-    @Test func `a node that shuts down responds in time, and a stored envelope stays a success`() {
+    @Test func `a shutdown shortens the deadline and keeps the result of a stored envelope`() {
         var waiting = pending()
         #expect(
             waiting.shutDown(within: .seconds(3), retryAfter: 5000, now: start)

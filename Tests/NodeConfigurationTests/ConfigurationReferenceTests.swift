@@ -7,7 +7,7 @@ import Testing
 @testable import TocsinNode
 
 @Suite struct ConfigurationReferenceTests {
-    @Test func `the reference in Docs is what the decoder says of itself`() throws {
+    @Test func `the reference in Docs matches the decoder`() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "Docs/configuration.md")
         let text = try String(contentsOf: file, encoding: .utf8)
@@ -18,7 +18,7 @@ import Testing
             "run: make docs")
     }
 
-    @Test func `each key stands in one table once, and says what it does`() {
+    @Test func `each key occurs once in a table and has a help text`() {
         let tables = Configuration.reference
         #expect(Set(tables.map(\.name)).count == tables.count)
         #expect(tables.map(\.name).contains("app.apns") && tables.map(\.name).contains("[app]"))
@@ -29,12 +29,12 @@ import Testing
         }
     }
 
-    @Test func `every default is what the decoder takes for it, and every bound is kept`() throws {
+    @Test func `the decoder accepts each default and rejects values out of range`() throws {
         let app = "[[app]]\nname = \"x\"\n[app.fcm]\nservice_account_file = \"x\"\n"
         for table in Configuration.reference where !table.name.contains("app") {
             for key in table.keys {
-                if let standard = key.defaultValue {
-                    let text = "\(app)[\(table.name)]\n\(key.name) = \(standard)"
+                if let value = key.defaultValue {
+                    let text = "\(app)[\(table.name)]\n\(key.name) = \(value)"
                     #expect(throws: Never.self, "\(key.name)") {
                         try Configuration(text: text, file: "/etc/tocsin/tocsin.toml")
                     }
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `the manual has each table and key, and no line that troff would take for a request`() {
+    @Test func `the manual lists each table and key and contains no stray troff request`() {
         let lines = ConfigurationReference.manual.split(separator: "\n")
         #expect(lines.count { $0.hasPrefix(".SS ") } == Configuration.reference.count)
         #expect(lines.count { $0 == ".TP" } == Configuration.reference.map(\.keys.count).reduce(0, +))

@@ -13,9 +13,9 @@ import Testing
 @testable import TocsinNode
 
 @Suite struct ConfigurationTests {
-    // MARK: What is right
+    // MARK: Valid configurations
 
-    @Test func `a full file is read`() throws {
+    @Test func `the decoder reads every key of a full file`() throws {
         let configuration = try Configuration(
             text: """
                 [node]
@@ -137,7 +137,7 @@ import Testing
         #expect(connect.fcm?.profile.notification?.title == nil)
     }
 
-    @Test func `what is left out has its default`() throws {
+    @Test func `an absent key has its default`() throws {
         let configuration = try Configuration(text: minimal, file: file)
         #expect(configuration.state == "/etc/tocsin/state")
         #expect(configuration.logLevel.rawValue == "info")
@@ -173,7 +173,7 @@ import Testing
         #expect(configuration.admission.httpUnproven == Rate(burst: 300, perMinute: 120))
     }
 
-    @Test func `the HTTP endpoint is read`() throws {
+    @Test func `the decoder reads and checks the settings of the HTTP endpoint`() throws {
         let text = """
             [listen]
             http = "127.0.0.1:7080"
@@ -198,7 +198,7 @@ import Testing
         ] { #expect(problem(in: "\(text)\n\(minimal)")?.key == key) }
     }
 
-    @Test func `the admin port is for this machine alone, whatever else is public`() {
+    @Test func `the admin port accepts loopback addresses only, even with allow_public`() {
         for address in ["0.0.0.0:7079", "192.0.2.1:7079", "[::]:7079"] {
             let error = problem(in: "[listen]\nallow_public = true\nadmin = \"\(address)\"\n\(minimal)")
             #expect(error?.key == "listen.admin")
@@ -208,12 +208,12 @@ import Testing
         #expect(throws: Never.self) { try Configuration(text: own, file: file) }
     }
 
-    @Test func `an alert is words or a key, not both`() {
+    @Test func `alert and alert_loc_key exclude each other`() {
         let error = problem(in: apple("\(key)\nalert = \"a\"\nalert_loc_key = \"b\""))
         #expect(error?.key == "app[1].apns.alert_loc_key")
     }
 
-    @Test func `what an app for Apple leaves out has its default`() throws {
+    @Test func `an absent key of app.apns has its default`() throws {
         let configuration = try Configuration(text: apple(key), file: file)
         let apns = try #require(configuration.apps.first?.apns)
         #expect(apns.profile.messageMagic == "BisqMessageiOS")
@@ -224,7 +224,7 @@ import Testing
         #expect(configuration.apps.first?.fcm?.serviceAccountFile == nil)
     }
 
-    @Test func `delivery's bounds, the spool and the pools are read`() throws {
+    @Test func `the decoder reads delivery limits, spool and connection pools`() throws {
         let configuration = try Configuration(
             text: """
                 [limits]
@@ -259,7 +259,7 @@ import Testing
         #expect(configuration.services.fcmConnections == 3...3)
     }
 
-    @Test func `of delivery, too, what is left out has its default`() throws {
+    @Test func `an absent key for delivery has its default`() throws {
         let configuration = try Configuration(text: minimal, file: file)
         let dispatch = configuration.dispatchLimits
         #expect(dispatch.totalInFlight == 10_000)
@@ -271,14 +271,14 @@ import Testing
         #expect(configuration.services.fcmConnections == 1...8)
     }
 
-    @Test func `nothing is stored unless the operator says so`() throws {
+    @Test func `the spool is off by default`() throws {
         for spool in ["", "[spool]\n", "[spool]\nenabled = false\n", "[spool]\nkey_file = \"k\"\nmax_bytes = 65536\n"] {
             let configuration = try Configuration(text: "\(spool)\(minimal)", file: file)
             #expect(configuration.spool == nil)
         }
     }
 
-    @Test func `the spool lies in the state directory, and its key where it is put`() throws {
+    @Test func `the spool is in the state directory, its key wherever key_file says`() throws {
         let spool = "[spool]\nenabled = true\n"
         let beside = try Configuration(text: "\(spool)\(minimal)", file: file).spool
         #expect(beside?.file == "/etc/tocsin/state/spool.sqlite")
@@ -291,7 +291,7 @@ import Testing
         #expect(elsewhere?.keyFile == "/etc/tocsin/keys/spool.key")
     }
 
-    @Test func `more connections than the usual maximum are the maximum themselves`() throws {
+    @Test func `connections above the default of max_connections raises it`() throws {
         for table in ["apns", "fcm"] {
             let configuration = try Configuration(text: "[\(table)]\nconnections = 20\n\(minimal)", file: file)
             let services = configuration.services
@@ -300,7 +300,7 @@ import Testing
         }
     }
 
-    @Test func `a proxy that speaks HTTP is read as one that speaks SOCKS`() throws {
+    @Test func `a proxy may be HTTP or SOCKS5`() throws {
         let proxies: [(text: String, host: String, port: UInt16, speaksSOCKS: Bool)] = [
             ("http://127.0.0.1:3128", "127.0.0.1", 3128, false), ("http://[::1]:3128", "::1", 3128, false),
             ("http://proxy.example:80", "proxy.example", 80, false),
@@ -313,7 +313,7 @@ import Testing
             #expect(proxy.endpoint == Endpoint.tcp(host: host, port: port))
             if case .socks5(_, let credentials) = proxy {
                 #expect(speaksSOCKS)
-                // tor gives these circuits of their own.
+                // With credentials, tor uses separate circuits for these connections.
                 #expect(credentials != nil)
             } else {
                 #expect(!speaksSOCKS)
@@ -321,7 +321,7 @@ import Testing
         }
     }
 
-    @Test func `relative paths are relative to the file`() throws {
+    @Test func `a relative path is relative to the configuration file`() throws {
         let text = """
             [node]
             state = "var/state"
@@ -347,7 +347,7 @@ import Testing
             certificate_file = "push.p12"
             certificate_password_file = "push.password"
             """
-        // Absolute ones come of it, as what is started from here may have another working directory.
+        // The results are absolute, because a child process may have another working directory.
         let working = FileManager.default.currentDirectoryPath
         for (file, directory) in [
             ("/etc/tocsin/tocsin.toml", "/etc/tocsin"), ("tocsin.toml", working), ("a/t.toml", "\(working)/a"),
@@ -375,14 +375,14 @@ import Testing
     }
 
     @Test(arguments: ["trace", "debug", "info", "notice", "warning", "error", "critical"])
-    func `each log level has its name`(_ level: String) throws {
+    func `each log level is accepted by its name`(_ level: String) throws {
         let configuration = try Configuration(text: "[node]\nlog = \"\(level)\"\n\(minimal)", file: file)
         #expect(configuration.logLevel.rawValue == level)
     }
 
-    // MARK: Keys that are not known
+    // MARK: Unknown keys
 
-    @Test func `an unknown key is named, at every level`() {
+    @Test func `an unknown key is an error that names it, at every level`() {
         let texts: [(key: String, text: String)] = [
             (key: "colour", text: "colour = 1\n\(minimal)"),
             (key: "metrics", text: "[metrics]\n\(minimal)"),
@@ -406,7 +406,7 @@ import Testing
         }
     }
 
-    @Test func `a key that is nearly right brings the right one to mind`() {
+    @Test func `an error for an unknown key suggests a similar key or lists all`() {
         let near = problem(in: "[limits]\nconections = 5\n\(minimal)")
         #expect(near?.key == "limits.conections")
         #expect(near?.problem.contains("did you mean connections?") == true)
@@ -415,9 +415,9 @@ import Testing
         #expect(far?.problem.contains("known keys: admin, allow_public, circuit_ids, http, tnp") == true)
     }
 
-    // MARK: Values that are wrong
+    // MARK: Invalid values
 
-    @Test func `a value of the wrong type is named with what was expected`() {
+    @Test func `a value of the wrong type is an error that states what is expected`() {
         let texts: [(key: String, expected: String, text: String)] = [
             (key: "node", expected: "must be a table: [node]", text: "node = 1\n\(minimal)"),
             (key: "listen", expected: "must be a table: [listen]", text: "listen = \"x\"\n\(minimal)"),
@@ -487,7 +487,7 @@ import Testing
         }
     }
 
-    @Test func `a number is taken up to both ends of its range and no further`() throws {
+    @Test func `a limit is accepted at both ends of its range and not beyond`() throws {
         typealias Limits = Configuration.Limits
         let limits: [(key: String, range: ClosedRange<Int>, value: (Limits) -> Int)] = [
             (key: "connections", range: 1...100_000, value: { $0.connections }),
@@ -516,7 +516,7 @@ import Testing
         }
     }
 
-    @Test func `the spool's size and the numbers of connections have their ranges`() throws {
+    @Test func `spool size and pool sizes are accepted within their ranges only`() throws {
         let numbers: [(table: String, key: String, range: ClosedRange<Int>)] = [
             (table: "spool", key: "max_bytes", range: 65_536...1_099_511_627_776),
             (table: "apns", key: "connections", range: 1...100),
@@ -539,7 +539,7 @@ import Testing
         }
     }
 
-    @Test func `no more connections can be kept than there may be`() {
+    @Test func `max_connections below connections is an error`() {
         for table in ["apns", "fcm"] {
             let error = problem(in: "[\(table)]\nconnections = 4\nmax_connections = 3\n\(minimal)")
             #expect(error?.key == "\(table).max_connections")
@@ -547,7 +547,7 @@ import Testing
         }
     }
 
-    @Test func `a fault of the syntax names its line`() {
+    @Test func `a syntax error names its line`() {
         let texts: [(line: Int, text: String)] = [
             (line: 1, text: "= 1"), (line: 2, text: "[node]\nlog = loud\n"),
             (line: 3, text: "[node]\nlog = \"info\"\nlog_format = = 5\n"),
@@ -564,7 +564,7 @@ import Testing
         ("name = bisq", "name"), ("  key_file = /etc/tocsin/apns.p8", "key_file"), ("log = loud # text", "log"),
         ("tnp = 127.0.0.1:7077", "tnp"), ("topic = ~x", "topic"),
     ])
-    func `a text without quotes is named as such`(_ line: String, _ key: String) {
+    func `a string without quotes is an error that says so`(_ line: String, _ key: String) {
         #expect(UnquotedString.hint(on: line) == "a string needs quotes: \(key) = \"…\"")
         let error = problem(in: "[node]\n\(line)\n")
         #expect(error?.file.hasPrefix("\(file):2:") == true)
@@ -572,11 +572,11 @@ import Testing
     }
 
     @Test(arguments: ["[node", "= 1", "a = 5 5", "a = true x", "a = \"b", "# a = b"])
-    func `another fault is not taken for a text without quotes`(_ line: String) {
+    func `another syntax error gives no hint about quotes`(_ line: String) {
         #expect(UnquotedString.hint(on: line) == nil)
     }
 
-    @Test func `a file that is not there is named`() {
+    @Test func `a missing file is an error that names it`() {
         let missing = "/nowhere/at/all/tocsin.toml"
         let error = #expect(throws: ConfigurationError.self) { try Configuration(file: missing) }
         #expect(error?.file == missing)
@@ -586,7 +586,7 @@ import Testing
 
     // MARK: Apps
 
-    @Test func `a node needs an app`() {
+    @Test func `a configuration requires an app`() {
         for text in ["", "# nothing\n", "[node]\nlog = \"info\"\n"] {
             let error = problem(in: text)
             #expect(error?.key == nil)
@@ -594,7 +594,7 @@ import Testing
         }
     }
 
-    @Test func `an app needs a name`() {
+    @Test func `an app requires a name`() {
         for text in ["[[app]]\n", "[[app]]\nname = \"\"\n", "[[app]]\n[app.fcm]\nservice_account_file = \"f\"\n"] {
             let error = problem(in: text)
             #expect(error?.key == "app[1].name")
@@ -603,7 +603,7 @@ import Testing
         }
     }
 
-    @Test func `an app's name is short ASCII without spaces and slashes`() throws {
+    @Test func `an app's name is at most 64 ASCII characters without spaces and slashes`() throws {
         for name in ["a b", "a/b", "caf\u{E9}", " ", String(repeating: "a", count: 65)] {
             let error = problem(in: named(name))
             #expect(error?.key == "app[1].name")
@@ -614,27 +614,27 @@ import Testing
         #expect(configuration.apps.first?.name == longest)
     }
 
-    @Test func `an app needs Apple or Google`() {
+    @Test func `an app requires app.apns or app.fcm`() {
         let error = problem(in: "[[app]]\nname = \"bisq\"\n")
         #expect(error?.key == "app[1].name")
         #expect(error?.problem.contains("neither [app.apns] nor [app.fcm]") == true)
     }
 
-    @Test func `two apps of one name are refused`() {
+    @Test func `two apps with the same name are an error`() {
         let error = problem(in: "\(minimal)\(named("two"))\(minimal)")
         #expect(error?.key == "app[3].name")
         #expect(error?.problem.contains("another app is named bisq") == true)
     }
 
-    @Test func `more apps than WELCOME can name are refused`() throws {
-        let most = (1...85).map { named("app\($0)") }.joined()
-        #expect(try Configuration(text: most, file: file).apps.count == 85)
-        let error = problem(in: "\(most)\(minimal)")
+    @Test func `more apps than WELCOME can list are an error`() throws {
+        let longest = (1...85).map { named("app\($0)") }.joined()
+        #expect(try Configuration(text: longest, file: file).apps.count == 85)
+        let error = problem(in: "\(longest)\(minimal)")
         #expect(error?.key == "app")
         #expect(error?.problem.contains("85") == true)
     }
 
-    @Test func `Google needs its service account`() {
+    @Test func `app.fcm requires a service account file`() {
         for lines in ["", "service_account_file = \"\"\n"] {
             let error = problem(in: "[[app]]\nname = \"bisq\"\n[app.fcm]\n\(lines)")
             #expect(error?.key == "app[1].fcm.service_account_file")
@@ -642,7 +642,7 @@ import Testing
         }
     }
 
-    @Test func `Apple needs the topic`() {
+    @Test func `app.apns requires a topic`() {
         for lines in ["", "topic = \"\"\n"] {
             let error = problem(in: "[[app]]\nname = \"bisq\"\n[app.apns]\n\(lines)\(key)\n")
             #expect(error?.key == "app[1].apns.topic")
@@ -650,20 +650,20 @@ import Testing
         }
     }
 
-    @Test func `a message magic is letters and digits`() {
+    @Test func `a message magic is at most 64 ASCII letters and digits`() {
         for magic in ["Bisq|Message", "Bisq Message", "Bisq\u{E9}", String(repeating: "a", count: 65)] {
-            let ofApple = problem(in: apple("\(key)\nmessage_magic = \"\(magic)\""))
-            #expect(ofApple?.key == "app[1].apns.message_magic")
-            #expect(ofApple?.problem.contains("64 ASCII letters and digits") == true)
-            let ofGoogle = problem(in: "\(minimal)message_magic = \"\(magic)\"\n")
-            #expect(ofGoogle?.key == "app[1].fcm.message_magic")
-            #expect(ofGoogle?.problem.contains("64 ASCII letters and digits") == true)
+            let apnsError = problem(in: apple("\(key)\nmessage_magic = \"\(magic)\""))
+            #expect(apnsError?.key == "app[1].apns.message_magic")
+            #expect(apnsError?.problem.contains("64 ASCII letters and digits") == true)
+            let fcmError = problem(in: "\(minimal)message_magic = \"\(magic)\"\n")
+            #expect(fcmError?.key == "app[1].fcm.message_magic")
+            #expect(fcmError?.problem.contains("64 ASCII letters and digits") == true)
         }
     }
 
     // MARK: Apple's credentials
 
-    @Test func `Apple needs a credential`() {
+    @Test func `app.apns requires a key or a certificate`() {
         for lines in ["", "key_id = \"ABC123DEFG\"", "certificate_password_file = \"p\""] {
             let error = problem(in: apple(lines))
             #expect(error?.key == "app[1].apns.key_file")
@@ -672,13 +672,13 @@ import Testing
         }
     }
 
-    @Test func `a key and a certificate together are refused`() {
+    @Test func `a key and a certificate exclude each other`() {
         let error = problem(in: apple("\(key)\ncertificate_file = \"push.p12\""))
         #expect(error?.key == "app[1].apns.key_file")
         #expect(error?.problem.contains("not both") == true)
     }
 
-    @Test func `a certificate has no key id and no team id`() {
+    @Test func `a certificate takes neither key_id nor team_id`() {
         for extra in ["key_id = \"ABC123DEFG\"", "team_id = \"TEAM123456\""] {
             let error = problem(in: apple("certificate_file = \"push.p12\"\n\(extra)"))
             #expect(error?.key == "app[1].apns.key_id")
@@ -686,7 +686,7 @@ import Testing
         }
     }
 
-    @Test func `Apple's identifiers are ten letters and digits`() {
+    @Test func `key_id and team_id are ten letters and digits`() {
         for wrong in ["", "ABC123DEF", "ABC123DEFGH", "ABC-123DEF", "ABC 123DEF", "ABC123DE\u{E9}"] {
             let keyID = problem(in: apple("key_file = \"a.p8\"\nkey_id = \"\(wrong)\"\nteam_id = \"TEAM123456\""))
             #expect(keyID?.key == "app[1].apns.key_id")
@@ -702,7 +702,7 @@ import Testing
     // MARK: Addresses
 
     @Test(arguments: ["0.0.0.0:7077", "[::]:7077", "192.168.1.5:7077", "128.0.0.1:7077", "node.example:7077"])
-    func `an address that others can reach is refused unless it is meant`(_ address: String) throws {
+    func `a public address requires allow_public`(_ address: String) throws {
         let error = problem(in: "[listen]\ntnp = \"\(address)\"\n\(minimal)")
         #expect(error?.key == "listen.tnp")
         #expect(error?.problem.contains("other machines can reach \(address);") == true)
@@ -713,19 +713,19 @@ import Testing
     }
 
     @Test(arguments: ["127.0.0.1:1", "127.1.2.3:65535", "[::1]:7077", "localhost:7077", "unix:/run/tocsin/tnp.sock"])
-    func `an address of this machine is taken`(_ address: String) throws {
+    func `a local address is accepted`(_ address: String) throws {
         let configuration = try Configuration(text: "[listen]\ntnp = \"\(address)\"\n\(minimal)", file: file)
         #expect(configuration.listen.tnp.description == address)
     }
 
     @Test(arguments: ["", "7077", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", ":7077", "::1:7077"])
-    func `an address that is none is refused`(_ address: String) {
+    func `an invalid address is an error`(_ address: String) {
         let error = problem(in: "[listen]\ntnp = \"\(address)\"\nallow_public = true\n\(minimal)")
         #expect(error?.key == "listen.tnp")
         #expect(error?.problem.contains("\"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"") == true)
     }
 
-    @Test func `a unix socket's path is there and fits into an address`() throws {
+    @Test func `a unix socket's path is 1 to 107 bytes long`() throws {
         let longest = "/" + String(repeating: "a", count: 106)
         for path in ["", "\(longest)a"] {
             let error = problem(in: "[listen]\ntnp = \"unix:\(path)\"\n\(minimal)")
@@ -737,7 +737,7 @@ import Testing
     }
 
     @Test(arguments: ["", "api.push.apple.com", "http://push.apple.com", "https://", "https:///3", "https://a:99999"])
-    func `a wrong URL is refused`(_ url: String) {
+    func `an invalid URL is an error`(_ url: String) {
         let services: [(table: String, key: String, example: String)] = [
             (table: "apns", key: "production", example: "https://api.push.apple.com"),
             (table: "apns", key: "development", example: "https://api.development.push.apple.com"),
@@ -755,7 +755,7 @@ import Testing
         "http://", "http://127.0.0.1", "http://127.0.0.1:0", "http://127.0.0.1:3128/path",
         "http://127.0.0.1:3128?query", "unix:/run/proxy.sock",
     ])
-    func `a wrong proxy is refused`(_ proxy: String) {
+    func `an invalid proxy is an error`(_ proxy: String) {
         let error = problem(in: "[outbound]\nproxy = \"\(proxy)\"\n\(minimal)")
         #expect(error?.key == "outbound.proxy")
         #expect(error?.problem.contains("socks5://127.0.0.1:9050") == true)
@@ -763,7 +763,7 @@ import Testing
     }
 
     @Test(arguments: ["socks5", "http"])
-    func `a proxy's login is refused and not repeated`(_ scheme: String) {
+    func `a login in a proxy's URL is an error that does not repeat it`(_ scheme: String) {
         let error = problem(in: "[outbound]\nproxy = \"\(scheme)://someone:secret@127.0.0.1:3128\"\n\(minimal)")
         #expect(error?.key == "outbound.proxy")
         #expect(error?.problem.contains("without a login") == true)
@@ -774,15 +774,14 @@ import Testing
     @Test(arguments: [
         "[", "[\n", "[[\n", "  [.a]", "[=]", "[#", "[é]", "\t[ \u{7F}", "\u{A0}[,", "a = 1\r\n[]", "\u{FEFF}[ ]",
     ])
-    func `a table without a name is an error with its line, and not the end of the process`(_ text: String) {
+    func `a table without a name is an error, not a crash`(_ text: String) {
         let error = #expect(throws: ConfigurationError.self) {
             _ = try Configuration(text: text + "\n" + minimal, file: file)
         }
         #expect(error?.file.hasPrefix("\(file):") == true)
     }
 
-    @Test func `the spool's files lie in the state directory, also of a file that is named by a relative path`() throws
-    {
+    @Test func `the spool's paths are absolute for a configuration with a relative path`() throws {
         let text = "[spool]\nenabled = true\n" + minimal
         let relative = try Configuration(text: text, file: "sim/tocsin.toml")
         let directory = FileManager.default.currentDirectoryPath + "/sim"
@@ -796,7 +795,7 @@ import Testing
     // MARK: Helpers
 
     private let file = "/etc/tocsin/tocsin.toml"
-    /// The least that is a configuration; lines that follow belong to `app.fcm`.
+    /// A minimal configuration; lines appended to it belong to `app.fcm`.
     private let minimal = "[[app]]\nname = \"bisq\"\n[app.fcm]\nservice_account_file = \"firebase.json\"\n"
     private let key = "key_file = \"a.p8\"\nkey_id = \"ABC123DEFG\"\nteam_id = \"TEAM123456\""
 
@@ -804,7 +803,7 @@ import Testing
         "[[app]]\nname = \"\(name)\"\n[app.fcm]\nservice_account_file = \"firebase.json\"\n"
     }
 
-    /// An app for Apple with these lines beside its topic.
+    /// A configuration with these lines in `app.apns`, after the topic.
     private func apple(_ lines: String) -> String {
         "[[app]]\nname = \"bisq\"\n[app.apns]\ntopic = \"a.b\"\n\(lines)\n"
     }
@@ -817,7 +816,7 @@ import Testing
         }
     }
 
-    /// Apple's credentials in a form that can be compared.
+    /// A comparable form of an APNs credential.
     private enum Credential: Equatable {
         case token(String, String, String)
         case certificate(String, String?)

@@ -6,25 +6,25 @@ import Testing
 @testable import NodeConfiguration
 @testable import TocsinNode
 
-/// Numbers that a page names beside a key are the decoder's.
+/// Compares the defaults in Docs with those of the decoder.
 @Suite struct DocumentedDefaultsTests {
     private static let docs = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Docs")
 
-    /// The defaults of each key that is a whole number, by its name with and without its table.
+    /// The integer defaults of each key, by its name with and without its table.
     private static let defaults: [String: Set<Int>] = {
         var defaults: [String: Set<Int>] = [:]
         for table in Configuration.reference {
             for key in table.keys {
-                guard let standard = key.defaultValue.flatMap({ Int($0) }) else { continue }
-                defaults["\(table.name).\(key.name)", default: []].insert(standard)
-                defaults[key.name, default: []].insert(standard)
+                guard let value = key.defaultValue.flatMap({ Int($0) }) else { continue }
+                defaults["\(table.name).\(key.name)", default: []].insert(value)
+                defaults[key.name, default: []].insert(value)
             }
         }
         return defaults
     }()
 
-    /// A key, and the number that a line gives for it.
+    /// A key and its default according to a line of documentation.
     struct Claim: Equatable {
         var key: String
         var value: Int
@@ -63,7 +63,7 @@ import Testing
         String(cell).replacing(/`[a-z_.]+`|[, ]/, with: "").isEmpty
     }
 
-    /// `_per_minute` stands for the other half of the rate before it.
+    /// Expands `_per_minute` to the full name of the key after `…_burst`.
     private static func expanded(_ key: String, after last: String) -> String {
         guard key == "_per_minute", last.hasSuffix("_burst") else { return key }
         return last.dropLast("_burst".count) + "_per_minute"
@@ -74,7 +74,7 @@ import Testing
         return Int(match.output.1.replacing(",", with: "")).map { match.output.2 == nil ? $0 : $0 << 20 }
     }
 
-    @Test func `each number beside a key is that key's default`() throws {
+    @Test func `a default in the documentation matches the decoder`() throws {
         let pages = try FileManager.default.contentsOfDirectory(at: Self.docs, includingPropertiesForKeys: nil)
             .filter { $0.pathExtension == "md" && $0.lastPathComponent != "configuration.md" }
         for page in pages {
@@ -109,7 +109,7 @@ import Testing
         ),
         ("| device tokens (`TokenTable.mostBytes`) | `device_tokens` n | 32 a place |", []),
     ])
-    func `claims are found`(_ line: String, _ claims: [Claim]) {
+    func `the scan finds keys with their numbers`(_ line: String, _ claims: [Claim]) {
         #expect(Self.claims(in: line) == claims)
     }
 }

@@ -9,7 +9,7 @@ import Testing
 @testable import TNP
 @testable import TocsinNode
 
-/// The profiles that ship in Docs/examples.
+/// Tests the example configurations in Docs/examples.
 @Suite struct ExampleTests {
     private static let directory = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Docs/examples")
@@ -19,7 +19,7 @@ import Testing
         return try Configuration(text: try String(contentsOf: file, encoding: .utf8), file: file.path())
     }
 
-    @Test func `every example is one whole configuration, with the HTTP endpoint open on loopback`() throws {
+    @Test func `each example is complete and enables the HTTP endpoint on loopback`() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.directory.path()).sorted()
         #expect(names == ["bisq-1.toml", "bisq-connect.toml", "haveno.toml"])
         for name in names {
@@ -27,7 +27,7 @@ import Testing
             #expect(configuration.listen.tnp == .tcp(host: "127.0.0.1", port: 7077), "\(name)")
             #expect(configuration.listen.http == .tcp(host: "127.0.0.1", port: 7080), "\(name)")
             #expect(configuration.apps.count == 1, "\(name)")
-            // Secrets are files, by their whole paths: the example is copied elsewhere.
+            // Secrets are files with absolute paths, because operators copy the example to another directory.
             let app = try #require(configuration.apps.first)
             #expect(app.fcm?.serviceAccountFile.hasPrefix("/etc/tocsin/") == true, "\(name)")
             guard case .token(let keyFile, _, _)? = app.apns?.credential else {
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `Bisq 1: its magics, a notification block, and no extension that could open anything`() throws {
+    @Test func `the Bisq 1 example sets magics, a notification block and no mutable-content`() throws {
         let app = try load("bisq-1.toml").apps[0]
         #expect(app.format == .pipe)
         let (apns, fcm) = (try #require(app.apns).profile, try #require(app.fcm).profile)
@@ -53,7 +53,7 @@ import Testing
         #expect(fcm.notification?.body == "Notification")
     }
 
-    @Test func `Haveno: magics and words of its own`() throws {
+    @Test func `the Haveno example sets its own magics and texts`() throws {
         let app = try load("haveno.toml").apps[0]
         #expect(app.format == .pipe)
         let (apns, fcm) = (try #require(app.apns).profile, try #require(app.fcm).profile)
@@ -64,7 +64,7 @@ import Testing
         #expect(fcm.notification?.title == "Haveno")
     }
 
-    @Test func `Bisq Connect: no magic, the extension opens it on iPhones, data only on Android`() throws {
+    @Test func `the Bisq Connect example sets mutable-content on iOS and data only on Android`() throws {
         let app = try load("bisq-connect.toml").apps[0]
         #expect(app.format == .sealed)
         let (apns, fcm) = (try #require(app.apns).profile, try #require(app.fcm).profile)
@@ -74,7 +74,7 @@ import Testing
         #expect(fcm.notification == nil)
     }
 
-    @Test func `the examples fit into one configuration, for a node that serves all three apps`() throws {
+    @Test func `the three examples combine into one configuration`() throws {
         func apps(_ name: String) throws -> Substring {
             let text = try String(contentsOf: Self.directory.appending(path: name), encoding: .utf8)
             return text[try #require(text.range(of: "[[app]]")).lowerBound...]

@@ -13,7 +13,7 @@ import Testing
         return text.components(before: "# HELP tocsin_metrics_dropped_total ")
     }
 
-    @Test func `families come in the catalogue's order, series in that of their values`() {
+    @Test func `families keep the catalogue's order, and series sort by label values`() {
         let registry = PrometheusRegistry([
             MetricFamily("b_total", .counter, help: "Second letter.", labels: ["app", "kind"], maximumSeries: 9),
             MetricFamily("a", .gauge, help: "First letter."),
@@ -38,7 +38,7 @@ import Testing
                 """)
     }
 
-    @Test func `a histogram is cumulative, and ends with +Inf, sum and count`() {
+    @Test func `a histogram is cumulative and ends with +Inf, sum and count`() {
         let registry = PrometheusRegistry([
             MetricFamily("wait_seconds", .histogram(buckets: [0.005, 0.5, 1]), help: "Waiting.", labels: ["stage"])
         ])
@@ -59,7 +59,7 @@ import Testing
                 """)
     }
 
-    @Test func `what would end a line or a value is escaped`() {
+    @Test func `backslashes, quotes and line breaks are escaped`() {
         let registry = PrometheusRegistry([
             MetricFamily("a", .gauge, help: "One \\ two \"three\"\nfour.", labels: ["path"])
         ])
@@ -73,7 +73,7 @@ import Testing
                 """#)
     }
 
-    @Test func `the registry tells what it has not kept, from the first moment on`() {
+    @Test func `the registry exposes its dropped samples from the start`() {
         let text = String(decoding: PrometheusRegistry([]).expose(), as: UTF8.self)
         #expect(
             text == """
@@ -88,7 +88,7 @@ import Testing
                 """)
     }
 
-    @Test func `numbers are written as Go reads them`() {
+    @Test func `numbers are written in Go's format`() {
         let numbers: [(Double, String)] = [
             (0, "0"), (-0.0, "0"), (1, "1"), (-17, "-17"), (0.1, "0.1"), (1e-05, "1e-05"),
             (0.30000000000000004, "0.30000000000000004"),
@@ -98,7 +98,7 @@ import Testing
         for (number, text) in numbers { #expect(ExpositionText.number(number) == text) }
     }
 
-    @Test func `each number is read back as it was`() {
+    @Test func `each written number parses back to the same value`() {
         var generator = SplitMix64(seed: 6)
         for _ in 0..<20_000 {
             let bits = Double(bitPattern: generator.next())
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func `what was counted comes out, whatever the labels say`() throws {
+    @Test func `counters with arbitrary label values parse back`() throws {
         var generator = SplitMix64(seed: 4)
         let characters = ["a", "\\", "\"", "\n", "\r\n", "{", "}", ",", "=", " ", "é", "\u{301}", "🔔", "\0", "n"]
         for round in 0..<200 {

@@ -15,7 +15,7 @@ import Testing
         return histogram
     }
 
-    @Test func `a quantile lies where its share of the bucket does`() {
+    @Test func `a quantile is interpolated within its bucket`() {
         let figures: [(HistogramSnapshot, Double, Double?)] = [
             (histogram(0, 0, 0, 0), 0.5, nil), (histogram(4), 0.5, 0.5), (histogram(4), 1, 1), (histogram(4), 0, 0),
             (histogram(0, 0, 4), 0, 2), (histogram(0, 0, 4), 0.5, 3), (histogram(0, 4, 0, 0), 1, 2),
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test
-    func `a quantile is never further from the true one than the width of its bucket, and never falls as q grows`()
+    func `a quantile lies in the bucket of the true value and never falls as q grows`()
         throws
     {
         var generator = SplitMix64(seed: 9)
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `what came after an earlier state is the difference`() {
+    @Test func `since an earlier snapshot only the difference counts`() {
         let earlier = histogram(1, 2, 0, 1)
         let later = histogram(1, 5, 1, 1)
         #expect(later.since(earlier).counts == [0, 3, 1, 0])
@@ -65,7 +65,7 @@ import Testing
         #expect(later.since(later).quantile(0.5) == nil)
     }
 
-    @Test func `after a new start all of it is new`() {
+    @Test func `since a restart the whole snapshot counts`() {
         #expect(histogram(1, 1).since(histogram(0, 2)) == histogram(1, 1))
         #expect(histogram(1, 1).since(HistogramSnapshot(bounds: [1, 2])) == histogram(1, 1))
     }

@@ -20,7 +20,7 @@ import Testing
         MetricFamily("a", .histogram(buckets: [.nan]), help: ""),
         MetricFamily("a", .histogram(buckets: [1]), help: "", labels: ["le"]),
     ])
-    func `a family that cannot be written has a flaw`(family: MetricFamily) {
+    func `an invalid metric family has a flaw`(family: MetricFamily) {
         #expect(family.flaw != nil)
     }
 
@@ -29,11 +29,11 @@ import Testing
         MetricFamily("_A9_info", .gauge, help: ""),
         MetricFamily("a_seconds", .histogram(buckets: [0, 0.1, 7]), help: ""),
     ])
-    func `others have none`(family: MetricFamily) {
+    func `a valid metric family has no flaw`(family: MetricFamily) {
         #expect(family.flaw == nil)
     }
 
-    @Test func `no two families write the same name`() {
+    @Test func `two families must not write the same name`() {
         let histogram = MetricFamily("a", .histogram(buckets: [1]), help: "")
         for name in ["a", "a_bucket", "a_sum", "a_count"] {
             #expect(MetricFamily.flaw(in: [histogram, MetricFamily(name, .gauge, help: "")]) != nil)
@@ -43,7 +43,7 @@ import Testing
         #expect(MetricFamily.flaw(in: [histogram, MetricFamily("", .gauge, help: "")]) != nil)
     }
 
-    @Test func `a registry is not made of a catalogue that has a flaw`() async {
+    @Test func `a registry traps on a flawed catalogue`() async {
         await #expect(processExitsWith: .failure) {
             _ = PrometheusRegistry([MetricFamily("tocsin_metrics_dropped_total", .counter, help: "Taken.")])
         }

@@ -18,7 +18,7 @@ import Testing
     private let numbers = (4...24).map { "\($0 * 100)" }.joined(separator: " ")
 
     @Test(arguments: ["tocsin", "a b", "x) R 1 2 3 (y", ")", "", "é\n"])
-    func `a process may be called what it likes`(name: String) throws {
+    func `a process may have any name`(name: String) throws {
         let text = "17 (\(name)) S \(numbers) 99\n"
         let statistics = try #require(ProcessStatistics(text.utf8))
         #expect(statistics.cpuTicks == 1400 + 1500)
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: ["", "17", "17 (a", "17 (a)", "17 (a) S 1 2 3", "17 (a) S \(String(repeating: "x ", count: 30))"])
-    func `what has another form is nothing`(text: String) {
+    func `malformed statistics are rejected`(text: String) {
         #expect(ProcessStatistics(text.utf8) == nil)
     }
 
@@ -39,7 +39,7 @@ import Testing
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1_000_000_000
     }
 
-    @Test func `each figure is there, and is what the system says by another way`() throws {
+    @Test func `each figure agrees with another system interface`() throws {
         // In ticks of a hundredth of a second, and what runs at the moment may be a little behind.
         let before = cpuTime()
         let cpu = try figure("process_cpu_seconds_total")
@@ -57,7 +57,7 @@ import Testing
         #expect(start <= Double(time(nil)) + 1)
     }
 
-    @Test func `each open descriptor is counted, and not the one that counts`() throws {
+    @Test func `open descriptors are counted without the one used for counting`() throws {
         func open() -> Double { Double((Int32(0)..<65_536).count { fcntl($0, F_GETFD) >= 0 }) }
         // Other tests open and close some meanwhile: a moment in which none does is waited for.
         let agrees = try (0..<200).contains { _ in
@@ -68,7 +68,7 @@ import Testing
         #expect(agrees)
     }
 
-    @Test func `the version that runs is a label`() {
+    @Test func `the running version is a label`() {
         BuildInfo.register("1.2.3", in: registry)
         let text = String(decoding: registry.expose(), as: UTF8.self)
         #expect(text.contains("\ntocsin_build_info{version=\"1.2.3\"} 1\n"))

@@ -19,13 +19,13 @@ import Testing
 
     // MARK: What is kept
 
-    @Test func `whoever asks twice gets the same series`() {
+    @Test func `the same label and dimensions give the same series`() {
         for _ in 0..<2 { Counter(label: "sent_total", dimensions: [("app", "a")], factory: registry).increment(by: 2) }
         #expect(registry.value("sent_total", labels: ["app": "a"]) == 4)
         #expect(dropped().isEmpty)
     }
 
-    @Test func `a counter takes whole and other amounts, and is set back to nothing`() {
+    @Test func `a counter accepts integer and fractional amounts and resets to zero`() {
         let whole = Counter(label: "sent_total", dimensions: [("app", "a")], factory: registry)
         let other = FloatingPointCounter(label: "sent_total", dimensions: [("app", "a")], factory: registry)
         whole.increment(by: 3)
@@ -36,7 +36,7 @@ import Testing
         #expect(registry.value("sent_total", labels: ["app": "a"]) == 0)
     }
 
-    @Test func `a meter and a gauge are the same gauge`() {
+    @Test func `a meter and a gauge of one name share a series`() {
         let meter = Meter(label: "open", factory: registry)
         meter.set(7)
         meter.increment(by: 2)
@@ -47,7 +47,7 @@ import Testing
         #expect(dropped().isEmpty)
     }
 
-    @Test func `a timer's nanoseconds are seconds in its histogram`() throws {
+    @Test func `a timer's nanoseconds become seconds in its histogram`() throws {
         let timer = Timer(label: "wait_seconds", preferredDisplayUnit: .milliseconds, factory: registry)
         timer.recordNanoseconds(1_500_000_000)
         Recorder(label: "wait_seconds", aggregate: true, factory: registry).record(3)
@@ -57,7 +57,7 @@ import Testing
         #expect(histogram.count == 2)
     }
 
-    @Test func `a series that is destroyed is gone, and another may take its room`() {
+    @Test func `a destroyed series is removed and frees its slot`() {
         for number in 0..<100 {
             let counter = Counter(label: "sent_total", dimensions: [("app", "\(number)")], factory: registry)
             counter.increment()
@@ -81,7 +81,7 @@ import Testing
 
     // MARK: What is not kept
 
-    @Test func `a metric that is not in the catalogue is not kept, and is counted`() {
+    @Test func `a metric outside the catalogue is dropped and counted`() {
         Counter(label: "lost_total", factory: registry).increment()
         Meter(label: "lost", factory: registry).set(1)
         registry.registerCallback("lost") { 1 }
@@ -89,7 +89,7 @@ import Testing
         #expect(registry.value("lost_total") == nil)
     }
 
-    @Test func `a metric of another kind is not kept, and is counted`() {
+    @Test func `a metric of another kind is dropped and counted`() {
         Gauge(label: "sent_total", dimensions: [("app", "a")], factory: registry).record(1)
         Counter(label: "open", factory: registry).increment()
         Timer(label: "open", factory: registry).recordNanoseconds(1)
@@ -106,13 +106,13 @@ import Testing
         [], [("magic", "a")], [("app", "a"), ("magic", "b")], [("app", "a"), ("app", "b")],
         [("app", String(repeating: "é", count: 129))],
     ])
-    func `a metric with other labels, or a value too long, is not kept, and is counted`(labels: [(String, String)]) {
+    func `a metric with wrong labels or an overlong value is dropped and counted`(labels: [(String, String)]) {
         Counter(label: "sent_total", dimensions: labels, factory: registry).increment()
         #expect(dropped() == ["labels": 1])
         #expect(registry.sum("sent_total") == 0)
     }
 
-    @Test func `there are never more series than the catalogue says`() {
+    @Test func `the number of series never exceeds the catalogue's maximum`() {
         for number in 0..<1000 {
             Counter(label: "sent_total", dimensions: [("app", "\(number)")], factory: registry).increment()
         }
@@ -124,7 +124,7 @@ import Testing
         #expect(registry.value("sent_total", labels: ["app": "2"]) == 2)
     }
 
-    @Test func `a counter does not go down, and a histogram takes finite numbers from 0 on only`() throws {
+    @Test func `negative and non-finite amounts are dropped and counted`() throws {
         Counter(label: "sent_total", dimensions: [("app", "a")], factory: registry).increment(by: -1)
         let counter = registry.makeFloatingPointCounter(label: "sent_total", dimensions: [("app", "a")])
         for amount in [-0.5, .nan, .infinity] { counter.increment(by: amount) }
@@ -138,7 +138,7 @@ import Testing
 
     // MARK: What is fetched
 
-    @Test func `a fetched figure is as it is when it is looked at`() {
+    @Test func `a callback is evaluated when its figure is read`() {
         let meter = Meter(label: "open", factory: registry)
         meter.set(5)
         registry.registerCallback("sent_total", labels: ["app": "a"]) { [registry] in
@@ -150,7 +150,7 @@ import Testing
         #expect(String(decoding: registry.expose(), as: UTF8.self).contains("\nsent_total{app=\"a\"} 12\n"))
     }
 
-    @Test func `a figure that is not to be had is not written, and takes another's place`() {
+    @Test func `a callback that returns nil is not written and replaces the stored series`() {
         Meter(label: "open", factory: registry).set(5)
         registry.registerCallback("open") { nil }
         #expect(registry.value("open") == nil)
@@ -163,7 +163,7 @@ import Testing
 
     // MARK: All at once
 
-    @Test func `nothing is lost among many who count, make, read and destroy at once`() async throws {
+    @Test func `concurrent updates, creation, reads and destruction lose nothing`() async throws {
         let tasks = 16
         let rounds = 2000
         await withTaskGroup(of: Void.self) { [registry] group in
@@ -201,7 +201,7 @@ import Testing
         #expect(dropped().isEmpty)
     }
 
-    @Test func `many who ask for different series at once get no more than there may be`() async {
+    @Test func `concurrent creation does not exceed the maximum number of series`() async {
         await withTaskGroup(of: Void.self) { [registry] group in
             for task in 0..<64 {
                 group.addTask {

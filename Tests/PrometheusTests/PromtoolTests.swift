@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `promtool has nothing to say about what is written`() throws {
+    func `promtool accepts the exposition without remarks`() throws {
         let registry = PrometheusRegistry(
             ProcessCollector.families + [
                 BuildInfo.family,

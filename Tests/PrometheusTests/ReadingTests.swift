@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `a value is that of one series, whose labels are all named`() {
+    @Test func `reading a value requires all labels of its series`() {
         #expect(registry.value("sent_total", labels: ["outcome": "lost", "app": "a"]) == 2)
         #expect(registry.value("sent_total", labels: ["app": "a"]) == nil)
         #expect(registry.value("sent_total", labels: ["app": "b", "outcome": "lost"]) == nil)
@@ -32,7 +32,7 @@ import Testing
         #expect(registry.value("nothing") == nil)
     }
 
-    @Test func `a sum is over the series that have the labels`() {
+    @Test func `a sum adds the series that have the given labels`() {
         #expect(registry.sum("sent_total") == 7)
         #expect(registry.sum("sent_total", where: ["outcome": "ok"]) == 5)
         #expect(registry.sum("sent_total", where: ["app": "a", "outcome": "ok"]) == 1)
@@ -41,14 +41,14 @@ import Testing
         #expect(registry.sum("nothing") == 0)
     }
 
-    @Test func `sums are told apart by a label`() {
+    @Test func `sums are grouped by a label`() {
         #expect(registry.sums("sent_total", by: "app") == ["a": 3, "b": 4])
         #expect(registry.sums("sent_total", by: "outcome", where: ["app": "a"]) == ["ok": 1, "lost": 2])
         #expect(registry.sums("sent_total", by: "colour").isEmpty)
         #expect(registry.sums("nothing", by: "app").isEmpty)
     }
 
-    @Test func `histograms are added up over the series that have the labels`() throws {
+    @Test func `a histogram merges the series that have the given labels`() throws {
         let all = try #require(registry.histogram("wait_seconds"))
         #expect(all.counts == [1, 2, 1])
         #expect(all.sum == 14)

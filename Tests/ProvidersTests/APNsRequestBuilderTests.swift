@@ -24,7 +24,7 @@ import Testing
 
     // MARK: Header fields
 
-    @Test func `a request has these header fields in this order and no others`() throws {
+    @Test func `a request has exactly these header fields in this order`() throws {
         let envelope = try makeEnvelope(to: deviceToken, ttl: 60, collapseID: "trade-29384203")
         let found = try request(envelope).headers.all.map { "\($0.name): \($0.value)" }
         let wanted = [
@@ -36,7 +36,7 @@ import Testing
         #expect(found == wanted)
     }
 
-    @Test func `without a provider token there is no authorization`() throws {
+    @Test func `a request without a provider token has no authorization`() throws {
         let headers = try APNsRequestBuilder(profile, authority: "localhost").request(
             for: makeEnvelope(to: deviceToken), authorization: nil,
             expiry: .at(now)
@@ -45,14 +45,14 @@ import Testing
         #expect(headers.count == 10)
     }
 
-    @Test func `the path has the device token as the sender gave it`() throws {
+    @Test func `the path contains the device token as the sender spelled it`() throws {
         for token in ["0F", String(repeating: "aB", count: 100)] {
             let headers = try request(makeEnvelope(to: token)).headers
             #expect(headers.text(":path") == "/3/device/\(token)")
         }
     }
 
-    @Test func `the id is a UUID of version 8 made of the envelope's digest`() throws {
+    @Test func `apns-id is a version 8 UUID made from the envelope's digest`() throws {
         let envelope = try makeEnvelope(to: deviceToken)
         let headers = try request(envelope).headers
         let id = try #require(headers.text("apns-id"))
@@ -65,7 +65,7 @@ import Testing
         #expect(id == id.lowercased())
     }
 
-    @Test func `where the sender gave no collapse id, it comes from the digest`() throws {
+    @Test func `apns-collapse-id is derived from the digest if the sender gave none`() throws {
         let envelope = try makeEnvelope(to: deviceToken)
         let headers = try request(envelope).headers
         let wanted = String(decoding: Base64.encodeURLSafe(envelope.digest.prefix(24)), as: UTF8.self)
@@ -73,7 +73,7 @@ import Testing
         #expect(wanted.utf8.count == 32)
     }
 
-    @Test func `an envelope that is sent again has the same ids, another one has others`() throws {
+    @Test func `a resend has the same ids, and another envelope has others`() throws {
         let envelope = try makeEnvelope(to: deviceToken)
         let first = try request(envelope).headers
         let again = try APNsRequestBuilder(profile, authority: "localhost").request(
@@ -87,7 +87,7 @@ import Testing
         #expect(first.text("apns-collapse-id") != other.text("apns-collapse-id"))
     }
 
-    @Test func `the expiration is ttl from now, and 0 means now or never`() throws {
+    @Test func `apns-expiration is now plus ttl, and 0 for now or never`() throws {
         let cases: [(UInt32, String)] = [(0, "0"), (1, "1700000001"), (Envelope.maximumTTL, "1702419200")]
         for (ttl, wanted) in cases {
             let headers = try request(makeEnvelope(to: deviceToken, ttl: ttl)).headers
@@ -95,14 +95,14 @@ import Testing
         }
     }
 
-    @Test func `the priority is 10, or 5 where the phone's battery comes first`() throws {
+    @Test func `the priority is 10, or 5 to conserve power`() throws {
         let immediate = try request(makeEnvelope(to: deviceToken, priority: .immediate)).headers
         let considerate = try request(makeEnvelope(to: deviceToken, priority: .conservePower)).headers
         #expect(immediate.text("apns-priority") == "10")
         #expect(considerate.text("apns-priority") == "5")
     }
 
-    @Test func `what is secret or never comes again stays out of Apple's header table`() throws {
+    @Test func `secret and non-repeating header values stay out of the HPACK table`() throws {
         let headers = try request(makeEnvelope(to: deviceToken)).headers
         var found: [String: HeaderBlock.Indexing] = [:]
         for field in headers.fields {
@@ -119,7 +119,7 @@ import Testing
 
     // MARK: Payload
 
-    @Test func `the payload is these bytes`() throws {
+    @Test func `the payload has exactly these bytes`() throws {
         let ciphertext = [UInt8](repeating: 0x41, count: 16)
         let body = try request(makeEnvelope(to: deviceToken, ciphertext: ciphertext)).body
         let wanted = """
@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test(arguments: 0..<8)
-    func `sound and both flags of the profile stand in the payload only where they are set`(_ bits: Int) throws {
+    func `sound and both profile flags appear in the payload only if they are set`(_ bits: Int) throws {
         let (sound, contentAvailable, mutableContent) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0)
         var other = profile
         other.contentAvailable = contentAvailable ? .always : .never
@@ -147,7 +147,7 @@ import Testing
     }
 
     @Test(arguments: APNsProfile.FlagRule.allCases, [nil, true, false])
-    func `a flag is set as its rule says, and as the sender wants where the rule leaves it to him`(
+    func `a flag follows its rule, and the sender's choice if the rule is request`(
         _ rule: APNsProfile.FlagRule, _ retryAfter: Bool?
     ) throws {
         var other = profile
@@ -166,7 +166,7 @@ import Testing
         }
     }
 
-    @Test func `an alert may be a key of the app's own strings, and the sound one of its own`() throws {
+    @Test func `an alert may be a localisation key, and the app may have its own sound`() throws {
         var other = profile
         other.alert = .localized(key: "new \"message\"")
         other.sound = "bell.caf"
@@ -175,7 +175,7 @@ import Testing
         #expect(aps?["sound"]?.string == "bell.caf")
     }
 
-    @Test func `a sealed app's phone gets the Base64 of iv and ciphertext`() throws {
+    @Test func `the phone of a sealed app receives the Base64 of iv and ciphertext`() throws {
         var other = profile
         other.format = .sealed
         let iv = [UInt8](0xF0..<0xFC)
@@ -186,7 +186,7 @@ import Testing
         #expect(Base64.decode(encrypted.utf8) == iv + ciphertext)
     }
 
-    @Test func `an iv with quotation marks and backslashes comes out of the JSON as it went in`() throws {
+    @Test func `an iv with quotation marks and backslashes survives JSON encoding`() throws {
         for iv in [#"a"b\c"d\e'f/g*12"#, String(repeating: "\"", count: 16), String(repeating: "\\", count: 16)] {
             let envelope = try makeEnvelope(to: deviceToken, iv: Array(iv.utf8))
             let body = try request(envelope).body
@@ -197,7 +197,7 @@ import Testing
     }
 
     @Test(arguments: ["", "Say \"hello\" \\ bye", "two\nlines\tand\u{1}\u{1F}", "Nová zpráva 🚀", "</script>"])
-    func `whatever the operator has the phone show comes out of the JSON as it went in`(_ alert: String) throws {
+    func `any alert text survives JSON encoding`(_ alert: String) throws {
         var other = profile
         other.alert = .text(alert)
         let body = try request(makeEnvelope(to: deviceToken), other).body
@@ -240,7 +240,7 @@ import Testing
     }
 
     @Test(arguments: EnvelopeFormat.allCases)
-    func `what is built passes all of Apple's checks`(_ format: EnvelopeFormat) throws {
+    func `every request passes the simulator's APNs validation`(_ format: EnvelopeFormat) throws {
         let key = SigningKey.generate(.es256)
         let token = APNsProviderToken(key: key, keyID: "KEY0000001", teamID: "TEAM000001")
         var validate = APNsRequestValidator(
@@ -293,7 +293,7 @@ import Testing
         return try #require(WebToken(String(text.dropFirst(7))))
     }
 
-    @Test func `a provider token says which key, which team and when, under the key's signature`() throws {
+    @Test func `a provider token contains key id, team id and time, signed by the key`() throws {
         let token = try webToken(makeToken().authorization(at: now))
         let header: JSONValue = .object([
             "alg": .string("ES256"), "typ": .string("JWT"), "kid": .string("KEY0000001"),
@@ -305,7 +305,7 @@ import Testing
         #expect(!token.isSigned(by: SigningKey.generate(.es256).verifyingKey))
     }
 
-    @Test func `one provider token serves for 50 minutes, then there is a new one`() throws {
+    @Test func `a provider token is used for 50 minutes and then replaced`() throws {
         let token = makeToken()
         let first = token.authorization(at: now, clock: clock)
         for later: Int64 in [0, 1, 1200, 2999] {
@@ -319,7 +319,7 @@ import Testing
         #expect(token.authorization(at: now + 6000, clock: clock + .seconds(6000)) != second)
     }
 
-    @Test func `a clock that is set makes no new one: age is not counted by it`() throws {
+    @Test func `setting the wall clock does not replace the provider token`() throws {
         let token = makeToken()
         let first = token.authorization(at: now, clock: clock)
         for step: Int64 in [-86_400, -3600, -1, 3600, 86_400] {
@@ -328,7 +328,7 @@ import Testing
         #expect(token.authorization(at: now - 86_400, clock: clock + .seconds(3000)) != first)
     }
 
-    @Test func `never two provider tokens within 20 minutes, not even across a restart`() throws {
+    @Test func `at most one provider token is made in 20 minutes, even across a restart`() throws {
         let shelf = Shelf()
         let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
         let restarted = makeToken(keptIn: shelf)
@@ -341,7 +341,7 @@ import Testing
         #expect(restarted.authorization(at: now + 3000, clock: clock + .seconds(1801)) != first)
     }
 
-    @Test func `what is kept counts for its own key only, and only while it is good`() throws {
+    @Test func `a stored provider token is used only with its own key and while it is valid`() throws {
         let shelf = Shelf()
         let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
         #expect(makeToken(keptIn: shelf, keyID: "KEY0000002").authorization(at: now, clock: clock) != first)
@@ -359,13 +359,13 @@ import Testing
         #expect(makeToken(keptIn: shelf).authorization(at: now, clock: clock) != foreign)
     }
 
-    @Test func `a clock that was set back between two processes makes no second one`() {
+    @Test func `setting the clock back between two processes makes no second provider token`() {
         let shelf = Shelf()
         let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
         #expect(makeToken(keptIn: shelf).authorization(at: now - 7200, clock: clock) == first)
     }
 
-    @Test func `ExpiredProviderToken renews once where 20 minutes have passed, for all who were refused`() {
+    @Test func `ExpiredProviderToken renews once after 20 minutes, for all refused requests`() {
         let token = makeToken()
         let first = token.authorization(at: now, clock: clock)
         let later = clock + .seconds(1200)

@@ -18,27 +18,27 @@ import Testing
     }
 
     @Test(arguments: [1, 60, 3600, Envelope.maximumTTL, .max] as [UInt32])
-    func `a ttl counts from when the node took the envelope, not from the attempt`(_ ttl: UInt32) {
+    func `a ttl counts from when the node accepted the envelope, not from the attempt`(_ ttl: UInt32) {
         let expiry = Expiry(ttl: ttl, takenAt: now)
         #expect(expiry == .at(now + Int64(ttl)))
         #expect(expiry.epochSeconds == now + Int64(ttl))
     }
 
-    @Test func `what is left shrinks with time, and never below nothing`() {
+    @Test func `the remaining time decreases to zero and no further`() {
         let expiry = Expiry(ttl: 60, takenAt: now)
         for (passed, left) in [(0, 60), (1, 59), (59, 1), (60, 0), (61, 0), (1_000_000, 0)] as [(Int64, Int64)] {
             #expect(expiry.secondsLeft(at: now + passed) == left)
         }
     }
 
-    @Test func `Google is never asked for more than its longest, also where the clock was set back`() {
+    @Test func `the FCM ttl never exceeds its maximum, even if the clock was set back`() {
         let expiry = Expiry(ttl: Envelope.maximumTTL, takenAt: now)
         #expect(expiry.secondsLeft(at: now) == 2_419_200)
         #expect(expiry.secondsLeft(at: now - 86_400) == 2_419_200)
         #expect(Expiry.at(.max).secondsLeft(at: 0) == 2_419_200)
     }
 
-    @Test func `its time is over at its last second`() {
+    @Test func `the expiry has passed from its own second on`() {
         let expiry = Expiry(ttl: 60, takenAt: now)
         #expect(!expiry.hasPassed(at: now))
         #expect(!expiry.hasPassed(at: now + 59))
@@ -46,7 +46,7 @@ import Testing
         #expect(expiry.hasPassed(at: now + 61))
     }
 
-    @Test func `something is left exactly as long as its time is not over`() {
+    @Test func `time remains exactly until the expiry has passed`() {
         let expiry = Expiry(ttl: 5, takenAt: now)
         for passed in -2...8 as ClosedRange<Int64> {
             #expect((expiry.secondsLeft(at: now + passed) > 0) != expiry.hasPassed(at: now + passed))
@@ -64,12 +64,12 @@ import Testing
     }
 
     @Test(arguments: [0, 1, -1, 2, -2, 3599, -86_400] as [Int64])
-    func `the skew is this machine's clock less the provider's`(_ seconds: Int64) {
+    func `the skew is this machine's clock minus the provider's`(_ seconds: Int64) {
         let found = skew("Sun, 06 Nov 1994 08:49:37 GMT", now: theirs + seconds)
         #expect(found?.seconds == seconds)
     }
 
-    @Test func `it is said in plain words`() {
+    @Test func `the skew is described in plain words`() {
         let words: [(seconds: Int64, words: String)] = [
             (0, "this machine's clock agrees with the provider's"),
             (1, "this machine's clock agrees with the provider's"),
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: ["", "now", "784111777", "06 Nov 1994 08:49:37 GMT"])
-    func `without a date nothing is said`(_ date: String) {
+    func `without a valid date there is no skew`(_ date: String) {
         #expect(skew(date, now: theirs) == nil)
         #expect(ClockSkew(HeaderBlock(), now: theirs) == nil)
     }

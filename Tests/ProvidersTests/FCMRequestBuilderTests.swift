@@ -28,7 +28,7 @@ import Testing
         return "BisqMessageAndroid|\(String(decoding: envelope.iv, as: UTF8.self))|\(ciphertext)"
     }
 
-    @Test func `a request has these header fields in this order and no others`() throws {
+    @Test func `a request has exactly these header fields in this order`() throws {
         let found = try request(makeEnvelope(to: deviceToken, magic: .android)).headers.all.map {
             "\($0.name): \($0.value)"
         }
@@ -42,7 +42,7 @@ import Testing
 
     // MARK: The message
 
-    @Test func `without a notification the message is data for the app alone`() throws {
+    @Test func `without a notification the message carries only data for the app`() throws {
         let envelope = try makeEnvelope(to: deviceToken, magic: .android)
         let wanted: JSONValue = .object([
             "message": .object([
@@ -55,7 +55,7 @@ import Testing
         #expect(found == wanted)
     }
 
-    @Test func `with a notification Android shows something before the app has opened the envelope`() throws {
+    @Test func `with a notification Android shows text before the app opens the envelope`() throws {
         let notification = FCMProfile.Notification(title: "Bisq", body: "New \"message\" \\ zpráva")
         let profile = FCMProfile(format: .pipe, messageMagic: "BisqMessageAndroid", notification: notification)
         let envelope = try makeEnvelope(to: deviceToken, magic: .android)
@@ -76,7 +76,7 @@ import Testing
         #expect(found == wanted)
     }
 
-    @Test func `an app may have a sound of its own, which counts in the payload`() throws {
+    @Test func `an app may have its own sound, which counts towards the payload size`() throws {
         var other = dataOnly
         other.notification = FCMProfile.Notification(title: "Bisq", body: "New message")
         other.sound = "be\"ll"
@@ -90,7 +90,7 @@ import Testing
         #expect(throws: Rejection.self) { try request(large, other) }
     }
 
-    @Test func `a silent message says nothing of sound, with a notification or without`() throws {
+    @Test func `a silent message has no sound field, with or without a notification`() throws {
         let notification = FCMProfile.Notification(title: "Bisq", body: "New message")
         let envelope = try makeEnvelope(to: deviceToken, magic: .android, sound: false)
         let text: JSONValue = .string(encrypted(envelope))
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func `the payload is these bytes`() throws {
+    @Test func `the payload has exactly these bytes`() throws {
         let envelope = try makeEnvelope(
             to: deviceToken, magic: .android, ciphertext: [UInt8](repeating: 0x41, count: 16), ttl: 0,
             priority: .conservePower, collapseID: "trade")
@@ -116,7 +116,7 @@ import Testing
         #expect(String(decoding: body, as: UTF8.self) == wanted)
     }
 
-    @Test func `a sealed app's phone gets the Base64 of iv and ciphertext`() throws {
+    @Test func `the phone of a sealed app receives the Base64 of iv and ciphertext`() throws {
         let profile = FCMProfile(format: .sealed, messageMagic: "", notification: nil)
         let iv = [UInt8](0xF0..<0xFC)
         let ciphertext = [UInt8](0..<33)
@@ -127,7 +127,7 @@ import Testing
         #expect(Base64.decode(text.utf8) == iv + ciphertext)
     }
 
-    @Test func `the priority is high, or normal where the phone's battery comes first`() throws {
+    @Test func `the priority is high, or normal to conserve power`() throws {
         let immediate = try json(makeEnvelope(to: deviceToken, magic: .android, priority: .immediate))
         let considerate = try json(makeEnvelope(to: deviceToken, magic: .android, priority: .conservePower))
         #expect(immediate["message"]?["android"]?["priority"]?.string == "high")
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func `there is a collapse key only where the sender gave one`() throws {
+    @Test func `a collapse key is present only if the sender gave one`() throws {
         let without = try json(makeEnvelope(to: deviceToken, magic: .android))["message"]
         #expect(without?["android"]?["collapse_key"] == nil)
         for collapseID in ["trade-29384203", "a \"b\" \\ c", "obchod č. 1"] {
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test func `a device token and an iv with quotation marks come out of the JSON as they went in`() throws {
+    @Test func `a device token and an iv with quotation marks survive JSON encoding`() throws {
         let token = #"quoted"and\escaped:APA91b0123456789"#
         let iv = #"a"b\c"d\e'f/g*12"#
         let envelope = try makeEnvelope(to: token, magic: .android, iv: Array(iv.utf8))
@@ -194,7 +194,7 @@ import Testing
         #expect(rejection?.reason.rawValue == 105)
     }
 
-    @Test func `what is built passes all of Google's checks`() throws {
+    @Test func `every request passes the simulator's FCM validation`() throws {
         let notification = FCMProfile.Notification(title: "Bisq", body: "New message")
         for block in [nil, notification] {
             let profile = FCMProfile(format: .pipe, messageMagic: "BisqMessageAndroid", notification: block)
@@ -221,7 +221,7 @@ import Testing
 }
 
 @Suite struct FCMAccessTokenTests {
-    @Test func `a hundred attempts at once fetch one access token and get a hundred answers`() async throws {
+    @Test func `100 concurrent attempts fetch one access token and get 100 answers`() async throws {
         let stand = try await ProviderStand.start()
         let phone = Phone.new(.android, model: "Pixel")
         await stand.services.register(phone)
@@ -245,7 +245,7 @@ import Testing
         await stand.stop()
     }
 
-    @Test func `an access token is kept from one attempt to the next until Google no longer honours it`() async throws {
+    @Test func `an access token is reused until Google rejects it`() async throws {
         let stand = try await ProviderStand.start()
         let good = Phone.new(.android, model: "Pixel")
         await stand.services.register(good)
@@ -271,7 +271,7 @@ import Testing
 }
 
 @Suite struct ServiceAccountTests {
-    @Test func `an assertion says who asks whom, for what and for how long, under the account's signature`() throws {
+    @Test func `an assertion names issuer, scope, audience and lifetime, signed by the account`() throws {
         let key = SigningKey.generate(.rs256)
         let account = try ServiceAccount(json: serviceAccountJSON(key: key))
         let assertion = account.assertion(now: 1_700_000_000)
@@ -288,7 +288,7 @@ import Testing
         #expect(token.isSigned(by: key.verifyingKey))
     }
 
-    @Test func `a file that is no service account says what is wrong with it, and never the key`() throws {
+    @Test func `an invalid service account file is reported without revealing its key`() throws {
         let key = SigningKey.generate(.rs256)
         let pem = String(String(decoding: key.pem, as: UTF8.self).prefix(60))
         let elliptic = String(decoding: SigningKey.generate(.es256).pem, as: UTF8.self)

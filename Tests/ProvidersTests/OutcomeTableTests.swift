@@ -45,7 +45,7 @@ import Testing
     // MARK: The tables
 
     @Test(arguments: APNsAnswers.table.indices)
-    func `each of Apple's answers comes to what its row says`(_ index: Int) async throws {
+    func `each APNs answer has the outcome in its row`(_ index: Int) async throws {
         let row = APNsAnswers.table[index]
         let state: Device.State
         switch row.reason {
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: FCMAnswers.table.indices)
-    func `each of Google's answers comes to what its row says`(_ index: Int) async throws {
+    func `each FCM answer has the outcome in its row`(_ index: Int) async throws {
         let row = FCMAnswers.table[index]
         for status in row.status.map({ [$0] }) ?? [400, 500, 503] {
             // Without a field it is about the registration token, which the row is not.
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `every reason that Apple documents has a row that says what was decided for it`() {
+    @Test func `every reason that Apple documents has a row with the decided outcome`() {
         #expect(documentedByApple.count == 32)
         #expect(Set(documentedByApple.map(\.reason)).count == 32)
         for documented in documentedByApple {
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `every code that Google documents has a row that says what was decided for it`() {
+    @Test func `every code that Google documents has a row with the decided outcome`() {
         for documented in documentedByGoogle {
             let row = FCMAnswers.table.first { $0.code == documented.code && $0.status == documented.status }
             let found = row.map { summary($0.disposition) }
@@ -90,7 +90,7 @@ import Testing
         #expect(FCMAnswers.table.count == documentedByGoogle.count)
     }
 
-    @Test func `only what the sender is to try again has a time to wait, and it always has one`() {
+    @Test func `exactly the outcomes to retry have a default retry-after`() {
         for disposition in APNsAnswers.table.map(\.disposition) + FCMAnswers.table.map(\.disposition) {
             #expect((disposition.defaultRetryAfter > 0) == (disposition.kind == .retry))
         }
@@ -99,7 +99,7 @@ import Testing
     // MARK: What no table has
 
     @Test(arguments: [400, 403, 404, 405, 410, 413, 429, 500, 502, 503])
-    func `an answer that Apple does not document is judged by its status`(_ status: Int) async throws {
+    func `an undocumented APNs answer is judged by its status`(_ status: Int) async throws {
         let found = try await apple(.answers(status: status, reason: "NeverHeardOf", retryAfter: nil))
         let wanted: String
         switch status {
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test(arguments: [400, 401, 403, 404, 409, 429, 500, 502, 503])
-    func `an answer that Google does not document is judged by its status`(_ status: Int) async throws {
+    func `an undocumented FCM answer is judged by its status`(_ status: Int) async throws {
         let found = try await google(.answers(status: status, reason: "NEVER_HEARD_OF", retryAfter: nil))
         let wanted: String
         switch status {
@@ -129,7 +129,7 @@ import Testing
         #expect(found.answer == "unknown")
     }
 
-    @Test func `a documented word under another status counts for nothing beside the status`() async throws {
+    @Test func `a documented reason under another status is ignored`() async throws {
         let fromApple = try await apple(.answers(status: 500, reason: "BadDeviceToken", retryAfter: nil))
         #expect(summary(fromApple) == Wanted.again)
         #expect(fromApple.answer == "unknown")
@@ -139,7 +139,7 @@ import Testing
     }
 
     @Test(arguments: ["", "<html>502</html>", "{}", "[]", "{\"reason\":7}", "{\"error\":7}", "{\"reason\":"])
-    func `a body that is not as documented leaves the status to validate by`(_ body: String) {
+    func `the status decides if the body is not as documented`(_ body: String) {
         func response(_ status: Int) -> Response { Response(status: status, body: Array(body.utf8)) }
         let classes = [(400, Wanted.fault), (403, Wanted.alarm), (429, Wanted.slowDown), (502, Wanted.again)]
         for (status, wanted) in classes {
@@ -151,7 +151,7 @@ import Testing
         #expect(gone.outcome.goneSince == nil)
     }
 
-    @Test func `a token is gone even where Apple's time for it is none`() {
+    @Test func `a device token is gone even if the timestamp of APNs is invalid`() {
         for timestamp in ["-1", "1.5", "\"yesterday\"", "null"] {
             let body = Array("{\"reason\":\"Unregistered\",\"timestamp\":\(timestamp)}".utf8)
             let attemptResult = APNsAnswers.attemptResult(on: Response(status: 410, body: body))
@@ -162,7 +162,7 @@ import Testing
 
     // MARK: retry-after
 
-    @Test func `the provider's own retry-after is passed on where there is something to try again`() async throws {
+    @Test func `the provider's retry-after is passed on for outcomes to retry`() async throws {
         let throttled = try await apple(.answers(status: 429, reason: "TooManyRequests", retryAfter: 7))
         #expect(throttled.outcome.retryAfter == 7000)
         let unavailable = try await apple(.answers(status: 503, reason: "ServiceUnavailable", retryAfter: 125))
@@ -175,13 +175,13 @@ import Testing
         #expect(rejected.outcome.retryAfter == 0)
     }
 
-    @Test func `a retry-after of more than a day is a day`() async throws {
+    @Test func `a retry-after of more than a day is limited to one day`() async throws {
         let attemptResult = try await apple(.answers(status: 503, reason: "ServiceUnavailable", retryAfter: 1_000_000))
         #expect(attemptResult.outcome.retryAfter == 86_400_000)
     }
 
     @Test(arguments: ["Wed, 21 Oct 2026 07:28:00 GMT", "-1", "", "soon", "99999999999999"])
-    func `a retry-after that is no number of seconds is as good as none`(_ value: String) {
+    func `a retry-after that is not a number of seconds is ignored`(_ value: String) {
         var headers = HeaderBlock()
         headers.append("retry-after", value)
         let body = Array("{\"reason\":\"ServiceUnavailable\"}".utf8)
@@ -191,7 +191,7 @@ import Testing
 
     // MARK: What the tables leave out
 
-    @Test func `what is accepted has the provider's id and concerns nobody`() async throws {
+    @Test func `an accepted envelope has the provider's id and no failure source`() async throws {
         let stand = try await Self.stand.value
         let phone = Phone.new(.iOS, model: "iPhone")
         await stand.services.register(phone)
@@ -206,7 +206,7 @@ import Testing
         #expect(name.hasPrefix("projects/\(ProviderStand.projectID)/messages/"))
     }
 
-    @Test func `a device token of Apple's other environment is a bad one`() async throws {
+    @Test func `a device token of the other APNs environment is bad`() async throws {
         let production = try await apple(.registered, platform: .apnsDevelopment)
         #expect(summary(production) == Wanted.drop)
         #expect(production.answer == "BadDeviceToken")
@@ -218,7 +218,7 @@ import Testing
         #expect(development.outcome.kind == .delivered)
     }
 
-    @Test func `Apple takes a certificate instead of a provider token`() async throws {
+    @Test func `APNs accepts a certificate instead of a provider token`() async throws {
         let stand = try await Self.stand.value
         let phone = Phone.new(.iOS, model: "iPhone")
         await stand.services.register(phone)
@@ -226,7 +226,7 @@ import Testing
         #expect(attemptResult.outcome.kind == .delivered)
     }
 
-    @Test func `a provider token by another key is for the operator, one that is made too soon passes`() async throws {
+    @Test func `a provider token by another key alerts the operator, and one made too soon is a retry`() async throws {
         let stand = try await Self.stand.value
         let phone = Phone.new(.iOS, model: "iPhone")
         await stand.services.register(phone)
@@ -243,7 +243,7 @@ import Testing
         #expect(early.outcome.retryAfter == 60_000)
     }
 
-    @Test func `INVALID_ARGUMENT is the token's fault only where Google names the token`() async throws {
+    @Test func `INVALID_ARGUMENT blames the device token only if Google names it`() async throws {
         let stand = try await Self.stand.value
         let unknown = Phone.new(.android, model: "Pixel").pairing.deviceToken
         let token = try await stand.toGoogle(makeEnvelope(to: unknown, magic: .android))
@@ -261,7 +261,7 @@ import Testing
     }
 
     /// Firebase's page "FCM error codes" has this very answer as its example of an invalid registration token.
-    @Test func `the answer that Google documents for a bad token is the token's fault`() {
+    @Test func `the documented FCM answer for a bad device token blames the token`() {
         let body = """
             {"error":{"code":400,"message":"The registration token is not a valid FCM registration token",\
             "status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError",\
@@ -271,7 +271,7 @@ import Testing
         #expect(summary(attemptResult) == Wanted.drop)
     }
 
-    @Test func `UNREGISTERED means a token that is gone, a bare 404 a wrong project`() async throws {
+    @Test func `UNREGISTERED means a dead device token, and a bare 404 a wrong project`() async throws {
         for state in [Device.State.unregistered(since: 5), .expired(since: 5)] {
             let gone = try await google(state)
             #expect(gone == AttemptResult(.gone(since: nil), disposition: .gone, answer: "UNREGISTERED"))
@@ -285,13 +285,13 @@ import Testing
         #expect(bare.answer == "unknown")
     }
 
-    @Test func `a token of another project is a bad one`() async throws {
+    @Test func `a device token of another Firebase project is bad`() async throws {
         let attemptResult = try await google(.registered, app: "another-project")
         #expect(attemptResult.answer == "SENDER_ID_MISMATCH")
         #expect(summary(attemptResult) == Wanted.drop)
     }
 
-    @Test func `a service account that Google refuses is for the operator`() async throws {
+    @Test func `a service account that Google rejects alerts the operator`() async throws {
         let stand = try await Self.stand.value
         let phone = Phone.new(.android, model: "Pixel")
         await stand.services.register(phone)
@@ -303,7 +303,7 @@ import Testing
         #expect(attemptResult.outcome.retryAfter == 300_000)
     }
 
-    @Test func `an envelope that would be too large is never sent, and nobody is alarmed`() async throws {
+    @Test func `an envelope that is too large is never sent and alerts no one`() async throws {
         let stand = try await Self.stand.value
         let filling = [UInt8](repeating: 0x41, count: 3072)
         let iPhone = Phone.new(.iOS, model: "iPhone").pairing.deviceToken
@@ -316,7 +316,7 @@ import Testing
         }
     }
 
-    @Test func `a service that cannot be reached passes, and is to be tried again`() async throws {
+    @Test func `an unreachable push service is a retry`() async throws {
         let stand = try await ProviderStand.start()
         await stand.services.stop()
         let iPhone = Phone.new(.iOS, model: "iPhone").pairing.deviceToken

@@ -7,7 +7,7 @@ import Testing
 @testable import Providers
 
 @Suite struct TransportEventsTests {
-    @Test func `each failure is one of the table's events`() {
+    @Test func `each request failure maps to one event`() {
         let failures: [(failure: RequestFailure, event: TransportEvent)] = [
             (.notProcessed(.unreachable("refused")), .unreachable),
             (.notProcessed(.timedOut), .noCapacity),
@@ -23,7 +23,7 @@ import Testing
         for (failure, event) in failures { #expect(TransportEvent(failure) == event) }
     }
 
-    @Test func `what may have been processed is never sent again as if it had not been`() {
+    @Test func `a request that may have been processed is retried at most once`() {
         let causes: [RequestFailure.Cause] = [
             .unreachable("refused"), .connectionLost("closed"), .timedOut, .reset(code: 7), .goAway, .responseTooLarge,
         ]
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func `each event has its row`() {
+    @Test func `each event has the decided disposition`() {
         for (event, retry, lane, seconds) in decided {
             let disposition = event.disposition
             #expect(disposition.retry == retry, "\(event)")
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `each event was decided`() {
+    @Test func `every event has a decision`() {
         #expect(decided.map { $0.event } == TransportEvent.allCases)
     }
 
@@ -57,7 +57,7 @@ import Testing
         #expect(Set(TransportEvent.allCases.map(\.rawValue)).count == TransportEvent.allCases.count)
     }
 
-    @Test func `the operator is told why, the sender only what to do`() {
+    @Test func `the operator sees the cause, and the sender only when to retry`() {
         let details: [(failure: RequestFailure, detail: String?)] = [
             (.notProcessed(.unreachable("push.example:443: refused")), "push.example:443: refused"),
             (.outcomeUnknown(.connectionLost("closed")), "closed"),
@@ -98,7 +98,7 @@ private let decided:
         return rows
     }()
 
-    @Test func `the node tries again exactly what the sender may try again`() {
+    @Test func `the node retries exactly what the sender may retry`() {
         for (name, disposition) in Self.rows {
             #expect((disposition.kind == .retry) == (disposition.retry != .never), "\(name)")
             #expect((disposition.kind == .retry) == (disposition.defaultRetryAfter > 0), "\(name)")
@@ -115,7 +115,7 @@ private let decided:
         }
     }
 
-    @Test func `what a sender can bring about with a device token does not close the lane for all`() {
+    @Test func `a device token cannot trip the breaker of its lane`() {
         // Of an iOS or web app that Firebase knows.
         let names: Set = ["THIRD_PARTY_AUTH_ERROR"]
         for (name, disposition) in Self.rows where disposition.token != .none || names.contains(name) {
@@ -123,20 +123,20 @@ private let decided:
         }
     }
 
-    @Test func `what closes the lane at once is a refused credential or too much of all`() {
+    @Test func `only refused credentials or throttling trip the breaker at once`() {
         for (name, disposition) in Self.rows where disposition.lane == .trip {
             #expect(disposition.reason == .credentialsRefused || disposition.reason == .providerThrottles, "\(name)")
         }
     }
 
-    @Test func `the operator is called exactly where senders are told that the credentials are refused`() {
+    @Test func `the operator is alerted exactly when senders are told that credentials are refused`() {
         for (name, disposition) in Self.rows {
             #expect(
                 (disposition.failureSource == .nodeOperator) == (disposition.reason == .credentialsRefused), "\(name)")
         }
     }
 
-    @Test func `the provider's own time is what the sender is told, up to a day`() {
+    @Test func `the sender receives the provider's retry-after, up to one day`() {
         let disposition = Disposition.unavailable(seconds: 30, minimum: 10)
         let wishes: [(retryAfter: UInt32?, seconds: UInt32)] = [
             (nil, 30), (1, 1), (86_400, 86_400), (86_401, 86_400), (.max, 86_400),
@@ -148,7 +148,7 @@ private let decided:
         }
     }
 
-    @Test func `an outcome carries what belongs to its kind and no more`() {
+    @Test func `an outcome carries only the fields of its kind`() {
         func attemptResult(_ disposition: Disposition) -> AttemptResult {
             disposition.attemptResult(
                 answer: "of a test", providerID: "an-id", retryAfter: 7, goneSince: 1_700_000_000_000)
@@ -167,7 +167,7 @@ private let decided:
         }
     }
 
-    @Test func `Retry-After is a number of seconds or nothing`() {
+    @Test func `Retry-After is a number of seconds or absent`() {
         let values: [(text: String, seconds: UInt32?)] = [
             ("0", 0), ("120", 120), ("4294967295", .max), ("4294967296", nil), ("-1", nil), ("1.5", nil), ("", nil),
             ("soon", nil), ("Sun, 06 Nov 1994 08:49:37 GMT", nil),

@@ -29,19 +29,19 @@ import Testing
     }
 
     @Test(arguments: [1, 17, 115, 134, 230, 512, 1000])
-    func `an independent reader reads the picture's text`(_ length: Int) async throws {
+    func `an independent reader decodes the PNG`(_ length: Int) async throws {
         let text = text(length)
         guard let read = try await read(try QRCode(text).png(scale: 4)) else { return }
         #expect(read == text)
     }
 
-    @Test func `text of any script is read back, at the smallest useful scale too`() async throws {
+    @Test func `non-ASCII text decodes at the smallest useful scale`() async throws {
         let text = "android|Žluťoučký kůň 日本|aximqjxdRhe4HSxyh28m/FiIPlv8HEgV|token"
         guard let read = try await read(try QRCode(text).png(scale: 2, border: 4)) else { return }
         #expect(read == text)
     }
 
-    @Test func `a code is as large as its text needs, and no text is too long but one of 2954 bytes`() throws {
+    @Test func `the code grows with its text, up to 2953 bytes`() throws {
         #expect(try QRCode("a").size == 21)
         // The capacities of versions 6 and 40 at the lowest error correction, bytes.
         #expect(try QRCode(text(134)).size == 41)
@@ -52,7 +52,7 @@ import Testing
         #expect(throws: QRCodeError.empty) { try QRCode("") }
     }
 
-    @Test func `a code has its three finders and is light all around`() throws {
+    @Test func `a code has three finder patterns and is light outside its bounds`() throws {
         let code = try QRCode(text(100))
         for (left, top) in [(0, 0), (code.size - 7, 0), (0, code.size - 7)] {
             for y in 0..<7 {
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [10, 115, 230]) func `terminal lines show each module once, with two light ones around`(
+    @Test(arguments: [10, 115, 230]) func `terminal lines show each module once, with a border of two light ones`(
         _ length: Int
     ) throws {
         let code = try QRCode(text(length))
@@ -89,19 +89,19 @@ import Testing
         }
     }
 
-    @Test func `in colour each line sets black on white and takes it back`() throws {
+    @Test func `each coloured line sets black on white and resets it`() throws {
         let code = try QRCode("black on white")
         let plain = code.terminalLines(isColoured: false)
         #expect(code.terminalLines(isColoured: true) == plain.map { "\u{1B}[38;5;16;48;5;231m\($0)\u{1B}[0m" })
     }
 
-    @Test func `the code of an iPhone's pairing token fits into a terminal of 80 columns and 24 lines`() throws {
+    @Test func `the code of an iPhone's pairing token fits a terminal of 80 by 24`() throws {
         let code = try QRCode("iOS|iPhone 15 Pro Max|\(text(32))|\(text(64))")
         #expect(code.terminalLines(isColoured: true).count < 24)
         #expect(code.terminalWidth <= 80)
     }
 
-    @Test func `a picture too large is refused, however large`() throws {
+    @Test func `a PNG of excessive size is rejected`() throws {
         let code = try QRCode("a")
         #expect(throws: QRCodeError.tooLarge(pixels: 4118)) { try code.png(scale: 142) }
         #expect(try code.png(scale: 141).starts(with: [0x89, 0x50, 0x4E, 0x47]))
@@ -109,7 +109,7 @@ import Testing
         #expect(throws: QRCodeError.self) { try code.png(scale: 1, border: .max) }
     }
 
-    @Test func `the SVG's path covers the dark modules and no others`() throws {
+    @Test func `the SVG path covers exactly the dark modules`() throws {
         let code = try QRCode(text(60))
         let svg = code.svg(border: 3)
         #expect(svg.contains("viewBox=\"0 0 \(code.size + 6) \(code.size + 6)\""))

@@ -35,7 +35,7 @@ import Time
         return false
     }
 
-    @Test func `what is hashed is the label, the seed, the digest, the effort and the nonce`() {
+    @Test func `the hash covers the label, the seed, the digest, the effort and the nonce`() {
         var random = SplitMix64(seed: 1)
         for _ in 0..<200 {
             let seed = (0..<16).map { _ in UInt8(random.below(256)) }
@@ -49,7 +49,7 @@ import Time
         }
     }
 
-    @Test func `solving finds the first nonce that holds, from wherever it begins`() throws {
+    @Test func `solving finds the first valid nonce from any start`() throws {
         var random = SplitMix64(seed: 2)
         for _ in 0..<50 {
             let puzzle = puzzle(UInt32(1 + random.below(60)), seed: UInt8(random.below(256)))
@@ -65,20 +65,20 @@ import Time
         }
     }
 
-    @Test func `after the largest nonce comes the smallest`() throws {
+    @Test func `the search wraps from the largest nonce to the smallest`() throws {
         let puzzle = puzzle(1000)
         let first = try #require(puzzle.solve(for: digest, from: 0, tries: 100_000))
         try #require(puzzle.solve(for: digest, from: .max - 3, tries: 4) == nil)
         #expect(puzzle.solve(for: digest, from: .max - 3, tries: 100_000) == first)
     }
 
-    @Test func `where nothing is asked any nonce will do, for the least effort`() throws {
+    @Test func `a required effort of 0 is solved by the first nonce tried`() throws {
         let proof = try #require(puzzle(0).solve(for: digest, from: 9, tries: 1))
         #expect(proof.nonce == 9)
         #expect(puzzle(0).isValid(proof, for: digest))
     }
 
-    @Test func `a search finds a proof that holds, also beyond its first piece`() async throws {
+    @Test func `a search finds a valid proof beyond its first batch`() async throws {
         let puzzle = puzzle(60_000)
         let solver = PuzzleSolver(puzzle: puzzle, digest: digest, deadline: never)
         let proof = try #require(await solver.proof(from: 5))
@@ -87,7 +87,7 @@ import Time
         #expect(proof == puzzle.solve(for: digest, from: 5, tries: .max))
     }
 
-    @Test func `a search that finds nothing ends at its deadline`() async {
+    @Test func `an unsuccessful search ends at its deadline`() async {
         let looks = Mutex(0)
         let solver = PuzzleSolver(puzzle: puzzle(.max), digest: digest, deadline: MonotonicTime(nanoseconds: 3))
         let proof = await solver.proof(from: 0) {
@@ -100,7 +100,7 @@ import Time
         #expect(looks.withLock { $0 } == 3)
     }
 
-    @Test func `a search that has no time left does not begin`() async {
+    @Test func `a search with no time left does not start`() async {
         #expect(await PuzzleSolver(puzzle: puzzle(1), digest: digest, deadline: past).proof(from: 0) == nil)
     }
 

@@ -15,7 +15,7 @@ import Testing
 @Suite struct SenderSessionTests {
     // MARK: What goes out
 
-    @Test func `HELLO comes first and what is pending follows at once`() throws {
+    @Test func `HELLO goes out first, and pending submissions follow at once`() throws {
         var sender = Sender()
         try sender.add(3)
         let requests = try sender.connect(agent: "test")
@@ -26,14 +26,14 @@ import Testing
         #expect(try sender.flush().isEmpty)
     }
 
-    @Test func `with nothing pending HELLO goes out alone`() throws {
+    @Test func `HELLO goes out alone if nothing is pending`() throws {
         var sender = Sender()
         let requests = try sender.connect()
         #expect(requests.isEmpty)
         #expect(sender.hellos == [Hello()])
     }
 
-    @Test func `what is added on a connection goes out once`() throws {
+    @Test func `a submission added while connected goes out once`() throws {
         var sender = Sender()
         try sender.connect()
         try sender.add(2)
@@ -43,7 +43,7 @@ import Testing
         #expect(try sender.flush() == [3])
     }
 
-    @Test func `each submission has a request number of its own`() throws {
+    @Test func `each submission has its own request number`() throws {
         var sender = Sender()
         let first = try sender.add(3)
         try sender.connect()
@@ -63,7 +63,7 @@ import Testing
         #expect(sender.output == before)
     }
 
-    @Test func `a resend keeps what was asked and signed`() throws {
+    @Test func `a resend keeps accept_queued and the signature`() throws {
         let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 5, count: 32)))
         let envelope = try makeEnvelope(1)
         var sender = Sender()
@@ -85,7 +85,7 @@ import Testing
         #expect(before == expected)
     }
 
-    @Test func `only what has no final result is sent again`() throws {
+    @Test func `only submissions without a final result are resent`() throws {
         var sender = Sender()
         try sender.add(4)
         try sender.connect()
@@ -94,7 +94,7 @@ import Testing
         #expect(requests == [1, 3])
     }
 
-    @Test func `what did not go out before goes out after a reconnect`() throws {
+    @Test func `unsent submissions go out after a reconnect`() throws {
         var sender = Sender()
         try sender.add(20)
         #expect(try sender.connect() == numbers(1...16))
@@ -102,7 +102,7 @@ import Testing
         #expect(try sender.connect() == numbers(11...20))
     }
 
-    @Test func `half a frame of the lost connection is forgotten`() throws {
+    @Test func `a partial frame of the lost connection is discarded`() throws {
         var sender = Sender()
         try sender.connect()
         try sender.told(Array(welcomeFrame().prefix(20)))
@@ -113,7 +113,7 @@ import Testing
 
     // MARK: How much goes out
 
-    @Test func `sixteen go out before WELCOME and then as many as it says`() throws {
+    @Test func `16 submissions go out before WELCOME, then as many as it allows`() throws {
         var sender = Sender()
         try sender.add(40)
         #expect(try sender.connect() == numbers(1...16))
@@ -126,7 +126,7 @@ import Testing
         #expect(try sender.flush().isEmpty)
     }
 
-    @Test func `everything goes out where WELCOME allows it`() throws {
+    @Test func `all submissions go out if WELCOME allows them`() throws {
         var sender = Sender()
         try sender.add(40)
         try sender.connect()
@@ -134,7 +134,7 @@ import Testing
         #expect(try sender.flush() == numbers(17...40))
     }
 
-    @Test func `a WELCOME that allows fewer than went out early holds the rest back`() throws {
+    @Test func `a WELCOME limit below the number already sent holds the rest back`() throws {
         var sender = Sender()
         try sender.add(20)
         try sender.connect()
@@ -148,7 +148,7 @@ import Testing
         #expect(try sender.flush() == [17])
     }
 
-    @Test func `a new connection starts with sixteen again`() throws {
+    @Test func `a new connection starts with 16 submissions again`() throws {
         var sender = Sender()
         try sender.add(40)
         try sender.connect()
@@ -159,7 +159,7 @@ import Testing
         #expect(sender.session.welcome == nil)
     }
 
-    @Test func `what came too early for the node waits and goes out again`() throws {
+    @Test func `a submission refused as too many in flight waits and is resent`() throws {
         var sender = Sender()
         try sender.add(3)
         try sender.connect()
@@ -173,7 +173,7 @@ import Testing
         #expect(try sender.flush() == [3])
     }
 
-    @Test func `a connection that is full of what was left to the node is noticed`() throws {
+    @Test func `a connection filled by removed QUEUED submissions is detected`() throws {
         var sender = Sender()
         try sender.add(3)
         try sender.connect()
@@ -188,7 +188,7 @@ import Testing
         #expect(!sender.session.isBlockedByAbandoned)
     }
 
-    @Test func `a node that contradicts itself does no harm`() throws {
+    @Test func `QUEUED with the reason tooManyInFlight leaves the session consistent`() throws {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
@@ -201,7 +201,7 @@ import Testing
         #expect(try sender.flush() == [2])
     }
 
-    @Test func `of what came too early the oldest goes out first`() throws {
+    @Test func `submissions refused as too many in flight are resent oldest first`() throws {
         var sender = Sender()
         try sender.add(5)
         try sender.connect()
@@ -215,7 +215,7 @@ import Testing
 
     // MARK: Results
 
-    @Test func `a final result ends the submission`() throws {
+    @Test func `a final result ends its submission`() throws {
         let outcomes: [Outcome] = [
             .delivered(id: "x"), .rejected(.badDeviceToken, text: "no"), .retry(.providerThrottles, after: 2500),
             .gone(since: 1_700_000_000_000),
@@ -234,7 +234,7 @@ import Testing
         #expect(try sender.connect().isEmpty)
     }
 
-    @Test func `results come in any order and in any pieces`() throws {
+    @Test func `results are accepted in any order and in pieces of any size`() throws {
         for size in [Int.max, 1, 3, 7] {
             var sender = Sender()
             try sender.add(3)
@@ -272,7 +272,7 @@ import Testing
         #expect(sender.session.pendingCount == 1)
     }
 
-    @Test func `QUEUED is told and keeps the submission pending`() throws {
+    @Test func `QUEUED is reported and keeps the submission pending`() throws {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
@@ -285,7 +285,7 @@ import Testing
         #expect(sender.session.pendingCount == 0)
     }
 
-    @Test func `QUEUED keeps its place on the connection`() throws {
+    @Test func `a QUEUED submission still counts as in flight`() throws {
         var sender = Sender()
         try sender.connect()
         try sender.told(welcomeFrame(inFlight: 1))
@@ -297,7 +297,7 @@ import Testing
         #expect(try sender.flush() == [2])
     }
 
-    @Test func `what is given up before it went out never goes out`() throws {
+    @Test func `a submission removed before it is sent never goes out`() throws {
         var sender = Sender()
         try sender.add(18)
         try sender.connect()
@@ -307,7 +307,7 @@ import Testing
         #expect(try sender.flush() == [18])
     }
 
-    @Test func `what is given up keeps its place until the node answers`() throws {
+    @Test func `a removed submission counts as in flight until the node answers`() throws {
         var sender = Sender()
         try sender.connect()
         try sender.told(welcomeFrame(inFlight: 1))
@@ -321,7 +321,7 @@ import Testing
         #expect(try sender.flush() == [2])
     }
 
-    @Test func `what is given up is not sent again`() throws {
+    @Test func `a removed submission is not resent`() throws {
         var sender = Sender()
         try sender.add(3)
         try sender.connect()
@@ -331,7 +331,7 @@ import Testing
 
     // MARK: What a node should not do
 
-    @Test func `a result for what has not gone out does no harm`() throws {
+    @Test func `a result for an unsent submission does no harm`() throws {
         var sender = Sender()
         try sender.add(18)
         try sender.connect()
@@ -343,7 +343,7 @@ import Testing
         #expect(try sender.flush().isEmpty)
     }
 
-    @Test func `too many in flight, said twice, does no harm`() throws {
+    @Test func `tooManyInFlight reported twice resends the submission once`() throws {
         var sender = Sender()
         try sender.add(2)
         try sender.connect()
@@ -355,7 +355,7 @@ import Testing
         #expect(try sender.flush().isEmpty)
     }
 
-    @Test func `a final result after too many in flight does no harm`() throws {
+    @Test func `a final result after tooManyInFlight does no harm`() throws {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
@@ -368,7 +368,7 @@ import Testing
 
     // MARK: Other frames
 
-    @Test func `WELCOME is told and kept`() throws {
+    @Test func `WELCOME is reported and stored`() throws {
         var sender = Sender()
         try sender.connect()
         try sender.told(welcomeFrame(inFlight: 3))
@@ -376,7 +376,7 @@ import Testing
         #expect(sender.session.welcome == makeWelcome(inFlight: 3))
     }
 
-    @Test func `a WELCOME with all the routes there can be is read`() throws {
+    @Test func `a WELCOME with 255 routes of maximum length is accepted`() throws {
         var welcome = makeWelcome()
         welcome.maximumFrame = 70_000
         welcome.routes = (0..<255).map { number in
@@ -393,7 +393,7 @@ import Testing
     }
 
     @Test(arguments: [UInt8(0), 2, 255])
-    func `a WELCOME of a version that was not offered is a fault`(_ version: UInt8) throws {
+    func `a WELCOME with a version not offered is a protocol error`(_ version: UInt8) throws {
         var bytes = welcomeFrame()
         bytes[5] = version
         var sender = Sender()
@@ -413,7 +413,7 @@ import Testing
         sender.expectActions(.send(pong))
     }
 
-    @Test func `PONG, PUZZLE and unknown types from 0x80 ask for nothing at once`() throws {
+    @Test func `PONG, PUZZLE and unknown types from 0x80 cause no immediate action`() throws {
         var bytes: [UInt8] = []
         bytes.append(pong: [1, 2, 3, 4, 5, 6, 7, 8])
         bytes.append(Puzzle(seed: [UInt8](repeating: 1, count: 16), effort: 5, lifetime: 60))
@@ -426,7 +426,7 @@ import Testing
         #expect(sender.actions.isEmpty)
     }
 
-    @Test func `after some GOAWAYs it is worth coming back and after others it is not`() throws {
+    @Test func `each GOAWAY code is fatal or not`() throws {
         let codes: [(code: GoAway.Code, isFatal: Bool)] = [
             (code: .shuttingDown, isFatal: false), (code: .protocolError, isFatal: true),
             (code: .version, isFatal: true), (code: .frameTooLarge, isFatal: true), (code: .idle, isFatal: false),
@@ -445,7 +445,7 @@ import Testing
         }
     }
 
-    @Test func `a node that leaves still gives its results`() throws {
+    @Test func `results after GOAWAY are still accepted`() throws {
         var goAway: [UInt8] = []
         goAway.append(GoAway(code: .shuttingDown, retryAfter: 5000))
         var sender = Sender()
@@ -459,7 +459,7 @@ import Testing
     // MARK: Faults
 
     @Test(arguments: Vectors.refused(by: "sender").indices)
-    func `what the vectors refuse is a fault of the node`(_ index: Int) throws {
+    func `every refusal vector for senders gives a protocol error with its GOAWAY code`(_ index: Int) throws {
         let vector = Vectors.refused(by: "sender")[index]
         let bytes = try #require(Hex.decode(vector.bytes))
         for size in [Int.max, 1] {
@@ -474,11 +474,11 @@ import Testing
         }
     }
 
-    @Test func `the vectors hold refusals for a sender`() {
+    @Test func `the vectors contain refusals for senders`() {
         #expect(!Vectors.refused(by: "sender").isEmpty)
     }
 
-    @Test func `what came before a fault is still told`() throws {
+    @Test func `results before a protocol error are still reported`() throws {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
@@ -491,7 +491,7 @@ import Testing
         #expect(try sender.connect().isEmpty)
     }
 
-    @Test func `a frame without measure is refused as soon as its length is there`() throws {
+    @Test func `an oversized frame is rejected as soon as its length arrives`() throws {
         var sender = Sender()
         try sender.connect()
         let error = #expect(throws: ProtocolError.self) { try sender.told([0xFF, 0xFF, 0xFF, 0xFF]) }
@@ -502,7 +502,7 @@ import Testing
 // MARK: - Proof of work
 
 extension SenderSessionTests {
-    @Test func `what goes out early goes without a proof, and stays out when WELCOME asks for one`() throws {
+    @Test func `early submissions carry no proof and stay in flight if WELCOME requires one`() throws {
         var sender = Sender()
         try sender.add(2)
         #expect(try sender.connect() == [1, 2])
@@ -514,7 +514,7 @@ extension SenderSessionTests {
         #expect(sender.session.pendingCount == 1)
     }
 
-    @Test func `where work is asked, nothing goes out before its proof is found`() throws {
+    @Test func `a submission waits for its proof while proof of work is required`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         #expect(try sender.flush().isEmpty)
@@ -531,7 +531,7 @@ extension SenderSessionTests {
     }
 
     @Test(arguments: [Reason.proofRequired, .proofWrong])
-    func `what is refused for want of work is solved and sent again with the same digest`(_ reason: Reason) throws {
+    func `a submission refused for its proof is solved and resent with the same digest`(_ reason: Reason) throws {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
@@ -548,7 +548,7 @@ extension SenderSessionTests {
         #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
     }
 
-    @Test func `only RETRY asks for work, whatever the reason`() throws {
+    @Test func `only RETRY with a reason about the proof starts a search`() throws {
         var sender = Sender()
         try sender.add(2)
         try sender.connect()
@@ -562,7 +562,7 @@ extension SenderSessionTests {
             .result(SubmissionResult(request: 2, outcome: busy)))
     }
 
-    @Test func `another effort begins the search anew, and what it has cost counts`() throws {
+    @Test func `a changed effort restarts the search within the same work limit`() throws {
         for effort: UInt32 in [64, 8] {
             var sender = try Sender(asked: makePuzzle(16))
             try sender.add(1)
@@ -580,7 +580,7 @@ extension SenderSessionTests {
         }
     }
 
-    @Test func `the same puzzle again changes nothing`() throws {
+    @Test func `a repeated puzzle changes nothing`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -592,7 +592,7 @@ extension SenderSessionTests {
         #expect(sender.actions.isEmpty)
     }
 
-    @Test func `a search goes on under the seed before, and its proof is sent`() throws {
+    @Test func `a search continues under the previous seed, and its proof is sent`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -604,7 +604,7 @@ extension SenderSessionTests {
         #expect(sender.proofs[1]?.seedPrefix == [7, 7, 7, 7])
     }
 
-    @Test func `a search for a seed that is forgotten begins anew`() throws {
+    @Test func `a search for an expired seed restarts`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -615,7 +615,7 @@ extension SenderSessionTests {
         #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 9))
     }
 
-    @Test func `a proof for a seed that is forgotten, or for less than is asked by now, is not sent`() throws {
+    @Test func `a proof for an expired seed or for too little effort is not sent`() throws {
         let forgotten = puzzleFrame(makePuzzle(16, seed: 8)) + puzzleFrame(makePuzzle(16, seed: 9))
         for change in [forgotten, puzzleFrame(makePuzzle(17))] {
             var sender = try Sender(asked: makePuzzle(16))
@@ -630,7 +630,7 @@ extension SenderSessionTests {
         }
     }
 
-    @Test func `where nothing is asked any more, the search ends and the submission goes out without a proof`() throws {
+    @Test func `once proof of work is no longer required, the submission goes out without a proof`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -641,7 +641,7 @@ extension SenderSessionTests {
         #expect(sender.proofs[1] == nil)
     }
 
-    @Test func `a proof for a forgotten seed does not go along where nothing is asked`() throws {
+    @Test func `a proof for an expired seed is dropped if no work is required`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -652,7 +652,7 @@ extension SenderSessionTests {
         #expect(sender.proofs[1] == nil)
     }
 
-    @Test func `no more than two proofs are looked for at a time, the oldest submissions first`() throws {
+    @Test func `at most two searches run at a time, oldest submissions first`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(4)
         #expect(try sender.flush().isEmpty)
@@ -665,7 +665,7 @@ extension SenderSessionTests {
         #expect(sender.searches.isEmpty)
     }
 
-    @Test func `no proof is looked for that has no place on the connection`() throws {
+    @Test func `no search runs for a submission beyond the in-flight limit`() throws {
         var sender = try Sender(asked: makePuzzle(16), inFlight: 1)
         try sender.add(2)
         try sender.flush()
@@ -679,7 +679,7 @@ extension SenderSessionTests {
 
     // MARK: Where it ends
 
-    @Test func `a sender that does no work leaves the refusal to the node, and tells why`() throws {
+    @Test func `a work limit of zero sends without a proof and explains the node's refusal`() throws {
         var sender = try Sender(asked: makePuzzle(16), workLimit: .zero)
         try sender.add(1)
         #expect(try sender.flush() == [1])
@@ -689,7 +689,7 @@ extension SenderSessionTests {
         sender.expectRetry(1, .proofRequired, after: 700, effort: 16)
     }
 
-    @Test func `what is given up ends with the node's refusal`() throws {
+    @Test func `a search that times out ends with the node's refusal`() throws {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
@@ -701,7 +701,7 @@ extension SenderSessionTests {
         #expect(try sender.connect().isEmpty)
     }
 
-    @Test func `what is given up before it ever went out ends with RETRY 203`() throws {
+    @Test func `a search that times out before the first send ends with RETRY 203`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(3)
         try sender.flush()
@@ -712,7 +712,7 @@ extension SenderSessionTests {
         sender.expectRetry(1, .proofRequired, after: 0, effort: 16, pending: 2)
     }
 
-    @Test func `the limit is for all the work of a submission`() throws {
+    @Test func `the work limit covers all searches of a submission`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(2)
         try sender.flush()
@@ -730,7 +730,7 @@ extension SenderSessionTests {
         sender.expectRetry(1, .proofWrong, after: 700, effort: 16, pending: 1)
     }
 
-    @Test func `a node that changes the puzzle again and again does not keep a submission for ever`() throws {
+    @Test func `a node that keeps changing the puzzle cannot exceed the work limit`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -747,7 +747,7 @@ extension SenderSessionTests {
         sender.expectRetry(1, .proofRequired, after: 0, effort: 76)
     }
 
-    @Test func `a node that asks for nothing and refuses all the same is not asked again`() throws {
+    @Test func `a proof refusal without a required effort is final`() throws {
         for reason in [Reason.proofRequired, .proofWrong] {
             var sender = Sender()
             try sender.add(2)
@@ -763,7 +763,7 @@ extension SenderSessionTests {
         }
     }
 
-    @Test func `one submission goes out again for want of work eight times and no more`() throws {
+    @Test func `a submission is resent for its proof at most eight times`() throws {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
@@ -783,7 +783,7 @@ extension SenderSessionTests {
         #expect(sender.session.pendingCount == 0)
     }
 
-    @Test func `what is removed while its proof is looked for makes room for the next`() throws {
+    @Test func `removing a submission stops its search and starts the next`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(3)
         try sender.flush()
@@ -799,7 +799,7 @@ extension SenderSessionTests {
         #expect(sender.session.pendingCount == 2)
     }
 
-    @Test func `what lacks a proof is known until it goes out`() throws {
+    @Test func `a submission lacks its proof from the refusal until it goes out`() throws {
         var sender = Sender()
         try sender.add(1)
         #expect(!sender.session.lacksProof(1))
@@ -819,7 +819,7 @@ extension SenderSessionTests {
 
     // MARK: On another connection
 
-    @Test func `a proof that still holds goes along on the next connection, after WELCOME`() throws {
+    @Test func `a valid proof is reused on the next connection after WELCOME`() throws {
         for puzzle in [makePuzzle(16), makePuzzle(9)] {
             var sender = try Sender(asked: makePuzzle(16))
             try sender.add(1)
@@ -836,7 +836,7 @@ extension SenderSessionTests {
         }
     }
 
-    @Test func `a proof that does not hold on the next connection is made anew`() throws {
+    @Test func `a proof that is invalid on the next connection is recomputed`() throws {
         for puzzle in [makePuzzle(16, seed: 8), makePuzzle(17)] {
             var sender = try Sender(asked: makePuzzle(16))
             try sender.add(1)
@@ -851,7 +851,7 @@ extension SenderSessionTests {
         }
     }
 
-    @Test func `the seed before, as another connection knew it, does not count on this one`() throws {
+    @Test func `the previous seed of another connection does not count`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -863,7 +863,7 @@ extension SenderSessionTests {
         #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 8))
     }
 
-    @Test func `what was not asked for work goes out early, past what was`() throws {
+    @Test func `a submission that needs no proof goes out early, ahead of one that needs it`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -872,7 +872,7 @@ extension SenderSessionTests {
         #expect(try sender.flush().isEmpty)
     }
 
-    @Test func `a search goes on while there is no connection, and its proof goes along on the next`() throws {
+    @Test func `a search continues while disconnected, and its proof goes out on the next connection`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -887,7 +887,7 @@ extension SenderSessionTests {
         #expect(sender.proofs[1] != nil)
     }
 
-    @Test func `a search that WELCOME makes useless begins anew`() throws {
+    @Test func `a search that WELCOME invalidates restarts`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
@@ -899,7 +899,7 @@ extension SenderSessionTests {
         #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 8))
     }
 
-    @Test func `a node that leaves is sent nothing more, also no proof`() throws {
+    @Test func `nothing goes out after GOAWAY, including proofs`() throws {
         var sender = try Sender(asked: makePuzzle(16))
         try sender.add(2)
         try sender.flush()
@@ -914,7 +914,7 @@ extension SenderSessionTests {
     }
 
     @Test(arguments: 0..<40 as Range<UInt64>)
-    func `whatever a node says, each submission ends once and nothing goes out without its proof`(
+    func `under random node behaviour each submission ends once and carries the required proof`(
         _ seed: UInt64
     ) throws {
         var random = SplitMix64(seed: seed)

@@ -40,7 +40,7 @@ private let dates: [(Int64, String)] = [
         for isForToken in [false, true] { #expect(plans(Faults(), isForToken: isForToken).allSatisfy { $0 == good }) }
     }
 
-    @Test func `the same seed decides the same, another something else`() {
+    @Test func `the same seed gives the same plans, another seed gives others`() {
         let wrong = faulty {
             $0.resetPerMille = 300
             $0.closePerMille = 100
@@ -51,7 +51,7 @@ private let dates: [(Int64, String)] = [
         #expect(plans(wrong, seed: 7) != plans(wrong, seed: 8))
     }
 
-    @Test func `the random numbers are those of SplitMix64`() {
+    @Test func `the random numbers match SplitMix64`() {
         var random = SplitMix64(seed: 1_234_567)
         let numbers = (0..<5).map { _ in random.next() }
         #expect(
@@ -61,14 +61,14 @@ private let dates: [(Int64, String)] = [
             ])
     }
 
-    @Test func `GOAWAY is said at every Nth request of a connection`() {
+    @Test func `every Nth request of a connection triggers GOAWAY`() {
         let said = plans(faulty { $0.goAwayEvery = 5 }, count: 12).map(\.sendsGoAway)
         #expect(said.indices.filter { said[$0] } == [4, 9])
         #expect(plans(faulty { $0.goAwayEvery = 1 }, count: 3).allSatisfy { $0.sendsGoAway })
         #expect(!plans(faulty { $0.goAwayEvery = 0 }, count: 3).contains { $0.sendsGoAway })
     }
 
-    @Test func `an honest GOAWAY takes the newest stream, an early one a few less but all that were processed`() {
+    @Test func `GOAWAY names the newest stream, an early GOAWAY a lower one that covers all processed`() {
         #expect(Faults().lastStream(newest: 21, processed: 5) == 21)
         let early = faulty { $0.goAwayIsEarly = true }
         #expect(early.lastStream(newest: 21, processed: 5) == 15)
@@ -77,7 +77,7 @@ private let dates: [(Int64, String)] = [
         #expect(early.lastStream(newest: 1, processed: 0) == 0)
     }
 
-    @Test func `REFUSED_STREAM is never processed, other codes in half of the cases`() {
+    @Test func `a REFUSED_STREAM reset is never processed, other resets half of the time`() {
         func processed(_ code: UInt32) -> Int {
             plans(
                 faulty {
@@ -90,7 +90,7 @@ private let dates: [(Int64, String)] = [
         for code: UInt32 in [2, 8, 11] { #expect((900...1100).contains(processed(code))) }
     }
 
-    @Test func `each code has its turn, and without codes nothing is reset`() {
+    @Test func `every reset code is used, and without codes nothing is reset`() {
         func codes(_ codes: [UInt32]) -> Set<UInt32> {
             let all = plans(
                 faulty {
@@ -107,7 +107,7 @@ private let dates: [(Int64, String)] = [
         #expect(codes([]) == [])
     }
 
-    @Test func `shares are per mille`() {
+    @Test func `shares are in per mille`() {
         let closed = plans(faulty { $0.closePerMille = 100 }, count: 10_000).count {
             if case .closed = $0.fate { true } else { false }
         }
@@ -117,7 +117,7 @@ private let dates: [(Int64, String)] = [
         #expect((900...1100).contains(ended.count { $0.fate == .closed(isProcessed: false) }))
     }
 
-    @Test func `errors share the requests among them and spare those for tokens`() {
+    @Test func `errors are distributed by their shares and spare token requests`() {
         let unavailable = Faults.ErrorAnswer(perMille: 300, status: 503, retryAfter: 30)
         let failed = Faults.ErrorAnswer(perMille: 700, status: 500)
         let wrong = faulty { $0.errors = [unavailable, failed] }
@@ -129,14 +129,14 @@ private let dates: [(Int64, String)] = [
         #expect((1700...1900).contains(some.count { $0.fate == .answered(after: .zero) }))
     }
 
-    @Test func `a token endpoint that is down refuses requests for tokens only`() {
+    @Test func `a token endpoint that is down rejects token requests only`() {
         let wrong = faulty { $0.tokenEndpointIsDown = true }
         #expect(plans(wrong).allSatisfy { $0.fate == .answered(after: .zero) })
         let refused = FaultPlan.Fate.refused(Faults.ErrorAnswer(perMille: 1000, status: 503), after: .zero)
         #expect(plans(wrong, isForToken: true).allSatisfy { $0.fate == refused })
     }
 
-    @Test func `a stall keeps even errors back, but not resets and ends`() {
+    @Test func `a stall suppresses errors but not resets`() {
         let stalled = plans(
             faulty {
                 $0.stalls = true
@@ -152,7 +152,7 @@ private let dates: [(Int64, String)] = [
         #expect(reset.allSatisfy { $0.fate == .reset(code: 7, isProcessed: false) })
     }
 
-    @Test func `latency keeps to its distribution`() {
+    @Test func `latency follows its distribution`() {
         func draws(_ latency: Latency) -> [Duration] {
             var random = SplitMix64(seed: 3)
             return (0..<5000).map { _ in latency.draw(using: &random) }
@@ -171,7 +171,7 @@ private let dates: [(Int64, String)] = [
     }
 
     @Test(arguments: dates)
-    func `a date is written as HTTP wants it`(_ time: Int64, _ text: String) { #expect(HTTPDate.text(time) == text) }
+    func `a date is written in HTTP format`(_ time: Int64, _ text: String) { #expect(HTTPDate.text(time) == text) }
 
     @Test func `an answer counts as recent for one second`() {
         func at(_ milliseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: milliseconds * 1_000_000) }
@@ -218,7 +218,7 @@ private let badLines: [(String, String)] = [
         #expect(try FaultDirective("fcm") == .faults(.fcm, Faults()))
     }
 
-    @Test func `every fault has a word`() throws {
+    @Test func `every fault has a keyword`() throws {
         let line = """
             apns-production goaway-every=500:early reset=10:7,8 close=3 streams=100 stall swallow \
             latency=exponential:50 error=20:503:ServiceUnavailable:30 error=5:500 error=1:429::60 \
@@ -245,7 +245,7 @@ private let badLines: [(String, String)] = [
         #expect(try FaultDirective(line) == .faults(.apnsProduction, wanted))
     }
 
-    @Test func `what is optional may be left out`() throws {
+    @Test func `optional parts may be omitted`() throws {
         #expect(try FaultDirective("fcm goaway-every=1") == .faults(.fcm, faulty { $0.goAwayEvery = 1 }))
         #expect(try FaultDirective("fcm reset=1000") == .faults(.fcm, faulty { $0.resetPerMille = 1000 }))
         #expect(try FaultDirective("fcm latency=fixed:0") == .faults(.fcm, faulty { $0.latency = .fixed(0) }))
@@ -253,7 +253,7 @@ private let badLines: [(String, String)] = [
         #expect(try FaultDirective("fcm streams=0") == .faults(.fcm, faulty { $0.concurrentStreams = 0 }))
     }
 
-    @Test func `what is done once has a word, too`() throws {
+    @Test func `one-time actions have a keyword too`() throws {
         #expect(try FaultDirective("kill fcm") == .kill(.fcm))
         #expect(try FaultDirective("restart apns-production") == .restart(.apnsProduction))
         for kind in ServedCertificate.allCases {
@@ -264,12 +264,12 @@ private let badLines: [(String, String)] = [
     }
 
     @Test(arguments: badLines)
-    func `a bad line is answered with what was expected`(_ line: String, _ expected: String) throws {
+    func `a syntax error says what was expected`(_ line: String, _ expected: String) throws {
         let mistake = #expect(throws: FaultDirective.SyntaxError.self) { try FaultDirective(line) }
         #expect(mistake?.description.contains(expected) == true, "\(mistake?.description ?? "no mistake")")
     }
 
-    @Test func `the help names every word`() {
+    @Test func `the help names every keyword`() {
         let words = [
             "apns-production", "apns-development", "fcm", "kill", "restart", "certificate", "goaway-every=", "reset=",
             "close=", "streams=", "stall", "swallow", "latency=", "error=", "token-endpoint-down", "date-skew=",
@@ -281,7 +281,7 @@ private let badLines: [(String, String)] = [
 
 /// What a client sees of each fault over real HTTP/2 and TLS.
 @Suite struct FaultTests {
-    @Test func `an honest GOAWAY loses nothing, and the next request takes another connection`() async throws {
+    @Test func `a regular GOAWAY loses nothing, and the next request takes another connection`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
         try await stand.services.set(faulty { $0.goAwayEvery = 5 }, on: .apnsProduction)
@@ -295,7 +295,7 @@ private let badLines: [(String, String)] = [
         #expect(stand.lost.isEmpty)
     }
 
-    @Test func `an early GOAWAY names what was not processed, and that is true`() async throws {
+    @Test func `an early GOAWAY correctly reports which requests were not processed`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
         try await stand.services.set(
@@ -314,7 +314,7 @@ private let badLines: [(String, String)] = [
         #expect(stand.lost.isEmpty)
     }
 
-    @Test func `a reset comes with its code, and those that were processed are told as lost`() async throws {
+    @Test func `a reset has its code, and processed requests are reported as lost answers`() async throws {
         let stand = try await FaultStand.start()
         try await stand.services.set(
             faulty {
@@ -329,7 +329,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `a refused stream was not processed`() async throws {
+    @Test func `a refused stream is not processed`() async throws {
         let stand = try await FaultStand.start()
         try await stand.services.set(
             faulty {
@@ -343,7 +343,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `SETTINGS cut the streams of a connection that is open, and restore them`() async throws {
+    @Test func `SETTINGS reduces and restores the streams of an open connection`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
         func time(_ count: Int, _ faults: Faults) async throws -> Duration {
@@ -368,7 +368,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `a stall takes and delivers, and the client's time runs out`() async throws {
+    @Test func `a stalled request is delivered, and the client times out`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
         try await stand.services.set(faulty { $0.stalls = true }, on: .apnsProduction)
@@ -380,7 +380,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `a black hole takes bytes and connections and says nothing, until it is lifted`() async throws {
+    @Test func `a black hole accepts bytes and connections and stays silent until it is lifted`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
         try await stand.services.set(faulty { $0.isBlackHole = true }, on: .apnsProduction)
@@ -396,7 +396,7 @@ private let badLines: [(String, String)] = [
         #expect(stand.lost.isEmpty)
     }
 
-    @Test func `answers take the time that they are said to take`() async throws {
+    @Test func `answers are delayed by the configured latency`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
         try await stand.services.set(faulty { $0.latency = .uniform(60...80) }, on: .apnsProduction)
@@ -412,7 +412,7 @@ private let badLines: [(String, String)] = [
         (Faults.ErrorAnswer(perMille: 1000, status: 503, retryAfter: 30), "ServiceUnavailable"),
         (Faults.ErrorAnswer(perMille: 1000, status: 429, reason: "Enough"), "Enough"),
     ])
-    func `an error says its reason and when to come back, and delivers nothing`(
+    func `an error has its reason and Retry-After, and delivers nothing`(
         _ error: Faults.ErrorAnswer, _ reason: String
     ) async throws {
         let stand = try await FaultStand.start()
@@ -425,7 +425,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `a connection that is dropped leaves those on it without an answer, lost where they were processed`()
+    @Test func `a dropped connection answers nothing, and its processed requests count as lost`()
         async throws
     {
         let stand = try await FaultStand.start()
@@ -445,7 +445,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `a stand-in that is killed comes back on the same port`() async throws {
+    @Test func `a killed stand-in restarts on the same port`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
         #expect(await stand.services.connections(.apnsProduction) == 1)
@@ -464,7 +464,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `what was answered just before the end, or not yet, counts as lost`() async throws {
+    @Test func `answers sent just before a kill or still pending count as lost`() async throws {
         let stand = try await FaultStand.start()
         _ = try await stand.attempt().get()
         try await stand.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
@@ -487,7 +487,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `a request that the client gives up before its answer is lost`() async throws {
+    @Test func `a request that times out at the client counts as lost`() async throws {
         let stand = try await FaultStand.start()
         try await stand.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
         #expect(await stand.attempt(timeout: .milliseconds(150)).failure == .outcomeUnknown(.timedOut))
@@ -502,7 +502,7 @@ private let badLines: [(String, String)] = [
     }
 
     @Test(arguments: [ServedCertificate.untrusted, .expired, .otherName])
-    func `a certificate that is wrong makes the stand-in unreachable for those who come`(
+    func `a wrong certificate makes the stand-in unreachable for new connections`(
         _ certificate: ServedCertificate
     ) async throws {
         let stand = try await FaultStand.start()
@@ -521,7 +521,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `a token endpoint that is down answers 503, and messages are still judged`() async throws {
+    @Test func `a token endpoint that is down answers 503, and messages are still checked`() async throws {
         let stand = try await FaultStand.start()
         #expect(await stand.toGoogle("/token").status == 400)
         try await stand.services.set(faulty { $0.tokenEndpointIsDown = true }, on: .fcm)
@@ -531,7 +531,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `an error of Google's is in Google's form`() async throws {
+    @Test func `an error of the FCM stand-in has Google's format`() async throws {
         let stand = try await FaultStand.start()
         let error = Faults.ErrorAnswer(perMille: 1000, status: 429, retryAfter: 61)
         try await stand.services.set(faulty { $0.errors = [error] }, on: .fcm)
@@ -544,7 +544,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `the date is that of the stand-in's clock and its skew`() async throws {
+    @Test func `the Date header follows the stand-in's clock and skew`() async throws {
         let stand = try await FaultStand.start()
         func isNow(_ response: Response, plus seconds: Int64) -> Bool {
             let now = Int64(Date.now.timeIntervalSince1970) + seconds
@@ -563,7 +563,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `provider tokens that are shown are counted once each`() async throws {
+    @Test func `each provider token is counted once`() async throws {
         let stand = try await FaultStand.start(withCertificate: false)
         let now = Int64(Date.now.timeIntervalSince1970)
         let old = stand.bearer(issued: now - 1500)
@@ -578,7 +578,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `what comes need not be kept, and is told all the same`() async throws {
+    @Test func `notifications are observed even if they are not stored`() async throws {
         let stand = try await FaultStand.start()
         let count = Counter()
         await stand.services.observe { _ in count.value.withLock { $0 += 1 } }
@@ -589,7 +589,7 @@ private let badLines: [(String, String)] = [
         await stand.stop()
     }
 
-    @Test func `a phone is reached under the topic of its own app, by one key for all apps`() async throws {
+    @Test func `a phone is reached only under its own app's topic, with one key for all apps`() async throws {
         let stand = try await FaultStand.start(withCertificate: false)
         let bearer = stand.bearer(issued: Int64(Date.now.timeIntervalSince1970))
         for app in PhoneApp.allCases {
@@ -623,7 +623,7 @@ private let badLines: [(String, String)] = [
         }
     }
 
-    @Test func `a stand-in that does not run cannot be told anything`() async throws {
+    @Test func `a stand-in that does not run accepts no directives`() async throws {
         let services = SimulatedServices(
             SimulatedServices.Options(directory: "/nonexistent"), on: EventLoop(name: "faults"))
         await #expect(throws: SimulatedServices.SetupError.self) { try await services.set(Faults(), on: .fcm) }

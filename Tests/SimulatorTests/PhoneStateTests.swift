@@ -41,7 +41,7 @@ import Testing
     // MARK: Pairing and erasing
 
     @Test(arguments: [PhoneApp.bisq, .haveno], Magic.allCases)
-    func `a confirmation pairs, a second one is ignored`(_ app: PhoneApp, _ magic: Magic) throws {
+    func `a confirmation pairs the phone, and a second one is ignored`(_ app: PhoneApp, _ magic: Magic) throws {
         var state = state(app, magic)
         #expect(!state.isPaired)
         let confirmation = Letter.trade(title: "", message: "", type: "SETUP_CONFIRMATION")
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: [PhoneApp.bisq, .haveno], Magic.allCases)
-    func `an erase takes settings, notifications and the key`(_ app: PhoneApp, _ magic: Magic) throws {
+    func `an erase removes settings, notifications and the key`(_ app: PhoneApp, _ magic: Magic) throws {
         var state = state(app, magic)
         _ = try receive(Letter.trade(type: "SETUP_CONFIRMATION"), on: &state, banner: banner)
         _ = try receive(Letter.trade(), on: &state, banner: banner)
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test(arguments: ["OFFER", "TRADE", "DISPUTE", "PRICE", "MARKET", "FINANCIAL", "SOMETHING_NEW"])
-    func `anything else is stored, whether the pairing is confirmed or not`(_ type: String) throws {
+    func `any other notification is stored, even before the pairing is confirmed`(_ type: String) throws {
         for magic in Magic.allCases {
             var state = state(.bisq, magic)
             let reaction = try receive(Letter.trade(type: type), on: &state, banner: banner)
@@ -86,7 +86,7 @@ import Testing
 
     // MARK: Twice
 
-    @Test func `the app for iOS ignores what has the same fields, however often it was sealed`() throws {
+    @Test func `the iOS app ignores a notification with the same fields as a stored one`() throws {
         var state = state(.bisq)
         #expect(try receive(Letter.trade(), on: &state, banner: banner).effect == .stored(trade))
         let again = try receive(Letter.trade(), on: &state, banner: banner)
@@ -98,7 +98,7 @@ import Testing
         #expect(state.stored.count == 3)
     }
 
-    @Test func `the app for Android stores what comes twice twice`() throws {
+    @Test func `the Android app stores duplicates`() throws {
         var state = state(.bisq, .android)
         for count in 1...2 {
             #expect(try receive(Letter.trade(), on: &state, banner: banner).effect == .stored(trade))
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func `an app keeps so many and forgets the oldest`() throws {
+    @Test func `an app stores a limited number of notifications and drops the oldest`() throws {
         var state = state(.bisq)
         for number in 0...PhoneState.maxStored {
             _ = try receive(Letter.trade(message: "\(number)"), on: &state, banner: banner)
@@ -119,7 +119,7 @@ import Testing
 
     // MARK: What is seen and heard
 
-    @Test func `Bisq on iOS shows the alert as it came and reads on when that is tapped`() throws {
+    @Test func `Bisq on iOS shows the alert as sent and opens the envelope on a tap`() throws {
         for text in ["Bisq notification", "notification"] {
             var state = state(.bisq)
             let reaction = try receive(Letter.trade(), on: &state, banner: Banner(text: text), sound: true)
@@ -132,7 +132,7 @@ import Testing
         #expect(try !receive(Letter.trade(), on: &state, banner: banner, sound: false).hasSound)
     }
 
-    @Test func `Bisq on iOS never sees what has no alert, unless it is in front`() throws {
+    @Test func `Bisq on iOS does not open a notification without an alert unless in the foreground`() throws {
         var state = state(.bisq)
         let silent = try receive(Letter.trade(), on: &state, banner: nil)
         #expect(silent == Reaction(hasSound: false, needsTap: false, effect: .unopened(.noAlert)))
@@ -144,7 +144,7 @@ import Testing
         }
     }
 
-    @Test func `Android shows a notification block itself in the background, and leaves it to the app in front`() throws
+    @Test func `Android shows a notification block in the background and leaves it to a foreground app`() throws
     {
         for sound in [true, false] {
             var state = state(.bisq, .android)
@@ -157,7 +157,7 @@ import Testing
     }
 
     @Test(arguments: PhoneState.AppState.allCases)
-    func `of data alone Bisq on Android makes a notification of its own, with the sound of its channel`(
+    func `Bisq on Android shows a data-only message itself, with the sound of its channel`(
         _ presence: PhoneState.AppState
     ) throws {
         var state = state(.bisq, .android)
@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test(arguments: [PhoneApp.bisq, .haveno, .bisqConnect, .custom], Magic.allCases)
-    func `a notification without an envelope opens nothing`(_ app: PhoneApp, _ magic: Magic) {
+    func `an app opens nothing if a notification has no envelope`(_ app: PhoneApp, _ magic: Magic) {
         var state = state(app, magic)
         let block = app.format == .sealed && magic == .android ? nil : banner
         let reaction = state.receive(notification("", to: state.phone, banner: block))
@@ -180,7 +180,7 @@ import Testing
 
     // MARK: What cannot be opened
 
-    @Test func `Bisq on iOS ends where Base64 or blocks are wrong, on Android it does not`() throws {
+    @Test func `Bisq on iOS crashes on bad Base64 or a partial block, Bisq on Android does not`() throws {
         for (magic, system) in [(Magic.iOS, "iOS"), (.android, "Android")] {
             var state = state(.bisq, magic)
             let blocks = Letter.piped(
@@ -203,7 +203,7 @@ import Testing
         }
     }
 
-    @Test func `what Bisq on Android cannot open of data alone is not seen`() {
+    @Test func `Bisq on Android shows nothing for a data-only message that it cannot open`() {
         var state = state(.bisq, .android)
         let reaction = state.receive(notification("x|y|z", to: state.phone, banner: nil))
         #expect(reaction == Reaction(hasSound: false, needsTap: false, effect: .cannotOpen(.wrongMagic)))
@@ -212,7 +212,7 @@ import Testing
     // MARK: Bisq Connect
 
     @Test(arguments: [PhoneApp.bisqConnect, .custom])
-    func `Bisq Connect on iOS shows the content in the alert's place`(_ app: PhoneApp) throws {
+    func `Bisq Connect on iOS replaces the alert with the content`(_ app: PhoneApp) throws {
         var state = state(app)
         for sound in [true, false] {
             let reaction = try receive(Letter.connect(), on: &state, banner: banner, sound: sound)
@@ -222,7 +222,7 @@ import Testing
         #expect(state.stored.isEmpty)
     }
 
-    @Test func `without mutable-content Bisq Connect on iOS shows the alert as it came and opens nothing`() throws {
+    @Test func `without mutable-content Bisq Connect on iOS shows the alert as sent and opens nothing`() throws {
         var state = state(.bisqConnect)
         let reaction = try receive(
             Letter.connect(), on: &state, banner: Banner(text: "notification"), isMutable: false)
@@ -230,7 +230,7 @@ import Testing
         #expect(reaction == Reaction(alert: alert, hasSound: true, needsTap: false, effect: .unopened(.notMutable)))
     }
 
-    @Test func `what Bisq Connect on iOS cannot open shows as a new notification`() throws {
+    @Test func `Bisq Connect on iOS shows a generic alert for an envelope that it cannot open`() throws {
         var state = state(.bisqConnect)
         let foreign = Letter.base64(try Letter.sealed(Letter.connect()))
         for (text, failure) in [(foreign, Phone.Failure.cannotDecrypt), ("x|y|z", .notBase64), ("QUFB", .tooShort)] {
@@ -240,7 +240,7 @@ import Testing
         }
     }
 
-    @Test func `Bisq Connect on iOS shows nothing of what has no alert, and nothing in front`() throws {
+    @Test func `Bisq Connect on iOS shows nothing without an alert or in the foreground`() throws {
         var state = state(.bisqConnect)
         let silent = try receive(Letter.connect(), on: &state, banner: nil)
         #expect(silent == Reaction(hasSound: false, needsTap: false, effect: .unopened(.noAlert)))
@@ -248,7 +248,7 @@ import Testing
         #expect(inFront == Reaction(hasSound: false, needsTap: false, effect: .unopened(.inForeground)))
     }
 
-    @Test func `Bisq Connect on Android is told of data alone`() throws {
+    @Test func `Bisq Connect on Android opens only data-only messages`() throws {
         var state = state(.bisqConnect, .android)
         let block = try receive(Letter.connect(), on: &state, banner: banner)
         #expect(block == Reaction(alert: fromBanner, hasSound: true, needsTap: false, effect: .unopened(.notDataOnly)))
@@ -260,7 +260,7 @@ import Testing
         #expect(refused == Reaction(hasSound: false, needsTap: false, effect: .cannotOpen(.cannotDecrypt)))
     }
 
-    @Test func `on Android a notification with the same id takes the earlier one's place`() throws {
+    @Test func `on Android a notification with the same id replaces the earlier one`() throws {
         var state = state(.bisqConnect, .android)
         #expect(try receive(Letter.connect(id: "a"), on: &state, banner: nil).effect == .shown(update))
         #expect(try receive(Letter.connect(id: "b"), on: &state, banner: nil).effect == .shown(update))
@@ -271,7 +271,7 @@ import Testing
 
     // MARK: In words
 
-    @Test func `a reaction says what is seen, heard and done`() {
+    @Test func `a reaction's description has its alert, sound and effect`() {
         let alert = Reaction.Alert(title: "Bisq", text: "Notification")
         let stored = Reaction(alert: alert, hasSound: true, needsTap: true, effect: .stored(trade))
         #expect("\(stored)" == "\"Bisq: Notification\" ♪ → [TRADE] Stav obchodu – Obchod je dokončen ✓, stored")

@@ -24,7 +24,7 @@ import Testing
 
     // MARK: Magic, iv and ciphertext
 
-    @Test func `a phone opens what was sealed for it, in any script`() throws {
+    @Test func `a phone opens an envelope sealed for it, with text in any script`() throws {
         let bytes = try Letter.ciphertext(clearText)
         let onIPhone = try iPhone.open(Letter.piped(bytes))
         let onPixel = try pixel.open(Letter.piped(bytes, magic: "BisqMessageAndroid"))
@@ -32,7 +32,7 @@ import Testing
         #expect(onPixel == shown)
     }
 
-    @Test func `a phone of either platform refuses what is meant for the other`() throws {
+    @Test func `a phone rejects the magic of the other platform`() throws {
         let bytes = try Letter.ciphertext(clearText)
         for magic in ["BisqMessageAndroid", "bisqmessageios", "Bisq"] {
             #expect(throws: Phone.Failure.wrongMagic) { try iPhone.open(Letter.piped(bytes, magic: magic)) }
@@ -40,14 +40,14 @@ import Testing
         #expect(throws: Phone.Failure.wrongMagic) { try pixel.open(Letter.piped(bytes)) }
     }
 
-    @Test func `an iv has 16 characters`() throws {
+    @Test func `an iv must have 16 characters`() throws {
         let bytes = try Letter.ciphertext(clearText)
         for iv in ["293a4b5c6d7e4f9", "293a4b5c6d7e4f901"] {
             #expect(throws: Phone.Failure.wrongIVLength) { try iPhone.open(Letter.piped(bytes, iv: iv)) }
         }
     }
 
-    @Test func `there are three parts, none of them empty`() throws {
+    @Test func `an envelope must have three non-empty parts`() throws {
         let text = try Letter.piped(Letter.ciphertext(clearText))
         let iv = Letter.iv
         for wrong in [text + "|x", "BisqMessageiOS|\(iv)", "BisqMessageiOS|\(iv)|", "BisqMessageiOS||QUFB", "|", "||"] {
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `iOS forgets empty parts wherever they are, Android those at the end`() throws {
+    @Test func `iOS ignores all empty parts, Android only trailing ones`() throws {
         let onIPhone = Letter.piped(try Letter.ciphertext(clearText))
         let onPixel = Letter.piped(try Letter.ciphertext(clearText), magic: "BisqMessageAndroid")
         #expect(try iPhone.open("|" + onIPhone) == shown)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `Haveno's app wants Haveno's magic, Bisq's app Bisq's`() throws {
+    @Test func `the Haveno app and the Bisq app accept only their own magic`() throws {
         let bytes = try Letter.ciphertext(clearText)
         for (isAndroid, system) in [(false, "iOS"), (true, "Android")] {
             let haveno = try Letter.phone(.haveno, isAndroid: isAndroid)
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `the ciphertext is Base64 of whole blocks`() throws {
+    @Test func `the ciphertext must be Base64 of whole blocks`() throws {
         let good = try Letter.ciphertext(clearText)
         for text in ["***", "QUFB\n", "QUF", "-___"] {
             #expect(throws: Phone.Failure.notBase64) { try iPhone.open("BisqMessageiOS|\(Letter.iv)|\(text)") }
@@ -91,7 +91,7 @@ import Testing
         #expect(throws: Phone.Failure.cannotDecrypt) { try iPhone.open(Letter.piped(Array(good.dropLast()))) }
     }
 
-    @Test func `a ciphertext that was altered, or sealed by another key, shows nothing`() throws {
+    @Test func `a ciphertext that was altered or sealed with another key is not opened`() throws {
         let good = try Letter.ciphertext(clearText)
         for index in [0, 16, good.count - 17] {
             var altered = good
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: ["sentDate", "txId", "title", "message", "type", "actionRequired", "version"])
-    func `the app for iOS wants all seven keys`(_ missing: String) throws {
+    func `the iOS app requires all seven keys`(_ missing: String) throws {
         let renamed = clearText.replacing("\"\(missing)\":", with: "\"other\":")
         #expect(renamed != clearText)
         let text = try Letter.piped(Letter.ciphertext(renamed))
@@ -116,7 +116,7 @@ import Testing
         #expect(throws: Phone.Failure.unexpectedJSON) { try iPhone.open(nulled) }
     }
 
-    @Test func `the app for iOS does not mind a key that it does not know, the one for Android refuses it`() throws {
+    @Test func `the iOS app ignores an unknown key, the Android app rejects it`() throws {
         let bytes = try Letter.ciphertext(clearText.dropLast() + #","other":1}"#)
         #expect(try iPhone.open(Letter.piped(bytes)) == shown)
         #expect(throws: Phone.Failure.unexpectedJSON) {
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `the app for Android knows ten keys and needs none`() throws {
+    @Test func `the Android app knows ten keys and requires none`() throws {
         func open(_ clearText: String) throws -> Phone.DisplayedContent {
             try pixel.open(Letter.piped(Letter.ciphertext(clearText), magic: "BisqMessageAndroid"))
         }
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func `the app for iOS wants its version and its types`() throws {
+    @Test func `the iOS app requires version 1 and the right types`() throws {
         let cases = [
             (#""version":1"#, #""version":0"#), (#""version":1"#, #""version":"1""#),
             (#""sentDate":1533218519000"#, #""sentDate":"now""#), (#""title":"Stav obchodu""#, #""title":7"#),
@@ -158,7 +158,7 @@ import Testing
 
     // MARK: Sealed by AES-GCM
 
-    @Test func `a phone opens what was sealed by AES-GCM`() throws {
+    @Test func `a phone opens an AES-GCM envelope`() throws {
         let whole = #"{"id":"7f3a","title":"Obchod","message":"Kupující zahájil platbu","category":"trade_update"}"#
         let opened = try own.open(Letter.base64(Letter.sealed(whole)))
         #expect(
@@ -167,7 +167,7 @@ import Testing
         #expect(plain == Phone.DisplayedContent(title: "t", message: "m", type: "general"))
     }
 
-    @Test func `one altered bit of nonce, ciphertext or tag is noticed, and so is another key`() throws {
+    @Test func `an altered bit of nonce, ciphertext or tag fails decryption, and so does another key`() throws {
         let good = try Letter.sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)
         for index in [0, 11, 12, good.count - 17, good.count - 16, good.count - 1] {
             var altered = good
@@ -180,7 +180,7 @@ import Testing
         #expect(throws: Phone.Failure.cannotDecrypt) { try own.open(Letter.base64(foreign)) }
     }
 
-    @Test func `what is too short to have been sealed is not opened`() throws {
+    @Test func `an AES-GCM envelope that is too short is not opened`() throws {
         let good = try Letter.sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)
         for count in [0, 1, 12, 13, 27, 28] {
             let text = Letter.base64(Array(good.prefix(count)))
@@ -190,13 +190,13 @@ import Testing
         #expect(throws: Phone.Failure.notBase64) { try own.open("not Base64") }
     }
 
-    @Test func `the sealed app does not mind keys that it does not know`() throws {
+    @Test func `an app of the sealed format ignores unknown keys`() throws {
         let more = #"{"id":"7f3a","title":"t","message":"m","tradeId":"9","later":{"a":[1]}}"#
         #expect(try own.open(Letter.base64(Letter.sealed(more))).message == "m")
     }
 
     @Test(arguments: Magic.allCases)
-    func `Bisq Connect opens what was sealed with the key it registered`(_ magic: Magic) throws {
+    func `Bisq Connect opens an envelope sealed with the key that it registered`(_ magic: Magic) throws {
         let phone = Phone.new(magic, model: "Model 1", app: .bisqConnect)
         let opened = try phone.open(Letter.encrypted(Letter.connect(), for: phone))
         #expect(opened.title == "Obchod")
@@ -204,7 +204,7 @@ import Testing
         #expect(throws: Phone.Failure.cannotDecrypt) { try phone.open(foreign) }
     }
 
-    @Test func `no app opens what is sealed in the other way`() throws {
+    @Test func `no app opens an envelope of the other format`() throws {
         let piped = Letter.piped(try Letter.ciphertext(clearText))
         let sealed = Letter.base64(try Letter.sealed(Letter.connect()))
         #expect(throws: Phone.Failure.notThreeParts) { try iPhone.open(sealed) }
@@ -216,7 +216,7 @@ import Testing
     }
 
     @Test(arguments: ["id", "title", "message"])
-    func `the sealed app wants these three keys`(_ missing: String) throws {
+    func `an app of the sealed format requires id, title and message`(_ missing: String) throws {
         let whole = #"{"id":"7f3a","title":"t","message":"m"}"#
         let text = try Letter.base64(Letter.sealed(whole.replacing("\"\(missing)\":", with: "\"other\":")))
         #expect(throws: Phone.Failure.unexpectedJSON) { try own.open(text) }
@@ -225,7 +225,7 @@ import Testing
     // MARK: Pairing
 
     @Test(arguments: Magic.allCases)
-    func `a new phone has a pairing token of its own that senders and the node take`(_ magic: Magic) throws {
+    func `a new phone has a unique pairing token that senders and the node accept`(_ magic: Magic) throws {
         let phone = Phone.new(magic, model: "Model 1")
         let pairing = try PairingToken(phone.pairingToken)
         #expect(pairing.magic == magic)
@@ -244,7 +244,7 @@ import Testing
     }
 
     @Test(arguments: Magic.allCases)
-    func `Bisq Connect makes a key of 32 bytes and registers instead of pairing`(_ magic: Magic) throws {
+    func `Bisq Connect makes a 32-byte key and registers instead of pairing`(_ magic: Magic) throws {
         let phone = Phone.new(magic, model: "Model 1", app: .bisqConnect)
         let registration = try #require(phone.registration)
         #expect(registration.platform == (magic == .android ? .android : .iOS))
@@ -261,7 +261,7 @@ import Testing
         #expect(another.symmetricKeyBase64 != registration.symmetricKeyBase64)
     }
 
-    @Test func `an app that pairs registers nothing, and no phone prints what it knows`() {
+    @Test func `an app that pairs has no registration, and no phone prints its device token`() {
         for app in PhoneApp.allCases {
             let phone = Phone.new(.iOS, model: "Model 1", app: app)
             #expect((phone.registration == nil) == app.usesPairingToken)

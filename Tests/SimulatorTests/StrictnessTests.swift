@@ -82,7 +82,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         return validator.validate(request, clientName: clientName, now: now) { $0 == deviceToken ? device : nil }
     }
 
-    @Test func `a good request is accepted, with what is optional and without`() {
+    @Test func `a valid request is accepted, with and without optional fields`() {
         #expect(answer(to: request()) == .accepted)
         let optional = ["apns-id", "apns-collapse-id", "apns-expiration", "apns-priority"]
         for name in optional { #expect(answer(to: request([name: nil])) == .accepted, "\(name)") }
@@ -94,19 +94,19 @@ struct FieldFault: Sendable, CustomStringConvertible {
     }
 
     @Test(arguments: appleFieldFaults)
-    func `a header field that is wrong is refused with its reason`(_ fault: FieldFault) {
+    func `a wrong header field is rejected with its reason`(_ fault: FieldFault) {
         let found = answer(to: request([fault.field: fault.value]))
         #expect(found == .refused(fault.status, fault.reason))
     }
 
     @Test(arguments: [":path", "apns-topic", "apns-id", "apns-priority", "authorization"])
-    func `a header field that comes twice is refused`(_ name: String) {
+    func `a duplicate header field is rejected`(_ name: String) {
         #expect(answer(to: request(twice: name)) == .refused(400, "DuplicateHeaders"))
     }
 
     // MARK: Who sends
 
-    @Test func `a provider token that the developer's key did not sign for this team is invalid`() {
+    @Test func `a provider token of another key, team or algorithm is invalid`() {
         let foreign = SigningKey.generate(.es256)
         let signed = bearer()
         let wrong: [String] = [
@@ -122,7 +122,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         }
     }
 
-    @Test func `a provider token serves from its making for an hour`() {
+    @Test func `a provider token is valid for one hour after its time of issue`() {
         let cases: [(Int64, APNsRequestValidator.Answer)] = [
             (now - 3600, .accepted), (now - 3601, .refused(403, "ExpiredProviderToken")),
             (now + 300, .accepted), (now + 301, .refused(403, "InvalidProviderToken")),
@@ -132,7 +132,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         }
     }
 
-    @Test func `a second provider token within 20 minutes is refused, and the first one goes on`() {
+    @Test func `a second provider token within 20 minutes is rejected, and the first stays valid`() {
         var validator = makeValidator()
         let device = Device(platform: .apnsProduction, app: topic)
         func said(_ authorization: String, after seconds: Int64) -> APNsRequestValidator.Answer {
@@ -152,7 +152,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(said(late, after: 4801) == .refused(403, "ExpiredProviderToken"))
     }
 
-    @Test func `a certificate of the right name stands for a provider token, one of another does not`() {
+    @Test func `a certificate with the right name replaces a provider token, another one does not`() {
         let bare = request(["authorization": nil])
         #expect(answer(to: bare, clientName: certificateName) == .accepted)
         #expect(answer(to: bare, clientName: "Apple Push Services: other") == .refused(403, "BadCertificate"))
@@ -160,7 +160,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(answer(to: bare) == .refused(403, "MissingProviderToken"))
     }
 
-    @Test func `a key serves all apps of its team, a certificate only the one it names`() {
+    @Test func `a key is valid for all apps of its team, a certificate only for the app it names`() {
         let other = "org.example.other"
         #expect(answer(to: request(["apns-topic": other]), app: other) == .accepted)
         let bare = request(["apns-topic": other, "authorization": nil])
@@ -182,7 +182,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         (#"{"loc-key":"notification"}"#, nil, "notification"),
         (#"{"title":"Title","body":"Body"}"#, "Title", "Body"), (#"{"title":"Title"}"#, "Title", ""),
     ])
-    func `an alert is a text, a body or a key that stands for one`(_ alert: String, _ title: String?, _ text: String)
+    func `an alert is a string, a body or a localization key`(_ alert: String, _ title: String?, _ text: String)
         throws
     {
         let received = try delivered("{\"aps\":{\"alert\":\(alert)},\"encrypted\":\"x\"}")
@@ -191,7 +191,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(received.encrypted == "x")
     }
 
-    @Test func `sound, content-available, mutable-content and priority are told as they were sent`() throws {
+    @Test func `sound, content-available, mutable-content and priority are recorded as sent`() throws {
         let bare = try delivered(#"{"aps":{"alert":"a"}}"#)
         #expect(!bare.hasSound && !bare.isContentAvailable && !bare.isMutableContent && bare.isUrgent)
         #expect(bare.encrypted.isEmpty)
@@ -210,11 +210,11 @@ struct FieldFault: Sendable, CustomStringConvertible {
     @Test(arguments: [
         "", "{}", "[]", "no JSON", #"{"aps":{}}"#, #"{"aps":1}"#, #"{"encrypted":"x"}"#, #"{"aps":{"alert":"x"}"#,
     ])
-    func `a payload without aps is empty`(_ body: String) {
+    func `a payload without aps gets PayloadEmpty`(_ body: String) {
         #expect(answer(to: request(body: body)) == .refused(400, "PayloadEmpty"))
     }
 
-    @Test func `a payload may have 4096 bytes and not one more`() {
+    @Test func `a payload may have at most 4096 bytes`() {
         let filling = String(repeating: "x", count: 4096 - goodBody.utf8.count)
         let longest = goodBody.replacing("New message", with: "New message" + filling)
         #expect(longest.utf8.count == 4096)
@@ -223,7 +223,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(answer(to: request(isTooLarge: true)) == .refused(413, "PayloadTooLarge"))
     }
 
-    @Test func `the push type must say what the payload is, and what is for the background is not urgent`() {
+    @Test func `the push type must match the payload, and a background push must not be urgent`() {
         let silent = #"{"aps":{"content-available":1}}"#
         #expect(answer(to: request(body: silent)) == .refused(400, "InvalidPushType"))
         let urgent = request(["apns-push-type": "background", "apns-priority": "10"], body: silent)
@@ -243,7 +243,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(answer(to: toTheOther, app: "org.example.other") == .accepted)
     }
 
-    @Test func `a device token that has ended says since when, and a device may answer anything`() {
+    @Test func `a dead device token gets 410 with its time, and a device may return any error`() {
         let removed = answer(to: request(), state: .unregistered(since: 1_600_000_000_001))
         #expect(removed == .refused(410, "Unregistered", timestamp: 1_600_000_000_001))
         let expired = answer(to: request(), state: .expired(since: 1_600_000_000_002))
@@ -319,7 +319,7 @@ let appleFieldFaults: [FieldFault] = [
         ).answer
     }
 
-    @Test func `a good message is accepted, with what is optional and without`() {
+    @Test func `a valid message is accepted, with and without optional fields`() {
         #expect(answer(message()) == .accepted)
         #expect(answer("{\"message\":{\"token\":\"\(deviceToken)\"}}") == .accepted)
         let everything = message(
@@ -333,25 +333,25 @@ let appleFieldFaults: [FieldFault] = [
         "/", "/token", "/v1/projects/another/messages:send", "/v1/projects/example-project/messages",
         "/v1/projects/example-project/messages:send/",
     ])
-    func `another project's path is not found`(_ path: String) {
+    func `any path other than the project's send method gets NOT_FOUND`(_ path: String) {
         #expect(answer(message(), path: path) == FCMRequestValidator.Answer(status: 404, code: "NOT_FOUND"))
     }
 
-    @Test func `a message comes by POST`() {
+    @Test func `a message must be sent with POST`() {
         #expect(answer(message(), method: "GET") == FCMRequestValidator.Answer(status: 404, code: "NOT_FOUND"))
     }
 
     @Test(arguments: [nil, "", "good", "Bearer", "Bearer ", "Bearer unknown", "Basic good", "Bearer good "])
-    func `without a current access token nothing is looked at`(_ authorization: String?) {
+    func `a request without a valid access token gets UNAUTHENTICATED, whatever its body`(_ authorization: String?) {
         let wanted = FCMRequestValidator.Answer(status: 401, code: "UNAUTHENTICATED")
         #expect(answer(message(), authorization: authorization) == wanted)
         #expect(answer("no JSON", authorization: authorization) == wanted)
     }
 
     @Test(arguments: ["", "no JSON", "{}", "[]", #"{"message":7}"#, #"{"messages":{}}"#])
-    func `what is no message is invalid`(_ body: String) { #expect(answer(body) == .invalid("message")) }
+    func `a body without a message is invalid`(_ body: String) { #expect(answer(body) == .invalid("message")) }
 
-    @Test func `a field that Google does not know is invalid`() {
+    @Test func `an unknown field is invalid`() {
         let good = message()
         #expect(answer(String(good.dropLast()) + #","validate":true}"#) == .invalid("message"))
         #expect(answer(String(good.dropLast()) + #","validate_only":false}"#) == .accepted)
@@ -366,21 +366,21 @@ let appleFieldFaults: [FieldFault] = [
         #"{"encrypted":7}"#, #"{"encrypted":null}"#, #"{"encrypted":true}"#, #"{"encrypted":{"a":"b"}}"#,
         #"{"encrypted":["x"]}"#, "7", #"["x"]"#, #""x""#,
     ])
-    func `data is texts by name and nothing else`(_ data: String) {
+    func `data must be an object of strings`(_ data: String) {
         #expect(answer(message(data: data)) == .invalid("message.data"))
     }
 
     @Test(arguments: ["from", "gcm", "gcm.notification", "google", "google.sent_time"])
-    func `names that Google keeps for itself are invalid in data`(_ name: String) {
+    func `keys that Google reserves are invalid in data`(_ name: String) {
         #expect(answer(message(data: "{\"\(name)\":\"x\"}")) == .invalid("message.data"))
     }
 
-    @Test func `a notification is texts by name and nothing else`() {
+    @Test func `a notification must be an object of strings`() {
         #expect(answer(message(more: #","notification":{"title":7}"#)) == .invalid("message.notification"))
         #expect(answer(message(more: #","notification":"x""#)) == .invalid("message.notification"))
     }
 
-    @Test func `names and texts of data and notification may have 4096 bytes and not one more`() {
+    @Test func `data and notification together may have at most 4096 bytes`() {
         func data(_ length: Int) -> String {
             "{\"encrypted\":\"\(String(repeating: "x", count: length))\"}"
         }
@@ -393,16 +393,16 @@ let appleFieldFaults: [FieldFault] = [
     }
 
     @Test(arguments: [#""60""#, "60", #""s""#, #""-1s""#, #""2419201s""#, #""60 s""#, #""1m""#, "null", "\"\""])
-    func `a ttl is seconds with an s, at most four weeks of them`(_ ttl: String) {
+    func `a ttl must be seconds with the suffix s, at most four weeks`(_ ttl: String) {
         #expect(answer(message(android: "{\"ttl\":\(ttl)}")) == .invalid("message.android.ttl"))
     }
 
     @Test(arguments: [#""HIGH""#, #""urgent""#, "10", "null", "\"\""])
-    func `a priority is high or normal`(_ priority: String) {
+    func `a priority must be high or normal`(_ priority: String) {
         #expect(answer(message(android: "{\"priority\":\(priority)}")) == .invalid("message.android.priority"))
     }
 
-    @Test func `a device token that is none, or nobody's, is named as what is wrong`() {
+    @Test func `a missing, malformed or unknown device token is named as the invalid field`() {
         #expect(answer(#"{"message":{"data":{"encrypted":"x"}}}"#) == .invalid("message.token"))
         #expect(answer(#"{"message":{"token":7}}"#) == .invalid("message.token"))
         #expect(answer(message(token: "short")) == .invalid("message.token"))
@@ -412,7 +412,7 @@ let appleFieldFaults: [FieldFault] = [
         #expect(answer(message(), device: iPhone) == .invalid("message.token"))
     }
 
-    @Test func `a device of another project is refused, one that is gone is unregistered`() {
+    @Test func `a device of another project gets SENDER_ID_MISMATCH, a dead one UNREGISTERED`() {
         let stranger = Device(platform: .fcm, app: "another")
         let mismatch = FCMRequestValidator.Answer(
             status: 403, code: "PERMISSION_DENIED", errorCode: "SENDER_ID_MISMATCH")
@@ -423,7 +423,7 @@ let appleFieldFaults: [FieldFault] = [
         }
     }
 
-    @Test func `an access token opens its own account's project and no other`() throws {
+    @Test func `an access token is valid only for its own account's project`() throws {
         let key = SigningKey.generate(.rs256)
         let registry = DeviceRegistry()
         registry[deviceToken] = Device(platform: .fcm, app: "second")
@@ -468,7 +468,7 @@ let appleFieldFaults: [FieldFault] = [
         #expect(send("third", first).response.status == 404)
     }
 
-    @Test func `a device may answer anything`() {
+    @Test func `a device may return any error`() {
         let state = Device.State.answers(status: 429, reason: "QUOTA_EXCEEDED", retryAfter: 61)
         let found = answer(message(), device: Device(platform: .fcm, app: project, state: state))
         #expect(found.status == 429)

@@ -15,7 +15,7 @@ import Testing
         return connection
     }
 
-    @Test func `values come back as they were bound`() throws {
+    @Test func `bound values are read back unchanged`() throws {
         let connection = try connection()
         let values: [(name: [UInt8], number: Int64)] = [
             ([], .min), ([0], -1), ([1, 0, 2], 0), (Array("é".utf8), .max),
@@ -30,14 +30,14 @@ import Testing
         #expect(try connection.first("SELECT number FROM pair WHERE name = ?", [[UInt8]([9])]) { $0.integer(0) } == nil)
     }
 
-    @Test func `a NULL is told from a zero`() throws {
+    @Test func `NULL and zero are told apart`() throws {
         let connection = try connection()
         try connection.execute("INSERT INTO pair VALUES (x'01', NULL), (x'02', 0)")
         let isNull = try connection.all("SELECT number FROM pair ORDER BY name") { $0.isNull(0) }
         #expect(isNull == [true, false])
     }
 
-    @Test func `a statement that failed can run again`() throws {
+    @Test func `a failed statement can run again`() throws {
         let connection = try connection()
         let insert = "INSERT INTO pair VALUES (?, ?)"
         try connection.run(insert, [[UInt8]([1]), 1])
@@ -46,7 +46,7 @@ import Testing
         #expect(try connection.first("SELECT COUNT(*) FROM pair") { $0.integer(0) } == 2)
     }
 
-    @Test func `a transaction that throws leaves nothing behind, and the next one works`() throws {
+    @Test func `a transaction that throws is rolled back, and the next one works`() throws {
         struct Stop: Error {}
         let connection = try connection()
         #expect(throws: Stop.self) {
@@ -69,14 +69,14 @@ import Testing
         #expect(text.contains("SQLite ") && !text.contains("secret"))
     }
 
-    @Test func `a file that is no database is reported when it is read`() throws {
+    @Test func `a file that is not a database is reported when it is read`() throws {
         try Data("this is no database, however long it may be".utf8).write(to: URL(filePath: directory.path + "/no"))
         let connection = try Connection(directory.path + "/no", isReadOnly: true)
         let error = #expect(throws: SQLiteError.self) { try connection.execute("SELECT * FROM sqlite_master") }
         #expect(error?.code == 26)
     }
 
-    @Test func `a queue runs work in order, and after closing says that there is no connection`() async throws {
+    @Test func `a queue runs work in order, and has no connection after closing`() async throws {
         let queue = ConnectionQueue(try connection(), label: "test")
         for number in 0..<100 {
             queue.async { try? $0?.run("INSERT INTO pair VALUES (?, ?)", [[UInt8(number)], number]) }

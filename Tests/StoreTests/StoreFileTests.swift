@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `a new store has its tables, its mark and a key that only its owner can read`() throws {
+    @Test func `a new store has its tables, its application id and an owner-only key`() throws {
         let connection = try open(kind).connection
         try connection.execute("INSERT INTO item VALUES (1)")
         #expect(try connection.first("PRAGMA application_id") { $0.integer(0) } == 7)
@@ -44,13 +44,13 @@ import Testing
         }
     }
 
-    @Test func `a store is open once at a time`() throws {
+    @Test func `a store can be open only once at a time`() throws {
         let first = try open(kind)
         #expect(problem(kind) == .inUse)
         withExtendedLifetime(first) {}
     }
 
-    @Test func `later migrations run once, in order, and keep the rows`() throws {
+    @Test func `new migrations run once, in order, and keep the rows`() throws {
         try open(kind).connection.execute("INSERT INTO item VALUES (1)")
         let later = Self.kind(
             migrations: kind.migrations + ["ALTER TABLE item ADD COLUMN name TEXT", "UPDATE item SET name = 'a'"])
@@ -63,14 +63,14 @@ import Testing
         try StoreFile.inspect(later, at: path)
     }
 
-    @Test func `a migration that fails leaves the version before it`() throws {
+    @Test func `a failed migration leaves the previous version`() throws {
         try open(kind).connection.execute("INSERT INTO item VALUES (1)")
         let broken = Self.kind(migrations: kind.migrations + ["UPDATE item SET number = 2; SELECT nonsense"])
         #expect(problem(broken) != nil)
         #expect(try open(kind).connection.first("SELECT number FROM item") { $0.integer(0) } == 1)
     }
 
-    @Test func `a store whose migrations an earlier version listed in a table goes on from there`() throws {
+    @Test func `a store with migrations listed in a table by an earlier version continues from there`() throws {
         do {
             let connection = try open(kind).connection
             try connection.execute(
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test(arguments: ["PRAGMA application_id = 8", "CREATE TABLE bookmark (url TEXT)"])
-    func `a database of another program is refused and left as it is`(_ sql: String) throws {
+    func `a database of another program is refused and left unchanged`(_ sql: String) throws {
         do { try Connection(path).execute(sql) }
         let before = try Data(contentsOf: URL(filePath: path))
         #expect(problem(kind) == .foreign)
@@ -97,7 +97,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: path + "-wal"))
     }
 
-    @Test func `a lost key and a wrong one are noticed, and no new key is made`() throws {
+    @Test func `a missing or wrong key is reported, and no new key is created`() throws {
         _ = try open(kind)
         unlink(keyFile)
         #expect(problem(kind) == .keyMissing(store: path))
@@ -106,7 +106,7 @@ import Testing
         #expect(problem(kind) == .wrongKey(store: path))
     }
 
-    @Test func `every problem says what, where and what to do`() {
+    @Test func `every error names the problem, the file and the remedy`() {
         let problems: [StoreError.Problem] = [
             .inUse, .keyMissing(store: "/store"), .keyReadableByOthers, .keyLength(3), .wrongKey(store: "/store"),
             .damaged, .foreign, .newer, .diskFull, .closed, .unusable("reason"),

@@ -5,26 +5,26 @@ import Testing
 @testable import TNP
 
 @Suite struct FrameDecoderTests {
-    @Test func `a length of zero ends the stream`() {
+    @Test func `a frame of length 0 is a protocol error`() {
         var decoder = FrameDecoder(maximumLength: 256)
         decoder.append([0, 0, 0, 0])
         #expect(throws: ProtocolError(code: .protocolError, text: "a frame of length 0")) { try decoder.next() }
     }
 
-    @Test func `a frame that is too long is refused before any of its payload is there`() {
+    @Test func `an oversized frame is rejected before its payload arrives`() {
         var decoder = FrameDecoder(maximumLength: 256)
         decoder.append([0, 0, 1, 1])
         let error = #expect(throws: ProtocolError.self) { try decoder.next() }
         #expect(error?.code == .frameTooLarge)
     }
 
-    @Test func `the longest frame passes`() throws {
+    @Test func `a frame of the maximum length is accepted`() throws {
         var decoder = FrameDecoder(maximumLength: 256)
         decoder.append([0, 0, 1, 0, 5] + [UInt8](repeating: 1, count: 255))
         #expect(try decoder.next()?.payload.count == 255)
     }
 
-    @Test func `the limit can change between two frames of one read`() throws {
+    @Test func `the frame limit can change between two frames of one read`() throws {
         var decoder = FrameDecoder(maximumLength: 2)
         decoder.append([0, 0, 0, 2, 5, 1, 0, 0, 0, 9, 6, 1, 2, 3, 4, 5, 6, 7, 8])
         #expect(try decoder.next()?.type == 5)
@@ -33,7 +33,7 @@ import Testing
         #expect(try decoder.next() == nil)
     }
 
-    @Test func `an unknown type from 0x80 is skipped and one below is not`() throws {
+    @Test func `unknown frame types are skipped from 0x80 and rejected below`() throws {
         #expect(throws: ProtocolError.self) { try Message(Frame(type: 0x09, payload: [])) }
         #expect(throws: ProtocolError.self) { try Message(Frame(type: 0x10, payload: [])) }
         #expect(throws: ProtocolError.self) { try Message(Frame(type: 0x7F, payload: [])) }
@@ -58,7 +58,7 @@ import Testing
         return (nil, 0)
     }
 
-    @Test func `the circuit's id is read in whatever pieces the line comes`() throws {
+    @Test func `the circuit ID is parsed from pieces of any size`() throws {
         for pieces in [1, 2, 7, 1000] {
             let (circuit, rest) = try read("PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 183 80\r\nTNP", pieces: pieces)
             #expect(circuit == 183)
@@ -73,11 +73,11 @@ import Testing
         "PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 183 80\n", "PROXY TCP6 fc00:dead:beef:4dad::xyz:b7 ::1 183 80\r\n",
         "PROXY UNKNOWN\r\n",
     ])
-    func `a stream that starts otherwise is refused`(_ text: String) {
+    func `a stream without a valid PROXY line is rejected`(_ text: String) {
         #expect(throws: ProtocolError.self) { try read(text) }
     }
 
-    @Test func `a line without end is refused at 108 bytes`() {
+    @Test func `an endless PROXY line is rejected`() {
         let line = "PROXY TCP6 " + String(repeating: "f", count: 200)
         #expect(throws: ProtocolError.self) { try read(line, pieces: 1) }
     }
@@ -87,7 +87,7 @@ import Testing
     private let key = "A4C595428CAA4C768F60AE7EBFF85852"
     private let apple = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
 
-    @Test func `a pairing token of each platform is read`() throws {
+    @Test func `pairing tokens of every platform parse`() throws {
         #expect(try PairingToken("iOS|iPhone 15|\(key)|\(apple)").magic == .iOS)
         #expect(try PairingToken("iOSDev||\(key)|\(apple)").magic == .iOSDev)
         let google =
@@ -97,7 +97,7 @@ import Testing
         #expect(android.deviceToken == google)
     }
 
-    @Test func `what is wrong with it is said in words, and never what it holds`() {
+    @Test func `a parse error names the faulty part and never its content`() {
         for (token, word) in [
             ("iOS|x|\(key)", "four parts"), ("ios|x|\(key)|\(apple)", "magic"), ("iOS|x|short|\(apple)", "key"),
             ("iOS|x|\(key)|\(apple)00", "device token"), ("iOS|x|\(key)|zz\(apple.dropFirst(2))", "device token"),
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func `secrets print as redacted`() throws {
+    @Test func `pairing tokens and envelopes print as redacted`() throws {
         let token = try PairingToken("iOS|iPhone|\(key)|\(apple)")
         let envelope = try Envelope(
             magic: .iOS, deviceToken: Array(apple.utf8)[...], iv: Array("0123456789abcdef".utf8)[...],

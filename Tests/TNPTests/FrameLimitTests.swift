@@ -8,7 +8,7 @@ import Testing
 @Suite struct FrameLimitTests {
     private func length(_ bytes: [UInt8]) -> Int { bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) } }
 
-    @Test func `RESULT leaves out an id that is too long, and cuts a text between two characters`() throws {
+    @Test func `RESULT omits an overlong ID and truncates its text at a character boundary`() throws {
         var outcome = Outcome.delivered(id: String(repeating: "i", count: 60_000))
         outcome.text = String(repeating: "ž", count: 60_000)
         var bytes: [UInt8] = []
@@ -37,14 +37,14 @@ import Testing
         #expect(whole.outcome.text?.utf8.count == SubmissionResult.longestText - 1)
     }
 
-    @Test func `GOAWAY cuts its text`() {
+    @Test func `GOAWAY truncates its text to the maximum length`() {
         var bytes: [UInt8] = []
         bytes.append(GoAway(code: .busy, text: String(repeating: "€", count: 10_000)))
         #expect(length(bytes) <= 1 + 6 + GoAway.maximumTextLength)
     }
 
     @Test(arguments: [4096, 8192, 65_536])
-    func `WELCOME names as many routes as fit`(_ maximum: UInt32) throws {
+    func `WELCOME lists as many routes as fit into max_frame`(_ maximum: UInt32) throws {
         for routeLength in [1, 40, 255, 256] {
             let routes = (0..<300).map { _ in String(repeating: "r", count: routeLength) }
             let welcome = Welcome(

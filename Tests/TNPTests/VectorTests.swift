@@ -11,7 +11,7 @@ import Testing
 
 @Suite struct VectorTests {
     @Test(arguments: Vectors.all.messages.indices)
-    func `every message vector means what it says and is written byte for byte`(_ index: Int) throws {
+    func `every message vector decodes to its fields and encodes byte for byte`(_ index: Int) throws {
         let vector = Vectors.all.messages[index]
         let bytes = hex(vector.bytes)
         var decoder = FrameDecoder(maximumLength: 65_536)
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test(arguments: Vectors.all.messages.indices)
-    func `a message comes out the same in whatever pieces it came`(_ index: Int) throws {
+    func `a message decodes the same from pieces of any size`(_ index: Int) throws {
         let bytes = hex(Vectors.all.messages[index].bytes)
         for size in [1, 2, 3, 5, 7, 64, 1000] {
             var decoder = FrameDecoder(maximumLength: 65_536)
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: Vectors.all.digests.indices)
-    func `an envelope has its digest, its apns-id and its collapse id`(_ index: Int) throws {
+    func `every digest vector yields its digest, apns-id and collapse ID`(_ index: Int) throws {
         let vector = Vectors.all.digests[index]
         let iv = hex(vector.iv)
         let envelope = try Envelope(
@@ -140,7 +140,7 @@ import Testing
     }
 
     @Test(arguments: Vectors.all.puzzles.indices)
-    func `a proof holds or not`(_ index: Int) throws {
+    func `every puzzle vector verifies as recorded`(_ index: Int) throws {
         let vector = Vectors.all.puzzles[index]
         let digest = try #require(Digest256(hex(vector.digest)))
         let nonce = try #require(UInt64(vector.nonce))
@@ -155,7 +155,7 @@ import Testing
     }
 
     @Test(arguments: Vectors.all.puzzles.indices.filter { Vectors.all.puzzles[$0].name.hasSuffix("smallest nonce") })
-    func `solving finds the smallest nonce`(_ index: Int) throws {
+    func `solving finds the smallest valid nonce`(_ index: Int) throws {
         let vector = Vectors.all.puzzles[index]
         let puzzle = Puzzle(seed: hex(vector.seed), effort: vector.effort, lifetime: 60)
         let proof = try puzzle.solve(for: #require(Digest256(hex(vector.digest))), tries: 1_000_000)
@@ -163,7 +163,7 @@ import Testing
         #expect(try puzzle.solve(for: #require(Digest256(hex(vector.digest))), tries: #require(proof).nonce) == nil)
     }
 
-    @Test func `an effort's bound is the largest hash that solves it`() {
+    @Test func `an effort's bound is the largest hash that satisfies it`() {
         for effort: UInt32 in [1, 2, 3, 1000, 20_000, .max] {
             let bound = UInt64.max / UInt64(effort)
             #expect(Puzzle.isSolved(hash: bound, effort: effort))
@@ -171,14 +171,14 @@ import Testing
         }
     }
 
-    @Test func `a proof that claims no effort never holds`() throws {
+    @Test func `a proof of effort 0 is never valid`() throws {
         let digest = BLAKE2b.hash256([1])
         let puzzle = Puzzle(seed: [UInt8](repeating: 7, count: 16), effort: 0, lifetime: 60)
         #expect(!puzzle.isValid(Proof(seedPrefix: [7, 7, 7, 7], effort: 0, nonce: 0), for: digest))
     }
 
     @Test(arguments: Vectors.all.signatures.indices)
-    func `a sender's signature holds or not`(_ index: Int) throws {
+    func `every signature vector verifies as recorded`(_ index: Int) throws {
         let vector = Vectors.all.signatures[index]
         let digest = try #require(Digest256(hex(vector.digest)))
         let shown = SenderSignature(key: hex(vector.sender_key)[...], signature: hex(vector.signature)[...])
@@ -189,7 +189,7 @@ import Testing
     }
 
     @Test(arguments: Vectors.all.sender_keys.indices)
-    func `a pairing has one sender key`(_ index: Int) throws {
+    func `every pairing derives its recorded sender key`(_ index: Int) throws {
         let vector = Vectors.all.sender_keys[index]
         let magic = vector.device_token.contains(":") ? "android" : "iOS"
         let pairing = try PairingToken("\(magic)|a phone|\(vector.key)|\(vector.device_token)")
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test(arguments: Vectors.all.sealing.indices)
-    func `the phone gets what the app's phones open`(_ index: Int) throws {
+    func `every sealing vector yields its ciphertext and delivered message`(_ index: Int) throws {
         let vector = Vectors.all.sealing[index]
         let isPipe = vector.format == "pipe"
         let iv = isPipe ? Array(vector.iv.utf8) : hex(vector.iv)
@@ -222,7 +222,7 @@ import Testing
     }
 
     @Test(arguments: Vectors.all.rejected.indices)
-    func `a submission with one fault is rejected for it`(_ index: Int) throws {
+    func `every faulty submission is rejected with its reason`(_ index: Int) throws {
         let vector = Vectors.all.rejected[index]
         var decoder = FrameDecoder(maximumLength: 65_536)
         decoder.append(hex(vector.bytes))

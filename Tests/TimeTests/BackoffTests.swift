@@ -8,7 +8,7 @@ import Testing
 @Suite struct BackoffTests {
     private let fresh = Backoff(base: .milliseconds(250), cap: .seconds(30))
 
-    @Test func `the wait doubles from a quarter of a second up to half a minute`() {
+    @Test func `the wait doubles from 250 ms up to 30 s`() {
         var backoff = fresh
         let expected: [Duration] = [
             .milliseconds(250), .milliseconds(500), .seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(16),
@@ -21,7 +21,7 @@ import Testing
         #expect(backoff.failures == 10)
     }
 
-    @Test func `the wait is the random part of that`() {
+    @Test func `the wait is the random fraction of its ceiling`() {
         var none = fresh
         var half = fresh
         var whole = fresh
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `no wait is longer than half a minute, however long the peer is away`() {
+    @Test func `no wait exceeds 30 s after any number of failures`() {
         var backoff = fresh
         for _ in 0..<10_000 {
             let wait = backoff.next(random: 0.999_999)
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `once it has worked the waits start anew`() {
+    @Test func `a reset restarts the waits`() {
         var backoff = fresh
         for _ in 0..<9 { _ = backoff.next(random: 1) }
         backoff.reset()
@@ -54,13 +54,13 @@ import Testing
     }
 
     @Test(arguments: [62, 63, 64, 65, 127, 128, 1_000_000, Int.max])
-    func `no number of failures is too large`(_ failures: Int) {
+    func `a large number of failures does not overflow`(_ failures: Int) {
         #expect(fresh.ceiling(afterFailures: failures) == .seconds(30))
         let endless = Backoff(base: .nanoseconds(1), cap: .seconds(Int64.max))
         #expect(endless.ceiling(afterFailures: failures) <= endless.cap)
     }
 
-    @Test func `doubling goes on as far as the cap allows`() {
+    @Test func `doubling continues up to the cap`() {
         let patient = Backoff(base: .seconds(1), cap: .seconds(1 << 40))
         #expect(patient.ceiling(afterFailures: 0) == .seconds(1))
         #expect(patient.ceiling(afterFailures: 39) == .seconds(1 << 39))
@@ -68,13 +68,13 @@ import Testing
         #expect(patient.ceiling(afterFailures: 41) == .seconds(1 << 40))
     }
 
-    @Test func `a cap that is no multiple of the base is reached all the same`() {
+    @Test func `a cap that is not a multiple of the base is reached`() {
         let backoff = Backoff(base: .seconds(60), cap: .seconds(100))
         #expect(backoff.ceiling(afterFailures: 0) == .seconds(60))
         #expect(backoff.ceiling(afterFailures: 1) == .seconds(100))
     }
 
-    @Test func `a base above the cap is the cap`() {
+    @Test func `a base above the cap is reduced to the cap`() {
         #expect(Backoff(base: .seconds(60), cap: .seconds(5)).ceiling(afterFailures: 0) == .seconds(5))
     }
 }

@@ -14,7 +14,7 @@ import Testing
         MonotonicTime(nanoseconds: UInt64(seconds + 1000) * 1_000_000_000)
     }
 
-    @Test func `it goes as the monotonic clock, and follows small corrections at once`() {
+    @Test func `the clock follows the monotonic clock and applies small corrections at once`() {
         var clock = GuardedClock(wall: start, at: time(0))
         #expect(clock.reading(at: time(100)).unix == start + 100)
         clock.observe(wall: start + 110, at: time(100))
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: [400, 86_400, 7 * 86_400, -400, -86_400, -365 * 86_400] as [Int64])
-    func `a step is adopted only when it has lasted for hours`(_ step: Int64) {
+    func `a clock step is adopted only after the confirmation time`(_ step: Int64) {
         var clock = GuardedClock(wall: start, at: time(0))
         let hours = GuardedClock.stepConfirmation.components.seconds
         for second in stride(from: Int64(1), through: hours, by: 60) {
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: [8, 30, 365 * 6] as [Int64])
-    func `a clock that was behind makes nothing much older when it is put right`(_ days: Int64) {
+    func `a large forward step is limited to the longest step`(_ days: Int64) {
         var clock = GuardedClock(wall: start, at: time(0))
         let hours = GuardedClock.stepConfirmation.components.seconds
         for second in stride(from: Int64(1), through: hours + 120, by: 60) {
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `a step that is taken back, or followed by another, begins to count anew`() {
+    @Test func `a reverted or changed step restarts the confirmation time`() {
         var clock = GuardedClock(wall: start, at: time(0))
         let hours = GuardedClock.stepConfirmation.components.seconds
         for second in stride(from: Int64(1), through: 3 * hours, by: 60) {
@@ -64,14 +64,14 @@ import Testing
         }
     }
 
-    @Test func `a clock that is known to be ahead stays so`() {
+    @Test func `a wall clock known to be ahead stays corrected`() {
         var clock = GuardedClock(wall: start, at: time(0))
         clock.assumeAhead(by: 100 * Self.day)
         clock.observe(wall: start + 60, at: time(60))
         #expect(clock.reading(at: time(60)).unix == start + 60 - 100 * Self.day)
     }
 
-    @Test func `a day in the future is brought down when the store is read, and ages from then on`() {
+    @Test func `a record dated in the future is clamped to today when it is read`() {
         let today: UInt16 = 20_000
         var record = TokenRecord(token: 7)
         record.standing = .proven

@@ -17,12 +17,12 @@ import Testing
         ("Tue, 19 Jan 2038 03:14:08 GMT", 2_147_483_648),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
     ])
-    func `a date is seconds since 1970`(_ text: String, _ seconds: Int64) {
+    func `a date parses to seconds since 1970`(_ text: String, _ seconds: Int64) {
         #expect(HTTPDate.unixTime(text) == seconds)
         #expect(HTTPDate.unixTime(Array(text.utf8)) == seconds)
     }
 
-    @Test func `what the C library writes is read back, over five centuries`() {
+    @Test func `dates written by the C library from 1900 to 2400 parse back`() {
         // From 1900 to 2400, in steps that come by every day of the week and every hour.
         for seconds in stride(from: Int64(-2_208_988_800), to: 13_569_465_600, by: 10_000_019) {
             var time = time_t(seconds)
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `a leap second is the second after it`() {
+    @Test func `a leap second parses as the following second`() {
         #expect(HTTPDate.unixTime("Sat, 31 Dec 2016 23:59:60 GMT") == 1_483_228_800)
     }
 
@@ -57,11 +57,11 @@ import Testing
         // 29 bytes, but not of ASCII.
         "Sun, 06 Nov 1994 08:49:37 G\u{E9}",
     ])
-    func `anything else is no date`(_ text: String) {
+    func `any other text is rejected`(_ text: String) {
         #expect(HTTPDate.unixTime(text) == nil)
     }
 
-    @Test func `29 February is a day of leap years only`() {
+    @Test func `29 February is valid only in leap years`() {
         // The days of the week they would be: the day before 1 March.
         #expect(HTTPDate.unixTime("Wed, 29 Feb 1900 00:00:00 GMT") == nil)
         #expect(HTTPDate.unixTime("Thu, 29 Feb 1900 00:00:00 GMT") == nil)

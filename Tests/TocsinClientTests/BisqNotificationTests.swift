@@ -20,7 +20,7 @@ import Testing
         let version: Int
     }
 
-    @Test func `the fields stand in the desktop's order`() {
+    @Test func `the JSON fields appear in the desktop's order`() {
         let notification = BisqNotification(
             kind: .trade, title: "Trade state changed", message: "The trade with ID 29384203 is completed.",
             transactionID: "29384203", sentDate: 1_533_218_519_000)
@@ -30,7 +30,7 @@ import Testing
         #expect(text(notification) == expected)
     }
 
-    @Test func `empty fields are there all the same`() {
+    @Test func `empty fields are written`() {
         let notification = BisqNotification(
             kind: .setupConfirmation, title: "", message: "", sentDate: 1_533_218_519_000)
         let expected =
@@ -54,18 +54,18 @@ import Testing
         ("\u{0}", #"\u0000"#), ("\u{B}", #"\u000b"#), ("\u{1B}", #"\u001b"#), ("\u{1F}", #"\u001f"#),
         ("<a href='x'>", #"\u003ca href\u003d\u0027x\u0027\u003e"#),
     ])
-    func `what Gson escapes is escaped as Gson does, in lower-case hexadecimal`(_ plain: String, _ escaped: String) {
+    func `characters that Gson escapes are escaped the same way`(_ plain: String, _ escaped: String) {
         check(plain, isWritten: escaped)
     }
 
     @Test(arguments: [
         "/", "\u{7F}", "\u{80}", "\u{A0}", "\u{2027}", "|", "é", "e\u{301}", "Žluťoučký", "日本語", "🚀", "👩‍🚀",
     ])
-    func `everything else stands as it is`(_ plain: String) {
+    func `all other characters are written unescaped`(_ plain: String) {
         check(plain, isWritten: plain)
     }
 
-    @Test func `any JSON reader reads back what was written`() throws {
+    @Test func `a JSON decoder reads back what was written`() throws {
         let hard = "'<>&=\"\\/\n\r\t\u{8}\u{C}\u{1}\u{1F}\u{7F}\u{2028}\u{2029} Žluťoučký 🚀 e\u{301}"
         let notification = BisqNotification(
             kind: .market, title: hard, message: "\(hard)\(hard)", transactionID: hard, sentDate: -1)
@@ -96,14 +96,14 @@ import Testing
     private static let key = "A4C595428CAA4C768F60AE7EBFF85852"
     private static let iv = Array("293a4b5c6d7e4f90".utf8)
 
-    @Test func `the desktop's own example is sealed as the desktop seals it`() throws {
+    @Test func `the desktop's own example seals to the desktop's ciphertext`() throws {
         let sealer = try Self.sealer(key: "12345678901234567890123456789012")
         let envelope = try sealer.seal(Array("Hello, world!".utf8), iv: Array("1234567890123456".utf8))
         #expect(Self.base64(envelope) == "togxz/g4oxOX5SOwa1OxiQ==")
         #expect(Self.delivered(envelope) == "BisqMessageiOS|1234567890123456|togxz/g4oxOX5SOwa1OxiQ==")
     }
 
-    @Test func `a setup confirmation is sealed as the desktop seals it`() throws {
+    @Test func `a setup confirmation seals to the desktop's ciphertext`() throws {
         let notification = BisqNotification(
             kind: .setupConfirmation, title: "", message: "", transactionID: "", sentDate: 1_533_218_519_000)
         let envelope = try Self.sealer().seal(notification.json, iv: Self.iv)
@@ -115,7 +115,7 @@ import Testing
         #expect(envelope.ciphertext.count == 128)
     }
 
-    @Test func `each pipe vector is sealed as it says`() throws {
+    @Test func `each pipe vector seals to its ciphertext`() throws {
         let vectors = Vectors.all.sealing.filter { $0.format == "pipe" }
         #expect(!vectors.isEmpty)
         for vector in vectors {
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test func `the envelope carries what the pairing and the caller say`() throws {
+    @Test func `the envelope carries the values of the pairing and the caller`() throws {
         let google = String(repeating: "g", count: 163)
         let sealer = Sealer(try PairingToken("android|Pixel|\(Self.key)|\(google)"))
         let envelope = try sealer.seal(Array("x".utf8), iv: Self.iv, app: "haveno", ttl: 60, sound: false)
@@ -144,7 +144,7 @@ import Testing
         #expect(plain.collapseID == nil)
     }
 
-    @Test func `padding is spaces up to whole blocks, and a whole block gets none`() throws {
+    @Test func `padding fills the last block with spaces, and a full block gets none`() throws {
         for count in 1...64 {
             let clearText = [UInt8](repeating: UInt8(ascii: "x"), count: count)
             let envelope = try Self.sealer().seal(clearText, iv: Self.iv)
@@ -156,7 +156,7 @@ import Testing
     }
 
     @Test(arguments: ["č", "Žluťoučký obchod 29384203 je dokončen.", "日本語", "🚀🌕", "👩‍🚀", "e\u{301}"])
-    func `padding counts bytes, whatever the script`(_ message: String) throws {
+    func `padding counts bytes, not characters`(_ message: String) throws {
         for filler in 0..<16 {
             let notification = BisqNotification(
                 kind: .trade, title: String(repeating: "x", count: filler), message: message, sentDate: 1)
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func `a fresh iv is sixteen printable characters that the protocol takes`() throws {
+    @Test func `a fresh pipe IV is 16 printable characters without a bar`() throws {
         for _ in 0..<1000 {
             let iv = Sealer.freshIV(.pipe)
             #expect(iv.count == 16)
@@ -181,7 +181,7 @@ import Testing
         #expect(envelope.iv.count == 16)
     }
 
-    @Test func `for a sealed app the phone gets iv, ciphertext and tag of AES-GCM, which its key opens`() throws {
+    @Test func `an envelope for a sealed app opens with AES-GCM under the pairing's key`() throws {
         let key = [UInt8](0..<32)
         let base64 = String(decoding: Base64.encode(key), as: UTF8.self)
         let pairing = try PairingToken("iOS|iPhone|\(base64)|\(Self.token)")
@@ -212,16 +212,16 @@ import Testing
             "9e68dd8a4c6b8933c7185d226fc0a28753e0ebaf17abb50be844faa6bf8eb9bc"
         ),
     ])
-    func `the sender key comes from the pairing alone`(_ pairing: String, _ publicKey: String) throws {
+    func `the sender key depends only on the pairing`(_ pairing: String, _ publicKey: String) throws {
         #expect(Hex.encode(Sealer(try PairingToken(pairing)).senderKey.publicKey) == publicKey)
     }
 
-    @Test func `a fresh iv never comes twice`() {
+    @Test func `fresh IVs do not repeat`() {
         let ivs = Set((0..<1000).map { _ in Sealer.freshIV(.pipe) })
         #expect(ivs.count == 1000)
     }
 
-    @Test func `one text sealed twice is two envelopes`() throws {
+    @Test func `sealing the same text twice gives different envelopes`() throws {
         let sealer = try Self.sealer()
         let one = try sealer.seal(Array("x".utf8))
         let other = try sealer.seal(Array("x".utf8))
@@ -231,7 +231,7 @@ import Testing
     }
 
     @Test(arguments: [3057, 3071, 3072])
-    func `a text that fills the largest ciphertext passes`(_ count: Int) throws {
+    func `a text that fills the largest ciphertext is accepted`(_ count: Int) throws {
         let envelope = try Self.sealer().seal([UInt8](repeating: 0x41, count: count), iv: Self.iv)
         #expect(envelope.ciphertext.count == 3072)
     }
@@ -261,7 +261,7 @@ import Testing
     }
 
     @Test(arguments: ["", "123456789012345", "12345678901234567", "12345678|0123456", "12345678\n0123456"])
-    func `a wrong iv is rejected`(_ iv: String) throws {
+    func `an invalid IV is rejected`(_ iv: String) throws {
         let sealer = try Self.sealer()
         let rejection = #expect(throws: Rejection.self) { try sealer.seal(Array("x".utf8), iv: Array(iv.utf8)) }
         #expect(rejection?.reason.rawValue == 103)

@@ -18,7 +18,7 @@ import Testing
         return error
     }
 
-    @Test func `a node that accepts and says nothing is not one that was never reached`() async throws {
+    @Test func `a silent node is reported as noWelcome, not as unreachable`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let error = try await failure(TocsinClient.Options(node: try await node.start()), on: node.loop)
         guard case .noWelcome = error else {
@@ -28,7 +28,7 @@ import Testing
         await node.end()
     }
 
-    @Test func `a proxy that is not there is named, and not the node`() async throws {
+    @Test func `an unreachable proxy is reported instead of the node`() async throws {
         let loop = EventLoop(name: "test")
         // Nobody listens at port 1.
         let proxy = Endpoint.tcp(host: "127.0.0.1", port: 1)

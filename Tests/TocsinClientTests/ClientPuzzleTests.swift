@@ -34,7 +34,7 @@ import Time
         return false
     }
 
-    @Test func `the client does the work that a node asks for, and its caller sees the outcome only`() async throws {
+    @Test func `the client solves the required puzzle, and the caller sees only the outcome`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let efforts = Mutex<[UInt32]>([])
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop) { progress in
@@ -62,7 +62,7 @@ import Time
         await node.end()
     }
 
-    @Test func `the proof is for the connection that is there when it is found`() async throws {
+    @Test func `a search moves to the puzzle of a new connection`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelope = try envelope()
@@ -83,7 +83,7 @@ import Time
     }
 
     @Test(arguments: [Duration.zero, .milliseconds(30)])
-    func `more work than allowed is RETRY with a text that says so`(_ limit: Duration) async throws {
+    func `work beyond the limit ends with RETRY and an explanation`(_ limit: Duration) async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let options = TocsinClient.Options(node: try await node.start(), workLimit: limit)
         let client = TocsinClient(options, on: node.loop)
@@ -99,7 +99,7 @@ import Time
         await node.end()
     }
 
-    @Test func `patience ends the work, and the next submission has its turn`() async throws {
+    @Test func `a submission timeout ends its search and lets the next submission search`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelopes = try (0..<4).map { try envelope($0) }
@@ -129,7 +129,7 @@ import Time
         await node.end()
     }
 
-    @Test func `a node that is gone is unreachable, whatever work it had asked for`() async throws {
+    @Test func `a node that disappears during a search is unreachable`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelope = try envelope()
@@ -147,7 +147,7 @@ import Time
         await client.close()
     }
 
-    @Test func `work that is not asked for any more ends`() async throws {
+    @Test func `a search stops when proof of work is no longer required`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelope = try envelope()
@@ -168,7 +168,7 @@ import Time
         await node.end()
     }
 
-    @Test func `closing the client ends the work`() async throws {
+    @Test func `closing the client stops its searches`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
         let envelope = try envelope()
@@ -184,7 +184,7 @@ import Time
         await node.end()
     }
 
-    @Test func `a node that will not listen for a while says for how long`() {
+    @Test func `a GOAWAY error states its text or code and the retry time`() {
         let abuse = ClientError.connectionClosed(
             GoAway(code: .abuse, retryAfter: 600_001, text: "too many bad device tokens"))
         #expect("\(abuse)" == "connection closed: too many bad device tokens; try again in 601 s")

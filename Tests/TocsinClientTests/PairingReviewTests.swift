@@ -40,13 +40,13 @@ import Testing
     }
 
     @Test(arguments: [("BisqPhoneiOS", "iOS"), ("BisqPhoneiOSDev", "iOSDev"), ("bisqphoneandroid", "android")])
-    func `a token of 2018 is named as such`(_ old: String, _ today: String) {
+    func `a token with a magic of 2018 is recognised`(_ old: String, _ today: String) {
         let hints = hints("\(old)|\(Self.key)|\(Self.apple)")
         #expect(hints.contains("the magic of 2018") && hints.contains("today it is \(today),"))
         #expect(takers("\(old)|\(Self.key)|\(Self.apple)").isEmpty)
     }
 
-    @Test func `a token of an iPhone is right in all parts, and each app reads it but those of Android and Bisq 2`() {
+    @Test func `a valid iPhone token has no faults and suits Tocsin, the desktop and bisqremote`() {
         for text in [Self.phone, Self.phone.replacing("iOS|", with: "iOSDev|")] {
             let review = PairingReview(text)
             #expect(review.parts.map(\.name) == ["magic", "descriptor", "key", "device token"])
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `a token of Android is taken by all but the tool, which wants exactly 142 characters, and Bisq 2`() {
+    @Test func `only bisqremote requires an Android device token of exactly 142 characters`() {
         #expect(takers(Self.android) == [.tocsin, .bisqDesktop, .bisqAndroid])
         #expect(remark(.bisqremote, Self.android).contains("has 163 characters; it must have exactly 142"))
         let old = "android|Pixel|\(Self.key)|\(Self.google(142))"
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func `Bisq 2 is said to register, and what it would want there`() {
+    @Test func `the remark on Bisq 2 says that it registers itself and what it would accept`() {
         let words = remark(.bisqConnect, Self.phone)
         #expect(words.contains("does not use pairing tokens"))
         #expect(words.contains("would accept this device token"))
@@ -86,7 +86,7 @@ import Testing
         #expect(remark(.bisqConnect, "nothing") == "Bisq 2 does not use pairing tokens: its app registers by itself")
     }
 
-    @Test func `bars at the end are nothing to Java and too many for Tocsin`() {
+    @Test func `the desktop ignores trailing bars, and Tocsin rejects them`() {
         #expect(takers(Self.phone + "||") == [.bisqDesktop, .bisqremote])
         #expect(takers(Self.phone + "|x").isEmpty)
         let more = PairingReview(Self.phone + "|x").parts.last
@@ -97,14 +97,14 @@ import Testing
         #expect(takers("iOS||\(Self.key)|\(Self.apple)") == [.tocsin, .bisqDesktop, .bisqremote])
     }
 
-    @Test func `a device token that is not hexadecimal is taken by the desktop, and said not to ring`() {
+    @Test func `the desktop accepts a non-hexadecimal device token, with a remark`() {
         let text = "iOS|iPhone 15|\(Self.key)|\(String(repeating: "z", count: 64))"
         #expect(takers(text) == [.bisqDesktop, .bisqremote])
         #expect(remark(.bisqDesktop, text).contains("not hexadecimal"))
         #expect(PairingReview(text).parts[3].fault == "must be hexadecimal digits only")
     }
 
-    @Test func `the lengths of the parts are each app's`() {
+    @Test func `each app applies its own length limits`() {
         func android(_ length: Int) -> String { "android|Pixel|\(Self.key)|\(String(repeating: "a", count: length))" }
         #expect(takers(android(31)).isEmpty)
         #expect(takers(android(32)) == [.tocsin, .bisqDesktop, .bisqAndroid])
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func `a key of 32 characters that are more bytes is taken by the desktop, which then cannot encrypt`() {
+    @Test func `the desktop accepts a key of 32 characters and 33 bytes but cannot encrypt with it`() {
         let text = "android|Pixel|é\(Self.key.dropFirst())|\(Self.google)"
         #expect(takers(text) == [.bisqDesktop, .bisqAndroid])
         #expect(remark(.bisqDesktop, text).contains("cannot encrypt with a key of 33 bytes"))
@@ -132,14 +132,14 @@ import Testing
         ("iPhone", true), ("iPhone ", true), ("iPhone  15", true), ("iPad", true), ("iPad  Pro", false),
         ("iPhone 15", false), ("iPhone14,5", false), ("", false), (" ", false), (" iPhone", false),
     ])
-    func `a model of one word that stops the desktop is told`(_ model: String, _ stops: Bool) {
+    func `a model name that stops the desktop is reported`(_ model: String, _ stops: Bool) {
         let text = "iOS|\(model)|\(Self.key)|\(Self.apple)"
         #expect(takers(text).contains(.bisqDesktop) != stops)
         #expect(takers(text).contains(.tocsin))
         #expect(remark(.bisqDesktop, text).contains("second word") == stops)
     }
 
-    @Test func `Tocsin is said to take just what it takes`() throws {
+    @Test func `the review accepts exactly what Tocsin accepts`() throws {
         var random = SplitMix64(seed: 5)
         let magics = ["iOS", "iOSDev", "android", "ios", "", "x"]
         let bits: [Unicode.Scalar] = ["a", "0", "|", " ", "\u{301}", "é", "\n", "\u{0}", "😀"]
@@ -191,21 +191,21 @@ import Testing
         ("BisqMessageiOS|1234567890123456|AAAA", "sealed message"), ("android|x|\(key)|\(apple)", "looks like Apple's"),
         ("iOS|x|\(key)|\(google)", "looks like Google's"), ("iOS|x|\(apple)|\(key)", "are swapped"),
     ])
-    func `a slip gets its hint`(_ text: String, _ hint: String) {
+    func `each common mistake gets its hint`(_ text: String, _ hint: String) {
         #expect(hints(text).contains(hint))
     }
 
-    @Test func `the tool takes a magic in any letters, and no other app does`() {
+    @Test func `only bisqremote accepts the magic in any letter case`() {
         #expect(takers(Self.phone.replacing("iOS", with: "ios")) == [.bisqremote])
     }
 
-    @Test func `a line end inside is left out by Tocsin alone`() {
+    @Test func `only Tocsin ignores a trailing line break`() {
         #expect(takers(Self.phone + "\n") == [.tocsin])
         #expect(takers(Self.android + "\n") == [.tocsin, .bisqDesktop, .bisqAndroid])
         #expect(remark(.bisqDesktop, Self.android + "\n").contains("whitespace"))
     }
 
-    @Test func `nothing that is said holds a piece of key or device token`() {
+    @Test func `no review text contains part of a key or device token`() {
         var random = SplitMix64(seed: 11)
         let secrets = [Self.key, Self.apple, Self.google]
         var texts = [Self.phone, Self.android] + secrets
@@ -228,7 +228,7 @@ import Testing
         }
     }
 
-    @Test func `a descriptor is shown without what could write over a terminal, and not where it may be a key`() {
+    @Test func `a descriptor is shown without control characters, and hidden if it may be a key`() {
         func content(_ descriptor: String) -> String {
             PairingReview("iOS|\(descriptor)|\(Self.key)|\(Self.apple)").parts[1].content
         }
@@ -240,7 +240,7 @@ import Testing
         #expect(content("sdk_gphone64_x86_64") == "sdk_gphone64_x86_64")
     }
 
-    @Test func `a text of any length is looked at in bounds`() {
+    @Test func `a text of any length is reviewed within limits`() {
         let long = PairingReview(String(repeating: "|", count: PairingReview.maximumTextLength + 1))
         #expect(long.parts.isEmpty && long.compatibilities.isEmpty && !long.isAcceptedByTocsin)
         #expect(long.hints.first?.contains("4097") == true)

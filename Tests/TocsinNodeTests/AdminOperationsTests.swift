@@ -8,13 +8,13 @@ import Testing
 @testable import TocsinNode
 @testable import Tor
 
-/// The files in Docs/operations: as the real tools read them, and against what the node really has.
+/// Tests the files in Docs/operations with the real tools and against the metrics of the node.
 @Suite struct OperationsFilesTests {
     private static let rules = "Docs/operations/alerts.yml"
     private static let ruleTests = "Tests/System/Operations/alerts-test.yml"
     private static let dashboard = "Docs/operations/grafana-dashboard.json"
 
-    /// Every family of the node; the last one is the registry's own.
+    /// The metric families of the node and of the registry.
     private static let families =
         NodeMetrics.catalogue + [
             MetricFamily("tocsin_metrics_dropped_total", .counter, help: "Metrics not kept.", labels: ["reason"])
@@ -22,12 +22,12 @@ import Testing
 
     private func text(_ path: String) throws -> String { try String(contentsOfFile: path, encoding: .utf8) }
 
-    /// The names of metrics in a text.
+    /// The metric names in a text.
     private func metrics(in text: String) -> Set<String> {
         Set(text.matches(of: /\b(?:tocsin|process)_[a-z_]+/).map { String($0.0) })
     }
 
-    /// The names that a family has on the wire.
+    /// The names of the series of a family.
     private func series(of family: MetricFamily) -> [String] {
         if case .histogram = family.kind {
             ["_bucket", "_sum", "_count"].map { family.name + $0 }
@@ -36,10 +36,10 @@ import Testing
         }
     }
 
-    /// Each condition or query with braces or without.
+    /// The conditions of the alert rules and the queries of the dashboard.
     private func expressions() throws -> [String] {
         let rules = try text(Self.rules)
-        // From `expr:` up to the next key of the rule.
+        // From `expr:` to the next key of the rule.
         let conditions = rules.matches(of: /expr: (?:>-)?([\s\S]*?)\n +(?:for|labels):/).map { String($0.1) }
         try #require(conditions.count == rules.matches(of: /- alert:/).count)
         let queries = try text(Self.dashboard).matches(of: /"expr": "((?:[^"\\]|\\.)*)"/).map {
@@ -50,17 +50,17 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(2)))
-    func `promtool takes the alert rules, and each of them fires where it should and nowhere else`() async throws {
+    func `promtool accepts the alert rules, and they pass their tests`() async throws {
         guard try await ChildProcess.output(of: "which", ["promtool"]).isSuccess else {
             return print("SKIPPED: promtool is not installed; no alert rule was tested (Debian: prometheus)")
         }
         for arguments in [["check", "rules", Self.rules], ["test", "rules", Self.ruleTests]] {
-            let attemptResult = try await ChildProcess.output(of: "promtool", arguments)
-            #expect(attemptResult.isSuccess, "\(attemptResult.text)")
+            let result = try await ChildProcess.output(of: "promtool", arguments)
+            #expect(result.isSuccess, "\(result.text)")
         }
     }
 
-    @Test func `each alert is tested, says what to do, and names its page`() throws {
+    @Test func `each alert has a test, a description, a severity and a runbook`() throws {
         let rules = try text(Self.rules)
         let names = rules.matches(of: /- alert: ([A-Za-z]+)/).map { String($0.1) }
         #expect(Set(names).count == names.count && names.count > 20)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `every metric that rules and dashboard name exists, with the labels that they name`() throws {
+    @Test func `the rules and the dashboard use existing metrics and labels only`() throws {
         let labels = Dictionary(
             uniqueKeysWithValues: Self.families.flatMap { family in series(of: family).map { ($0, family.labels) } })
         for expression in try expressions() {
@@ -83,7 +83,7 @@ import Testing
             }
             for match in expression.matches(of: /((?:tocsin|process)_[a-z_]+)\{([^}]*)\}/) {
                 for label in match.2.matches(of: /([a-z_]+)\s*(?:=~|!~|!=|=)/).map({ String($0.1) }) {
-                    // These are Prometheus' own.
+                    // Prometheus adds these labels.
                     if ["job", "instance"].contains(label) { continue }
                     #expect(labels[String(match.1)]?.contains(label) == true, "\(match.1) has no label \(label)")
                 }
@@ -91,14 +91,14 @@ import Testing
         }
     }
 
-    @Test func `every metric of the node is shown or watched`() throws {
+    @Test func `every metric is used by a rule or the dashboard`() throws {
         let used = metrics(in: try expressions().joined(separator: "\n"))
         for family in Self.families {
             #expect(!used.isDisjoint(with: series(of: family)), "nothing shows \(family.name)")
         }
     }
 
-    @Test func `Grafana's dashboard has a source to choose, and each panel a title, a place and a query`() throws {
+    @Test func `each dashboard panel has a title, a position, a data source and a query`() throws {
         let object = try JSONSerialization.jsonObject(with: Data(try text(Self.dashboard).utf8))
         let dashboard = try #require(object as? [String: Any])
         let variables = (dashboard["templating"] as? [String: Any])?["list"] as? [[String: Any]] ?? []
@@ -108,8 +108,8 @@ import Testing
         #expect(Set(panels.compactMap { $0["id"] as? Int }).count == panels.count && panels.count > 20)
         for panel in panels {
             let title = panel["title"] as? String ?? ""
-            let place = panel["gridPos"] as? [String: Int] ?? [:]
-            #expect(!title.isEmpty && (place["x"] ?? 99) + (place["w"] ?? 99) <= 24, "\(title)")
+            let position = panel["gridPos"] as? [String: Int] ?? [:]
+            #expect(!title.isEmpty && (position["x"] ?? 99) + (position["w"] ?? 99) <= 24, "\(title)")
             guard panel["type"] as? String != "row" else { continue }
             #expect((panel["datasource"] as? [String: String])?["uid"] == "${datasource}", "\(title)")
             #expect((panel["targets"] as? [[String: Any]])?.allSatisfy { $0["expr"] is String } == true, "\(title)")
@@ -117,11 +117,11 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(2)))
-    func `Prometheus understands every query of the dashboard`() async throws {
+    func `promtool parses every rule and dashboard query`() async throws {
         guard try await ChildProcess.output(of: "which", ["promtool"]).isSuccess else {
             return print("SKIPPED: promtool is not installed; no query was tested (Debian: prometheus)")
         }
-        // As rules of a file of its own: promtool has no other way to parse a query without a server.
+        // Written as recording rules: promtool cannot parse a query without a server in another way.
         let queries = try expressions().map { $0.replacing("$__rate_interval", with: "5m") }
         let lines = queries.enumerated().map { number, query in
             let text = query.replacing("\n", with: " ").replacing("'", with: "''")
@@ -131,7 +131,7 @@ import Testing
         try ("groups:\n- name: queries\n  rules:\n" + lines.joined()).write(
             toFile: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(atPath: file) }
-        let attemptResult = try await ChildProcess.output(of: "promtool", ["check", "rules", file])
-        #expect(attemptResult.isSuccess, "\(attemptResult.text)")
+        let result = try await ChildProcess.output(of: "promtool", ["check", "rules", file])
+        #expect(result.isSuccess, "\(result.text)")
     }
 }

@@ -14,7 +14,7 @@ import Testing
     private let end: Int64 = 1_800_000_000
     private let day: Int64 = 86_400
 
-    @Test func `a certificate that ends in a month, a week, a day or has ended is said so from that second on`() {
+    @Test func `a warning is due from 30, 7 and 1 days before expiry, and at expiry`() {
         let times: [(left: Int64, nearness: Nearness?)] = [
             (365 * day, nil), (30 * day + 1, nil), (30 * day, .month), (7 * day + 1, .month), (7 * day, .week),
             (day + 1, .week), (day, .day), (1, .day), (0, .ended), (-day, .ended),
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `each warning is given once, however often it is asked for`() {
+    @Test func `each warning is given once`() {
         for interval in [600, 3600, 50_000] {
             var warnings = ExpiryWarnings()
             var given: [Nearness] = []
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func `a node that was off for long gives the nearest warning only`() {
+    @Test func `a node that was down gives the nearest warning only`() {
         var warnings = ExpiryWarnings()
         let first = warnings.due(for: "push.p12", end: end, now: end - 20 * day)
         #expect(first == .month)
@@ -47,7 +47,7 @@ import Testing
         #expect(late == nil)
     }
 
-    @Test func `a new certificate in the same file has warnings of its own`() {
+    @Test func `a new certificate in the same file has its own warnings`() {
         var warnings = ExpiryWarnings()
         _ = warnings.due(for: "push.p12", end: end, now: end)
         let renewed = warnings.due(for: "push.p12", end: end + 365 * day, now: end)
@@ -56,7 +56,7 @@ import Testing
         #expect(again == .month)
     }
 
-    @Test func `each file has warnings of its own`() {
+    @Test func `each file has its own warnings`() {
         var warnings = ExpiryWarnings()
         for file in ["one.p12", "two.p12"] {
             let due = warnings.due(for: file, end: end, now: end - day)
@@ -64,27 +64,27 @@ import Testing
         }
     }
 
-    @Test func `a clock that is set back repeats nothing`() {
+    @Test func `a clock that goes back repeats no warning`() {
         var warnings = ExpiryWarnings()
         _ = warnings.due(for: "push.p12", end: end, now: end - day)
         let back = warnings.due(for: "push.p12", end: end, now: end - 20 * day)
         #expect(back == nil)
     }
 
-    @Test func `the nearer the end, the more it is`() {
+    @Test func `a nearer expiry compares greater`() {
         #expect(Nearness.month < .week && Nearness.week < .day && Nearness.day < .ended)
     }
 }
 
 @Suite struct CredentialWatchTests {
-    /// Those that are there now.
+    /// The present versions of these files.
     private func versions(_ files: [String]) -> [String: FileVersion?] {
         var versions: [String: FileVersion?] = [:]
         for file in files { versions[file] = FileVersion(of: file) }
         return versions
     }
 
-    @Test func `a file that changes while it is being read has changed`() throws {
+    @Test func `a change between the read and the start of the watch is detected`() throws {
         let directory = try Directory()
         try directory.write("one", to: "a.p8")
         let before = versions([directory.path("a.p8")])
@@ -94,7 +94,7 @@ import Testing
         #expect(hasChanged)
     }
 
-    @Test func `what stays as it is has not changed`() throws {
+    @Test func `unchanged files are not reported`() throws {
         let directory = try Directory()
         try directory.write("one", to: "a.p8")
         try directory.write("two", to: "b.p12")
@@ -105,13 +105,13 @@ import Testing
         }
     }
 
-    @Test func `nothing to watch never changes`() {
+    @Test func `an empty watch reports no change`() {
         var watch = CredentialWatch()
         let hasChanged = watch.hasChanged()
         #expect(!hasChanged)
     }
 
-    @Test func `a file that is written anew has changed, once`() throws {
+    @Test func `a rewritten file is reported once`() throws {
         let directory = try Directory()
         try directory.write("one", to: "a.p8")
         var watch = CredentialWatch(versions([directory.path("a.p8")]))
@@ -122,7 +122,7 @@ import Testing
         #expect(!second)
     }
 
-    @Test func `a file of the same size that takes the place of another has changed`() throws {
+    @Test func `replacement by a file of the same size is detected`() throws {
         let directory = try Directory()
         try directory.write("one", to: "a.p8")
         var watch = CredentialWatch(versions([directory.path("a.p8")]))
@@ -132,7 +132,7 @@ import Testing
         #expect(hasChanged)
     }
 
-    @Test func `a symbolic link that points elsewhere has changed`() throws {
+    @Test func `a changed symbolic link is detected`() throws {
         let directory = try Directory()
         try directory.write("one", to: "one.p8")
         try directory.write("two", to: "two.p8")
@@ -144,7 +144,7 @@ import Testing
         #expect(hasChanged)
     }
 
-    @Test func `a file that goes has changed, and so has one that comes`() throws {
+    @Test func `removal and creation of a file are detected`() throws {
         let directory = try Directory()
         try directory.write("one", to: "a.p8")
         var watch = CredentialWatch(versions([directory.path("a.p8")]))
@@ -158,7 +158,7 @@ import Testing
         #expect(back)
     }
 
-    @Test func `several changes are noticed at one look`() throws {
+    @Test func `several changes are reported together`() throws {
         let directory = try Directory()
         let files = (0..<5).map { "\($0).p8" }
         for file in files { try directory.write("one", to: file) }
@@ -170,12 +170,12 @@ import Testing
         #expect(!second)
     }
 
-    @Test func `a file whose permissions were put right has changed`() throws {
+    @Test func `a change of permissions is detected`() throws {
         let directory = try Directory()
         try directory.write("one", to: "a.p8")
         #expect(chmod(directory.path("a.p8"), 0o644) == 0)
         var watch = CredentialWatch(versions([directory.path("a.p8")]))
-        // Longer than the file system's clock takes for a step.
+        // Longer than the resolution of the file system's timestamps.
         usleep(20_000)
         #expect(chmod(directory.path("a.p8"), 0o600) == 0)
         let hasChanged = watch.hasChanged()
@@ -186,7 +186,7 @@ import Testing
 @Suite struct ProviderTokenFileTests {
     private let token = Array("eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl".utf8)
 
-    @Test func `a token that was kept comes back`() throws {
+    @Test func `a saved token is loaded`() throws {
         let directory = try Directory()
         let file = ProviderTokenFile(path: directory.path("apns.token"))
         #expect(file.load() == nil)
@@ -197,7 +197,7 @@ import Testing
         #expect(directory.names == ["apns.token"])
     }
 
-    @Test func `it is for the node only`() throws {
+    @Test func `the token file is accessible to its owner only`() throws {
         let directory = try Directory()
         let file = ProviderTokenFile(path: directory.path("apns.token"))
         for _ in 0..<2 {
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    @Test func `what a crash left half written is no token`() throws {
+    @Test func `an empty or partial file is not a token`() throws {
         let directory = try Directory()
         try directory.write("half", to: "apns.token.new")
         try directory.write("", to: "apns.token")
@@ -220,7 +220,7 @@ import Testing
         #expect(directory.names == ["apns.token"])
     }
 
-    @Test func `a symbolic link is neither read nor written through`() throws {
+    @Test func `a symbolic link is not followed`() throws {
         let directory = try Directory()
         try directory.write("elsewhere", to: "target")
         #expect(symlink(directory.path("target"), directory.path("apns.token")) == 0)
@@ -231,7 +231,7 @@ import Testing
         #expect(try directory.read("target") == "elsewhere")
     }
 
-    @Test func `where nothing can be kept the node goes on`() throws {
+    @Test func `a failure to save is ignored`() throws {
         let directory = try Directory()
         let file = ProviderTokenFile(path: directory.path("missing/apns.token"))
         file.save(token)
@@ -241,7 +241,7 @@ import Testing
 
 // MARK: - Helpers
 
-/// A fresh directory, gone when the test is over.
+/// A temporary directory, removed with this object.
 private final class Directory {
     private let root: String
 

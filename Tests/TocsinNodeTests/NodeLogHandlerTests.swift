@@ -19,7 +19,7 @@ import Testing
         return handler.line(for: event, at: "12:34:56.789")
     }
 
-    @Test func `text is the time, the level, the words and what belongs to them`() {
+    @Test func `a text line is time, level, message and sorted metadata`() {
         let text = line(.warning, "something", ["b": "2", "a": "1"])
         #expect(text == "12:34:56.789 WARNING something a=1 b=2\n")
     }
@@ -27,11 +27,11 @@ import Testing
     @Test(arguments: [
         (Logger.Level.critical, 2), (.error, 3), (.warning, 4), (.notice, 5), (.info, 6), (.debug, 7), (.trace, 7),
     ])
-    func `the journal is told the priority in front, and has the time itself`(_ level: Logger.Level, _ priority: Int) {
+    func `a journal line starts with the priority and has no time`(_ level: Logger.Level, _ priority: Int) {
         #expect(line(level, "something", isForJournal: true) == "<\(priority)>something\n")
     }
 
-    @Test func `machines get one object a line, the journal's priority in front of it`() throws {
+    @Test func `a JSON line is one object after the journal's priority`() throws {
         let text = line(.error, "say \"no\"\nand go", ["file": "a"], format: .json, isForJournal: true)
         #expect(text.hasPrefix("<3>{") && text.hasSuffix("}\n") && text.dropLast().contains("\n") == false)
         let object = try JSONSerialization.jsonObject(with: Data(text.dropFirst(3).utf8)) as? [String: String]
@@ -39,12 +39,12 @@ import Testing
             object == ["level": "error", "message": "say \"no\"\nand go", "file": "a", "time": "12:34:56.789"])
     }
 
-    @Test func `what others say cannot begin a line of its own, nor speak to a terminal`() {
+    @Test func `external text cannot start a line or control a terminal`() {
         let text = line(.info, "one\ntwo\u{1B}[31m", ["tor": "a\r\n<0>b"])
         #expect(text.dropLast().allSatisfy { !$0.isNewline } && !text.contains("\u{1B}"))
     }
 
-    @Test func `standard error is the journal only where systemd says so of this very file`() {
+    @Test func `standard error is the journal only if JOURNAL_STREAM names its file`() {
         #expect(!NodeLogHandler.isJournal(nil))
         #expect(!NodeLogHandler.isJournal("1:1"))
         var status = stat()

@@ -26,12 +26,12 @@ import Testing
             route, deviceToken: [1, 2, 3], attemptResult, waited: .milliseconds(2), took: .milliseconds(300))
     }
 
-    /// Nothing that was counted so far was dropped.
-    private func expectAllKept() {
+    /// Expects that the registry has dropped no metric.
+    private func expectNoneDropped() {
         #expect(registry.sum("tocsin_metrics_dropped_total") == 0)
     }
 
-    @Test func `one of a breaker's three states is 1, from the first moment on`() {
+    @Test func `exactly one of a breaker's three states is 1, from the start`() {
         let metrics = NodeMetrics(registry)
         metrics.count(.serving(route))
         #expect(state(.closed) == 1)
@@ -40,10 +40,10 @@ import Testing
         #expect(state(.closed) == 0)
         #expect(state(.open) == 1)
         #expect(state(.halfOpen) == 0)
-        expectAllKept()
+        expectNoneDropped()
     }
 
-    @Test func `refusals are counted by senderProtocol and rule, and circuits that are sent away`() {
+    @Test func `refusals are counted by protocol and reason, and circuit blocks in total`() {
         let metrics = NodeMetrics(registry)
         for _ in 0..<2 { metrics.refused(Refusal(.retry(.deviceTokenOverRate, after: 1)), at: "tnp") }
         metrics.refused(Refusal(.gone(since: nil)), at: "http")
@@ -54,10 +54,10 @@ import Testing
         #expect(registry.value(name, labels: ["door": "http", "reason": "unregistered"]) == 1)
         #expect(registry.sum(name) == 3)
         #expect(registry.value("tocsin_abuse_blocks_total") == 1)
-        expectAllKept()
+        expectNoneDropped()
     }
 
-    @Test func `each reason has a name of its own, of letters and underscores`() {
+    @Test func `each reason has a unique name of lower-case letters and underscores`() {
         let names = Reason.known.map(\.name)
         #expect(Set(names).count == names.count)
         for name in names {
@@ -66,7 +66,7 @@ import Testing
         #expect(Reason(rawValue: 999).name == "reason_999")
     }
 
-    @Test func `efforts, device tokens, circuits and connections are shown as they are`() {
+    @Test func `the gauges show efforts, device tokens, circuits and connections`() {
         let metrics = NodeMetrics(registry)
         let known = Admission.Counts(proven: 5, unproven: 4, dead: 2, circuits: 13)
         metrics.show((all: 5, unproven: 7), known: known)
@@ -80,10 +80,10 @@ import Testing
         #expect(registry.value("tocsin_circuits") == 12)
         #expect(registry.value("tocsin_connections", labels: ["door": "tnp"]) == 16)
         #expect(registry.value("tocsin_connections", labels: ["door": "http"]) == 2)
-        expectAllKept()
+        expectNoneDropped()
     }
 
-    @Test func `attempts are counted by the push service's word, with their durations`() {
+    @Test func `attempts are counted by the push service's answer, with durations`() {
         let metrics = NodeMetrics(registry)
         for _ in 0..<3 { metrics.count(attempt(route)) }
         metrics.count(attempt(Route(app: "bisq", magic: .android), "UNREGISTERED"))
@@ -101,10 +101,10 @@ import Testing
         #expect(queue.map { abs($0.sum - 0.01) < 0.0001 } == true)
         let apple = registry.histogram("tocsin_provider_duration_seconds", where: ["provider": "apns"])
         #expect(apple?.count == 4)
-        expectAllKept()
+        expectNoneDropped()
     }
 
-    @Test func `envelopes are counted by senderProtocol and outcome, also those of an earlier process`() throws {
+    @Test func `envelopes are counted by protocol and outcome, including recovered ones`() throws {
         let metrics = NodeMetrics(registry)
         for kind in Outcome.Kind.allCases { metrics.answered(Outcome(kind), of: route, at: "http") }
         let envelope = try Envelope(
@@ -115,10 +115,10 @@ import Testing
         #expect(registry.sum(name, where: ["door": "http"]) == 5)
         #expect(
             registry.value(name, labels: labels.merging(["door": "spool", "outcome": "delivered"]) { $1 }) == 1)
-        expectAllKept()
+        expectNoneDropped()
     }
 
-    @Test func `what is no longer served makes room for others`() {
+    @Test func `a route that is no longer served frees its series`() {
         let metrics = NodeMetrics(registry)
         for number in 0..<1000 {
             let route = Route(app: "app\(number)", magic: .android)
@@ -128,11 +128,11 @@ import Testing
             metrics.answered(.delivered(), of: route, at: "tnp")
             metrics.forget(route)
         }
-        expectAllKept()
+        expectNoneDropped()
         #expect(registry.sum("tocsin_envelopes_total") == 0)
     }
 
-    @Test func `a certificate and a token that are there no longer are not shown any more`() {
+    @Test func `a removed certificate or token is no longer shown`() {
         let metrics = NodeMetrics(registry)
         metrics.show(expiry: 1, of: "bisq", kind: "APNs certificate")
         metrics.show(Self.idle, connections: (tnp: 0, http: 0), tokenAges: ["bisq": 2])
@@ -142,13 +142,13 @@ import Testing
         metrics.keep(tokensOf: [], certificatesOf: [])
         #expect(registry.value("tocsin_credential_expiry_timestamp_seconds", labels: labels) == nil)
         #expect(registry.value("tocsin_apns_token_age_seconds", labels: ["app": "bisq"]) == nil)
-        expectAllKept()
+        expectNoneDropped()
     }
 
-    @Test func `the answers of the HTTP endpoint are counted by status`() {
+    @Test func `HTTP responses are counted by status`() {
         let metrics = NodeMetrics(registry)
         for status in [200, 200, 400, 503] { metrics.responded(status) }
         #expect(registry.value("tocsin_http_responses_total", labels: ["status": "200"]) == 2)
-        expectAllKept()
+        expectNoneDropped()
     }
 }

@@ -6,8 +6,8 @@ import Testing
 @testable import TocsinNode
 
 @Suite struct ProcessHardeningTests {
-    // In a process of its own: it cannot be taken back, and a sanitizer could not look into this one any longer.
-    @Test func `a process that holds secrets leaves no core dump`() async {
+    // Runs in a child process: the setting is permanent, and a sanitizer could no longer inspect this process.
+    @Test func `a process that forbids core dumps writes none`() async {
         await #expect(processExitsWith: .success) {
             #expect(ProcessHardening.control(ProcessHardening.getDumpable, 0) == 1)
             #expect(ProcessHardening.forbidCoreDumps())
@@ -15,9 +15,9 @@ import Testing
             #expect(getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit) == 0)
             #expect(limit.rlim_cur == 0 && limit.rlim_max == 0)
             #expect(ProcessHardening.control(ProcessHardening.getDumpable, 0) == 0)
-            // Once more does no harm.
+            // A second call has no effect.
             #expect(ProcessHardening.forbidCoreDumps())
-            // So that a leak sanitizer can look into it at its end.
+            // Lets a leak sanitizer inspect the process when it exits.
             #expect(ProcessHardening.control(ProcessHardening.setDumpable, 1) == 0)
         }
     }

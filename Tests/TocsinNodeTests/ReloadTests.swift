@@ -9,7 +9,7 @@ import Testing
 @testable import NodeConfiguration
 @testable import TocsinNode
 
-/// Settings that a running node cannot change, and the keys that are named for them.
+/// Settings that a running node cannot change, with the keys reported for them.
 private let fixed: [(String, [String])] = [
     ("[node]\nstate = \"/elsewhere\"", ["node.state"]),
     ("[node]\nlog_format = \"json\"", ["node.log_format"]),
@@ -28,7 +28,7 @@ private let fixed: [(String, [String])] = [
 
 @Suite struct ReloadTests {
     @Test(arguments: fixed)
-    func `what needs a restart is named and stays as it was`(_ text: String, _ keys: [String]) throws {
+    func `a key that requires a restart is named and keeps its old value`(_ text: String, _ keys: [String]) throws {
         let old = try configuration()
         let new = try configuration(text)
         #expect(new.keysRequiringRestart(comparedTo: old) == keys)
@@ -41,11 +41,11 @@ private let fixed: [(String, [String])] = [
         #expect(merged.limits.replayWindow == old.limits.replayWindow)
         #expect(merged.limits.replayEntries == old.limits.replayEntries)
         #expect(merged.admission.deviceTokens == old.admission.deviceTokens)
-        // And the next start takes it.
+        // The next start applies the change.
         #expect(merged.keysRequiringRestart(comparedTo: new) == keys)
     }
 
-    @Test func `the spool's settings are named while it is on`() throws {
+    @Test func `a change of the spool's settings requires a restart`() throws {
         let old = try configuration("[spool]\nenabled = true")
         for text in ["key_file = \"/keys/spool.key\"", "max_bytes = 65536"] {
             let new = try configuration("[spool]\nenabled = true\n\(text)")
@@ -57,18 +57,18 @@ private let fixed: [(String, [String])] = [
         #expect(old.reloaded(from: off).spool == old.spool)
     }
 
-    @Test func `the same file needs nothing`() throws {
+    @Test func `an unchanged file requires no restart`() throws {
         let text = "[node]\nstate = \"/elsewhere\"\n[spool]\nenabled = true\n[limits]\nreplay_window = 60"
         let old = try configuration(text)
         #expect(try configuration(text).keysRequiringRestart(comparedTo: old) == [])
     }
 
-    @Test func `a new log level counts at once`() throws {
+    @Test func `a new log level takes effect at once`() throws {
         let merged = try configuration().reloaded(from: configuration("[node]\nlog = \"debug\""))
         #expect(merged.logLevel.rawValue == "debug")
     }
 
-    @Test func `new limits count at once`() throws {
+    @Test func `new limits take effect at once`() throws {
         typealias Limits = Configuration.Limits
         let limits: [(key: String, value: (Limits) -> Int)] = [
             (key: "in_flight", value: { $0.inFlight }),
@@ -87,7 +87,7 @@ private let fixed: [(String, [String])] = [
         }
     }
 
-    @Test func `delivery gets the new limits and keeps the old window`() throws {
+    @Test func `delivery gets the new limits and keeps the old replay window`() throws {
         let new = try configuration(
             "[limits]\ntotal_in_flight = 17\nattempts = 7\npatience = 9\nreplay_window = 60\nreplay_entries = 1000")
         let merged = try configuration().reloaded(from: new).dispatchLimits
@@ -98,7 +98,7 @@ private let fixed: [(String, [String])] = [
         #expect(merged.replayEntries == 200_000)
     }
 
-    @Test func `new apps, push services and a new proxy count at once`() throws {
+    @Test func `new apps, push services and proxies take effect at once`() throws {
         let old = try configuration()
         let new = try configuration(
             """
@@ -124,7 +124,7 @@ private let fixed: [(String, [String])] = [
         #expect(merged.outboundProxy == Proxy.http(Endpoint.tcp(host: "127.0.0.1", port: 3128)))
     }
 
-    /// A configuration with an app and these lines before it.
+    /// A configuration with these lines and one app.
     private func configuration(_ text: String = "") throws -> Configuration {
         let app = "[[app]]\nname = \"bisq\"\n[app.fcm]\nservice_account_file = \"firebase.json\"\n"
         return try Configuration(text: "\(text)\n\(app)", file: "/etc/tocsin/tocsin.toml")

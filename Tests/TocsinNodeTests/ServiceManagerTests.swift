@@ -7,7 +7,7 @@ import Testing
 @testable import Time
 @testable import TocsinNode
 
-/// What the environment says of a watchdog, and every how many microseconds it is to be fed.
+/// Environment variables of a watchdog with the resulting interval in microseconds; `nil` if there is none.
 private let watchdogs: [([String: String], Int64?)] = [
     (["WATCHDOG_USEC": "30000000"], 15_000_000),
     (["WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "42"], 15_000_000),
@@ -22,62 +22,62 @@ private let watchdogs: [([String: String], Int64?)] = [
 ]
 
 @Suite struct ServiceManagerTests {
-    // MARK: What is written
+    // MARK: Datagrams
 
-    @Test func `notices of one call are one datagram, a line each`() {
+    @Test func `the notices of one call are lines of one datagram`() {
         #expect(text(.ready) == "READY=1")
         #expect(text(.watchdog) == "WATCHDOG=1")
         #expect(text(.ready, .status("3 routes")) == "READY=1\nSTATUS=3 routes")
     }
 
-    @Test func `a reload says since when, in microseconds`() {
+    @Test func `a reload states its start time in microseconds`() {
         let start = MonotonicTime(nanoseconds: 12_345_678_999)
         #expect(text(.reloading(since: start)) == "RELOADING=1\nMONOTONIC_USEC=12345678")
     }
 
-    @Test func `a start that takes long says how much longer`() {
+    @Test func `a slow start extends its timeout`() {
         #expect(text(.starting(within: .seconds(30))) == "EXTEND_TIMEOUT_USEC=30000000")
     }
 
-    @Test func `a stop says how long it may take`() {
+    @Test func `a stop states its timeout`() {
         #expect(text(.stopping(within: .seconds(30))) == "STOPPING=1\nEXTEND_TIMEOUT_USEC=30000000")
         #expect(text(.stopping(within: .zero)) == "STOPPING=1\nEXTEND_TIMEOUT_USEC=0")
     }
 
-    @Test func `a status cannot say anything else`() {
+    @Test func `a status cannot contain another notice`() {
         #expect(text(.status("a\nREADY=1\r\0\u{85}b")) == "STATUS=a READY=1   b")
     }
 
-    @Test func `a status is cut between characters`() {
+    @Test func `a long status is cut between characters`() {
         let line = text(.status(String(repeating: "é", count: 1000)))
         #expect(line == "STATUS=" + String(repeating: "é", count: ServiceNotice.longestStatus / 2))
         #expect(text(.status("x" + String(repeating: "é", count: 1000))).utf8.count == 7 + 255)
     }
 
-    // MARK: Who listens
+    // MARK: Environment
 
     @Test(arguments: ["", "/", "@", "relative/notify", "vsock:2:1234", "/" + String(repeating: "x", count: 107)])
-    func `what names no socket is no manager`(_ socket: String) {
+    func `an invalid socket name means no manager`(_ socket: String) {
         #expect(findManager(["NOTIFY_SOCKET": socket]) == nil)
     }
 
-    @Test func `who is not asked to notify has no manager`() {
+    @Test func `no NOTIFY_SOCKET means no manager`() {
         #expect(findManager([:]) == nil)
         #expect(findManager(["WATCHDOG_USEC": "1000000"]) == nil)
     }
 
     @Test(arguments: watchdogs)
-    func `the watchdog is fed twice in its time, by the process that it watches`(
+    func `the watchdog interval is half of WATCHDOG_USEC, for the named process only`(
         _ variables: [String: String], _ microseconds: Int64?
     ) {
         let environment = variables.merging(["NOTIFY_SOCKET": "@x"]) { $1 }
         #expect(findManager(environment)?.watchdogInterval == microseconds.map { .microseconds($0) })
     }
 
-    // MARK: On a socket
+    // MARK: Socket
 
     @Test(arguments: [false, true])
-    func `the manager gets what it is told`(_ isAbstract: Bool) throws {
+    func `the manager receives each notice`(_ isAbstract: Bool) throws {
         let socket = try NotifySocket(isAbstract: isAbstract)
         let manager = try #require(findManager(["NOTIFY_SOCKET": socket.name]))
         #expect(manager.tell(.ready, .status("listening")))
@@ -86,33 +86,33 @@ private let watchdogs: [([String: String], Int64?)] = [
         #expect(socket.receive() == "STOPPING=1\nEXTEND_TIMEOUT_USEC=1000000")
     }
 
-    @Test func `the longest names fit`() throws {
+    @Test func `the longest socket names work`() throws {
         for isAbstract in [false, true] {
             let socket = try NotifySocket(isAbstract: isAbstract, length: 107)
             let manager = try #require(findManager(["NOTIFY_SOCKET": socket.name]))
             #expect(manager.tell(.watchdog))
             #expect(socket.receive() == "WATCHDOG=1")
         }
-        // An abstract name has no zero at its end.
+        // An abstract name has no terminating zero.
         let longest = try NotifySocket(isAbstract: true, length: 108)
         #expect(findManager(["NOTIFY_SOCKET": longest.name])?.tell(.watchdog) == true)
     }
 
-    @Test func `a manager that is gone holds nobody up`() throws {
+    @Test func `a missing manager does not block`() throws {
         let name = try NotifySocket(isAbstract: false).name
         #expect(findManager(["NOTIFY_SOCKET": name])?.tell(.ready) == false)
     }
 
-    @Test func `a manager that does not read holds nobody up`() throws {
+    @Test func `a manager that does not read does not block`() throws {
         let socket = try NotifySocket(isAbstract: true)
         let manager = try #require(findManager(["NOTIFY_SOCKET": socket.name]))
-        // The kernel keeps net.unix.max_dgram_qlen of them: 10, or what systemd sets, 512.
+        // The kernel queues net.unix.max_dgram_qlen datagrams: 10 by default, 512 as set by systemd.
         #expect((0..<100_000).contains { _ in !manager.tell(.watchdog) })
         #expect(socket.receive() == "WATCHDOG=1")
     }
 
-    @Test func `children do not speak in the process's name`() async {
-        // In a process of its own: the environment is everybody's.
+    @Test func `child processes do not inherit the manager's variables`() async {
+        // Runs in a child process, because the environment belongs to the whole process.
         await #expect(processExitsWith: .success) {
             let socket = try NotifySocket(isAbstract: true)
             setenv("NOTIFY_SOCKET", socket.name, 1)
@@ -129,7 +129,7 @@ private let watchdogs: [([String: String], Int64?)] = [
 
     // MARK: Watchdog
 
-    @Test func `a loop that turns feeds the watchdog until it is told to end`() async throws {
+    @Test func `a running loop notifies the watchdog until it is cancelled`() async throws {
         let socket = try NotifySocket(isAbstract: true)
         let manager = try #require(findManager(["NOTIFY_SOCKET": socket.name, "WATCHDOG_USEC": "20000"]))
         let watch = Task { await manager.keepWatch(of: EventLoop(name: "watchdog")) }
@@ -138,24 +138,24 @@ private let watchdogs: [([String: String], Int64?)] = [
         await watch.value
     }
 
-    @Test func `a loop that hangs does not feed it`() async throws {
+    @Test func `a blocked loop does not notify the watchdog`() async throws {
         let socket = try NotifySocket(isAbstract: true)
         let manager = try #require(findManager(["NOTIFY_SOCKET": socket.name, "WATCHDOG_USEC": "20000"]))
         let loop = EventLoop(name: "watchdog")
         let watch = Task { await manager.keepWatch(of: loop) }
         #expect(socket.receive() == "WATCHDOG=1")
-        let fed = await LoopDomain(loop).run { _ in
-            // What was said before the hang is not counted.
+        let notice = await LoopDomain(loop).run { _ in
+            // Discards notices sent before the loop was blocked.
             while socket.receive(wait: .zero) != nil {}
             return socket.receive(wait: .milliseconds(200))
         }
-        #expect(fed == nil)
+        #expect(notice == nil)
         #expect(socket.receive() == "WATCHDOG=1")
         watch.cancel()
         await watch.value
     }
 
-    @Test func `who wants no watchdog is not told`() async throws {
+    @Test func `without a watchdog interval nothing is sent`() async throws {
         let socket = try NotifySocket(isAbstract: true)
         let manager = try #require(findManager(["NOTIFY_SOCKET": socket.name]))
         await manager.keepWatch(of: EventLoop(name: "watchdog"))
@@ -171,15 +171,15 @@ private let watchdogs: [([String: String], Int64?)] = [
     }
 }
 
-/// A service manager's end.
+/// The socket of a service manager.
 private final class NotifySocket: Sendable {
-    /// As `NOTIFY_SOCKET` would say it.
+    /// The value for `NOTIFY_SOCKET`.
     let name: String
     private let descriptor: Int32
 
     struct Failure: Error {}
 
-    /// - Parameter length: of the name in bytes, its first character included.
+    /// - Parameter length: of the name in bytes, including the first character.
     init(isAbstract: Bool, length: Int = 40) throws {
         let start = "\(isAbstract ? "@" : "/tmp/")notify-\(getpid())-\(UInt32.random(in: 0 ... .max))-"
         name = start + String(repeating: "x", count: length - start.utf8.count)
@@ -202,7 +202,7 @@ private final class NotifySocket: Sendable {
         if name.first == "/" { unlink(name) }
     }
 
-    /// The next datagram; nil: none came within the time.
+    /// The next datagram; `nil` if none arrives in time.
     func receive(wait: Duration = .seconds(10)) -> String? {
         var watch = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         guard poll(&watch, 1, Int32(wait.milliseconds)) == 1 else { return nil }

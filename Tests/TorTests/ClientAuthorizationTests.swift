@@ -15,14 +15,14 @@ import Testing
 
     // MARK: Lines
 
-    @Test func `both halves have the lines that tor reads`() throws {
+    @Test func `a client key is parsed and printed in tor's line format`() throws {
         let key = try #require(OnionKey(line: Array("\(Self.address):descriptor:x25519:\(Self.secret)".utf8)))
         #expect(key.address.label == Self.address)
         #expect(X25519.publicKey(of: key.privateKey) == Base32.decode(Self.publicHalf.utf8))
         #expect(String(decoding: key.line, as: UTF8.self) == "\(Self.address):descriptor:x25519:\(Self.secret)")
     }
 
-    @Test func `a pair's halves belong together, and no two pairs are the same`() throws {
+    @Test func `a new key pair is consistent and unique`() throws {
         let onion = try #require(onion)
         let (one, other) = (ClientAuthorization(for: onion), ClientAuthorization(for: onion))
         #expect(one.publicKey != other.publicKey)
@@ -40,9 +40,9 @@ import Testing
         "\(address):descriptor:x25519:\(secret)\n\(address):descriptor:x25519:\(secret)",
         " \(address):descriptor:x25519:\(secret)", "descriptor:x25519:\(publicHalf)",
     ])
-    func `what is no key to an onion is not read`(_ line: String) { #expect(OnionKey(line: Array(line.utf8)) == nil) }
+    func `malformed client keys are not parsed`(_ line: String) { #expect(OnionKey(line: Array(line.utf8)) == nil) }
 
-    @Test func `a key's file is for its owner only, and is not written over`() async throws {
+    @Test func `a key file has mode 0600 and is never overwritten`() async throws {
         let key = ClientAuthorization(for: try #require(onion)).key
         try await withDirectory { directory in
             let file = "\(directory)/alice.auth_private"
@@ -68,14 +68,14 @@ import Testing
     // MARK: Names
 
     @Test(arguments: ["a", "Alice", "bob-2_X", String(repeating: "x", count: 64)])
-    func `letters, digits, dashes and underscores make a name`(_ text: String) throws {
+    func `a client name may have letters, digits, dashes and underscores`(_ text: String) throws {
         #expect(try ClientName(text).description == text)
     }
 
     @Test(arguments: [
         "", ".", "..", "a/b", "../a", "a b", "a.auth", "ä", "a\n", "a\u{0}", "$(x)", String(repeating: "x", count: 65),
     ])
-    func `nothing else is a name`(_ text: String) { #expect(throws: OnionFileError.badName) { try ClientName(text) } }
+    func `other client names are rejected`(_ text: String) { #expect(throws: OnionFileError.badName) { try ClientName(text) } }
 
     // MARK: The directory
 
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func `the last client goes only where the onion is to be open to all`() async throws {
+    @Test func `the last client is revoked only with permission to open the onion to all`() async throws {
         let onion = try #require(onion)
         try await withDirectory { directory in
             let clients = AuthorizedClients(serviceDirectory: directory)
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `more clients than fit into a descriptor are refused`() async throws {
+    @Test func `more clients than fit into a descriptor are rejected`() async throws {
         let key = ClientAuthorization(for: try #require(onion)).publicKey
         try await withDirectory { directory in
             let clients = AuthorizedClients(serviceDirectory: directory)
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func `a file whose name is none stops a list, which else would not be the truth`() async throws {
+    @Test func `a client file with an invalid name fails the listing`() async throws {
         try await withDirectory { directory in
             let clients = AuthorizedClients(serviceDirectory: directory)
             try FileManager.default.createDirectory(atPath: clients.directory, withIntermediateDirectories: false)
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test func `another service's clients come along, and a broken one stops it`() async throws {
+    @Test func `clients are copied from another service, and a malformed one stops the copy`() async throws {
         let onion = try #require(onion)
         try await withDirectory { directory in
             let (old, new) = (

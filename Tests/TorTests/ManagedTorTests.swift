@@ -130,7 +130,7 @@ import Testing
         return service
     }
 
-    @Test func `the onion keeps its address and comes back, and only whom it is open to gets in`() async throws {
+    @Test func `the onion keeps its address after a crash and admits only authorised clients`() async throws {
         guard Self.hasTor else {
             print("SKIPPED: tor is not installed; no onion was served by a tor of the node's own")
             return
@@ -247,7 +247,7 @@ import Testing
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
     }
 
-    @Test func `a tor that cannot be started is told of and tried again, and can be stopped`() async throws {
+    @Test func `a tor that fails to start is reported and retried, and can be stopped`() async throws {
         let loop = EventLoop(name: "test")
         try await withDirectory { directory in
             let missing = "\(directory)/tor"
@@ -277,7 +277,7 @@ import Testing
         }
     }
 
-    @Test func `a tor that does not end by itself is killed`() async throws {
+    @Test func `a tor that ignores SIGTERM is killed`() async throws {
         let loop = EventLoop(name: "test")
         try await withDirectory { directory in
             var settings = TorSettings(isManaged: true, directory: "\(directory)/tor")
@@ -303,7 +303,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `a program that hangs when it is asked which tor it is does not keep the node from ending`() async throws {
+    func `a binary that hangs at --version does not block the shutdown`() async throws {
         let loop = EventLoop(name: "test")
         try await withDirectory { directory in
             var settings = TorSettings(isManaged: true, directory: "\(directory)/tor")
@@ -326,7 +326,7 @@ import Testing
         }
     }
 
-    @Test func `settings of which no torrc can be made are told of in words`() async throws {
+    @Test func `settings that yield no valid torrc are reported with a remedy`() async throws {
         let loop = EventLoop(name: "test")
         try await withDirectory { directory in
             var settings = TorSettings(isManaged: true, directory: directory + String(repeating: "x", count: 100))

@@ -10,7 +10,7 @@ import Testing
     /// Of RFC 8032's first test key; made with Python's hashlib.
     private let known = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion"
 
-    @Test func `a public key has the address that others compute`() throws {
+    @Test func `a public key yields the known address`() throws {
         let key = try #require(Hex.decode("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"))
         let address = try #require(OnionAddress(publicKey: key))
         #expect("\(address)" == known)
@@ -22,13 +22,13 @@ import Testing
         "duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad.onion",
         "2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid.onion",
     ])
-    func `addresses of the real network are read, in either case, and written again`(_ text: String) {
+    func `addresses of the real network are parsed in either case and printed in lower case`(_ text: String) {
         #expect(OnionAddress(text)?.description == text)
         #expect(OnionAddress(text.uppercased())?.description == text)
         #expect(OnionAddress(String(text.dropLast(6)))?.description == text)
     }
 
-    @Test func `one letter changed anywhere is no address`() {
+    @Test func `an address with one changed letter is invalid`() {
         var random = SplitMix64(seed: 1)
         let letters = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)
         for index in 0..<OnionAddress.labelLength {
@@ -48,9 +48,9 @@ import Testing
         "www.25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion",
         "1!njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion",
     ])
-    func `what is no address is not read`(_ text: String) { #expect(OnionAddress(text) == nil) }
+    func `malformed addresses are not parsed`(_ text: String) { #expect(OnionAddress(text) == nil) }
 
-    @Test func `another version is no address`() throws {
+    @Test func `an address of another version is invalid`() throws {
         let key = [UInt8](repeating: 7, count: 32)
         for version in [UInt8(2), 4] {
             let sum = SHA3.hash256(Array(".onion checksum".utf8) + key + [version]).prefix(2)
@@ -59,7 +59,7 @@ import Testing
         #expect(OnionAddress(publicKey: Array(key.dropLast())) == nil)
     }
 
-    @Test func `random keys come back`() {
+    @Test func `random keys survive a round trip`() {
         var random = SplitMix64(seed: 2)
         for _ in 0..<200 {
             let key = (0..<32).map { _ in UInt8(random.below(256)) }

@@ -18,7 +18,7 @@ import Testing
         Array("== ed25519v1-public: type0 ==".utf8) + [0, 0, 0]
         + (Hex.decode("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a") ?? [])
 
-    @Test func `tor's files make the address, with the public key or without`() async throws {
+    @Test func `tor's key files yield the address, with or without the public key`() async throws {
         try await withDirectory { directory in
             try write(secretFile, to: "\(directory)/hs_ed25519_secret_key")
             #expect(try "\(OnionKeys(directory: directory).address)" == address)
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(arguments: [0o640, 0o604, 0o620, 0o602] as [mode_t])
-    func `a secret key that is open to others is refused`(_ mode: mode_t) async throws {
+    func `a secret key that others can access is rejected`(_ mode: mode_t) async throws {
         try await withDirectory { directory in
             let file = "\(directory)/hs_ed25519_secret_key"
             try write(secretFile, to: file, mode: mode)
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `a secret key file of another length, header or with a zero scalar is refused`() async throws {
+    @Test func `a secret key file with a wrong length, wrong header or zero scalar is rejected`() async throws {
         try await withDirectory { directory in
             let file = "\(directory)/hs_ed25519_secret_key"
             var otherHeader = secretFile
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `a public key of another secret key is refused`() async throws {
+    @Test func `a public key that does not match the secret key is rejected`() async throws {
         try await withDirectory { directory in
             try write(secretFile, to: "\(directory)/hs_ed25519_secret_key")
             var other = publicFile
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `keys of a service that did not hide are refused`() async throws {
+    @Test func `keys of a non-anonymous service are rejected`() async throws {
         try await withDirectory { directory in
             try write(secretFile, to: "\(directory)/hs_ed25519_secret_key")
             try write([], to: "\(directory)/onion_service_non_anonymous")
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func `where there are no keys, the file that is missing is named, and nobody waits for a pipe`() async throws
+    @Test func `a missing key file is named, and a pipe in its place is rejected without blocking`() async throws
     {
         try await withDirectory { directory in
             let file = "\(directory)/hs_ed25519_secret_key"
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `keys are written whole, for their owner only, and never over others`() async throws {
+    @Test func `keys are written with mode 0600 and never replace other keys`() async throws {
         try await withDirectory { directory in
             let (source, target) = ("\(directory)/source", "\(directory)/state/tor/onion")
             try FileManager.default.createDirectory(atPath: source, withIntermediateDirectories: false)

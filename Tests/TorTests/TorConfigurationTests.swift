@@ -20,7 +20,7 @@ import Testing
 
     private func lines(_ text: String) -> [String] { text.split(separator: "\n").map(String.init) }
 
-    @Test func `the onion is all that it serves, with circuit ids and its bounds`() throws {
+    @Test func `the torrc serves only the onion, with circuit ids and stream limits`() throws {
         let lines = lines(try text(ports: [.init(7077, Self.target), .init(80, .tcp(host: "::1", port: 7080))]))
         for line in [
             #"DataDirectory "/var/lib/tocsin/tor""#, "SocksPort 0", #"ControlPort unix:"/var/lib/tocsin/tor/ctl""#,
@@ -33,7 +33,7 @@ import Testing
         #expect(!lines.contains { $0.hasPrefix("Sandbox") || $0.hasPrefix("ORPort") })
     }
 
-    @Test func `what is decided otherwise is written otherwise`() throws {
+    @Test func `changed settings change the torrc`() throws {
         let lines = lines(
             try text {
                 $0.enablesProofOfWork = false
@@ -45,11 +45,11 @@ import Testing
         #expect(lines.contains(#"SocksPort unix:"/var/lib/tocsin/tor/socks""#))
     }
 
-    @Test func `a tor that was built without proof of work hears nothing of it`() throws {
+    @Test func `the torrc omits proof of work if tor was built without it`() throws {
         #expect(try !text(hasProofOfWork: false).contains("PoW"))
     }
 
-    @Test func `nothing in a path is anything but a path to tor`() throws {
+    @Test func `special characters in paths are escaped`() throws {
         let path = #"/tmp/a b#c"d\e%f$g'h;é"#
         #expect(TorConfiguration.quoted(path) == #""/tmp/a\x20b\x23c\x22d\x5ce\x25f\x24g\x27h\x3b\xc3\xa9""#)
         let text = try text(directory: path, ports: [.init(1, .unix(path: path))])
@@ -57,18 +57,18 @@ import Testing
     }
 
     @Test(arguments: ["relative", "", "/a\nSocksPort 9050", "/a\r", "/a\u{0}b", "/a\u{7F}"])
-    func `a path that is not absolute or could be a second line is refused`(_ path: String) {
+    func `a path that is relative or has control characters is rejected`(_ path: String) {
         #expect(throws: TorConfigurationError.badPath(path)) { try text(directory: path) }
         #expect(throws: TorConfigurationError.badPath(path)) { try text(ports: [.init(1, .unix(path: path))]) }
     }
 
     @Test(arguments: ["a b", "a\"", "a#", "a\n", "a%", "127.0.0.1/8", ""])
-    func `a host that is none is refused`(_ host: String) {
+    func `an invalid target host is rejected`(_ host: String) {
         let target = Endpoint.tcp(host: host, port: 80)
         #expect(throws: TorConfigurationError.badTarget(target)) { try text(ports: [.init(1, target)]) }
     }
 
-    @Test func `a target without a port, a port that stands twice, port 0 and no port at all are refused`() {
+    @Test func `a target without a port, a duplicate port, port 0 and an empty port list are rejected`() {
         let nowhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
         #expect(throws: TorConfigurationError.badTarget(nowhere)) { try text(ports: [.init(1, nowhere)]) }
         #expect(throws: TorConfigurationError.badPort(80)) {
@@ -78,7 +78,7 @@ import Testing
         #expect(throws: TorConfigurationError.noPort) { try text(ports: []) }
     }
 
-    @Test func `a directory leaves room for the sockets' names`() throws {
+    @Test func `a directory path too long for the sockets in it is rejected`() throws {
         let longest = "/" + String(repeating: "x", count: 100)
         _ = try text(directory: longest)
         guard case .unix(let path) = TorSettings(isManaged: true, directory: longest).socksSocket else { return }
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `the ports of the configuration lead to where the node listens`() {
+    @Test func `the onion's ports forward to the node's listeners`() {
         let settings = TorSettings(isManaged: true, directory: "/x")
         let http = Endpoint.tcp(host: "127.0.0.1", port: 7080)
         #expect(settings.ports(tnp: Self.target, http: nil) == [.init(7077, Self.target)])
@@ -97,7 +97,7 @@ import Testing
                 == [.init(7077, Self.target), .init(80, http), .init(8021, http)])
     }
 
-    @Test func `a tor of one's own is the default where there is one and no other onion is named`() async throws {
+    @Test func `a managed tor is the default if tor is installed and no other onion is configured`() async throws {
         try await withDirectory { directory in
             func isManaged(_ binary: String, _ foreign: String? = nil) -> Bool {
                 TorSettings.isManagedByDefault(
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    @Test func `tor takes it, whatever its paths are called`() async throws {
+    @Test func `tor accepts the torrc with special characters in its paths`() async throws {
         guard TorSettings.isInstalled("tor", path: ProcessInfo.processInfo.environment["PATH"]) else {
             print("SKIPPED: tor is not installed; no torrc was shown to it")
             return

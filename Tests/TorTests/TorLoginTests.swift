@@ -36,17 +36,17 @@ import Testing
         }
     }
 
-    @Test func `a control port that lets in everybody is not taken for tor`() async throws {
+    @Test func `a control port without authentication is rejected`() async throws {
         let text = try await failure(offering: "METHODS=NULL")
         #expect(text.contains("requires no authentication") && text.contains("CookieAuthentication 1"))
     }
 
-    @Test func `a control port without a cookie is told how to have one`() async throws {
+    @Test func `a control port without cookie authentication fails with a remedy`() async throws {
         #expect(try await failure(offering: "METHODS=HASHEDPASSWORD").contains("CookieAuthentication 1"))
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root gives files away"))
-    func `a cookie that belongs to another user is not shown`() async throws {
+    func `a cookie file of another user is rejected`() async throws {
         try await withDirectory { directory in
             let cookie = "\(directory)/cookie"
             try write([UInt8](repeating: 7, count: 32), to: cookie)

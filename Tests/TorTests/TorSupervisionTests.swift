@@ -31,7 +31,7 @@ import Testing
 
     // MARK: The way up
 
-    @Test func `tor is started once, and followed until the onion is published`() throws {
+    @Test func `tor starts once, and its progress is reported until the onion is published`() throws {
         let onion = try #require(onion)
         var tor = TorSupervision()
         #expect(tor.handle(.start, at: start) == [.start, .report])
@@ -50,7 +50,7 @@ import Testing
         #expect(tor.status.restarts == 0)
     }
 
-    @Test func `what does not move for minutes is named, until it moves`() throws {
+    @Test func `a stalled bootstrap or upload is reported until it progresses`() throws {
         let onion = try #require(onion)
         var tor = running()
         _ = tor.handle(.control(.bootstrapped(percent: 10)), at: start)
@@ -66,7 +66,7 @@ import Testing
         #expect(tor.handle(.timerFired, at: start) == [])
     }
 
-    @Test func `a published onion that no directory takes any more is a trouble after minutes`() throws {
+    @Test func `a published onion that directories reject later is reported after five minutes`() throws {
         let onion = try #require(onion)
         var tor = try published()
         _ = tor.handle(.control(.uploading(onion)), at: start)
@@ -78,7 +78,7 @@ import Testing
 
     // MARK: Ends and beginnings
 
-    @Test func `each end doubles the pause before the next start, from a second to a minute`() throws {
+    @Test func `each exit doubles the delay before the next start, from 1 s to 60 s`() throws {
         var tor = TorSupervision()
         _ = tor.handle(.start, at: start)
         for (index, pause) in [1, 2, 4, 8, 16, 32, 60, 60, 60].enumerated() {
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `who has run for ten minutes is started again after a second`() throws {
+    @Test func `a tor that ran for ten minutes restarts after one second`() throws {
         for (seconds, pause) in [(599, 4), (600, 1)] {
             var tor = TorSupervision()
             _ = tor.handle(.start, at: start)
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func `an end says how it came, with tor's last warning, and what was known is forgotten but the address`()
+    @Test func `an exit reports its status and tor's last warning, and resets all but the address`()
         throws
     {
         var tor = try published()
@@ -126,7 +126,7 @@ import Testing
     @Test(arguments: [
         TorProblem.missing(binary: "tor"), .badSettings("x"), .unusable(binary: "tor", reason: "y"),
     ])
-    func `what cannot be started is a state with words, and tried again`(_ trouble: TorProblem) {
+    func `a failed start is reported and retried`(_ trouble: TorProblem) {
         var tor = TorSupervision()
         _ = tor.handle(.start, at: start)
         #expect(tor.handle(.startFailed(trouble), at: start) == [.startTimer(.seconds(1)), .report])
@@ -135,7 +135,7 @@ import Testing
         #expect(tor.handle(.startFailed(trouble), at: start) == [.startTimer(.seconds(2)), .report])
     }
 
-    @Test func `a tor that does not answer is ended and started again`() {
+    @Test func `an unresponsive tor is stopped and restarted`() {
         var tor = running()
         #expect(tor.handle(.controlLost, at: start) == [.stop, .report])
         #expect(tor.status.phase == .stopping)
@@ -146,7 +146,7 @@ import Testing
 
     // MARK: The clock
 
-    @Test func `a wrong clock is the reason until the onion is published`() throws {
+    @Test func `a wrong clock remains the reported problem until the onion is published`() throws {
         let onion = try #require(onion)
         let words = "Our clock is 3 hours behind the time published in the consensus."
         var tor = running()
@@ -170,7 +170,7 @@ import Testing
 
     // MARK: Stopping
 
-    @Test func `who runs is ended, and then nothing is left`() throws {
+    @Test func `stop ends a running tor`() throws {
         var tor = try published()
         #expect(tor.handle(.stop, at: start) == [.stop, .report])
         #expect(tor.handle(.stop, at: start) == [])
@@ -180,7 +180,7 @@ import Testing
         #expect(tor.handle(.timerFired, at: start) == [])
     }
 
-    @Test func `who is starting is ended as soon as it runs`() {
+    @Test func `stop during a start ends tor as soon as it runs`() {
         var tor = TorSupervision()
         _ = tor.handle(.start, at: start)
         #expect(tor.handle(.stop, at: start) == [])
@@ -195,7 +195,7 @@ import Testing
         #expect(tor.status.phase == .stopped)
     }
 
-    @Test func `who waits for the next start does not start`() {
+    @Test func `stop during the restart delay cancels the next start`() {
         var tor = running()
         _ = tor.handle(.exited(status: "exited(1)"), at: start)
         #expect(tor.handle(.stop, at: start) == [.report])
@@ -204,7 +204,7 @@ import Testing
         #expect(tor.handle(.start, at: start) == [.start, .report])
     }
 
-    @Test func `an onion that is wanted again while tor ends is started again`() {
+    @Test func `start during a stop restarts tor after its exit`() {
         var tor = running()
         _ = tor.handle(.stop, at: start)
         #expect(tor.handle(.start, at: start) == [])
@@ -212,7 +212,7 @@ import Testing
         #expect(tor.handle(.timerFired, at: start) == [.start, .report])
     }
 
-    @Test func `whatever comes in whatever order, one tor runs at most, and a stopped one is not forgotten`() throws {
+    @Test func `in any order of events at most one tor runs, and a wanted one runs or is pending`() throws {
         let onion = try #require(onion)
         var random = SplitMix64(seed: 4)
         let warning = try line("[warn] our clock is behind")
@@ -265,7 +265,7 @@ import Testing
 
     // MARK: Format
 
-    @Test func `every trouble says what to do, or that it is being done`() throws {
+    @Test func `every problem text names a remedy or the restart`() throws {
         let version = try #require(TorVersion(output: "Tor version 0.4.7.16."))
         let words: [(TorProblem, String)] = [
             (.missing(binary: "tor"), "apt install tor"), (.unusable(binary: "/x", reason: "y"), "tor.binary"),

@@ -13,7 +13,7 @@ import Testing
 
     // MARK: Version and modules
 
-    @Test func `versions are read and compared by their numbers`() throws {
+    @Test func `versions are parsed and compared numerically`() throws {
         let version = try #require(TorVersion(output: "Tor version 0.4.9.11.\nThis build …\n"))
         #expect("\(version)" == "0.4.9.11")
         #expect(version >= TorVersion.oldest)
@@ -26,15 +26,15 @@ import Testing
     @Test(arguments: [
         "", "tor", "Tor version", "Tor version x", "Tor version 0.4.9.", "Tor version 99999999999999999999.1.1.1",
     ])
-    func `what names no version is none`(_ text: String) { #expect(TorVersion(output: text) == nil) }
+    func `text without a version is not parsed as one`(_ text: String) { #expect(TorVersion(output: text) == nil) }
 
-    @Test func `a build says whether it has proof of work`() {
+    @Test func `the module list says whether tor has proof of work`() {
         #expect(TorBuild.hasProofOfWork(modules: "relay: yes\ndirauth: yes\npow: yes\n"))
         #expect(!TorBuild.hasProofOfWork(modules: "relay: yes\npow: no\n"))
         #expect(!TorBuild.hasProofOfWork(modules: "relay: yes\n"))
     }
 
-    @Test func `what is no tor is not run as one`() async throws {
+    @Test func `a binary that is missing, too old or not tor is rejected`() async throws {
         try await withDirectory { directory in
             await #expect(throws: TorProblem.missing(binary: "\(directory)/tor")) {
                 _ = try await TorBuild(of: "\(directory)/tor", path: nil)
@@ -57,7 +57,7 @@ import Testing
 
     // MARK: Log
 
-    @Test func `a line of the log has a severity and a text fit for a terminal`() throws {
+    @Test func `a log line has a severity and a text without control characters`() throws {
         let line = try #require(TorLogLine("Nov 21 18:36:54.000 [warn] You are\u{1B}[2K root.\u{7}"))
         #expect(line == TorLogLine("[warn] You are[2K root."))
         #expect(line.severity == .warn)
@@ -72,15 +72,15 @@ import Testing
         "Our clock is 3 hours, 5 minutes behind the time published in the consensus network status document.",
         "Received NETINFO cell with skewed time (OR:x): It seems that our clock is ahead by 2 days, or theirs is behind.",
     ])
-    func `tor's words about the clock are known`(_ text: String) throws {
+    func `tor's clock warnings are recognized`(_ text: String) throws {
         #expect(try #require(TorLogLine("[warn] \(text)")).isAboutClock)
     }
 
-    @Test func `other words are not about the clock`() throws {
+    @Test func `other warnings are not taken for clock warnings`() throws {
         #expect(try !#require(TorLogLine("[warn] You are running Tor as root.")).isAboutClock)
     }
 
-    @Test func `lines come together from pieces of any size, and endless ones are cut`() {
+    @Test func `lines are assembled from fragments of any size, and overlong lines are truncated`() {
         let text = Array("one\r\ntwo\n\nthree".utf8)
         var random = SplitMix64(seed: 3)
         for _ in 0..<100 {
@@ -103,7 +103,7 @@ import Testing
 
     // MARK: Events
 
-    @Test func `events that matter are read`() throws {
+    @Test func `relevant control events are parsed`() throws {
         let onion = try #require(onion)
         let upload = "650 HS_DESC UPLOAD \(Self.label) UNKNOWN $ABC~relay0 xyz HSDIR_INDEX=1"
         #expect(TorEvent(line: upload) == .uploading(onion))
@@ -124,7 +124,7 @@ import Testing
         "650 STATUS_CLIENT NOTICE BOOTSTRAP PROGRESS=101", "650 STATUS_CLIENT NOTICE BOOTSTRAP PROGRESS=x",
         "650 STATUS_CLIENT NOTICE BOOTSTRAP", "650 STATUS_CLIENT NOTICE CIRCUIT_ESTABLISHED", "250 OK",
     ])
-    func `other lines are no events`(_ line: String) { #expect(TorEvent(line: line) == nil) }
+    func `other control lines are ignored`(_ line: String) { #expect(TorEvent(line: line) == nil) }
 
     // MARK: The descriptor
 
@@ -134,7 +134,7 @@ import Testing
         return uploads.state
     }
 
-    @Test func `an answer that never comes keeps no later round from counting`() throws {
+    @Test func `a missing upload reply does not affect the next round of uploads`() throws {
         let onion = try #require(onion)
         // Of two uploads one was dropped by tor without a word; then a newer descriptor follows.
         #expect(state(.uploading(onion), .uploading(onion), .failed(onion), .uploading(onion)) == .uploading)
@@ -147,7 +147,7 @@ import Testing
         #expect(uploads.state == .published)
     }
 
-    @Test func `a descriptor is published when one has taken it, and failed when all have refused it`() throws {
+    @Test func `a descriptor is published if one directory accepts it, and failed if all reject it`() throws {
         let onion = try #require(onion)
         #expect(state() == .none)
         #expect(state(.uploading(onion), .uploading(onion)) == .uploading)
@@ -156,7 +156,7 @@ import Testing
         #expect(state(.uploading(onion), .uploading(onion), .failed(onion), .failed(onion)) == .failed)
     }
 
-    @Test func `a later round takes nothing away unless nobody takes the descriptor`() throws {
+    @Test func `a later round of uploads leaves the descriptor published unless all uploads fail`() throws {
         let onion = try #require(onion)
         let first: [TorEvent] = [.uploading(onion), .uploaded(onion)]
         var uploads = DescriptorUploads()
@@ -172,7 +172,7 @@ import Testing
         #expect(uploads.state == .published)
     }
 
-    @Test func `an onion that tor only looks for does not matter`() throws {
+    @Test func `events about other onions are ignored`() throws {
         let onion = try #require(onion)
         let other = try #require(OnionAddress(publicKey: [UInt8](repeating: 1, count: 32)))
         #expect(state(.failed(other)) == .none)
@@ -182,7 +182,7 @@ import Testing
 
     // MARK: Logging in
 
-    @Test func `a way to log in is found in what tor offers`() {
+    @Test func `the authentication method is read from PROTOCOLINFO`() {
         func login(_ line: String) -> CookieAuthentication {
             CookieAuthentication(protocolInfo: ["250-PROTOCOLINFO 1", line, "250 OK"])
         }
@@ -202,7 +202,7 @@ import Testing
         }
     }
 
-    @Test func `the cookie is proven, not said, and only to who knows it`() {
+    @Test func `SAFECOOKIE proves the cookie without sending it, and only to a server that knows it`() {
         let cookie = Array(UInt8(0)..<32)
         let nonce = [UInt8](repeating: 1, count: 32)
         // Made with Python's hmac.
@@ -221,7 +221,7 @@ import Testing
         #expect(command("250 OK", cookie: cookie) == nil)
     }
 
-    @Test func `a key that tor has is found in its answer`() {
+    @Test func `an installed client key is read from the ONION_CLIENT_AUTH_VIEW reply`() {
         let head = "250-ONION_CLIENT_AUTH_VIEW \(Self.label)"
         #expect(TemporaryOnionKey.key(inView: [head, "250 OK"]) == nil)
         #expect(

@@ -27,7 +27,7 @@ import Testing
         #expect(try text(inFileOf: [UInt8](repeating: 97, count: 16 * 1024)).count == 16 * 1024)
     }
 
-    @Test func `a file that is no text is refused`() throws {
+    @Test func `a missing, binary or oversized file is an error`() throws {
         #expect(throws: ExitCode.self) { try TextArgument.text("@/nowhere/at/all") }
         #expect(throws: ExitCode.self) { try text(inFileOf: [0xFF, 0xFE]) }
         #expect(throws: ExitCode.self) { try text(inFileOf: [UInt8](repeating: 97, count: 16 * 1024 + 1)) }
@@ -35,14 +35,14 @@ import Testing
 
     // MARK: Addresses of nodes
 
-    /// The Tor Project's own onion.
+    /// The onion address of the Tor Project.
     private static let onion = "2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid"
 
     @Test(arguments: [
         ("127.0.0.1:7077", true), ("node.example:7077", true), ("unix:/run/tocsin/tnp.sock", true),
         ("\(onion).onion:7077", false), ("www.\(onion).onion:7077", false),
     ])
-    func `an address that can be one is taken`(_ text: String, _ isDirect: Bool) throws {
+    func `a valid address is accepted`(_ text: String, _ isDirect: Bool) throws {
         _ = try NodeAddress.endpoint(text, direct: isDirect)
     }
 
@@ -50,7 +50,7 @@ import Testing
         ("nothing", false), ("\(onion).onion:7077", true), ("\(onion.dropLast()).onion:7077", false),
         ("\(onion.dropLast(6))aaaaid.onion:7077", false), ("expyuzz4wqqyqhjn.onion:7077", false),
     ])
-    func `an address that cannot be reached is refused before tor looks for it`(_ text: String, _ isDirect: Bool) {
+    func `an invalid address is an error before tor is used`(_ text: String, _ isDirect: Bool) {
         #expect(throws: ExitCode.self) { try NodeAddress.endpoint(text, direct: isDirect) }
     }
 }

@@ -49,10 +49,10 @@ import Testing
 
     private func initialise(_ arguments: [String]) async throws { try await InitCommand.parse(arguments).run() }
 
-    // MARK: The text
+    // MARK: Configuration text
 
     @Test(arguments: AppTemplate.allCases)
-    func `the examples in the documentation are what init is made of`(_ template: AppTemplate) throws {
+    func `the templates of init are the examples in Docs`(_ template: AppTemplate) throws {
         guard let example = NewConfiguration.example(template) else {
             #expect(template == .own)
             return
@@ -61,14 +61,14 @@ import Testing
         #expect(try String(contentsOf: file, encoding: .utf8) == example.text)
     }
 
-    private static let apples: [NewConfiguration.AppleCredential?] = [
+    private static let appleCredentials: [NewConfiguration.AppleCredential?] = [
         nil, .key(file: "/k.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890"),
         .certificate(file: "/c.p12", passwordFile: nil), .certificate(file: "/c.p12", passwordFile: "/c.password"),
     ]
 
     @Test(arguments: AppTemplate.allCases)
-    func `every choice gives a configuration that the node reads as it was meant`(_ template: AppTemplate) throws {
-        for apple in Self.apples {
+    func `every combination of choices gives a valid configuration`(_ template: AppTemplate) throws {
+        for apple in Self.appleCredentials {
             for account in [nil, "/a.json"] where apple != nil || account != nil {
                 for (http, admin) in [(true, true), (true, false), (false, true), (false, false)] {
                     let new = NewConfiguration(
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `names that TOML has signs for are read as they were said`() throws {
+    @Test func `special characters in paths are escaped for TOML`() throws {
         for path in ["/a \"b\"", "/a\\b", "/a\nb", "/ä€😀", "/a\u{7F}b", "/a#b = [c]", "/\u{1}"] {
             let new = NewConfiguration(
                 template: .own, name: "x", apple: nil, topic: "", serviceAccountFile: path, state: path,
@@ -107,7 +107,7 @@ import Testing
 
     // MARK: Answers
 
-    @Test func `questions come only for what was not said, and the usual answer is one`() throws {
+    @Test func `init asks only for missing values and offers defaults`() throws {
         var answers = InitAnswers()
         var asked: [InitAnswers.Question] = []
         let typed: [InitAnswers.Question: String] = [
@@ -135,7 +135,7 @@ import Testing
         #expect(try known.configuration().topic == "bisqremote.joachimneumann.com")
     }
 
-    @Test func `an answer that is none is refused`() {
+    @Test func `an invalid answer is rejected`() {
         var answers = InitAnswers(app: .own)
         let wrong: [(InitAnswers.Question, String)] = [
             (.app, "bisq"), (.keyID, "short"), (.teamID, "ABCDE1234-"), (.http, "maybe"), (.admin, ""),
@@ -147,7 +147,7 @@ import Testing
         #expect(answers.certificateFile == "push.PFX.p12" && answers.keyFile == nil)
     }
 
-    @Test func `what is missing is named by its flags where nobody can be asked`() {
+    @Test func `missing values are reported by their flags with --yes`() {
         var nothing = InitAnswers()
         #expect(
             nothing.takeDefaults(state: "state") == [
@@ -160,7 +160,7 @@ import Testing
         #expect(whole.keyID == "ABCDE12345" && whole.withoutGoogle)
     }
 
-    @Test func `flags that contradict each other are refused`() {
+    @Test func `contradictory flags are an error`() {
         let wrong = [
             InitAnswers(keyFile: "a", certificateFile: "b"), InitAnswers(keyID: "ABCDE12345"),
             InitAnswers(teamID: "ABCDE12345", certificateFile: "b"), InitAnswers(certificatePasswordFile: "a"),
@@ -168,9 +168,9 @@ import Testing
         for answers in wrong { #expect(throws: InitAnswers.Problem.self) { try answers.check() } }
     }
 
-    // MARK: The command
+    // MARK: Command
 
-    @Test func `init writes a configuration that loads, and a state directory, for their owner`() async throws {
+    @Test func `init writes a valid configuration and a private state directory`() async throws {
         try await withDirectory { directory in
             try writeCredentials(to: directory)
             try await initialise([
@@ -194,7 +194,7 @@ import Testing
         }
     }
 
-    @Test func `nothing is overwritten without force, and nothing is written that would not load`() async throws {
+    @Test func `init overwrites only with --force and writes no invalid configuration`() async throws {
         try await withDirectory { directory in
             try writeCredentials(to: directory)
             let file = "\(directory)/tocsin.toml"
@@ -225,7 +225,7 @@ import Testing
         }
     }
 
-    @Test func `copies are for their owner, and lie beside the configuration`() async throws {
+    @Test func `copied credentials are private and beside the configuration`() async throws {
         try await withDirectory { directory in
             let target = "\(directory)/node"
             try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: false)
@@ -238,7 +238,7 @@ import Testing
             ]
             try await initialise(arguments)
             #expect(mode("\(target)/AuthKey_ABCDE12345.p8") == 0o600)
-            // What it was copied from is not the node's business.
+            // The mode of the original is unchanged.
             #expect(mode(secret) == 0o644)
             let text = try String(contentsOfFile: "\(target)/tocsin.toml", encoding: .utf8)
             #expect(text.contains("key_file = \"AuthKey_ABCDE12345.p8\""))
@@ -247,7 +247,7 @@ import Testing
         }
     }
 
-    @Test func `a secret that others can read is put right where that was agreed to`() async throws {
+    @Test func `init with --yes restricts the permissions of a readable secret`() async throws {
         try await withDirectory { directory in
             try writeCredentials(to: directory)
             let account = "\(directory)/firebase.json"
@@ -259,7 +259,7 @@ import Testing
         }
     }
 
-    @Test func `the check after it has the last word`() async throws {
+    @Test func `the exit status of init is that of the check`() async throws {
         try await withDirectory { directory in
             await #expect(throws: ExitStatus.failure) {
                 try await initialise([

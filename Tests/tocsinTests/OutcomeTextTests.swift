@@ -6,7 +6,7 @@ import Testing
 @testable import tocsin
 
 @Suite struct OutcomeTextTests {
-    @Test func `a refusal for the sender key says what it means`() {
+    @Test func `a rejection of the sender key is explained`() {
         let other = OutcomeText(.rejected(.senderKeyMismatch)).reason
         #expect(other.contains("(reason 206)"))
         #expect(other.contains("this phone is bound to another sender key"))
@@ -16,7 +16,7 @@ import Testing
         #expect(OutcomeText(.rejected(.ivReused, text: "no")).reason == "no (reason 208)")
     }
 
-    @Test func `what is left is said where it is nothing or was too little`() {
+    @Test func `the allowance is shown if it is used up or was insufficient`() {
         var outcome = Outcome.delivered()
         #expect(OutcomeText(outcome).allowance == nil)
         outcome.left = 1
@@ -30,7 +30,7 @@ import Testing
         #expect(OutcomeText(outcome).allowance == "notifications left for this phone now: 3")
     }
 
-    @Test func `when to try again is never sooner than the node said`() {
+    @Test func `the retry time is rounded up to whole seconds`() {
         #expect(OutcomeText(.retry(.nodeBusy, after: 0)).retryTime == "later")
         #expect(OutcomeText(.retry(.nodeBusy, after: 1)).retryTime == "in 1 s")
         #expect(OutcomeText(.retry(.nodeBusy, after: 2001)).retryTime == "in 3 s")

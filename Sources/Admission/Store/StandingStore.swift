@@ -4,8 +4,8 @@ import Cryptography
 import Store
 import Synchronization
 
-/// The standing of device tokens on disk: SQLite, with hashes under a key of the node in place of tokens and sender
-/// keys. Callable from anywhere; it keeps no rows in memory.
+/// Stores the standing of device tokens in SQLite, with keyed hashes instead of device tokens and sender keys. Callable
+/// from anywhere. Keeps no rows in memory.
 package final class StandingStore: Sendable {
     /// The node's key for keyed hashes: the random bytes of the key file.
     package let key: SecretBytes
@@ -32,15 +32,15 @@ package final class StandingStore: Sendable {
         return StandingStore(at: path, in: file)
     }
 
-    /// A text that identifies the key and reveals nothing of it.
+    /// A text that identifies the key without revealing it.
     private static func check(of key: SecretBytes) -> [UInt8] {
         key.derivedKey(for: "tocsin-standing-check").keyedHash(of: BLAKE2b.hash256([]), count: 16)
     }
 
     // MARK: Reading
 
-    /// Gives all rows to `body`, one after another, those first that were used last. Blocks until it has: less than a
-    /// second for a million rows. `body` must not call the store.
+    /// Passes each row to `body`, most recently used first. Blocks until done, less than a second for a million rows.
+    /// `body` must not call the store.
     package func load(_ body: (StandingRow) -> Void) throws(StoreError) {
         do {
             try database.sync { connection in
@@ -60,13 +60,13 @@ package final class StandingStore: Sendable {
 
     // MARK: Writing
 
-    /// Writes rows, over those of the same tokens, and removes others: all of it or, where it throws, nothing. Costs
-    /// the caller's thread nothing; saves are done in the order in which they were asked for. One that failed may be
-    /// tried again, as ``StoreError/Problem/diskFull`` once there is room. SQLite's log grows to what one save
-    /// changes, some 4 KB for each row of a large store.
+    /// Inserts or replaces rows and removes others, in one transaction: nothing changes if it throws. Does not block
+    /// the caller's thread; saves run in the order of the calls. A failed save may be retried, after
+    /// ``StoreError/Problem/diskFull`` once there is space. SQLite's write-ahead log grows by what one save changes,
+    /// about 4 KB for each row of a large store.
     /// - Parameters:
-    ///   - rows: at most one for a token.
-    ///   - gone: tokens to forget, in the store or not. What has a row in `rows`, too, stays.
+    ///   - rows: at most one per token.
+    ///   - gone: tokens to remove, whether stored or not. A token that also has a row in `rows` is kept.
     package func save(
         _ rows: [StandingRow], forgetting gone: [UInt64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) {
@@ -89,12 +89,12 @@ package final class StandingStore: Sendable {
                 }
                 for row in rows { try connection.run(Self.upsert, row.columns) }
             }
-            // Erases removed rows from the log, too.
+            // Erases removed rows from the write-ahead log, too.
             if !gone.isEmpty { try? connection.truncateLog() }
             return .success(())
         } catch {
             let error = StoreError(error, file: path, of: .standing)
-            // The log itself may have filled the disk.
+            // The write-ahead log itself may have filled the disk.
             if error.problem == .diskFull { try? connection?.truncateLog() }
             return .failure(error)
         }
@@ -108,8 +108,8 @@ package final class StandingStore: Sendable {
 
     // MARK: Closing
 
-    /// Waits for the saves that were asked for and lets go of the file. After it, loading and saving throw
-    /// ``StoreError/Problem/closed``.
+    /// Waits for earlier saves and closes the file. Later calls of ``load(_:)`` and ``save(_:forgetting:isolation:)``
+    /// throw ``StoreError/Problem/closed``.
     package func close(isolation: isolated (any Actor)? = #isolation) async {
         await withCheckedContinuation { continuation in
             database.close {

@@ -5,12 +5,12 @@ import Store
 import TNP
 
 extension Spool {
-    /// What the spool knows of a digest.
+    /// What the spool knows about a digest.
     package enum Known: Equatable, Sendable {
         case nothing
-        /// It holds an envelope of this digest, under this id.
+        /// An envelope with this digest is stored under this id.
         case stored(id: Int64)
-        /// An envelope of this digest has had this outcome.
+        /// An envelope with this digest has had this outcome.
         case final(Outcome)
     }
 

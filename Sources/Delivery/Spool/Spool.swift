@@ -7,30 +7,31 @@ import Store
 import Synchronization
 import TNP
 
-/// Envelopes kept on disk until they have an outcome, and outcomes for as long as a sender may send again: SQLite with
-/// each row sealed. All work is done on a queue of its own, so that nobody who calls is held up, and many calls share
-/// one transaction. Callable from anywhere; what waits for a transaction in memory is as much as callers wait for, and
-/// what they finish.
+/// Stores envelopes on disk until they have a final outcome, and outcomes for as long as a sender may resend: a SQLite
+/// database with each row sealed. All work runs on a queue of its own, so that no caller is blocked, and many calls
+/// share one transaction. Callable from anywhere. The work queued in memory is bounded by what callers await and
+/// finish.
 package final class Spool: Sendable {
-    /// A row without what is sealed in it.
+    /// A stored envelope without its sealed content.
     package struct Entry: Equatable, Sendable {
+        /// The row's id.
         package let id: Int64
-        /// When it is no longer to be delivered, Unix time in seconds.
+        /// When the envelope expires, Unix time in seconds.
         package let expires: Int64
     }
 
-    /// Told, on the spool's own queue, which envelopes were removed to make room, their time having run out.
+    /// Receives, on the spool's queue, the ids of expired envelopes that were removed to make room.
     package typealias ExpiryObserver = @Sendable ([Int64]) -> Void
 
-    /// Bytes of the disk that are left free: deleting takes room, too, and a disk that the spool had filled to the last
-    /// block could not be emptied again.
+    /// Bytes to leave free on the disk: deleting needs space, too, so a spool that had filled the disk could not be
+    /// emptied again.
     static let diskReserve = 32 << 20
 
-    /// Seconds after which finishes that could not be committed are tried again.
+    /// Seconds until finishes that could not be committed are retried.
     private static let pauseAfterFailure = 1.0
-    /// Seconds after which what was removed is erased from SQLite's log, too.
+    /// Seconds until removed rows are erased from SQLite's write-ahead log, too.
     private static let erasureDelay = 2.0
-    /// Outcomes whose time has run out are purged in steps: so many with each batch, beside twice what it adds.
+    /// Expired outcomes purged with each batch, in addition to twice the number of outcomes that it adds.
     private static let purgedWithEachBatch = 100
 
     private let path: String
@@ -40,7 +41,7 @@ package final class Spool: Sendable {
     private let reserve: Int
     let now: @Sendable () -> Int64
     private let onExpired: ExpiryObserver
-    /// Used on the database's queue only.
+    /// Accessed on the database's queue only.
     private nonisolated(unsafe) let rowKeys: RowKeys
     private let lock: Mutex<FileLock?>
     private let inbox = Mutex(SpoolInbox())
@@ -48,7 +49,7 @@ package final class Spool: Sendable {
     private let storedBytes: Atomic<Int>
     private let droppedCount = Atomic<Int>(0)
     private let erasureIsScheduled = Atomic<Bool>(false)
-    /// Transactions committed.
+    /// The number of committed transactions.
     let transactions = Atomic<Int>(0)
 
     init(
@@ -68,23 +69,23 @@ package final class Spool: Sendable {
         storedBytes = Atomic(bytes)
     }
 
-    /// How many envelopes wait.
+    /// The number of stored envelopes.
     package var count: Int { storedCount.load(ordering: .relaxed) }
-    /// What envelopes and outcomes take, in bytes, as `spool.max_bytes` counts them.
+    /// The size of envelopes and outcomes in bytes, as `spool.max_bytes` counts them.
     package var bytes: Int { storedBytes.load(ordering: .relaxed) }
-    /// How many rows could not be opened and were dropped since the spool was opened.
+    /// The number of unreadable rows dropped since the spool was opened.
     package var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
-    /// What keeps envelopes out at this moment, as far as can be told without looking for expired ones; nil: nothing.
+    /// Why the spool is full at present, without considering that expired rows may be removed; `nil` if it has room.
     package var shortage: SpoolShortage? {
         if freeBytes < reserve { return .disk }
         return bytes + Self.largestRow > maxBytes ? .bytes : nil
     }
 
-    /// Bytes of the largest row, about: of an envelope with the longest ciphertext and device token.
+    /// About the size of the largest row in bytes: an envelope with the longest ciphertext and device token.
     private static let largestRow = 4096
 
-    /// Gives up what has expired. Returns at once.
+    /// Removes expired rows. Returns at once.
     func purge() {
         database.async { connection in
             guard let connection, !self.inbox.withLock({ $0.isClosed }),
@@ -96,7 +97,7 @@ package final class Spool: Sendable {
 
     // MARK: Writing
 
-    /// Stores an envelope; returns once it is on disk, or will not be.
+    /// Stores an envelope; returns once it is on disk or the attempt has failed.
     package func store(
         _ envelope: SpooledEnvelope, isolation: isolated (any Actor)? = #isolation
     ) async -> StoreResult {
@@ -110,11 +111,11 @@ package final class Spool: Sendable {
         }
     }
 
-    /// Removes an envelope that has its outcome, with the next transaction, and tries again where that fails.
+    /// Removes an envelope that has its final outcome in the next transaction; retries if that fails.
     /// - Parameters:
-    ///   - id: as ``store(_:isolation:)`` or ``index(isolation:)`` gave it; one that is gone already does no harm.
-    ///   - keepUntil: until when the outcome is what storing an envelope of this digest gives, Unix time in seconds;
-    ///     nil: it is not remembered.
+    ///   - id: the id from ``store(_:isolation:)`` or ``index(isolation:)``; the row may be gone already.
+    ///   - keepUntil: Unix time in seconds until which storing an envelope with this digest returns the outcome; `nil`
+    ///     if the outcome is not remembered.
     package func finish(id: Int64, digest: Digest256, outcome: Outcome, keepUntil: Int64?) {
         let finish = SpoolBatch.Finish(id: id, digest: digest, outcome: outcome, keepUntil: keepUntil)
         if inbox.withLock({ $0.add(finish) }) == .run { scheduleBatch() }
@@ -126,14 +127,15 @@ package final class Spool: Sendable {
         }
     }
 
-    /// Runs one batch and sees to the next. Returns whether nothing of it is left to be done.
+    /// Runs one batch and schedules the next.
+    /// - Returns: whether all of the batch was committed.
     private func runBatch(on connection: Connection) -> Bool {
         let batch = inbox.withLock { $0.takeBatch() }
         let left = perform(batch, on: connection)
-        let sequel = inbox.withLock { $0.batchEnded(left: left) }
-        // Through the queue again rather than in a loop, so that reads have their turn.
-        if sequel.runs { scheduleBatch() }
-        if sequel.pauses {
+        let followUp = inbox.withLock { $0.batchEnded(left: left) }
+        // Queued again instead of looped, so that reads run in between.
+        if followUp.runs { scheduleBatch() }
+        if followUp.pauses {
             DispatchQueue.global().asyncAfter(deadline: .now() + Self.pauseAfterFailure) { [weak self] in
                 guard let self, self.inbox.withLock({ $0.pauseEnded() }) else { return }
                 self.scheduleBatch()
@@ -142,7 +144,8 @@ package final class Spool: Sendable {
         return left.isEmpty
     }
 
-    /// Commits a batch and answers it. Returns the finishes that could not be committed.
+    /// Commits a batch and resumes its callers.
+    /// - Returns: the finishes that could not be committed.
     private func perform(_ batch: SpoolBatch, on connection: Connection) -> [SpoolBatch.Finish] {
         guard !batch.isEmpty else { return [] }
         do {
@@ -154,7 +157,7 @@ package final class Spool: Sendable {
             let failure = StoreResult.failed(StoreError.reason(error))
             for store in batch.stores { store.continuation.resume(returning: failure) }
         }
-        // The disk may be full: emptying the log gives room back, and without the stores the rest may fit.
+        // The disk may be full: truncating the log frees space, and the finishes may fit without the stores.
         try? connection.truncateLog()
         guard !batch.stores.isEmpty, !batch.finishes.isEmpty else { return batch.finishes }
         let committed = (try? commit(SpoolBatch(finishes: batch.finishes), on: connection)) != nil
@@ -184,7 +187,7 @@ package final class Spool: Sendable {
         do {
             try connection.transaction {
                 try body(&transaction)
-                // No row is on disk before its secret is.
+                // A row's secret must be on disk before the row is.
                 try rowKeys.sync()
             }
         } catch {
@@ -199,7 +202,7 @@ package final class Spool: Sendable {
         return transaction
     }
 
-    /// What was removed leaves the disk, log included, soon after: once for all that is removed until then.
+    /// Schedules the erasure of removed rows from the log; one erasure covers all rows removed until it runs.
     private func scheduleErasure() {
         guard !erasureIsScheduled.exchange(true, ordering: .relaxed) else { return }
         DispatchQueue.global().asyncAfter(deadline: .now() + Self.erasureDelay) { [weak self] in
@@ -213,7 +216,7 @@ package final class Spool: Sendable {
         }
     }
 
-    /// What is free for us on the spool's disk.
+    /// Bytes available to this process on the spool's disk.
     private var freeBytes: Int {
         var status = statvfs()
         guard statvfs(path, &status) == 0 else { return .max }
@@ -222,7 +225,7 @@ package final class Spool: Sendable {
 
     // MARK: Reading
 
-    /// All envelopes that wait, in the order in which they came.
+    /// All stored envelopes, in the order of their arrival.
     package func index(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> [Entry] {
         try await read { connection in
             try connection.all("SELECT id, expires FROM envelope ORDER BY id") {
@@ -231,8 +234,8 @@ package final class Spool: Sendable {
         }
     }
 
-    /// The envelopes of these ids, in their order. Ids that are gone are left out; so are rows that cannot be opened,
-    /// which are dropped and counted.
+    /// Reads the envelopes with these ids, in the same order. Omits removed ids, and drops and counts rows that it
+    /// cannot open.
     package func load(
         _ ids: [Int64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> [(id: Int64, envelope: SpooledEnvelope)] {
@@ -258,7 +261,7 @@ package final class Spool: Sendable {
         return key.openEnvelope(row.bytes(2), name: row.bytes(0), expires: row.integer(1), secret: secret)
     }
 
-    /// Where the disk does not let them go, they are met again at the next start.
+    /// Removes unreadable rows; if that fails, the next start finds them again.
     private func drop(_ ids: [Int64], on connection: Connection) {
         let dropped = try? transact(on: connection) { transaction in for id in ids { try transaction.remove(id) } }
         if dropped != nil { droppedCount.wrappingAdd(ids.count, ordering: .relaxed) }
@@ -286,8 +289,8 @@ package final class Spool: Sendable {
 
     // MARK: Closing
 
-    /// Commits what waits, empties the log into the database and lets go of the file. Finishes that the disk does not
-    /// take even now are lost: their envelopes are there again at the next start.
+    /// Commits the queued work, writes the log into the database and closes the file. Finishes that still cannot be
+    /// committed are lost: the next start delivers their envelopes again.
     package func close(isolation: isolated (any Actor)? = #isolation) async {
         guard inbox.withLock({ $0.close() }) else { return }
         await withCheckedContinuation { continuation in

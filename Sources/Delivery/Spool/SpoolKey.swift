@@ -14,7 +14,7 @@ struct SpoolKey: Sendable, Redacted {
     /// Derives the key of a row from the row's secret.
     private let rows: SecretBytes
 
-    /// What a sealed text is; authenticated, so that one that is moved to another place does not open.
+    /// The kind of a sealed text; authenticated, so that a text moved to another column does not open.
     private enum Place: UInt8 {
         case check = 0
         case envelope = 1

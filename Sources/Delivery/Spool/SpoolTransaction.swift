@@ -4,14 +4,14 @@ import Cryptography
 import Store
 import TNP
 
-/// The statements of one transaction, and what they make of the spool's sums, which count once it is committed.
+/// Runs the statements of one transaction and counts the spool's new totals, which take effect when it is committed.
 struct SpoolTransaction {
-    /// What a row takes beside its sealed bytes, its entries in the indices included: a round number above what SQLite
-    /// needs.
+    /// Bytes of a row besides its sealed content, including its index entries: a round number above what SQLite needs.
     static let rowOverhead = 96
 
-    /// The most expired rows that make room in one transaction, and how many at a time.
+    /// The most expired rows that one transaction removes to make room.
     private static let mostPurged = 2048
+    /// How many of them are removed at a time.
     private static let purgedAtATime = 256
 
     private let connection: Connection
@@ -21,16 +21,17 @@ struct SpoolTransaction {
     private let maxBytes: Int
     private var purgeable = Self.mostPurged
 
-    /// How many envelopes wait.
+    /// The number of stored envelopes.
     private(set) var count: Int
-    /// What all rows take.
+    /// The size of all rows in bytes.
     private(set) var bytes: Int
-    /// The envelopes that were removed because their time had run out.
+    /// The ids of expired envelopes that were removed.
     private(set) var expired: [Int64] = []
-    /// Whether rows were removed, of whatever kind.
+    /// Whether rows of either table were removed.
     private(set) var hasRemoved = false
-    /// Slots of ``RowKeys`` that rows of this transaction have got, and those whose rows it removes.
+    /// Slots of ``RowKeys`` for rows that this transaction adds.
     private(set) var madeSlots: [Int] = []
+    /// Slots of rows that it removes.
     private(set) var freedSlots: [Int] = []
 
     init(_ connection: Connection, key: SpoolKey, rowKeys: RowKeys, now: Int64, maxBytes: Int, count: Int, bytes: Int) {
@@ -43,17 +44,19 @@ struct SpoolTransaction {
         self.bytes = bytes
     }
 
+    /// Removes an envelope and remembers its outcome.
     mutating func finish(_ finish: SpoolBatch.Finish) throws {
         try remove(finish.id)
         guard let until = finish.keepUntil, until > now else { return }
         let name = key.name(of: finish.digest)
         let sealed = key.seal(finish.outcome, name: name, until: until)
-        // The first outcome stands: it is the one that a sender may have been told.
+        // The first outcome remains: a sender may have received it.
         try connection.run(
             "INSERT OR IGNORE INTO outcome (digest, until, sealed) VALUES (?, ?, ?)", [name, until, sealed])
         if connection.changes > 0 { bytes += sealed.count + Self.rowOverhead }
     }
 
+    /// Stores an envelope, unless its digest is known or there is no room.
     mutating func store(_ envelope: SpooledEnvelope) throws -> StoreResult {
         let name = key.name(of: envelope.envelope.digest)
         if let outcome = try finalOutcome(of: name) { return .alreadyFinal(outcome) }
@@ -75,7 +78,7 @@ struct SpoolTransaction {
         return .stored(id: connection.lastInsertedRowID)
     }
 
-    /// Removes an envelope, where it is still there.
+    /// Removes an envelope if it is still stored.
     mutating func remove(_ id: Int64) throws {
         let rows = try connection.all("DELETE FROM envelope WHERE id = ? RETURNING length(sealed), slot", [id]) {
             (length: Int($0.integer(0)), slot: $0.isNull(1) ? nil : Int($0.integer(1)))
@@ -90,7 +93,8 @@ struct SpoolTransaction {
         if let slot { freedSlots.append(slot) }
     }
 
-    /// Forgets up to `limit` outcomes whose time has run out. Returns how many.
+    /// Removes up to `limit` expired outcomes.
+    /// - Returns: how many were removed.
     @discardableResult
     mutating func purgeOutcomes(limit: Int) throws -> Int {
         let lengths = try connection.all(
@@ -118,7 +122,7 @@ struct SpoolTransaction {
         return rows.count
     }
 
-    /// Gives up expired outcomes and envelopes, as many as one transaction may.
+    /// Removes expired outcomes and envelopes, up to the limit of one transaction.
     mutating func purge() throws {
         try purgeOutcomes(limit: Self.mostPurged)
         _ = try purgeEnvelopes(limit: Self.mostPurged)

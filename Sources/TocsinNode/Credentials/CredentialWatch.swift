@@ -2,17 +2,17 @@
 
 import EventLoop
 
-/// Notices that a credential file has been written anew, so that a new certificate or key needs no restart.
+/// Detects changed credential files, so that a new certificate or key needs no restart.
 struct CredentialWatch {
-    /// How often the files are looked at.
+    /// How often the files are examined.
     static let interval = Duration.seconds(10)
 
     private var versions: [String: FileVersion?] = [:]
 
-    /// Watches files since these versions of them.
+    /// Watches files for changes from the given versions.
     init(_ versions: [String: FileVersion?] = [:]) { self.versions = versions }
 
-    /// Whether one of them has changed since this was last asked.
+    /// Whether a file has changed since the last call.
     mutating func hasChanged() -> Bool {
         var isChanged = false
         for (file, version) in versions {

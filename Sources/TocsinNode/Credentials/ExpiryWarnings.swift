@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// When the operator is warned that a certificate ends: 30, 7 and 1 days before, and when it has ended. Each once.
+/// Decides when to warn that a certificate expires: once each at 30, 7 and 1 days before, and when it has expired.
 struct ExpiryWarnings {
-    /// How near the end is.
+    /// How soon the certificate expires.
     enum Nearness: Int, Comparable {
         case month = 30
         case week = 7
@@ -24,10 +24,11 @@ struct ExpiryWarnings {
 
     private var given: [String: (end: Int64, nearness: Nearness)] = [:]
 
-    /// The warning that is due for this certificate, if one is.
+    /// The warning that is due for a certificate now, if any; counts as given.
     /// - Parameters:
-    ///   - file: where it comes from.
-    ///   - end: its last moment, Unix time in seconds. Another end is another certificate.
+    ///   - file: the certificate's file.
+    ///   - end: when it expires, Unix time in seconds. A different time means a different certificate.
+    ///   - now: Unix time in seconds.
     mutating func due(for file: String, end: Int64, now: Int64) -> Nearness? {
         guard let nearness = Nearness(secondsLeft: end - now) else { return nil }
         if let last = given[file], last.end == end, last.nearness >= nearness { return nil }

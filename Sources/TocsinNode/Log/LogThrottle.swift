@@ -3,7 +3,7 @@
 import EventLoop
 import Time
 
-/// Lets one line of a kind through a minute, so that no provider's bad hour fills the disk.
+/// Limits log lines to one per kind and minute, so that an outage of a provider does not fill the disk.
 struct LogThrottle {
     private static let interval = Duration.seconds(60)
     private static let mostKinds = 1000

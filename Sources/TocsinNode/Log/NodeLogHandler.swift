@@ -5,8 +5,8 @@ import Glibc
 import Logging
 import NodeConfiguration
 
-/// Writes log lines to standard error: as text for people or as JSON for machines; where that is systemd's journal, with
-/// the priority in front of each (sd-daemon(3)).
+/// Writes log lines to standard error, as text for people or as JSON for programs. If standard error is systemd's
+/// journal, each line starts with its priority (sd-daemon(3)).
 struct NodeLogHandler: LogHandler {
     var logLevel: Logger.Level
     var metadata: Logger.Metadata = [:]
@@ -20,12 +20,12 @@ struct NodeLogHandler: LogHandler {
 
     func log(event: LogEvent) {
         let line = line(for: event, at: Self.time())
-        // One write a line: lines of several threads do not mix.
+        // One write per line keeps the lines of several threads apart.
         _ = Array(line.utf8).withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
     }
 
-    /// The line of an event, with its end.
-    /// - Parameter time: left out of text for the journal, which has its own.
+    /// The line of an event, including the line feed.
+    /// - Parameter time: omitted from text for the journal, which adds its own.
     func line(for event: LogEvent, at time: String) -> String {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }.sorted { $0.key < $1.key }
         let priority = isForJournal ? "<\(Self.priority(of: event.level))>" : ""
@@ -44,13 +44,13 @@ struct NodeLogHandler: LogHandler {
         }
     }
 
-    /// A line break in the words of tor or of a push service would begin a line of its own.
+    /// Replaces control characters: a line break in a text of tor or a push service would start a new line of the log.
     private static func oneLine(_ text: String) -> String {
         String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
             + "\n"
     }
 
-    /// As syslog counts them.
+    /// The priority of a level in syslog.
     private static func priority(of level: Logger.Level) -> Int {
         switch level {
         case .critical: 2
@@ -62,7 +62,7 @@ struct NodeLogHandler: LogHandler {
         }
     }
 
-    /// Whether standard error is the journal: systemd says so by the file's device and number (systemd.exec(5)).
+    /// Whether standard error is the journal: `JOURNAL_STREAM` has its device and inode number (systemd.exec(5)).
     static func isJournal(_ variable: String?) -> Bool {
         var status = stat()
         guard let variable, fstat(STDERR_FILENO, &status) == 0 else { return false }
@@ -75,7 +75,7 @@ struct NodeLogHandler: LogHandler {
 }
 
 extension Configuration {
-    /// A logger as this configuration wants it.
+    /// Creates the logger that the configuration describes.
     package func makeLogger() -> Logger {
         let isForJournal = NodeLogHandler.isJournal(ProcessInfo.processInfo.environment["JOURNAL_STREAM"])
         return Logger(label: "tocsin") { _ in

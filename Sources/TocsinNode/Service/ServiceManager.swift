@@ -4,28 +4,29 @@ import EventLoop
 import Glibc
 import Time
 
-/// The service manager that started this process, where it wants to hear of it: systemd with `Type=notify`.
+/// The service manager that started this process and expects notifications: systemd with `Type=notify`.
 package struct ServiceManager: Sendable {
-    /// How often it wants to hear ``ServiceNotice/watchdog``: half the time after which it kills. Nil: not at all.
+    /// How often to send ``ServiceNotice/watchdog``: half the timeout after which the manager kills the process; `nil`
+    /// if no watchdog is configured.
     package let watchdogInterval: Duration?
     private let address: sockaddr_un
     private let addressLength: socklen_t
 
-    /// What sd_notify(3) and sd_watchdog_enabled(3) read.
+    /// The variables of sd_notify(3) and sd_watchdog_enabled(3).
     private static let variables = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
-    /// A datagram is lost when it cannot be handed over within this time. Much shorter than any watchdog's.
-    private static let patience: time_t = 1
+    /// Send timeout in seconds, after which a datagram is lost. Much shorter than any watchdog timeout.
+    private static let sendTimeout: time_t = 1
 
-    /// What the environment says of a service manager.
-    /// - Parameter process: this process's id; the watchdog may be meant for another.
-    /// - Returns: nil where there is none, or its socket is named by what is neither a path nor `@` and a name.
+    /// The service manager that environment variables name; `nil` if there is none, or its socket is neither a path nor
+    /// `@` and a name.
+    /// - Parameter process: this process's id; the watchdog may be meant for another process.
     init?(environment: [String: String], process: Int32) {
         guard let socket = environment["NOTIFY_SOCKET"].map({ Array($0.utf8) }) else { return nil }
         let isAbstract = socket.first == UInt8(ascii: "@")
         guard isAbstract || socket.first == UInt8(ascii: "/"), socket.count > 1 else { return nil }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
-        // A path ends with a zero; an abstract name begins with one and ends with its length.
+        // A path ends with a zero byte; an abstract name starts with one, and the address length ends it.
         let needed = isAbstract ? socket.count : socket.count + 1
         guard needed <= MemoryLayout.size(ofValue: address.sun_path) else { return nil }
         withUnsafeMutableBytes(of: &address.sun_path) { path in
@@ -41,8 +42,8 @@ package struct ServiceManager: Sendable {
         watchdogInterval = isMeant && limit > 1 ? .microseconds(limit / 2) : nil
     }
 
-    /// The manager of this process, if it has one. Takes its variables out of the environment, so that no child (tor, for
-    /// one) speaks in this process's name: call it before there are other threads.
+    /// The manager of this process, if there is one. Removes its variables from the environment, so that no child
+    /// process, such as tor, sends notifications in this process's name. Call before other threads exist.
     package static func ofThisProcess() -> ServiceManager? {
         var environment: [String: String] = [:]
         for name in variables {
@@ -52,19 +53,19 @@ package struct ServiceManager: Sendable {
         return ServiceManager(environment: environment, process: getpid())
     }
 
-    /// Hands the notices over together. Waits a second at most.
-    /// - Returns: whether the manager has got them. A service goes on where it has not.
+    /// Sends notices in one datagram. Waits for at most a second.
+    /// - Returns: whether they were sent. A service continues without.
     @discardableResult
     package func tell(_ notices: ServiceNotice...) -> Bool {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
-        var limit = timeval(tv_sec: Self.patience, tv_usec: 0)
+        var limit = timeval(tv_sec: Self.sendTimeout, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         let datagram = ServiceNotice.datagram(notices)
         return withUnsafeBytes(of: address) { bytes in
             let address = bytes.assumingMemoryBound(to: sockaddr.self).baseAddress
-            // A signal may come in between, but not for ever.
+            // A signal may interrupt the call.
             for _ in 0..<8 {
                 let sent = sendto(
                     descriptor, datagram, datagram.count, Int32(MSG_NOSIGNAL), address, addressLength)
@@ -74,8 +75,8 @@ package struct ServiceManager: Sendable {
         }
     }
 
-    /// Tells it again and again that the start goes on, until the task is cancelled or ``longestStart`` is over: a large spool
-    /// is read through before the node is ready. Not on the loop, which the start may hold.
+    /// Extends the start timeout every ``startInterval``, until the task is cancelled or ``longestStart`` has passed:
+    /// the node reads all of a large spool before it is ready. Does not run on the loop, which the start may block.
     @concurrent
     package func keepStarting() async {
         let deadline = MonotonicTime.now + Self.longestStart
@@ -88,8 +89,8 @@ package struct ServiceManager: Sendable {
     private static let startInterval = Duration.seconds(10)
     private static let longestStart = Duration.seconds(1800)
 
-    /// Tells it again and again that `loop` still turns, until the task is cancelled; where no watchdog is wanted, it
-    /// returns at once. A loop that hangs says nothing, and the manager starts the service anew.
+    /// Sends watchdog notices from `loop` until the task is cancelled; returns at once if no watchdog is configured. If
+    /// the loop hangs, the notices stop and the manager restarts the service.
     package func keepWatch(of loop: EventLoop) async {
         guard let watchdogInterval else { return }
         await LoopDomain(loop).run { domain in

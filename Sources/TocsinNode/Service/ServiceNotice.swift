@@ -3,25 +3,25 @@
 import EventLoop
 import Time
 
-/// What a service tells its manager, as sd_notify(3) writes it.
+/// A notification from a service to its manager, see sd_notify(3).
 package enum ServiceNotice: Equatable, Sendable {
-    /// It serves. Also the end of a reload.
+    /// The service has started, or has finished a reload.
     case ready
-    /// It reads its configuration anew, since this moment of `CLOCK_MONOTONIC`; ``ready`` follows.
+    /// The service has been reloading its configuration since this time of `CLOCK_MONOTONIC`; ``ready`` follows.
     case reloading(since: MonotonicTime)
-    /// It is starting, and still will be for this time at most: so long the manager waits on.
+    /// The service is starting; extends the start timeout by this duration from now.
     case starting(within: Duration)
-    /// It takes no new work, and ends within this time: so long the manager waits before it kills.
+    /// The service accepts no new work and exits within this duration; the manager kills it after that.
     case stopping(within: Duration)
-    /// One sentence for `systemctl status`. Everybody on the machine may read it.
+    /// One sentence for `systemctl status`. All users of the machine can read it.
     case status(String)
-    /// It is alive; due again before the watchdog's time is over.
+    /// The service is alive; due again before the watchdog timeout.
     case watchdog
 
-    /// The longest status in bytes; what is longer is cut off.
+    /// The longest status in bytes; longer ones are truncated.
     static let longestStatus = 256
 
-    /// All of them as one datagram, so that the manager sees them at once.
+    /// Encodes notices as one datagram, so that the manager handles them together.
     static func datagram(_ notices: [ServiceNotice]) -> [UInt8] {
         Array(notices.flatMap(\.assignments).joined(separator: "\n").utf8)
     }
@@ -38,7 +38,7 @@ package enum ServiceNotice: Equatable, Sendable {
         }
     }
 
-    /// A line break in a status would begin an assignment of its own.
+    /// Replaces control characters: a line break in a status would start another assignment.
     private static func oneLine(_ text: String) -> String {
         var line = ""
         var length = 0

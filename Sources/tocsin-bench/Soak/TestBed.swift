@@ -94,7 +94,7 @@ actor TestBed {
         }
         let configuration = SimulatedConfiguration(
             endpoints: endpoints, tnp: "unix:tnp.sock", http: servesHTTP ? "unix:http.sock" : nil,
-            circuitIDs: circuitIDs, logLevel: "notice", more: more)
+            circuitIDs: circuitIDs, logLevel: "notice", additionalTables: more)
         try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         try await startNode()
     }

@@ -127,7 +127,7 @@ private final class ShownNode: AdminServer.Source {
         try await ChildProcess.output(of: "curl", ["-sS", "--max-time", "20"] + arguments).text
     }
 
-    @Test func `each path has its answer, under the fields that keep others out`() async throws {
+    @Test func `each path answers with the security headers, and foreign origins get 403`() async throws {
         guard try await isThere("curl") else { return }
         try await withServer { stand, endpoint in
             let answers: [(path: String, type: String, body: String)] = [
@@ -169,7 +169,7 @@ private final class ShownNode: AdminServer.Source {
         }
     }
 
-    @Test func `a unix socket is served under any name`() async throws {
+    @Test func `a unix socket accepts any Host header`() async throws {
         guard try await isThere("curl") else { return }
         let path = NSTemporaryDirectory() + "tocsin-admin-\(UUID().uuidString.prefix(8)).sock"
         let stand = try await domain.run { domain in try Stand(on: domain.loop, at: .unix(path: path)) }
@@ -211,7 +211,7 @@ private final class ShownNode: AdminServer.Source {
         return false
     }
 
-    @Test func `events come while somebody listens, and the node is asked only then`() async throws {
+    @Test func `the server samples the node only while a client reads the event stream`() async throws {
         try await withServer { stand, _ in
             try await domain.run { domain in
                 let one = try await Listening(to: stand.server, on: domain.loop)
@@ -235,7 +235,7 @@ private final class ShownNode: AdminServer.Source {
         }
     }
 
-    @Test func `no more listen than there is room for, and the place of one who goes is free`() async throws {
+    @Test func `an event stream over the limit gets 503, and a closed one frees its place`() async throws {
         try await withServer { stand, _ in
             try await domain.run { domain in
                 var listening: [Listening] = []
@@ -257,7 +257,7 @@ private final class ShownNode: AdminServer.Source {
         }
     }
 
-    @Test func `who comes when all connections are taken takes the place of an idle one, never of a listener`()
+    @Test func `a new connection evicts an idle one at the limit, never an event stream`()
         async throws
     {
         try await withServer { stand, _ in
@@ -311,7 +311,7 @@ private final class ShownNode: AdminServer.Source {
     private static let figure = "Number(document.querySelector('#flow li + li strong').textContent.replace(',', ''))"
 
     @Test(.timeLimit(.minutes(3)))
-    func `without JavaScript the figures are there`() async throws {
+    func `the page shows its figures without JavaScript`() async throws {
         guard try await hasBrowser() else { return }
         try await withServer { stand, endpoint in
             let page = try await browse(endpoint, ["--no-script"])
@@ -323,7 +323,7 @@ private final class ShownNode: AdminServer.Source {
     }
 
     @Test(.timeLimit(.minutes(3)))
-    func `with JavaScript the page follows the node, says nothing on the console and asks nobody else`() async throws {
+    func `with JavaScript the page follows the node, logs nothing and contacts no other host`() async throws {
         guard try await hasBrowser() else { return }
         try await withServer { stand, endpoint in
             // The second is that of the first event.
@@ -338,7 +338,7 @@ private final class ShownNode: AdminServer.Source {
     }
 
     @Test(.timeLimit(.minutes(3)))
-    func `a page whose node has gone says since when, and follows the next one`() async throws {
+    func `a page that lost its node shows since when, and reconnects to the next one`() async throws {
         guard try await hasBrowser() else { return }
         try await withServer { stand, endpoint in
             async let gone = browse(endpoint, ["--until", "document.title == 'Tocsin: no connection'"])
@@ -369,7 +369,7 @@ private final class ShownNode: AdminServer.Source {
     }
 
     @Test(.timeLimit(.minutes(3)), arguments: ["1280x900", "360x740"])
-    func `the page is not wider than its window, also on a phone`(_ size: String) async throws {
+    func `the page fits its window, also on a phone`(_ size: String) async throws {
         guard try await hasBrowser() else { return }
         try await withServer { _, endpoint in
             let page = try await browse(endpoint, ["--size", size])
@@ -379,7 +379,7 @@ private final class ShownNode: AdminServer.Source {
 
     /// The pictures in the documentation: `make screenshots` names the directory for them.
     @Test(.timeLimit(.minutes(3)), arguments: ["light", "dark"])
-    func `it has a picture for day and for night`(_ scheme: String) async throws {
+    func `the page renders in light and in dark mode`(_ scheme: String) async throws {
         guard try await hasBrowser() else { return }
         let wanted = ProcessInfo.processInfo.environment["TOCSIN_SCREENSHOTS"]
         let directory = wanted ?? NSTemporaryDirectory() + "tocsin-pictures-\(UUID().uuidString)"

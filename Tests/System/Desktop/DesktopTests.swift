@@ -21,7 +21,7 @@ import Testing
     /// A node whose endpoint is a port on loopback, and a SOCKS proxy before it.
     private struct Way {
         let stage = Stage()
-        let senderProtocol: UInt16
+        let httpPort: UInt16
         let proxy: UInt16
         let process: ChildProcess
         let java: String
@@ -32,7 +32,7 @@ import Testing
             process = ChildProcess(microsocks, ["-i", "127.0.0.1", "-p", "\(proxy)"])
             try await stage.start(http: "127.0.0.1:0", more: Stage.profile(.bisqConnect))
             guard case .tcp(_, let port)? = await stage.httpEndpoint else { throw NoEndpoint() }
-            senderProtocol = port
+            httpPort = port
             // Until the proxy is up.
             for _ in 0..<50 where await !stage.reaches(.tcp(host: "127.0.0.1", port: proxy)) {
                 try await Task.sleep(for: .milliseconds(100))
@@ -46,7 +46,7 @@ import Testing
             try await ChildProcess.output(
                 of: java,
                 [DesktopTests.program] + options
-                    + ["127.0.0.1:\(proxy)", "http://localhost:\(senderProtocol)", pairing, type, title, text])
+                    + ["127.0.0.1:\(proxy)", "http://localhost:\(httpPort)", pairing, type, title, text])
         }
 
         func end() async {
@@ -107,7 +107,7 @@ import Testing
         await way.end()
     }
 
-    @Test func `a Java desktop hears of a refusal as one`() async throws {
+    @Test func `a Java desktop reports a rejected notification as a failure`() async throws {
         guard let way = try await way() else { return }
         let stranger = Phone.new(.iOS, model: "iPhone 15")
         let result = try await way.send(pairing: stranger.pairingToken, "TRADE", "a", "b")

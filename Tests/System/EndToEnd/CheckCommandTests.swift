@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: [nil, certificate])
-    func `with good credentials all that is asked online is well, and nobody is rung`(
+    func `with good credentials every online check passes, and no phone rings`(
         _ credential: String?
     ) async throws {
         let stage = Stage()
@@ -58,7 +58,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a wrong key id or team is refused by Apple, with words`() async throws {
+    @Test func `a wrong key id or team fails with Apple's reason and a hint to team_id`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         for (right, wrong) in [(SimulatedServices.keyID, "WRONGKEY01"), (SimulatedServices.teamID, "WRONGTEAM1")] {
@@ -70,7 +70,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `the key of another team, and a topic that is no app, are refused by Apple`() async throws {
+    @Test func `a topic or a signing key that Apple does not know fails`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         let topic = stage.configuration(endpoints).replacing("bisqremote.joachimneumann.com", with: "com.example.none")
@@ -90,7 +90,7 @@ import Testing
         try #require(chmod(file, 0o600) == 0)
     }
 
-    @Test func `an expired certificate is found before Apple is asked, and one that ends soon is warned of`()
+    @Test func `an expired or foreign certificate fails offline, and one that expires soon is a warning`()
         async throws
     {
         let stage = Stage()
@@ -116,7 +116,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a credential that others can read, is broken or is not there has failed, and the others are looked at`()
+    @Test func `a readable, broken or missing credential fails, and the others are still checked`()
         async throws
     {
         let stage = Stage()
@@ -138,7 +138,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `Google's refusal of the account, a wrong clock and a bad certificate are said`() async throws {
+    @Test func `an unknown Google account, a wrong clock and a bad TLS certificate are reported`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         let text = stage.configuration(endpoints)
@@ -160,7 +160,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `the running node is found, its ports are its own, and its token is used`() async throws {
+    @Test func `the check recognizes the running node and its ports, and reuses its provider token`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         let phone = Phone.new(.iOS, model: "test")
@@ -182,7 +182,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a second node on the state directory is refused with the first one's pid`() async throws {
+    @Test func `a second node on the state directory fails with the first one's pid`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         let text = stage.configuration(endpoints).replacing("tnp.sock", with: "second.sock")
@@ -194,7 +194,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a tor that is wanted and not there has failed`() async throws {
+    @Test func `a missing tor binary fails if the node manages tor`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         let text = stage.configuration(endpoints, more: "[tor]\nmanaged = true\nbinary = \"/nowhere/tor\"")
@@ -206,7 +206,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a real notification goes through the node to the operator's own phone`() async throws {
+    @Test func `a test notification goes through the node to the operator's phone`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = Phone.new(.android, model: "test")
@@ -223,7 +223,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `no secret is in a finding, also where something is wrong with it`() async throws {
+    @Test func `findings contain no secrets, even if a credential is broken`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         var secrets: [String] = [SimulatedServices.certificatePassword]
@@ -247,7 +247,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `the command ends with 0, 1 or 78`() async throws {
+    @Test func `the command exits with 0, 1, 64 or 78`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         let file = "\(stage.directory)/tocsin.toml"
@@ -266,7 +266,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `each finding is one line, whatever is in it, and coloured for terminals only`() {
+    @Test func `each finding is one line without control characters, coloured only for terminals`() {
         let findings = [
             Finding(.tor, "a\u{1B}[2Jb", .failed, "c\nd"), Finding(.clock, "x", .warning, "y"),
             Finding(.machine, "x", .ok, "y"),

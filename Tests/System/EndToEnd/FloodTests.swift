@@ -20,7 +20,7 @@ import Testing
         #expect(text.contains("node alive at the end: yes"))
     }
 
-    @Test func `so are they through an onion service, where tor names the circuits`() async throws {
+    @Test func `honest senders are served through an onion service with circuit ids during a flood`() async throws {
         guard try await ChildProcess.output(of: "which", ["tor-gencert"]).isSuccess else {
             print("SKIPPED: tor is not installed; no flood went through an onion service")
             return
@@ -33,7 +33,7 @@ import Testing
 
     // MARK: What is promised
 
-    @Test func `each broken promise is named, and only those`() {
+    @Test func `the flood report names each violated requirement and no other`() {
         var report = FloodReport()
         var figures = HonestStatistics()
         figures.submitted = 3
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(arguments: [1, 14, 44, 300, 3600])
-    func `an honest sender never outruns what its phone is allowed`(_ seconds: Int) {
+    func `an honest sender never exceeds its phone's rate limit`(_ seconds: Int) {
         let time = Duration.seconds(seconds)
         let pace = NodeDefaults.pace(over: time)
         let sent = 1 + time / pace
@@ -86,7 +86,7 @@ import Testing
     // MARK: What hostile circuits send
 
     @Test(arguments: [1, 0xFFFF, 0x1_0001, .max] as [UInt32])
-    func `the line before a stream names its circuit as tor does`(_ number: UInt32) throws {
+    func `the PROXY line names the circuit as tor does`(_ number: UInt32) throws {
         var decoder = ProxyLineDecoder()
         let line = TorCircuit(number: number).proxyLine
         let read = try decoder.append(line.span.bytes)
@@ -115,14 +115,14 @@ import Testing
         return envelopes
     }
 
-    @Test func `invented tokens are well-formed, each of them new, fifty a second`() throws {
+    @Test func `invented tokens are well-formed and new, fifty per second`() throws {
         let envelopes = try envelopes(of: HostileCircuit(kind: .inventedTokens), seconds: 4)
         #expect(envelopes.count == 200)
         #expect(Set(envelopes.map { Array($0.deviceToken) }).count == 200)
         #expect(Set(envelopes.map(\.magic)) == [.iOS, .android])
     }
 
-    @Test func `a replay is the same envelope, fifty times a second`() throws {
+    @Test func `a replay sends the same envelope fifty times per second`() throws {
         var random = SystemRandomNumberGenerator()
         let addressee = Recipient.invented(.iOS, using: &random)
         var source = EnvelopeGenerator([.iOS: [addressee.deviceToken]])
@@ -132,7 +132,7 @@ import Testing
         #expect(envelopes.allSatisfy { $0.digest == captured.digest })
     }
 
-    @Test func `bad tokens come again and again, in ever new envelopes`() throws {
+    @Test func `bad tokens are reused in new envelopes`() throws {
         var random = SystemRandomNumberGenerator()
         let targets = [Magic.iOS, .iOS, .android, .android].map { Recipient.invented($0, using: &random) }
         let envelopes = try envelopes(of: HostileCircuit(kind: .badTokens, targets: targets), seconds: 4)
@@ -141,7 +141,7 @@ import Testing
         #expect(Set(envelopes.map(\.digest)).count == 40)
     }
 
-    @Test(arguments: MalformedStream.allCases) func `garbage comes to an end, and never in masses`(
+    @Test(arguments: MalformedStream.allCases) func `a malformed stream lasts at most 5 s and sends at most 250 frames per second`(
         _ garbage: MalformedStream
     ) throws {
         var random = SystemRandomNumberGenerator()
@@ -157,7 +157,7 @@ import Testing
     }
 
     @Test(arguments: [GoAway.Code.abuse, .protocolError])
-    func `a circuit that is called abusive comes back as another one, else as the same`(_ code: GoAway.Code)
+    func `a circuit blocked for abuse returns with a new id, otherwise with the same`(_ code: GoAway.Code)
         async throws
     {
         var random = SystemRandomNumberGenerator()

@@ -72,7 +72,7 @@ import Testing
     ]
 
     @Test
-    func `bad input gets a clear status and the end of its connection, and the senderProtocol goes on serving others`()
+    func `bad input gets a clear status and closes its connection, others are still served`()
         async throws
     {
         let stage = Stage()
@@ -100,7 +100,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `who says nothing is let go of`() async throws {
+    @Test func `a silent connection gets 408 or no answer`() async throws {
         let stage = Stage()
         try await stage.start(limits: "http_request_timeout = 1\nidle_timeout = 1\nhandshake_timeout = 1")
         let answers = try HTTPAnswer.all(in: try await stage.http([]))
@@ -108,7 +108,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a frame of TNP is told, as a frame, where TNP is spoken`() async throws {
+    @Test func `a TNP client at the HTTP endpoint gets GOAWAY with an explanation`() async throws {
         let stage = Stage()
         try await stage.start()
         var bytes: [UInt8] = []
@@ -122,7 +122,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a body may come in chunks, and after 100 Continue`() async throws {
+    @Test func `a body may be chunked, or follow 100 Continue`() async throws {
         let stage = Stage()
         try await stage.start(more: Stage.sealed)
         let phone = await stage.phone(.android)
@@ -145,7 +145,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a thousand bad requests do not keep others out`() async throws {
+    @Test func `a thousand bad requests do not block a good one`() async throws {
         let stage = Stage()
         try await stage.start(limits: "http_request_timeout = 2", more: "")
         let phone = await stage.phone(.iOS)

@@ -318,10 +318,10 @@ private struct OpenEndpoint: SuiteTrait, TestScoping {
 
 @Suite(OpenEndpoint()) struct HTTPEndpointCaseTests {
     @Test(arguments: EndpointCase.relay)
-    func `relay answers`(_ test: EndpointCase) async throws { try await check(test) }
+    func `the relay path answers each case as expected`(_ test: EndpointCase) async throws { try await check(test) }
 
     @Test(arguments: EndpointCase.v1)
-    func `v1 answers`(_ test: EndpointCase) async throws { try await check(test) }
+    func `v1 answers each case as expected`(_ test: EndpointCase) async throws { try await check(test) }
 
     private func check(_ test: EndpointCase) async throws {
         let stage = try #require(OpenEndpoint.stage)
@@ -352,7 +352,7 @@ private struct OpenEndpoint: SuiteTrait, TestScoping {
         }
     }
 
-    @Test func `what differs from a relay of today stands in the operators' page, by the names of the cases`() throws {
+    @Test func `the table in bisq.md lists every case that differs from a relay of today`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
         let page = try String(contentsOf: root.appending(path: "Docs/bisq.md"), encoding: .utf8)

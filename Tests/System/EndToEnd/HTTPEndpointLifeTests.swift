@@ -24,7 +24,7 @@ import Testing
         #expect(await stage.connectionCount == 0)
     }
 
-    @Test func `a node that stops answers what waits, and closes`() async throws {
+    @Test func `a stopping node answers pending requests and closes their connections`() async throws {
         let stage = Stage()
         try await stage.start(limits: "shutdown_timeout = 5")
         let phone = await stage.phone(.iOS)
@@ -39,7 +39,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `what is stored is success soon, though Apple says nothing`() async throws {
+    @Test func `with a spool a request succeeds while Apple does not answer`() async throws {
         let stage = Stage()
         try await stage.start(limits: "http_answer_timeout = 1", more: "[spool]\nenabled = true")
         let phone = await stage.phone(.iOS)
@@ -49,7 +49,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `what is not stored has an answer in time, though Apple says nothing`() async throws {
+    @Test func `without a spool a request gets 503 in time while Apple does not answer`() async throws {
         let stage = Stage()
         try await stage.start(limits: "http_answer_timeout = 1")
         let phone = await stage.phone(.iOS)
@@ -59,7 +59,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a circuit that sends too much that is wrong is not listened to, on no connection`() async throws {
+    @Test func `a circuit blocked for abuse gets 429 on every connection, other circuits are served`() async throws {
         let stage = Stage()
         let gates = "[limits]\nabuse_burst = 5\nabuse_per_minute = 1\n"
         try await stage.start(circuitIDs: true, gates: gates)
@@ -80,7 +80,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a sender that is gone before its answer leaves nothing behind`() async throws {
+    @Test func `a sender that disconnects before its answer leaves no connection behind`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await stage.phone(.iOS)
@@ -94,7 +94,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a stream without the line that tor is to write is told so, and gone`() async throws {
+    @Test func `with circuit ids a stream without a PROXY line gets 400 and is closed`() async throws {
         let stage = Stage()
         try await stage.start(circuitIDs: true)
         let phone = await stage.phone(.iOS)
@@ -104,7 +104,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `tor's line where none is expected is named as what it is`() async throws {
+    @Test func `an unexpected PROXY line gets 400 with a hint to circuit_ids`() async throws {
         let stage = Stage()
         try await stage.start()
         let answer = try await stage.ask(
@@ -114,7 +114,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `who is over the rate of his circuit is told when to come again`() async throws {
+    @Test func `a connection over its rate limit gets 429 with Retry-After`() async throws {
         let stage = Stage()
         let gates = "[limits]\ncircuit_burst = 2\ncircuit_per_minute = 60\n"
         try await stage.start(gates: gates)
@@ -126,7 +126,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `a new configuration counts for the next request on the same connection, or has it come again`()
+    @Test func `a reload applies to the next request`()
         async throws
     {
         let stage = Stage()
@@ -139,7 +139,7 @@ import Testing
         await stage.end()
     }
 
-    @Test func `apps that nothing can reach through the senderProtocol are named at the start`() async throws {
+    @Test func `the node logs at startup which apps the HTTP endpoint cannot reach`() async throws {
         let stage = Stage()
         let second = """
             [[app]]

@@ -112,7 +112,7 @@ extension Stage {
 
     // MARK: Bisq 1
 
-    @Test func `the setup confirmation of Bisq 1 is opened by its phone, byte for byte`() async throws {
+    @Test func `a phone receives the setup confirmation of Bisq 1 byte for byte and opens it`() async throws {
         let stage = Stage()
         try await stage.start()
         let token = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
@@ -149,7 +149,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `a trade of Bisq 1 is opened by its Android phone`() async throws {
+    @Test func `an Android phone opens a trade notification of Bisq 1`() async throws {
         let stage = Stage()
         try await stage.start()
         let token =
@@ -175,7 +175,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `the parameters may stand in any order, with others between them`() async throws {
+    @Test func `query parameters may come in any order, with unknown ones between them`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await stage.phone(.iOSDev)
@@ -207,7 +207,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `sound, environment and the two flags of Apple are as the request says`() async throws {
+    @Test func `the request sets sound, environment, content-available and mutable-content`() async throws {
         let stage = Stage()
         try await stage.start()
         let phones = (await stage.phone(.iOS), await stage.phone(.iOSDev))
@@ -236,7 +236,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `no two notifications replace each other on the phone`() async throws {
+    @Test func `every notification has a collapse id of its own`() async throws {
         let stage = Stage()
         try await stage.start(more: Stage.sealed)
         let phone = await stage.phone(.iOS)
@@ -250,7 +250,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `the same request again, on another connection, is answered alike and rings once`() async throws {
+    @Test func `a repeated request gets the same answer and rings the phone once`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await stage.phone(.android)
@@ -269,7 +269,7 @@ extension Stage {
     // MARK: Bisq 2 and the other apps
 
     @Test(arguments: [Magic.iOS, .android])
-    func `a notification of Bisq 2 is opened by its phone`(_ magic: Magic) async throws {
+    func `a phone opens a notification of Bisq 2`(_ magic: Magic) async throws {
         let stage = Stage()
         try await stage.start(more: Stage.profile(.bisqConnect))
         let phone = await stage.phone(magic, .bisqConnect)
@@ -301,7 +301,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `what a request carries decides which app it is for`() async throws {
+    @Test func `the envelope's format and magic select the app`() async throws {
         let stage = Stage()
         try await stage.start(
             more: Stage.profile(.haveno, alert: "Haveno") + Stage.profile(.bisqConnect, alert: "Connect"))
@@ -319,7 +319,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `what no app of the node can open is refused, and no push service hears of it`() async throws {
+    @Test func `an envelope that matches no configured app gets 400 and reaches no push service`() async throws {
         let stage = Stage()
         try await stage.start()
         let (apple, google) = (await stage.phone(.iOS), await stage.phone(.android))
@@ -340,7 +340,7 @@ extension Stage {
 
     // MARK: What is refused, and what is for later
 
-    @Test func `a phone over its rate is 429 with Retry-After, in both dialects, and rings again when that is over`()
+    @Test func `a request over the phone's rate limit gets 429 with Retry-After, and succeeds after it`()
         async throws
     {
         let stage = Stage()
@@ -368,7 +368,7 @@ extension Stage {
     }
 
     @Test(arguments: [Magic.iOS, .android])
-    func `a push service that is down is 503 with Retry-After, in both dialects`(_ magic: Magic) async throws {
+    func `a push service that is down yields 503 with Retry-After in both dialects`(_ magic: Magic) async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0", more: Stage.sealed)
         let phone = await stage.phone(magic)
@@ -393,7 +393,7 @@ extension Stage {
 
     @Test
     func
-        `a push service that does not answer is 503 in the time that the senderProtocol has, and the desktop may resend`()
+        `a slow push service yields 503 after the answer timeout, and a resend rings once`()
         async throws
     {
         let stage = Stage()
@@ -418,7 +418,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `with a spool, success means stored: it rings when the push service is back`() async throws {
+    @Test func `with a spool, success means stored, and the phone rings once the push service is back`() async throws {
         let stage = Stage()
         try await stage.start(more: "[spool]\nenabled = true")
         let phone = await stage.phone(.iOS)
@@ -431,7 +431,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `a phone that a sender key rings is not rung by who has none`() async throws {
+    @Test func `an unsigned request cannot ring a phone that is bound to a sender key`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await stage.phone(.iOS)
@@ -449,7 +449,7 @@ extension Stage {
 
     // MARK: HTTP
 
-    @Test func `other methods are 405 and say which is right, other paths are 404`() async throws {
+    @Test func `a wrong method gets 405 with Allow, an unknown path gets 404`() async throws {
         let stage = Stage()
         try await stage.start(more: Stage.sealed)
         let token = String(repeating: "ab", count: 32)
@@ -483,7 +483,7 @@ extension Stage {
     }
 
     @Test(arguments: [("GET", "/nowhere", 404), ("PUT", "/relay", 405)])
-    func `who asks for what is not there again and again is sent away`(
+    func `repeated 404 and 405 answers close the connection`(
         _ method: String, _ path: String, _ status: Int
     ) async throws {
         let stage = Stage()
@@ -497,7 +497,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `an answer says no more than it must`() async throws {
+    @Test func `an answer has only the required headers and contains no device token`() async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0", more: Stage.sealed)
         let phone = await stage.phone(.iOS)
@@ -523,7 +523,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `a connection is kept for the next request`() async throws {
+    @Test func `a connection stays open for the next request, also after an error`() async throws {
         let stage = Stage()
         try await stage.start(more: Stage.sealed)
         let (apple, google) = (await stage.phone(.iOS), await stage.phone(.android))
@@ -544,7 +544,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `requests that come together are answered in their order`() async throws {
+    @Test func `pipelined requests are answered in order`() async throws {
         let stage = Stage()
         try await stage.start(more: Stage.sealed)
         let (apple, google) = (await stage.phone(.iOS), await stage.phone(.android))
@@ -568,7 +568,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `HTTP 1.0 is answered, and its connection closed`() async throws {
+    @Test func `an HTTP 1.0 request is answered, and its connection closed`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await stage.phone(.iOS)
@@ -580,7 +580,7 @@ extension Stage {
 
     // MARK: Circuits
 
-    @Test func `where tor names circuits, its line comes first, and limits hold for a circuit`() async throws {
+    @Test func `with circuit ids the PROXY line is required, and rate limits apply per circuit`() async throws {
         let stage = Stage()
         try await stage.start(circuitIDs: true, gates: "[limits]\ncircuit_burst = 1\ncircuit_per_minute = 1")
         let phone = await stage.phone(.iOS)
@@ -598,7 +598,7 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `where tor names no circuits, such a line is refused`() async throws {
+    @Test func `without circuit ids a PROXY line gets 400`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await stage.phone(.iOS)
@@ -610,7 +610,7 @@ extension Stage {
 
     // MARK: Privacy
 
-    @Test func `nothing of a request is logged, not even at trace`() async throws {
+    @Test func `no part of a request is logged, not even at trace level`() async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0", more: Stage.sealed)
         let (phone, stranger) = (await stage.phone(.iOS), Phone.new(.iOS, model: "stranger"))

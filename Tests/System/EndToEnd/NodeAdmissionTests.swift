@@ -36,7 +36,7 @@ import TocsinClient
 
     // MARK: Limits
 
-    @Test func `RESULT says how much is left to a phone, and who goes on hears when to come back`() async throws {
+    @Test func `RESULT has the phone's remaining allowance, and a retry-after once it is used up`() async throws {
         let stage = Stage()
         try await stage.start(gates: "[limits]\ndevice_burst = 3\ndevice_per_minute = 30")
         let client = stage.client()
@@ -60,7 +60,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a connection over its rate waits, and others do not`() async throws {
+    @Test func `a connection over its rate limit is throttled, others are not`() async throws {
         let stage = Stage()
         try await stage.start(gates: "[limits]\ncircuit_burst = 5\ncircuit_per_minute = 60")
         let (greedy, other) = (stage.client(), stage.client())
@@ -77,7 +77,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `limits, puzzle and sender settings change at once when the configuration is read anew`() async throws {
+    @Test func `a reload applies limits, puzzle and sender settings at once`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start(gates: "[limits]\ndevice_burst = 1\ndevice_per_minute = 1")
         let client = stage.client()
@@ -108,7 +108,7 @@ import TocsinClient
 
     // MARK: Standing
 
-    @Test func `a dead device token is answered GONE without asking again, also after a restart`() async throws {
+    @Test func `a dead device token gets GONE without another request, also after a restart`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         let client = stage.client()
@@ -135,7 +135,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a circuit that sends bad device tokens is not listened to for a while, and others are`() async throws {
+    @Test func `a circuit that sends bad device tokens is blocked for abuse, others are served`() async throws {
         let stage = Stage()
         try await stage.start(
             circuitIDs: true, gates: "[limits]\nabuse_burst = 4\nabuse_per_minute = 1\nabuse_block = 60")
@@ -168,7 +168,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `what is known of device tokens is kept under keyed hashes only`() async throws {
+    @Test func `device tokens are stored only as keyed hashes`() async throws {
         let stage = Stage()
         try await stage.start()
         let client = stage.client()
@@ -195,7 +195,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a clock that was put years ahead does not make the node forget who may ring a phone`() async throws {
+    @Test func `a clock set years ahead does not erase sender key bindings`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -225,7 +225,7 @@ import TocsinClient
 
     // MARK: Puzzles
 
-    @Test func `where work is asked the client does it, and the notification arrives`() async throws {
+    @Test func `the client solves a required puzzle, and the notification arrives`() async throws {
         let stage = Stage()
         try await stage.start(gates: "[puzzle]\nmode = \"always\"\neffort = 2000\n[limits]")
         let phone = await phone(.iOS, on: stage)
@@ -241,7 +241,7 @@ import TocsinClient
 
     // MARK: Sender keys
 
-    @Test func `the first key whose notification arrives is the only one that rings the phone from then on`()
+    @Test func `the first sender key to deliver is bound to the phone, and others are rejected`()
         async throws
     {
         let stage = Stage()
@@ -264,7 +264,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a signature locks nobody out who rings the phone without one, and the operator takes a key off`()
+    @Test func `a key does not bind a phone that unsigned senders ring, and unbind removes a binding`()
         async throws
     {
         let stage = Stage()
@@ -293,7 +293,7 @@ import TocsinClient
 
     // MARK: Turns
 
-    @Test func `one who sends two thousand waits behind himself, and not in front of others`() async throws {
+    @Test func `a sender with two thousand envelopes does not delay other senders`() async throws {
         let stage = Stage()
         // Apple takes four at a time, 20 ms each: two thousand are ten seconds of work.
         try await stage.start(limits: "concurrency = 4\nin_flight = 5000")
@@ -326,7 +326,7 @@ import TocsinClient
 
     // MARK: Replay
 
-    @Test func `no flood of envelopes makes the node forget an outcome before its time`() async throws {
+    @Test func `a flood of envelopes does not evict a stored outcome early`() async throws {
         let stage = Stage()
         // Room for 1010 outcomes, and ten minutes to keep them.
         try await stage.start(limits: "replay_entries = 1000\ntotal_in_flight = 10\nin_flight = 5")
@@ -352,7 +352,7 @@ import TocsinClient
 
     // MARK: Connections
 
-    @Test func `who only holds the line open makes room for who says HELLO`() async throws {
+    @Test func `an unidentified connection is evicted for one that sends HELLO`() async throws {
         let stage = Stage()
         try await stage.start(limits: "half_open = 5")
         for _ in 0..<20 { try await stage.holdOpen() }
@@ -370,7 +370,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `silent connections shut out neither endpoint`() async throws {
+    @Test func `silent connections block neither the TNP nor the HTTP endpoint`() async throws {
         let stage = Stage()
         try await stage.start(limits: "connections = 40")
         let phone = await phone(.iOS, on: stage)
@@ -390,7 +390,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a connection that is about to end makes room like any other`() async throws {
+    @Test func `a closing connection is evicted like any other`() async throws {
         let stage = Stage()
         try await stage.start(limits: "connections = 8\nhandshake_timeout = 1")
         let phone = await phone(.iOS, on: stage)
@@ -420,7 +420,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `where there is no room for another connection, one goes that has been quiet`() async throws {
+    @Test func `at the connection limit the longest idle connection is evicted, never a recent one`() async throws {
         let stage = Stage()
         try await stage.start(limits: "connections = 8")
         let client = stage.client()
@@ -451,7 +451,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `who was told of other apps or keys is let go when the configuration changes`() async throws {
+    @Test func `a reload closes an idle connection only if its WELCOME is outdated`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         var hello: [UInt8] = []
@@ -475,7 +475,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `who never reads its results is let go, and nobody else notices`() async throws {
+    @Test func `a sender that never reads its results is disconnected, others are served`() async throws {
         let stage = Stage()
         try await stage.start(limits: "read_timeout = 1\nin_flight = 10000\nmax_frame = 4096")
         var bytes: [UInt8] = []

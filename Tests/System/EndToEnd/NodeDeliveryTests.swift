@@ -63,7 +63,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a request for an access token that is refused is sent again, and nobody hears of it`() async throws {
+    @Test func `a refused stream for the access token is retried, and senders see no error`() async throws {
         for _ in 0..<4 {
             let stage = Stage()
             try await stage.start()
@@ -79,7 +79,7 @@ import TocsinClient
         }
     }
 
-    @Test func `a connection that swallows everything is found out and replaced within ten seconds`() async throws {
+    @Test func `a black-holed connection is detected and replaced, and each envelope rings once`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -102,7 +102,7 @@ import TocsinClient
 
     /// How long connections that fail after 100 of 150 envelopes delay them, by the way they fail.
     @Test(arguments: [("silent", 12), ("stall", 20)])
-    func `what was on a connection that failed is delivered by the next one`(_ fault: String, _ limit: Int) async throws
+    func `envelopes on a failed connection are delivered over the next one`(_ fault: String, _ limit: Int) async throws
     {
         let stage = Stage()
         try await stage.start()
@@ -120,7 +120,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `SETTINGS that cut the streams to one make the pool grow, and nothing waits for ever`() async throws {
+    @Test func `the pool grows if SETTINGS allows only one stream, and all envelopes are delivered`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -140,7 +140,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `an unknown fate is replayed once, under the same apns-id and collapse id`() async throws {
+    @Test func `a request of unknown outcome is replayed once with the same apns-id and collapse id`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -188,7 +188,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a restart goes on with the same provider token`() async throws {
+    @Test func `a restart keeps the provider token`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -207,7 +207,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a wrong clock is told in plain words, with how wrong it is`() async throws {
+    @Test func `the log names a wrong clock and how far it is off`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -227,7 +227,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `an access token that Google no longer honours is renewed once and the request replayed`() async throws {
+    @Test func `an access token that Google rejects is renewed once, and the request is replayed`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.android, on: stage)
@@ -244,7 +244,7 @@ import TocsinClient
 
     // MARK: Device tokens
 
-    @Test func `a device token of the other environment is delivered there, and that is remembered`() async throws {
+    @Test func `a device token of the other environment is delivered there, and the node remembers it`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = Phone.new(.iOS, model: "test")
@@ -261,7 +261,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a token that neither environment knows is asked about once in each, then only at home`() async throws {
+    @Test func `a token unknown in both environments is tried only once in the other environment`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = Phone.new(.iOS, model: "test")
@@ -276,7 +276,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a wave of refused tokens makes nobody forget a pairing, and alarms`() async throws {
+    @Test func `a surge of token refusals raises an alarm, and no phone is reported as gone`() async throws {
         let stage = Stage()
         try await stage.start()
         let client = stage.client()
@@ -304,7 +304,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a 410 older than the last delivery is asked about again before it is believed`() async throws {
+    @Test func `a 410 older than the last delivery is believed only after a second 410`() async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0")
         let phone = await phone(.iOS, on: stage)
@@ -324,7 +324,7 @@ import TocsinClient
 
     // MARK: Bulkheads
 
-    @Test func `a black hole at one service holds nobody else up`() async throws {
+    @Test func `a black hole at one push service does not delay the others`() async throws {
         let stage = Stage()
         try await stage.start()
         let phones = (
@@ -351,7 +351,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `Google's Retry-After is what the sender is told, and the whole project pauses`() async throws {
+    @Test func `the sender gets Google's Retry-After`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.android, on: stage)
@@ -366,7 +366,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `TooManyRequests leaves that device alone, and no other`() async throws {
+    @Test func `TooManyRequests pauses that device only`() async throws {
         let stage = Stage()
         try await stage.start()
         let busy = Phone.new(.iOS, model: "test")
@@ -388,7 +388,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `an overloaded node says busy at once, and takes more as soon as it can`() async throws {
+    @Test func `an overloaded node answers busy, and accepts envelopes again when it has room`() async throws {
         let stage = Stage()
         try await stage.start(limits: "total_in_flight = 10")
         let phone = await phone(.iOS, on: stage)
@@ -409,7 +409,7 @@ import TocsinClient
 
     // MARK: Duplicates
 
-    @Test func `a resend in flight waits with the first, one afterwards gets the same outcome`() async throws {
+    @Test func `a resend in flight joins the first, a later one gets the same outcome`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -439,7 +439,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `an iv that comes back with another ciphertext is refused`() async throws {
+    @Test func `a reused iv with another ciphertext is rejected`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -458,7 +458,7 @@ import TocsinClient
 
     // MARK: Time
 
-    @Test func `a notification whose ttl runs out in the node is never delivered late`() async throws {
+    @Test func `a notification whose ttl expires in the node is rejected and never delivered`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -477,7 +477,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a service that comes back is tried again by the node itself`() async throws {
+    @Test func `the node itself retries a push service that has recovered`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -496,7 +496,7 @@ import TocsinClient
 
     // MARK: Log
 
-    @Test func `a bad hour of a service fills no log, and no line names a phone`() async throws {
+    @Test func `an outage of a push service logs fewer than 20 lines and no device token`() async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0")
         let phone = await phone(.iOS, on: stage)

@@ -13,7 +13,7 @@ import TocsinClient
 
 /// What an operator does with a running node: other settings, other credentials, a proxy.
 @Suite struct NodeOperationTests {
-    @Test func `a second node on the same state directory is refused, and told which process the first is`()
+    @Test func `a second node on the same state directory fails and names the first one's process`()
         async throws
     {
         let stage = Stage()
@@ -36,7 +36,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a state directory that others can look into is warned of`() async throws {
+    @Test func `the node warns of a state directory that other users can read`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         let state = "\(stage.directory)/state"
@@ -53,7 +53,7 @@ import TocsinClient
         return phone
     }
 
-    @Test func `SIGHUP changes what is new and drops neither a connection nor an envelope`() async throws {
+    @Test func `a reload applies changes and drops neither a connection nor an envelope`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -80,7 +80,7 @@ import TocsinClient
     }
 
     @Test(arguments: ["listen = 7", "[limits]\nattempts = 0", "[[app]]\nname = \"second\"", "nonsense = true", "["])
-    func `a broken new configuration is refused, and the old one stays`(_ text: String) async throws {
+    func `a reload rejects an invalid configuration and keeps the old one`(_ text: String) async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -92,7 +92,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a credential that others can read is refused at a reload, and the old one goes on`() async throws {
+    @Test func `a reload rejects a credential that others can read and keeps the old one`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -106,7 +106,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a setting that needs a restart is named, and nothing else is touched by it`() async throws {
+    @Test func `a reload names each setting that takes effect after a restart`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
         try await stage.reload(
@@ -120,7 +120,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a credential file that is written anew is taken without a signal`() async throws {
+    @Test func `a changed credential file is reloaded without a signal`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
@@ -146,7 +146,7 @@ import TocsinClient
     private static let proxies = [("/usr/bin/microsocks", "socks5"), ("/usr/bin/tinyproxy", "http")]
 
     @Test(arguments: proxies.indices)
-    func `Apple and Google are reached through a proxy, which resolves the names`(_ index: Int) async throws {
+    func `the node reaches Apple and Google through a proxy that resolves their names`(_ index: Int) async throws {
         let (program, scheme) = Self.proxies[index]
         try #require(FileManager.default.fileExists(atPath: program), "make packages-test installs it")
         let stage = Stage()

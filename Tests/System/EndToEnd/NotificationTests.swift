@@ -177,11 +177,11 @@ actor Stage {
 
     /// Connects to the node and exchanges bytes: what comes until the node closes, or nothing more for a while.
     func raw(
-        _ bytes: [UInt8], to senderProtocol: Endpoint? = nil, through proxy: Proxy? = nil,
+        _ bytes: [UInt8], to endpoint: Endpoint? = nil, through proxy: Proxy? = nil,
         readingFor time: Duration = .seconds(10)
     ) async throws -> [UInt8] {
         let stream = try await loop.dial(
-            senderProtocol ?? socket, through: proxy, timeout: proxy == nil ? .seconds(5) : time)
+            endpoint ?? socket, through: proxy, timeout: proxy == nil ? .seconds(5) : time)
         let reader = StreamReader(stream)
         stream.write(bytes)
         let timer = Timer(on: loop) { stream.fail(.timedOut) }
@@ -273,7 +273,7 @@ private let hello: [UInt8] = {
 
 @Suite struct NotificationTests {
     @Test(arguments: [false, true])
-    func `a notification of each kind reaches its phone, which opens it`(_ hasCertificate: Bool) async throws {
+    func `a phone of each kind receives its notification and opens it`(_ hasCertificate: Bool) async throws {
         let stage = Stage()
         let certificate = "certificate_file = \"apns.p12\"\ncertificate_password_file = \"apns.p12.password\""
         try await stage.start(credential: hasCertificate ? certificate : nil)
@@ -295,7 +295,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `what Apple and Google say of a token comes back to the sender`() async throws {
+    @Test func `Apple's answer about a device token reaches the sender`() async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0")
         let client = stage.client()
@@ -325,7 +325,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `a thousand submissions at once on one connection are all delivered, each once`() async throws {
+    @Test func `a thousand concurrent submissions on one connection are each delivered once`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = Phone.new(.iOS, model: "test")
@@ -347,7 +347,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `bad bytes get their GOAWAY over a real socket, and the node goes on serving others`() async throws {
+    @Test func `malformed bytes get the right GOAWAY code, and other senders are still served`() async throws {
         let stage = Stage()
         try await stage.start(limits: "handshake_timeout = 1\nidle_timeout = 1")
         let cases: [(String, [UInt8], GoAway.Code)] = [
@@ -377,7 +377,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `results that are there at once come after WELCOME, and none is lost where the sender leaves`()
+    @Test func `immediate results follow WELCOME, and none is lost if the sender leaves at once`()
         async throws
     {
         let stage = Stage()
@@ -410,7 +410,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `a sender that never reads its results is bounded and let go of at shutdown`() async throws {
+    @Test func `back-pressure stops a sender that never reads its results`() async throws {
         let stage = Stage()
         try await stage.start(limits: "shutdown_timeout = 2")
         var bytes = hello
@@ -439,7 +439,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `a connection too many is told so`() async throws {
+    @Test func `a connection over the limit gets GOAWAY busy`() async throws {
         let stage = Stage()
         try await stage.start(limits: "connections = 1")
         let first = stage.client()
@@ -456,7 +456,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `stopping answers everything that was taken, and takes nothing more`() async throws {
+    @Test func `a stopping node reports every envelope that it delivers`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = Phone.new(.iOS, model: "test")
@@ -486,7 +486,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `a push service that is down, untrusted or not itself is a RETRY, and the others go on`() async throws {
+    @Test func `an unreachable or untrusted push service yields RETRY, and the others still work`() async throws {
         let stage = Stage()
         let other = SimulatedServices(SimulatedServices.Options(directory: stage.directory + "-other"), on: stage.loop)
         let endpoints = try await stage.services.start()
@@ -510,7 +510,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `WELCOME tells the time to the minute`() async throws {
+    @Test func `WELCOME has the time rounded to the minute`() async throws {
         let stage = Stage()
         try await stage.start()
         let before = UInt64(Date.now.timeIntervalSince1970)
@@ -523,7 +523,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `a node whose port is taken names the key, and leaves nothing behind`() async throws {
+    @Test func `a node whose port is in use names the key and releases all it holds`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         let port = try await stage.takePort()
@@ -542,7 +542,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `a credential that cannot be used is refused at the start, with its file and what to do`() async throws {
+    @Test func `a node with an unusable credential does not start, and says how to fix it`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         func problem(_ change: (String) -> String) async -> String {
@@ -567,7 +567,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `a client sends again what was unanswered when the connection broke`() async throws {
+    @Test func `a client waits for the node to start, and reconnects after a restart`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
         let phone = Phone.new(.iOS, model: "test")
@@ -590,7 +590,7 @@ private let hello: [UInt8] = {
         await stage.end()
     }
 
-    @Test func `a node that is not there is unreachable in time, with the reason`() async throws {
+    @Test func `a submission to an absent node fails as unreachable, with the reason`() async throws {
         let stage = Stage()
         let phone = Phone.new(.iOS, model: "test")
         let client = stage.client(TocsinClient.Options(node: .tcp(host: "127.0.0.1", port: 1)))
@@ -602,7 +602,7 @@ private let hello: [UInt8] = {
 }
 
 @Suite(.serialized) struct OnionServiceTests {
-    @Test func `notifications go through a real onion service, and tor names their circuits`() async throws {
+    @Test func `notifications go through a real onion service with circuit ids`() async throws {
         guard try await ChildProcess.output(of: "which", ["tor-gencert"]).isSuccess else {
             print("SKIPPED: tor is not installed; nothing was sent through an onion service")
             return

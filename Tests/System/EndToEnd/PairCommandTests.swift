@@ -40,7 +40,7 @@ import TocsinClient
     }
 
     @Test(arguments: Magic.allCases)
-    func `confirm and erase reach the phone, one with a sound and one without`(_ magic: Magic) async throws {
+    func `confirm reaches the phone with a sound, erase without one`(_ magic: Magic) async throws {
         let stage = Stage()
         try await stage.start()
         let phone = Phone.new(magic, model: "test")
@@ -61,7 +61,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a refusal ends confirm and erase with the exit code that send has`() async throws {
+    @Test func `confirm and erase report failures with the exit codes of send`() async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0")
         let phone = Phone.new(.iOS, model: "test")
@@ -78,7 +78,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `nothing is erased that nobody agreed to`() {
+    @Test func `erase requires --yes or a yes on a terminal`() {
         #expect(PairErase.consent(isGiven: true, isTerminal: false) { nil } == .given)
         #expect(PairErase.consent(isGiven: false, isTerminal: false) { "yes" } == .nobodyToAsk)
         for answer in [nil, "", "no", "yes please", " "] {
@@ -89,7 +89,7 @@ import TocsinClient
         }
     }
 
-    @Test func `read ends well where Tocsin takes the token, and with 65 where not`() async throws {
+    @Test func `read accepts a valid pairing token and exits with 65 for an invalid one`() async throws {
         let token = Phone.new(.android, model: "Pixel 8").pairingToken
         try await pair(["read", token])
         try await pair(["read", token + "\n"])
@@ -97,7 +97,7 @@ import TocsinClient
         await #expect(throws: ExitStatus.rejected) { try await pair(["read", ""]) }
     }
 
-    @Test func `the table names each part and each app, and no key and no device token`() throws {
+    @Test func `the table lists each part and each app, but neither key nor device token`() throws {
         let phone = Phone.new(.android, model: "Pixel 8")
         let parts = phone.pairingToken.split(separator: "|")
         let lines = PairingTable(PairingReview(phone.pairingToken)).lines
@@ -115,7 +115,7 @@ import TocsinClient
     }
 
     @Test(arguments: Magic.allCases)
-    func `the picture that show writes says a pairing token that a phone could have made`(_ magic: Magic) async throws {
+    func `the QR code that show writes contains a valid pairing token`(_ magic: Magic) async throws {
         try await withDirectory { directory in
             let file = "\(directory)/pairing.png"
             try await pair(["show", "--magic", magic.rawValue, "--model", "Phone 8", "--png", file])
@@ -145,7 +145,7 @@ import TocsinClient
             .split(whereSeparator: \.isNewline).joined()
     }
 
-    @Test func `show overwrites a file only where it is told to, and nothing but files`() async throws {
+    @Test func `show overwrites a file only with --force, and nothing but regular files`() async throws {
         try await withDirectory { directory in
             let file = "\(directory)/pairing.png"
             try Data("mine".utf8).write(to: URL(filePath: file))
@@ -167,7 +167,7 @@ import TocsinClient
         }
     }
 
-    @Test func `show refuses what is no pairing token or contradicts itself`() async throws {
+    @Test func `show rejects invalid pairing tokens and contradictory options`() async throws {
         await #expect(throws: ExitStatus.rejected) { try await pair(["show", "--token", "iOS|x|y|z"]) }
         let token = Phone.new(.iOS, model: "x").pairingToken
         for arguments in [
@@ -181,7 +181,7 @@ import TocsinClient
         #expect(try PairCommand.parseAsRoot(["show", "--token", "-"]) is PairShow)
     }
 
-    @Test func `options that all senders share are checked in each`() throws {
+    @Test func `every command that sends checks the shared options`() throws {
         let token = Phone.new(.iOS, model: "x").pairingToken
         for command in ["confirm", "erase"] {
             for wrong in [["--max-work=-1"], ["--format", "aes"], ["--ttl=-1"]] {

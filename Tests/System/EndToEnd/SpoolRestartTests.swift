@@ -29,7 +29,7 @@ import TocsinClient
         return phone
     }
 
-    @Test func `without a spool nobody is told QUEUED, and WELCOME says so`() async throws {
+    @Test func `a node reports QUEUED only with a spool, and WELCOME announces it`() async throws {
         for (more, canQueue) in [("", false), (spool, true)] {
             let stage = Stage()
             try await stage.start(more: more)
@@ -50,7 +50,7 @@ import TocsinClient
         }
     }
 
-    @Test func `what was queued while a service was away is delivered when it is back, also by the next process`()
+    @Test func `envelopes queued during an outage are delivered once each after a restart of the node`()
         async throws
     {
         let stage = Stage()
@@ -88,7 +88,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a full spool says which bound it is, is not ready, and says when that is over`() async throws {
+    @Test func `a full spool makes the node not ready, names the limit and logs the recovery`() async throws {
         let stage = Stage()
         try await stage.start(more: spool + "\nmax_bytes = 65536")
         let phone = await phone(.iOS, on: stage)
@@ -117,7 +117,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `what is queued expires like anything else, and is never delivered late`() async throws {
+    @Test func `a queued envelope expires at its ttl and is never delivered late`() async throws {
         let stage = Stage()
         try await stage.start(more: spool)
         let phone = await phone(.iOS, on: stage)
@@ -134,7 +134,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `what expires while a service is away leaves nobody behind who waits with it`() async throws {
+    @Test func `envelopes that expire during an outage do not block the one behind them`() async throws {
         let stage = Stage()
         try await stage.start(more: spool)
         let phone = await phone(.iOS, on: stage)
@@ -163,7 +163,7 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `a spool that cannot be opened stops the node with a word on what to do`() async throws {
+    @Test func `a node that cannot open its spool does not start, and says how to fix it`() async throws {
         let stage = Stage()
         let endpoints = try await stage.start(more: spool)
         #expect(await stage.stopNode())
@@ -180,14 +180,14 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `kill -9 at random moments loses nothing and rings nobody twice without need`() async throws {
+    @Test func `kill -9 at random moments loses no envelope and causes no needless duplicate`() async throws {
         let (isSuccess, text) = try await ChildProcess.output(
             of: Program.bench, ["crash", "--kills", "4", "--in-flight", "60", "--interval", "1"])
         #expect(isSuccess, "\(text)")
         #expect(text.contains("lost                                  0"))
     }
 
-    @Test func `a soak in bad weather loses nothing and repeats only what had an unknown fate`() async throws {
+    @Test func `a soak under faults loses nothing and repeats only requests of unknown outcome`() async throws {
         let (isSuccess, text) = try await ChildProcess.output(
             of: Program.bench,
             [

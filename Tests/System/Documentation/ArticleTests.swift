@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Simulator
+import Testing
+
+@testable import Tor
+
+/// The articles of the libraries, as a developer of another package would use them.
+@Suite struct ArticleTests {
+    @Test func `the program in Ring a phone compiles with public declarations only`() async throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let article = root.appending(path: "Sources/TocsinClient/TocsinClient.docc/RingAPhone.md")
+        let program = try String(contentsOf: article, encoding: .utf8).split(separator: "```swift\n").dropFirst()
+            .map { $0.prefix(upTo: $0.firstRange(of: "```")?.lowerBound ?? $0.endIndex) }.joined()
+        #expect(program.contains("TocsinClient("))
+        let file = URL.temporaryDirectory.appending(path: "tocsin-article-\(UUID().uuidString).swift")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data(program.utf8).write(to: file)
+        let modules = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
+            .appending(path: "Modules")
+        let maps = ["CLibevent", "COpenSSL", "CSodium"].flatMap {
+            ["-Xcc", "-fmodule-map-file=\(root.path())Sources/\($0)/module.modulemap"]
+        }
+        let result = try await ChildProcess.output(
+            of: "swiftc",
+            ["-typecheck", "-swift-version", "6", "-package-name", "other", "-I", modules.path()] + maps + [file.path()],
+            timeout: .seconds(120))
+        #expect(result.isSuccess, "\(result.text)")
+    }
+}

@@ -154,7 +154,9 @@ let package = Package(
             ],
             swiftSettings: ours),
 
-        .target(name: "TestSupport", dependencies: ["Cryptography"], path: "Tests/TestSupport", swiftSettings: ours),
+        .target(
+            name: "TestSupport", dependencies: ["Cryptography", "Prometheus"], path: "Tests/TestSupport",
+            swiftSettings: ours),
         .testTarget(
             name: "AdminPortTests",
             dependencies: [
@@ -201,8 +203,9 @@ let package = Package(
             ], swiftSettings: ours),
         .testTarget(
             name: "PrometheusTests",
-            dependencies: ["Prometheus", "Simulator", .product(name: "CoreMetrics", package: "swift-metrics")],
-            swiftSettings: ours),
+            dependencies: [
+                "Prometheus", "Simulator", .product(name: "CoreMetrics", package: "swift-metrics"), "TestSupport",
+            ], swiftSettings: ours),
         .testTarget(
             name: "ProvidersTests",
             dependencies: ["Cryptography", "EventLoop", "HTTP2", "Providers", "Simulator", "TNP", "Time"],
@@ -231,6 +234,7 @@ let package = Package(
             dependencies: [
                 "Admission", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration", "Prometheus", "Providers",
                 "Simulator", "TNP", "Time", "TocsinNode", "Tor", .product(name: "Logging", package: "swift-log"),
+                "TestSupport",
             ], swiftSettings: ours),
         .testTarget(
             name: "TorTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],

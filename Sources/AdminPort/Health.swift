@@ -24,7 +24,8 @@ struct Health: Equatable {
         } else if !concerns.isEmpty {
             let hasDelivered = snapshot.hour.contains { $0.delivered > 0 }
             (grade, summary) = (
-                .warning, hasDelivered ? "The node delivers notifications, with warnings" : "There are warnings"
+                .warning,
+                hasDelivered ? "The node delivers notifications, with warnings" : "The node is ready, with warnings"
             )
         } else {
             (grade, summary) = (.good, "Everything works")

@@ -2,7 +2,7 @@
 
 /// The state of the node at one moment, as the dashboard shows it. Identifies no phone and no sender.
 package struct NodeSnapshot: Sendable {
-    /// The number of final outcomes in one time interval.
+    /// The numbers of final outcomes in one time interval.
     package struct Bucket: Sendable, Equatable {
         /// Start of the interval, Unix time in seconds.
         var start: Int64
@@ -65,7 +65,7 @@ package struct NodeSnapshot: Sendable {
         }
     }
 
-    /// The latency of one stage of an envelope's way through the node.
+    /// The latency of one stage of an envelope's path through the node.
     package struct Latency: Sendable {
         /// The stage: `ingress`, `admission`, `queue` or `provider`.
         var stage: String

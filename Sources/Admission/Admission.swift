@@ -201,8 +201,8 @@ package struct Admission {
         let httpWait = senderProtocol == .http ? http.wait(settings.http, now: now) : .zero
         let longestWait = max(appWait, nodeWait, httpWait)
         guard longestWait == .zero else {
-            // An app over its own rate must not raise the effort for all others, and HTTP senders, which cannot pay,
-            // set no price.
+            // Of these refusals, only those of TNP senders by the node's own rate raise the effort: an app over its
+            // rate must not raise it for other apps, and HTTP senders cannot do proof of work.
             if senderProtocol == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: paid) }
             throw .retry(.nodeBusy, after: longestWait)
         }

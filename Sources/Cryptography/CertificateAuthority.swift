@@ -57,7 +57,7 @@ package final class CertificateAuthority: @unchecked Sendable {
     }
 
     private static func newKey() -> OpaquePointer {
-        guard let key = cssl_ec_p256_key() else { fatalError("OpenSSL cannot make a key: \(openSSLReason())") }
+        guard let key = cssl_ec_p256_key() else { fatalError("OpenSSL cannot generate a key: \(openSSLReason())") }
         return key
     }
 

@@ -13,11 +13,11 @@ package struct CertificateFacts: Sendable, Equatable {
     package var commonName: String?
     /// The subject's user id, in which Apple writes the app's bundle id.
     package var userID: String?
-    /// The APNs environment; `nil` if the certificate names none, as those of other authorities than Apple.
+    /// The APNs environment; `nil` if the certificate names none, like those that Apple did not issue.
     package var environment: Environment?
-    /// The start of its validity, in Unix time in seconds.
+    /// The start of the validity period, Unix time in seconds.
     package var notBefore: Int64
-    /// The end of its validity, in Unix time in seconds.
+    /// The end of the validity period, Unix time in seconds.
     package var notAfter: Int64
 
     /// - Parameters: as the properties of the same names.

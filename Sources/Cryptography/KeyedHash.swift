@@ -7,7 +7,7 @@ import CSodium
 package struct KeyedHash: Sendable {
     private let key: SecretBytes
 
-    /// Hashes with this key.
+    /// Creates the hash function with this key.
     /// - Parameter key: 16–64 bytes.
     package init(key: SecretBytes) {
         precondition((16...64).contains(key.count))

@@ -55,7 +55,7 @@ package final class SigningKey: @unchecked Sendable, Redacted {
     /// A new random key, for simulators and tests.
     package static func generate(_ algorithm: SignatureAlgorithm) -> SigningKey {
         let key = algorithm == .es256 ? cssl_ec_p256_key() : cssl_rsa_2048_key()
-        guard let key else { fatalError("OpenSSL cannot make a key: \(openSSLReason())") }
+        guard let key else { fatalError("OpenSSL cannot generate a key: \(openSSLReason())") }
         return SigningKey(owning: key, algorithm: algorithm)
     }
 

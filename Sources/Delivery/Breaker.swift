@@ -30,16 +30,16 @@ package struct Breaker: Sendable {
     /// Weight of one failure in the moving average: about eight failures in a row open the breaker.
     private static let weight = 0.125
     private static let threshold = 0.65
-    /// How long failures open the breaker: at first, and at most.
+    /// How long the breaker stays open after failures: the first time, and at most.
     private static let strained = (first: Duration.seconds(2), longest: Duration.seconds(60))
-    /// Longest time open after an answer that only the operator or time can change, and longest retry-after that is
-    /// honoured.
+    /// How long the breaker stays open, at most, after an answer that only the operator or time can change; and the
+    /// longest retry-after that it honours.
     private static let longestBlocked = Duration.seconds(600)
     private static let longestRetryAfter = Duration.seconds(3600)
     /// Retry-after for envelopes that arrive while a probe is in flight.
     private static let probeTime = Duration.seconds(2)
 
-    /// The present state.
+    /// The current state.
     package private(set) var state = State.closed
     /// Moving average of failed attempts, from 0 to 1.
     private var failures = 0.0

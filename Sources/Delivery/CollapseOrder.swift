@@ -23,7 +23,7 @@ struct CollapseOrder {
         young[key] = newest
     }
 
-    /// Whether a newer one has been accepted.
+    /// Whether a provider has accepted a newer envelope with the same device token and collapse id.
     func isReplaced(_ envelope: Envelope, _ sequence: UInt64) -> Bool {
         guard let key = Self.key(envelope), let newest = young[key] ?? old[key] else { return false }
         return newest > sequence

@@ -25,7 +25,7 @@ struct ConcurrencyWindow: Sendable {
     /// Age at which the base latency is measured again under sustained load.
     private static let baseLifetime = Duration.seconds(60)
 
-    /// Bounds of the limit; at least 1.
+    /// The smallest and the largest window; at least 1.
     var range: ClosedRange<Int> {
         didSet { window = min(max(window, Double(range.lowerBound)), Double(range.upperBound)) }
     }

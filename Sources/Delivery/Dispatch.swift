@@ -48,7 +48,8 @@ package actor Dispatch {
     private var tokens: [String: TokenHistory] = [:]
     private var tokensPerApp = 0
     private var collapses: CollapseOrder
-    /// Starts above every row id of a spool, so that envelopes of an earlier process order before those of this one.
+    /// The sequence number of the last accepted envelope. Starts above every row id of a spool, so that envelopes of an
+    /// earlier process have lower numbers than those of this one.
     private var sequence: UInt64 = 1 << 63
     private var sleepers: [ObjectIdentifier: Sleeper] = [:]
     private(set) var isDraining = false

@@ -323,7 +323,8 @@ private struct Slots<Value: Sendable> {
     mutating func free(_ slot: Int) { unused.append(slot) }
 }
 
-/// Rings of numbers. Each number is in at most one ring, and the owner of a ring knows one of its numbers, the head.
+/// Circular doubly linked lists (rings) of slot numbers. Each number is in at most one ring. The owner of a ring stores
+/// its head, the first of its numbers.
 private struct Rings {
     private var links: [(before: Int, after: Int)] = []
 
@@ -331,8 +332,8 @@ private struct Rings {
 
     func after(_ number: Int) -> Int { links[number].after }
 
-    /// Inserts a number directly before `head`, which is the end of its ring; without a head it becomes a ring of its
-    /// own.
+    /// Inserts a number directly before `head`, which is the end of its ring. Without a head, the number becomes a
+    /// ring of its own.
     mutating func insert(_ number: Int, before head: Int?) {
         while links.count <= number { links.append((links.count, links.count)) }
         let after = head ?? number

@@ -10,15 +10,16 @@ import Time
 package struct Reply: @unchecked Sendable {
     // Unchecked: created and called on one loop's thread; it only passes between actors of that loop.
 
-    /// Whether QUEUED may come first, once the envelope is stored durably.
+    /// Whether the client accepts QUEUED before the final outcome, once the envelope is stored durably.
     let acceptsQueued: Bool
     let isWanted: () -> Bool
     private let handler: (Outcome, ProviderContact) -> Void
 
     /// - Parameters:
-    ///   - acceptsQueued: whether QUEUED may come first, once the envelope is stored durably.
+    ///   - acceptsQueued: whether the client accepts QUEUED before the final outcome, once the envelope is stored
+    ///     durably.
     ///   - isWanted: whether a client still waits for the outcome.
-    ///   - tell: receives each outcome, and how far the envelope has come.
+    ///   - tell: receives each outcome, and whether the envelope has reached a push service.
     package init(
         acceptsQueued: Bool, isWanted: @escaping () -> Bool = { true },
         tell: @escaping (Outcome, ProviderContact) -> Void
@@ -61,9 +62,9 @@ final class PendingEnvelope: @unchecked Sendable {
     let format: EnvelopeFormat
     let origin: Origin
     let taken: MonotonicTime
-    /// Order of acceptance; envelopes of an earlier process order before those of this one.
+    /// The order of acceptance: envelopes of an earlier process have lower numbers than those of this one.
     let sequence: UInt64
-    /// The reservation of its iv in the replay window, if it has one.
+    /// The reservation of the iv in the replay window, if there is one.
     let pair: ReplayWindow.PairKey?
     var expiry: Expiry
     /// `nil` while it waits in the spool and takes no memory here.

@@ -43,8 +43,8 @@ enum CredentialCheck {
             findings.append(
                 Finding(
                     .credentials, file, .warning,
-                    "is for Apple's development environment only: App Store builds get no notifications. Create one of"
-                        + " the type “Apple Push Notification service SSL (Sandbox & Production)”"))
+                    "is for Apple's development environment only: App Store builds get no notifications. Create"
+                        + " a certificate of the type “Apple Push Notification service SSL (Sandbox & Production)”"))
         }
         return findings
     }

@@ -25,7 +25,9 @@ struct DiskCheck: Equatable {
 
     var finding: Finding {
         let free = "\(Format.bytes(freeBytes)) free"
-        if freeBytes < Self.minimumFree { return finding(.failed, "\(free): free up space") }
+        if freeBytes < Self.minimumFree {
+            return finding(.failed, "\(free), but the node needs \(Format.bytes(Self.minimumFree)): free up space")
+        }
         if let freeFiles, freeFiles < Self.fewestFiles {
             return finding(.failed, "\(free), but only \(freeFiles) free inodes (df -i): delete files")
         }
@@ -38,7 +40,9 @@ struct DiskCheck: Equatable {
                 )
             }
         }
-        if freeBytes < Self.comfortable { return finding(.warning, "\(free): free up space soon") }
+        if freeBytes < Self.comfortable {
+            return finding(.warning, "\(free), less than \(Format.bytes(Self.comfortable)): free up space soon")
+        }
         return finding(.ok, free)
     }
 

@@ -195,7 +195,7 @@ extension NodeCheck {
             let isProduction = environment == .production
             let url = isProduction ? configuration.services.production : configuration.services.development
             guard isReachable(url, in: reachable) else { continue }
-            show("asking Apple about \(app.name), \(environment.rawValue) …")
+            show("sending a probe to Apple for \(app.name), \(environment.rawValue) …")
             do {
                 let envelope = try ProbeEnvelope.make(isProduction ? .iOS : .iOSDev, format: profile.format)
                 let context = try context(trustFile: configuration.services.apnsTrustFile, identity: identity)
@@ -240,7 +240,7 @@ extension NodeCheck {
             case .google(let account, let tokenURL)? = try? Credential(serviceAccountFile: file),
             isReachable(configuration.services.fcm, in: reachable), isReachable(tokenURL, in: reachable)
         else { return [] }
-        show("asking Google about \(app.name) …")
+        show("sending a probe to Google for \(app.name) …")
         do {
             let envelope = try ProbeEnvelope.make(.android, format: profile.format)
             let context = try context(trustFile: configuration.services.fcmTrustFile, identity: nil)

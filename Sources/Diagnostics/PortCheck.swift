@@ -32,7 +32,8 @@ struct PortCheck: Equatable {
             finding(
                 .failed,
                 "another process listens on it (ss -ltnp shows which): stop it, or choose another address for \(key)")
-        case (.inUse, .unknown): finding(.warning, "in use; cannot tell whether by the node")
+        case (.inUse, .unknown):
+            finding(.warning, "in use; cannot tell whether the node uses it: run the check as the node's user")
         }
     }
 

@@ -25,13 +25,14 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         case more
         /// The prelude is complete. The first `taken` of the latest bytes belong to it; HTTP starts after them.
         case done(taken: Int)
-        /// The prelude is rejected: the connection sends `farewell` and closes.
+        /// The prelude is rejected: the connection sends `response` and closes.
         case refused(response: [UInt8])
     }
 
-    /// Maximum unsent response bytes with which the next request is still handed out.
+    /// Maximum unsent response bytes with which the host still receives the next request.
     private static let maxUnsent = 16 * 1024
-    /// Maximum requests handed out per turn of the loop: a client that sends many small ones must not delay others.
+    /// Maximum requests that the host receives per turn of the loop: a client that sends many small ones must not delay
+    /// others.
     static let requestsPerTurn = 8
     /// Maximum bytes read per turn of the loop.
     private static let largestRead = 16 * 1024
@@ -46,7 +47,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     /// A complete request that the host has not received yet.
     private var next: HTTPRequest?
     private var isHandling = false
-    /// The turn in which requests were last handed out, and their number.
+    /// The turn of the loop in which the host last received requests, and their number.
     private var handedOut: (turn: UInt64, count: Int) = (0, 0)
     private var nextTurn: Timer?
     private var isPaused = false

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Checks lines: no control bytes except tabs, ended by CR LF only, and no line folding.
+/// Checks lines: no control bytes except tabs, CR LF as the only line ending, and no line folding.
 ///
 /// http-parser is less strict. As Debian builds it, it accepts any byte as the LF that ends a head, or as the CR LF
 /// after a chunk.
@@ -10,7 +10,7 @@ struct LineCheck {
     private enum State { case lineStart, line, lineEnding, emptyLineEnding, mustEnd }
     private var state = State.lineStart
 
-    /// Requires the next byte to start a line end.
+    /// Requires the next byte to be the CR that ends the line.
     mutating func expectLineEnd() { state = .mustEnd }
 
     /// Whether a CR has arrived and its LF has not.

@@ -11,7 +11,7 @@ struct RequestDecoder {
     /// The start of the HTTP/2 preface; no method starts with it.
     private static let preface = Array("PRI".utf8)
 
-    /// `HTTP/`
+    /// The ASCII bytes of `HTTP/` as a number.
     private static let protocolName: UInt64 = 0x48_5454_502F
 
     private enum Phase { case start, requestLine, fields, body }

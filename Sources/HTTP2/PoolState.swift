@@ -57,7 +57,7 @@ struct PoolState {
 
         var isBlocked: Bool { phase == .open && limit == 0 && streams == 0 }
 
-        /// Whether it has been blocked for so long that another connection takes its place.
+        /// Whether it has been blocked for ``PoolState/maxBlockedTime``: the pool then replaces it.
         func isBlockedTooLong(_ now: MonotonicTime) -> Bool {
             isBlocked && blockedSince.map { now - $0 >= PoolState.maxBlockedTime } ?? false
         }

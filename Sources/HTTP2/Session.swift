@@ -231,7 +231,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     nonisolated(unsafe) private static let callbacks: OpaquePointer? = {
-        // Safe, though the compiler cannot tell: created once, then only read by nghttp2 when a session is created.
+        // `unsafe`, because the compiler cannot tell that nghttp2 only reads the value, when it creates a session.
         var callbacks: OpaquePointer?
         nghttp2_session_callbacks_new(&callbacks)
         nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, user in

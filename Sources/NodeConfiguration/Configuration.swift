@@ -90,7 +90,7 @@ package struct Configuration: Sendable {
         package var concurrency: Int
         /// Seconds to receive an HTTP request, from its first byte.
         package var httpRequestTimeout: Int
-        /// Seconds until an HTTP request is answered.
+        /// Seconds to wait for an outcome before the node answers an HTTP request with 503.
         package var httpAnswerTimeout: Int
     }
 
@@ -344,7 +344,8 @@ package struct Configuration: Sendable {
                 "http_request_timeout", in: 1...24, default: 20,
                 "Seconds to receive an HTTP request, from its first byte"),
             httpAnswerTimeout: try limits.integer(
-                "http_answer_timeout", in: 1...24, default: 20, "Seconds until an HTTP request is answered"))
+                "http_answer_timeout", in: 1...24, default: 20,
+                "Seconds to wait for an outcome before the node answers an HTTP request with 503"))
         admission = try Self.admission(limits, of: root)
         try limits.finish()
 
@@ -690,7 +691,7 @@ package struct Configuration: Sendable {
             "Connections per app (for APNs, also per environment), opened when there is work")
         let maximum = try table.integer(
             "max_connections", in: minimum...100, default: max(minimum, 8),
-            "Maximum of these connections; the node opens more when streams run out")
+            "Maximum number of these connections: the node opens more when all streams are in use")
         return minimum...maximum
     }
 

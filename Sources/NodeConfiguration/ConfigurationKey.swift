@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The description of one configuration key. The decoder creates it when it reads the key, so the reference always
-/// matches the decoder.
+/// The description of one configuration key. The decoder creates it when it reads the key, so the generated reference
+/// (Docs/configuration.md) always matches the decoder.
 package struct ConfigurationKey: Sendable, Equatable {
     /// The table that contains the key, e.g. `limits` or `app.apns`.
     package let table: String

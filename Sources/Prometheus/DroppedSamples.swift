@@ -18,10 +18,10 @@ final class DroppedSamples: Sendable {
         case value
     }
 
-    /// Counts each request for a metric and each recorded value that is dropped.
+    /// Counts the metrics and recorded values that the registry dropped.
     static let family = MetricFamily(
         "tocsin_metrics_dropped_total", .counter,
-        help: "Requests for metrics, and recorded values, that were dropped, by reason.",
+        help: "Metrics and recorded values that the registry dropped, by reason.",
         labels: ["reason"], maximumSeries: Reason.allCases.count)
 
     private let counts = Mutex<[Reason: Int]>([:])

@@ -9,7 +9,7 @@ package struct MetricFamily: Sendable, Equatable {
         case counter
         /// A value that can go up and down, or the constant 1 of a family whose name ends in `_info`.
         case gauge
-        /// A distribution with these inclusive upper bounds of its buckets; `+Inf` is implied.
+        /// A distribution in buckets with these inclusive upper bounds; the bucket `+Inf` is added.
         case histogram(buckets: [Double])
     }
 

@@ -54,15 +54,15 @@ package struct SenderSession {
     private var pending: [UInt32: Pending] = [:]
     /// The pending requests that wait for a slot on the connection or for a proof, oldest first.
     private var queue: [UInt32] = []
-    /// The requests in flight on the present connection, including those that ``remove(_:)`` has abandoned.
+    /// The requests in flight on the current connection, including those that ``remove(_:)`` has abandoned.
     private var sent: Set<UInt32> = []
     private var searches: [UInt32: Search] = [:]
     private var nextRequest: UInt32 = 1
-    /// The WELCOME of the present connection; `nil` before it arrives.
+    /// The WELCOME of the current connection; `nil` before it arrives.
     package private(set) var welcome: Welcome?
-    /// The puzzle that the node sent last on the present connection; `nil` before WELCOME.
+    /// The puzzle that the node sent last on the current connection; `nil` before WELCOME.
     private var puzzle: Puzzle?
-    /// The seed before the present one; the node still accepts proofs for it.
+    /// The seed before the current one; the node still accepts proofs for it.
     private var previousSeed: [UInt8]?
 
     /// The largest `length` of a frame that the sender accepts. The largest frame of a node is a WELCOME with many routes.

@@ -63,5 +63,4 @@ final class DeviceRegistry {
     /// Reports a notification that the phone has received, although the answer may not have reached the node.
     func reportLostAnswer(_ notification: ReceivedNotification) { lostObserver?(notification) }
 
-    func forgetReceived() { received.removeAll() }
 }

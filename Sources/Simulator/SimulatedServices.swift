@@ -192,9 +192,6 @@ package actor SimulatedServices {
     /// Sets whether notifications are stored in ``received``, up to a million. The observer is called in any case.
     package func setStoresReceived(_ keepsReceived: Bool) { registry.keepsReceived = keepsReceived }
 
-    /// Clears ``received``.
-    package func forgetReceived() { registry.forgetReceived() }
-
     /// Sets an observer that is called with each received notification.
     package func observe(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
         registry.observer = observer

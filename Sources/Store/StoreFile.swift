@@ -14,8 +14,8 @@ package struct StoreFile {
     /// Opens a store, or creates an empty one together with its key. Reads the whole file once, and blocks while it
     /// does.
     /// - Parameters:
-    ///   - path: of the database; `-wal`, `-shm` and `.lock` are appended for the files beside it.
-    ///   - keyFile: may be on other storage.
+    ///   - path: the path of the database. The files beside it append `-wal`, `-shm` and `.lock` to it.
+    ///   - keyFile: the path of the key file, which may be on other storage.
     ///   - makeCheck: derives a text from a key; a new store keeps it to recognise the key.
     ///   - isRightKey: whether the text was derived from this key.
     /// - Throws: ``StoreError``.
@@ -71,7 +71,7 @@ package struct StoreFile {
     /// Configures the connection: a write-ahead log, and deleted content is overwritten.
     private static func configure(_ connection: Connection, _ kind: StoreKind, file: String) throws {
         guard try connection.first("PRAGMA journal_mode = WAL", convert: { $0.text(0) }) == "wal" else {
-            throw StoreError(.unusable("SQLite's WAL mode does not work there"), file: file, of: kind)
+            throw StoreError(.unusable("SQLite's WAL mode does not work on its file system"), file: file, of: kind)
         }
         try connection.execute(
             """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The reason for an outcome (PROTOCOL §4). A reason that this version does not know keeps its number and is treated as
-/// its hundred.
+/// The reason for an outcome (PROTOCOL §4). A reason that this version does not know keeps its number; the
+/// hundreds digit gives its class.
 public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     /// The reason's number on the wire.
     public let rawValue: UInt16

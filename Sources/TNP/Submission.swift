@@ -77,7 +77,7 @@ public struct SenderSignature: Equatable, Sendable {
 
     private static func message(_ digest: Digest256) -> [UInt8] { Array("tnp1-sender".utf8) + digest.bytes }
 
-    /// Signs the envelope with this digest.
+    /// Signs the digest of an envelope with a sender key.
     public init(of digest: Digest256, by key: Ed25519.PrivateKey) {
         self.init(key: key.publicKey[...], signature: key.sign(Self.message(digest))[...])
     }

@@ -4,11 +4,11 @@
 /// once, and a step only after the wall clock has kept it for six hours. A clock that jumps ahead and back again
 /// therefore does not age bindings and dead device tokens, and leaves no record with a day in the future.
 package struct GuardedClock: Sendable {
-    /// A difference of the wall clock, in seconds, that is followed at once.
+    /// The largest difference of the wall clock, in seconds, that this clock follows at once.
     static let tolerance: Int64 = 300
-    /// The most by which one step ages records, in seconds.
+    /// The maximum by which one step ages records, in seconds.
     static let longestStep: Int64 = 7 * 86_400
-    /// How long a step must last before it is followed.
+    /// How long a step of the wall clock must last before this clock follows it.
     static let stepConfirmation = Duration.seconds(6 * 3600)
 
     /// Seconds from the monotonic clock to Unix time.

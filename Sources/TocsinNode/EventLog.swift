@@ -74,7 +74,7 @@ final class EventLog {
             "phone": "\(pseudonyms.name(of: deviceToken, at: UnixTime.now))",
         ]
         metadata["detail"] = result.detail.map { "\($0)" }
-        // Apple reports an expired certificate in the TLS handshake at best, which looks like an outage.
+        // Apple answers no request under an expired certificate; at most the TLS handshake fails, as in an outage.
         let expired = certificates.first { $0.app == route.app && $0.notAfter <= UnixTime.now }
         if route.magic != .android, source == .provider, let expired {
             metadata["cause"] = "the certificate \(expired.file) expired on \(Format.date(expired.notAfter))"
@@ -117,7 +117,7 @@ final class EventLog {
     }
 
     func senderKeysRemoved(phones: Int) {
-        logger.notice("sender keys removed on the operator's request", metadata: ["phones": "\(phones)"])
+        logger.notice("sender keys removed at the operator's request", metadata: ["phones": "\(phones)"])
     }
 
     func standingNotSaved(_ error: any Error) {
@@ -127,7 +127,10 @@ final class EventLog {
 
     func clockMayBeAhead(idleDays: Int64) {
         logger.warning(
-            "no device token was used for a long time: check the clock of this machine; the node keeps what it knows",
+            """
+            no device token was used for a long time: check the clock of this machine; the node counts only part of that \
+            time towards expiry
+            """,
             metadata: ["days": "\(idleDays)"])
     }
 

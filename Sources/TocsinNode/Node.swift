@@ -67,7 +67,7 @@ package actor Node {
     /// The number of senders' connections, including those about to close.
     package var connectionCount: Int { parts?.connections.count ?? 0 }
 
-    /// Of those, the ones whose senders have sent HELLO or a whole request.
+    /// The number of senders' connections that have received HELLO or a whole request.
     var identifiedConnectionCount: Int { parts?.connections.identifiedCount ?? 0 }
 
     /// The state that the admin port shows; `nil` while the node does not run.

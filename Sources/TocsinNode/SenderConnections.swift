@@ -34,7 +34,7 @@ final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
     /// The number of connections, including those about to close.
     var count: Int { connections.count }
 
-    /// Of those, the ones whose senders have sent HELLO or a whole request.
+    /// The number of connections that have received HELLO or a whole request.
     var identifiedCount: Int { registry.identifiedCount }
 
     /// The number of connections by protocol.

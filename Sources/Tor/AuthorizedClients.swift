@@ -6,7 +6,7 @@ import Glibc
 /// one valid file, only those clients can decrypt the descriptor; with none, the onion is open to every client that
 /// knows its address. tor reads the files at startup and on SIGHUP.
 package struct AuthorizedClients: Sendable {
-    /// One file of the directory.
+    /// A client authorisation file.
     package struct Entry: Equatable, Sendable {
         /// The client's name, from the file name.
         package let name: ClientName

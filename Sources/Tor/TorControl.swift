@@ -55,7 +55,8 @@ package final class TorControl {
         let nonce = CookieAuthentication.nonce()
         let challenge = try await send("AUTHCHALLENGE SAFECOOKIE \(Hex.encode(nonce))")
         guard let command = CookieAuthentication.command(challenge: challenge, cookie: cookie, nonce: nonce) else {
-            throw TorError("the process at \(endpoint) is not the tor that wrote the cookie file")
+            throw TorError(
+                "the process at \(endpoint) is not the tor that wrote the cookie file: check what listens there")
         }
         try await send(command)
     }

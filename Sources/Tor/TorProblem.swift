@@ -4,7 +4,7 @@
 package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
     /// The program does not exist.
     case missing(binary: String)
-    /// The program does not run, or is not tor.
+    /// The program cannot be run, or is not tor.
     case unusable(binary: String, reason: String)
     /// The version of tor is too old.
     case tooOld(TorVersion)

@@ -38,9 +38,6 @@ package struct TorSettings: Equatable, Sendable {
         isManaged ? "\(directory)/onion" : externalServiceDirectory ?? "\(directory)/onion"
     }
 
-    /// The control socket of the node's own tor.
-    package var controlSocket: Endpoint { .unix(path: "\(directory)/ctl") }
-
     /// The SOCKS socket of the node's own tor, with ``servesSOCKS``.
     package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }
 

@@ -78,7 +78,7 @@ package struct TorSupervision: Sendable {
         case .start:
             guard !isWanted else { return [] }
             isWanted = true
-            // A process that is stopping is restarted after it has exited.
+            // While a process is still stopping, its exit triggers the new start.
             return status.phase == .stopped ? start() : []
         case .stop:
             isWanted = false

@@ -25,7 +25,7 @@ struct BenchAdmission: AsyncParsableCommand {
     @Option(help: "Number of device tokens in the large table.")
     var tokens = 10_000_000
 
-    @Option(help: "Number of circuits.")
+    @Option(help: "Number of connected circuits, for both tables.")
     var circuits = 100_000
 
     @Option(help: "Number of decisions to measure for each table.")

@@ -19,7 +19,11 @@ struct DeliveryOptions: ParsableArguments {
     @Option(help: "The node's app profile. Default: the node's first.")
     var app: String = ""
 
-    @Option(help: "Seconds that Apple or Google may store it for a phone that is offline; 0: deliver now or never.")
+    @Option(
+        help: """
+            Seconds that Apple or Google may store the notification for a phone that is offline; 0: deliver now or \
+            never.
+            """)
     var ttl: UInt32 = Envelope.maximumTTL
 
     @Flag(

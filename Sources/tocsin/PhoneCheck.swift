@@ -21,7 +21,7 @@ struct PhoneCheck {
     /// Time for the whole attempt: a circuit through tor, proof of work, and the node's own retries.
     private static let patience = Duration.seconds(90)
 
-    /// - Parameter address: where the node is reached, and through which proxy; `nil` if that is not known.
+    /// - Parameter address: the endpoint of the node and the proxy to reach it through; `nil` if unknown.
     init(
         _ pairing: PairingToken, app: String?, format: EnvelopeFormat?,
         _ address: (node: Endpoint, proxy: Endpoint?)?,

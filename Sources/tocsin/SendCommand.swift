@@ -40,7 +40,7 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "The title; @FILE reads it from a file, @- from standard input.")
     var title: String = ""
 
-    @Option(help: "The text; @FILE reads it from a file, @- from standard input.")
+    @Option(help: "The message; @FILE reads it from a file, @- from standard input.")
     var message: String = ""
 
     @Option(help: "The short id of the trade or offer.")

@@ -6,7 +6,7 @@ import Glibc
 import TocsinNode
 
 /// Lets root's commands on a state directory act as its owner. Files that they create then belong to the node's user,
-/// and a symbolic link in the directory gives access to nothing that this user cannot access anyway.
+/// and a symbolic link in the directory leads only to files that this user can access.
 enum StateOwner {
     /// Takes on the identity of the directory's owner, if the process runs as root and the owner is another user.
     /// - Throws: the exit code, after printing the error.

@@ -187,7 +187,7 @@ private func skeleton(_ page: String) -> [String] {
         #expect(snapshot.hour.contains { $0.delivered > 0 })
         #expect(Health(snapshot).summary == "The node delivers notifications, with warnings")
         snapshot.hour = []
-        #expect(Health(snapshot).summary == "There are warnings")
+        #expect(Health(snapshot).summary == "The node is ready, with warnings")
     }
 
     @Test func `each problem by itself is a warning`() {

@@ -7,7 +7,7 @@ import TNP
 @testable import Admission
 @testable import Time
 
-/// An ``Admission`` with both its clocks, and what senders and push services do to it.
+/// An ``Admission`` with its two clocks, and the actions of senders, push services and the operator.
 final class AdmissionHarness {
     enum Answer {
         case admitted(Admission.Ticket)
@@ -16,12 +16,13 @@ final class AdmissionHarness {
         var ticket: Admission.Ticket? { if case .admitted(let ticket) = self { ticket } else { nil } }
         var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
         var isAdmitted: Bool { ticket != nil }
-        /// Why it is refused; nil where it is admitted, or the connection ends without an outcome.
+        /// The reason of the refusal; `nil` if the submission was admitted or the connection is closed without an
+        /// outcome.
         var reason: Reason? { refusal?.outcome?.reason }
         var retryAfter: UInt32 { refusal?.outcome?.retryAfter ?? 0 }
     }
 
-    /// Limits that nobody meets, so that each test sets those that it is about.
+    /// A limit that no test reaches, so that each test sets only the limits that it is about.
     static let wide = Rate(burst: 100_000, perMinute: 100_000)
 
     var admission: Admission
@@ -50,7 +51,7 @@ final class AdmissionHarness {
 
     var moment: ClockReading { ClockReading(monotonic: now, unix: unix) }
 
-    /// Both clocks go on.
+    /// Advances both clocks.
     func pass(_ duration: Duration) {
         let before = now
         now = now + duration
@@ -59,14 +60,14 @@ final class AdmissionHarness {
 
     func pass(days: Int) { pass(.seconds(86_400 * days)) }
 
-    /// A second, and what is to be done each second.
+    /// Advances both clocks by one second and runs the work of each second.
     @discardableResult
     func tick(queue: Double = 0) -> Bool {
         pass(.seconds(1))
         return admission.tick(queue: queue, at: moment) { Array(repeating: 2, count: Puzzle.seedLength) }
     }
 
-    /// The node's next process, which has what the store had. The clock of the system starts anew.
+    /// Starts the node's next process with the rows of the store. The monotonic clock starts again.
     func restart(_ rows: [StandingRow], _ change: (inout AdmissionSettings) -> Void = { _ in }) {
         var settings = admission.settings
         change(&settings)
@@ -76,7 +77,7 @@ final class AdmissionHarness {
         for row in rows { admission.restore(row, on: moment) }
     }
 
-    func takeChanges(atMost most: Int = .max) -> Admission.Changes? { admission.takeChanges(atMost: most) }
+    func takeChanges(atMost count: Int = .max) -> Admission.Changes? { admission.takeChanges(atMost: count) }
 
     // MARK: Senders
 
@@ -85,7 +86,7 @@ final class AdmissionHarness {
 
     func disconnect(_ circuit: CircuitID = .tor(1)) { admission.disconnected(circuit, at: now) }
 
-    /// An envelope that was never there before, for the phone of this number.
+    /// A new envelope for the device with this number.
     func envelope(for device: Int, magic: Magic = .iOS, token: String? = nil) throws -> Envelope {
         envelopes += 1
         return try Envelope(
@@ -95,7 +96,7 @@ final class AdmissionHarness {
             format: .pipe)
     }
 
-    /// Goes through all gates.
+    /// Passes a submission through all checks.
     func submit(
         _ envelope: Envelope, app: String = "app", on circuit: CircuitID = .tor(1), proof: Proof? = nil,
         signature: SenderSignature? = nil, through senderProtocol: Admission.SenderProtocol = .tnp
@@ -111,7 +112,7 @@ final class AdmissionHarness {
         }
     }
 
-    /// Goes through all gates, with the signature of a key and the proof for a puzzle where they are named.
+    /// Passes a submission through all checks, with a signature of `key` and a proof for `puzzle` if they are given.
     func submit(
         to device: Int, app: String = "app", on circuit: CircuitID = .tor(1), by key: Ed25519.PrivateKey? = nil,
         solving puzzle: Puzzle? = nil, through senderProtocol: Admission.SenderProtocol = .tnp
@@ -122,14 +123,14 @@ final class AdmissionHarness {
             signature: key.map { SenderSignature(of: envelope.digest, by: $0) }, through: senderProtocol)
     }
 
-    /// How many of so many submissions are admitted.
+    /// The number of admitted submissions out of `count`.
     func admitted(of count: Int, to device: Int, app: String = "app", on circuit: CircuitID = .tor(1)) throws -> Int {
         try (0..<count).count { _ in try submit(to: device, app: app, on: circuit).isAdmitted }
     }
 
     // MARK: The operator
 
-    /// What the store would have by now.
+    /// The rows that the store would now have.
     func rows() -> [StandingRow] {
         var rows: [UInt64: StandingRow] = [:]
         while let changes = admission.takeChanges(atMost: 1000) {
@@ -139,8 +140,8 @@ final class AdmissionHarness {
         return Array(rows.values)
     }
 
-    /// Takes the sender key off a phone.
-    /// - Returns: how many were bound.
+    /// Unbinds the sender key of a device.
+    /// - Returns: the number of removed bindings.
     func unbind(_ device: Int, app: String = "app") -> Int {
         admission.unbind(
             Admission.hashes(of: Array(String(1_000_000_000 + device).utf8), app: app, under: KeyedHash(key: Self.key)))
@@ -149,13 +150,14 @@ final class AdmissionHarness {
     // MARK: Push services
 
     @discardableResult
-    func conclude(_ answer: Answer, _ outcome: Outcome = .delivered(), _ reach: ProviderContact = .contacted) -> GoAway?
+    func conclude(_ answer: Answer, _ outcome: Outcome = .delivered(), _ contact: ProviderContact = .contacted)
+        -> GoAway?
     {
-        answer.ticket.flatMap { admission.finish($0, with: outcome, contact: reach, at: moment) }
+        answer.ticket.flatMap { admission.finish($0, with: outcome, contact: contact, at: moment) }
     }
 
-    /// Goes through both gates, and this comes of it.
-    /// - Returns: what the circuit is sent away with, at a gate or for what came of it.
+    /// Submits an envelope and concludes it with `outcome` if it is admitted.
+    /// - Returns: the GOAWAY for the circuit, from a check or because of the outcome.
     @discardableResult
     func send(
         to device: Int, app: String = "app", on circuit: CircuitID = .tor(1), by key: Ed25519.PrivateKey? = nil,
@@ -165,7 +167,8 @@ final class AdmissionHarness {
         return answer.refusal?.goAway ?? conclude(answer, outcome)
     }
 
-    /// Whether a submission to the phone would need some of what is there for unproven ones. Takes what one takes.
+    /// Whether a submission to the device uses the budget for unproven device tokens. Uses the limits as one
+    /// submission.
     func isUnproven(_ device: Int, app: String = "app", by key: Ed25519.PrivateKey? = nil) throws -> Bool? {
         let answer = try submit(to: device, app: app, on: .tor(1), by: key)
         conclude(answer, .retry(.providerUnreachable, after: 0))
@@ -174,7 +177,7 @@ final class AdmissionHarness {
 }
 
 extension Ed25519.PrivateKey {
-    /// A key of its own for each number.
+    /// A distinct key for each number.
     static func numbered(_ number: UInt8) throws -> Ed25519.PrivateKey {
         struct NoKey: Error {}
         guard let key = Ed25519.PrivateKey(seed: Array(repeating: number, count: 32)) else { throw NoKey() }

@@ -6,86 +6,86 @@ import Testing
 
 @testable import Admission
 
-/// The HTTP endpoint, whose senders cannot be asked for proof of work.
+/// The HTTP endpoint, whose senders cannot provide proof of work.
 @Suite struct HTTPAdmissionTests {
-    private func proves(_ house: AdmissionHarness, _ devices: Range<Int>) throws {
-        for device in devices { try house.send(to: device, .delivered()) }
+    private func prove(_ harness: AdmissionHarness, _ devices: Range<Int>) throws {
+        for device in devices { try harness.send(to: device, .delivered()) }
     }
 
     @Test func `the HTTP endpoint requires no proof of work`() throws {
-        let house = AdmissionHarness {
+        let harness = AdmissionHarness {
             $0.puzzle = EffortControl.Settings(mode: .always, least: 256, most: 1024)
         }
-        #expect(try house.submit(to: 1).reason == .proofRequired)
-        #expect(try house.submit(to: 1, through: .http).isAdmitted)
+        #expect(try harness.submit(to: 1).reason == .proofRequired)
+        #expect(try harness.submit(to: 1, through: .http).isAdmitted)
     }
 
     @Test func `the HTTP endpoint has a rate limit of its own, which does not affect TNP`() throws {
-        let house = AdmissionHarness { $0.http = Rate(burst: 3, perMinute: 60) }
-        for device in 0..<3 { #expect(try house.submit(to: device, through: .http).isAdmitted) }
-        let refused = try house.submit(to: 3, through: .http)
+        let harness = AdmissionHarness { $0.http = Rate(burst: 3, perMinute: 60) }
+        for device in 0..<3 { #expect(try harness.submit(to: device, through: .http).isAdmitted) }
+        let refused = try harness.submit(to: 3, through: .http)
         #expect(refused.reason == .nodeBusy)
         #expect(refused.retryAfter > 0 && refused.retryAfter <= 1000)
-        #expect(try house.submit(to: 3).isAdmitted)
-        house.pass(.seconds(1))
-        #expect(try house.submit(to: 4, through: .http).isAdmitted)
+        #expect(try harness.submit(to: 3).isAdmitted)
+        harness.pass(.seconds(1))
+        #expect(try harness.submit(to: 4, through: .http).isAdmitted)
     }
 
     @Test func `HTTP has its own limit for unproven device tokens, which proven ones do not use`() throws {
-        let house = AdmissionHarness {
+        let harness = AdmissionHarness {
             $0.httpUnproven = Rate(burst: 2, perMinute: 1)
             $0.unproven = Rate(burst: 2, perMinute: 1)
         }
-        try proves(house, 0..<1)
-        house.pass(.seconds(3600))
-        for device in 10..<12 { #expect(try house.submit(to: device, through: .http).isAdmitted) }
-        #expect(try house.submit(to: 12, through: .http).reason == .tooManyUnproven)
-        #expect(try house.submit(to: 0, through: .http).isAdmitted)
-        // Nor is the other endpoint's used.
-        for device in 20..<22 { #expect(try house.submit(to: device).isAdmitted) }
-        #expect(try house.submit(to: 22).reason == .tooManyUnproven)
+        try prove(harness, 0..<1)
+        harness.pass(.seconds(3600))
+        for device in 10..<12 { #expect(try harness.submit(to: device, through: .http).isAdmitted) }
+        #expect(try harness.submit(to: 12, through: .http).reason == .tooManyUnproven)
+        #expect(try harness.submit(to: 0, through: .http).isAdmitted)
+        // The limit for unproven device tokens of TNP is unused.
+        for device in 20..<22 { #expect(try harness.submit(to: device).isAdmitted) }
+        #expect(try harness.submit(to: 22).reason == .tooManyUnproven)
     }
 
     @Test func `an HTTP flood does not raise the proof-of-work effort`() throws {
-        let house = AdmissionHarness {
+        let harness = AdmissionHarness {
             $0.http = Rate(burst: 2, perMinute: 1)
             $0.httpUnproven = Rate(burst: 1, perMinute: 1)
             $0.puzzle = EffortControl.Settings(mode: .adaptive, least: 256, most: 1 << 20)
         }
         for second in 0..<30 {
-            for device in 0..<50 { _ = try house.submit(to: second * 50 + device, through: .http) }
-            house.tick()
+            for device in 0..<50 { _ = try harness.submit(to: second * 50 + device, through: .http) }
+            harness.tick()
         }
-        #expect(house.admission.efforts.all == 0)
-        #expect(house.admission.efforts.unproven == 0)
+        #expect(harness.admission.efforts.all == 0)
+        #expect(harness.admission.efforts.unproven == 0)
     }
 
     @Test(arguments: [ProviderContact.notContacted, .noCapacity])
-    func `a submission that reached no push service is refunded to the HTTP limits`(_ reach: ProviderContact) throws {
-        let house = AdmissionHarness {
+    func `a submission that reached no push service is refunded to the HTTP limits`(_ contact: ProviderContact) throws {
+        let harness = AdmissionHarness {
             $0.http = Rate(burst: 1, perMinute: 1)
             $0.httpUnproven = Rate(burst: 1, perMinute: 1)
         }
         for device in 0..<5 {
-            let answer = try house.submit(to: device, through: .http)
+            let answer = try harness.submit(to: device, through: .http)
             #expect(answer.isAdmitted)
-            house.conclude(answer, .retry(.nodeBusy, after: 1), reach)
+            harness.conclude(answer, .retry(.nodeBusy, after: 1), contact)
         }
-        let asked = try house.submit(to: 5, through: .http)
-        house.conclude(asked, .retry(.providerUnreachable, after: 1), .contacted)
-        #expect(try !house.submit(to: 6, through: .http).isAdmitted)
+        let contacted = try harness.submit(to: 5, through: .http)
+        harness.conclude(contacted, .retry(.providerUnreachable, after: 1), .contacted)
+        #expect(try !harness.submit(to: 6, through: .http).isAdmitted)
     }
 
     @Test func `the device, circuit, app and node limits also apply to HTTP`() throws {
-        let house = AdmissionHarness { $0.device = Rate(burst: 1, perMinute: 1) }
-        #expect(try house.submit(to: 1, through: .http).isAdmitted)
-        #expect(try house.submit(to: 1, through: .http).reason == .deviceTokenOverRate)
-        #expect(try house.submit(to: 1).reason == .deviceTokenOverRate)
+        let harness = AdmissionHarness { $0.device = Rate(burst: 1, perMinute: 1) }
+        #expect(try harness.submit(to: 1, through: .http).isAdmitted)
+        #expect(try harness.submit(to: 1, through: .http).reason == .deviceTokenOverRate)
+        #expect(try harness.submit(to: 1).reason == .deviceTokenOverRate)
         let small = Rate(burst: 1, perMinute: 1)
         for limit in [\AdmissionSettings.app, \.node] {
-            let house = AdmissionHarness { $0[keyPath: limit] = small }
-            #expect(try house.submit(to: 1).isAdmitted)
-            #expect(try house.submit(to: 2, through: .http).reason == .nodeBusy)
+            let harness = AdmissionHarness { $0[keyPath: limit] = small }
+            #expect(try harness.submit(to: 1).isAdmitted)
+            #expect(try harness.submit(to: 2, through: .http).reason == .nodeBusy)
         }
         let own = AdmissionHarness { $0.circuit = small }
         own.connect()
@@ -94,8 +94,8 @@ import Testing
     }
 
     @Test func `HTTP cannot deliver to a device token that is bound to a sender key`() throws {
-        let house = AdmissionHarness()
-        try house.send(to: 1, by: .numbered(1), .delivered())
-        #expect(try house.submit(to: 1, through: .http).reason == .senderKeyRequired)
+        let harness = AdmissionHarness()
+        try harness.send(to: 1, by: .numbered(1), .delivered())
+        #expect(try harness.submit(to: 1, through: .http).reason == .senderKeyRequired)
     }
 }

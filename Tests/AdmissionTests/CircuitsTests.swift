@@ -18,7 +18,7 @@ import Testing
         circuits.connected(.tor(id), capacity: capacity, now: now ?? start)
     }
 
-    // MARK: Names
+    // MARK: IDs
 
     @Test func `ids of tor circuits, connections and stored envelopes never collide`() {
         let numbers: [UInt64] = [0, 1, 2, 0xFFFF_FFFF, 1 << 62, 1 << 63, .max]
@@ -93,7 +93,7 @@ import Testing
         #expect(connect(&circuits, 1, at: start + .seconds(30)))
         circuits.purge(now: start + .seconds(60))
         #expect(circuits[.tor(1)]?.connections == 1)
-        // And goes when it goes again.
+        // It is forgotten after the next disconnect.
         circuits.disconnected(.tor(1), now: start + .seconds(90))
         circuits.purge(now: start + .seconds(150))
         #expect(circuits.count == 0)
@@ -142,10 +142,10 @@ import Testing
             circuits.disconnected(.tor(UInt32(number % 3)), now: start + .milliseconds(number))
         }
         #expect(circuits.count == 3)
-        #expect(listed(circuits) == 3)
+        #expect(idleEntries(circuits) == 3)
         circuits.purge(now: start + .seconds(1000))
         #expect(circuits.count == 0)
-        #expect(listed(circuits) == 0)
+        #expect(idleEntries(circuits) == 0)
     }
 
     @Test func `a clock that goes back forgets no circuit`() {
@@ -165,7 +165,7 @@ import Testing
         for id in 0..<10 as Range<UInt32> { #expect(connect(&circuits, id, capacity: 10)) }
         #expect(!connect(&circuits, 10, capacity: 10))
         #expect(circuits[.tor(10)] == nil)
-        // One that is known may have more connections.
+        // A known circuit may open more connections.
         #expect(connect(&circuits, 0, capacity: 10))
         #expect(circuits.count == 10)
     }
@@ -193,7 +193,7 @@ import Testing
         }
         for id in 10..<100 as Range<UInt32> { #expect(!connect(&circuits, id, capacity: 10)) }
         for id in 0..<10 as Range<UInt32> { #expect(circuits[.tor(id)]?.connections == 1) }
-        // Though they were passed over, they go when they have gone.
+        // Circuits that were not evicted then are evicted or forgotten once disconnected.
         for id in 0..<10 as Range<UInt32> { circuits.disconnected(.tor(id), now: start) }
         #expect(connect(&circuits, 10, capacity: 10))
         #expect(circuits.count == 10)
@@ -223,9 +223,9 @@ import Testing
             switch generator.below(4) {
             case 0:
                 let isKnown = circuits[.tor(id)] != nil
-                let isThereRoom = isKnown || connections.count { $0.value > 0 } < 40
-                #expect(connect(&circuits, id, capacity: 40, at: now) == isThereRoom)
-                if isThereRoom { connections[id, default: 0] += 1 }
+                let hasRoom = isKnown || connections.count { $0.value > 0 } < 40
+                #expect(connect(&circuits, id, capacity: 40, at: now) == hasRoom)
+                if hasRoom { connections[id, default: 0] += 1 }
             case 1, 2:
                 guard connections[id, default: 0] > 0 else { continue }
                 connections[id, default: 0] -= 1
@@ -233,7 +233,7 @@ import Testing
             default: circuits.purge(now: now)
             }
             #expect(circuits.count <= 40)
-            #expect(listed(circuits) <= circuits.count)
+            #expect(idleEntries(circuits) <= circuits.count)
             #expect(circuits[.tor(id)]?.connections ?? 0 == connections[id, default: 0])
         }
         circuits.purge(now: now + .seconds(60))
@@ -241,8 +241,8 @@ import Testing
         for (id, count) in connections { #expect(circuits[.tor(id)]?.connections ?? 0 == count) }
     }
 
-    /// How many stand in the list of those without a connection.
-    private func listed(_ circuits: Circuits) -> Int {
+    /// The number of entries in the list of circuits without a connection.
+    private func idleEntries(_ circuits: Circuits) -> Int {
         (Mirror(reflecting: circuits).descendant("idle").map { Mirror(reflecting: $0) }?.children.count) ?? -1
     }
 }

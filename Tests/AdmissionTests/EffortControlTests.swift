@@ -9,10 +9,10 @@ import Testing
 
 @Suite struct EffortControlTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
-    private let least: UInt32 = 1 << 14
-    private let most: UInt32 = 1 << 24
+    private let minimum: UInt32 = 1 << 14
+    private let maximum: UInt32 = 1 << 24
 
-    /// A control that asks for `effort` at ``start``.
+    /// A controller that requires `effort` at ``start``.
     private func makeControl(_ mode: EffortControl.Mode = .adaptive, effort: UInt32 = 0) -> EffortControl {
         var control = EffortControl(.init(mode: effort > 0 ? .always : mode, least: max(1, effort)), now: start)
         control.settings = .init(mode: mode)
@@ -31,7 +31,7 @@ import Testing
         var control = makeControl()
         control.count(refused: 100, paid: 1_000_000)
         control.step(to: start + .seconds(2))
-        #expect(control.effort == least)
+        #expect(control.effort == minimum)
     }
 
     @Test func `under pressure the effort doubles at most every two seconds, up to the maximum`() {
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func `the effort rises to 1.5 times the mean payment if that is more than double the effort`() {
-        // Paid by those who got in, as a multiple of what is asked, and how the effort rises.
+        // The effort paid by admitted submissions, and the factor by which the required effort rises.
         let steps: [(paid: UInt32, rise: Double)] = [(1, 2), (2, 3), (3, 4.5), (4, 6), (5, 6), (1000, 6)]
         for (paid, rise) in steps {
             var control = makeControl(effort: 100_000)
@@ -62,17 +62,17 @@ import Testing
     }
 
     @Test func `a few expensive proofs among many do not raise the effort further`() {
-        var control = makeControl(effort: least)
-        control.count(admitted: 90, paid: least)
+        var control = makeControl(effort: minimum)
+        control.count(admitted: 90, paid: minimum)
         control.count(admitted: 10, paid: .max)
-        control.count(refused: 50, paid: least)
+        control.count(refused: 50, paid: minimum)
         control.step(to: start + .seconds(2))
-        #expect(control.effort == 2 * least)
+        #expect(control.effort == 2 * minimum)
     }
 
     @Test func `only refusals of senders that paid the required effort raise the effort`() {
-        for (paid, expected) in [(0, least), (least - 1, least), (least, 2 * least)] {
-            var control = makeControl(effort: least)
+        for (paid, expected) in [(0, minimum), (minimum - 1, minimum), (minimum, 2 * minimum)] {
+            var control = makeControl(effort: minimum)
             control.count(refused: 1_000, paid: paid)
             control.step(to: start + .seconds(2))
             #expect(control.effort == expected, "paid \(paid)")
@@ -119,22 +119,22 @@ import Testing
     }
 
     @Test func `a full queue of unpaid submissions does not raise the effort`() {
-        var control = makeControl(effort: least)
+        var control = makeControl(effort: minimum)
         for second in 1...100 {
             control.count(admitted: 100, paid: 0)
-            control.count(admitted: second % 30 == 0 ? 1 : 0, paid: least)
+            control.count(admitted: second % 30 == 0 ? 1 : 0, paid: minimum)
             control.step(to: start + .seconds(second), queue: 1)
-            #expect(control.effort == least)
+            #expect(control.effort == minimum)
         }
-        control.count(admitted: 3, paid: least)
+        control.count(admitted: 3, paid: minimum)
         control.step(to: start + .seconds(200), queue: 1)
-        #expect(control.effort == 2 * least)
+        #expect(control.effort == 2 * minimum)
     }
 
     // MARK: Falling
 
     @Test func `without pressure the effort falls by a third every 30 s, and below the minimum to zero`() {
-        var control = makeControl(effort: 3 * least)
+        var control = makeControl(effort: 3 * minimum)
         var changes: [(Int, UInt32)] = []
         for second in 1...300 {
             control.count(admitted: 10, paid: control.effort)
@@ -145,15 +145,15 @@ import Testing
     }
 
     @Test func `the effort falls when nothing arrives`() {
-        var control = makeControl(effort: least)
+        var control = makeControl(effort: minimum)
         control.step(to: start + .seconds(29))
-        #expect(control.effort == least)
+        #expect(control.effort == minimum)
         control.step(to: start + .seconds(30))
         #expect(control.effort == 0)
     }
 
     @Test func `the effort falls from the maximum to zero within ten minutes`() {
-        var control = makeControl(effort: most)
+        var control = makeControl(effort: maximum)
         var second = 0
         while control.effort > 0, second < 10_000 {
             second += 1
@@ -163,10 +163,10 @@ import Testing
     }
 
     @Test func `a queue that was over a quarter full holds the effort for 30 s`() {
-        var control = makeControl(effort: least)
+        var control = makeControl(effort: minimum)
         for second in 1...59 {
             control.step(to: start + .seconds(second), queue: second == 1 ? 0.26 : 0)
-            #expect(control.effort == least)
+            #expect(control.effort == minimum)
         }
         control.step(to: start + .seconds(60))
         #expect(control.effort == 0)
@@ -174,7 +174,7 @@ import Testing
 
     @Test func `between 1 % and 5 % of refusals the effort does not change`() {
         for (percent, holds) in [(0, false), (1, true), (2, true), (4, true)] {
-            var control = makeControl(effort: 8 * least)
+            var control = makeControl(effort: 8 * minimum)
             var isChanged = false
             for second in 1...600 {
                 control.count(admitted: 1_000 - 10 * percent, paid: control.effort)
@@ -188,7 +188,7 @@ import Testing
     @Test func `single refusals in any order neither raise nor hold the effort`() {
         for seed in 1...50 as ClosedRange<UInt64> {
             var random = SplitMix64(seed: seed)
-            var control = makeControl(effort: 2 * least)
+            var control = makeControl(effort: 2 * minimum)
             var efforts = [control.effort]
             for second in 1...600 {
                 for _ in 0..<random.below(200) {
@@ -198,7 +198,7 @@ import Testing
                     efforts.append(control.effort)
                 }
             }
-            #expect(efforts == [2 * least, 21_845, 0], "seed \(seed)")
+            #expect(efforts == [2 * minimum, 21_845, 0], "seed \(seed)")
         }
     }
 
@@ -215,16 +215,16 @@ import Testing
 
     @Test func `mode always requires the minimum, and more under pressure`() {
         var control = makeControl(.always)
-        #expect(control.effort == least)
+        #expect(control.effort == minimum)
         control.step(to: start + .seconds(30))
-        #expect(control.effort == least)
-        control.count(refused: 3, paid: least)
+        #expect(control.effort == minimum)
+        control.count(refused: 3, paid: minimum)
         control.step(to: start + .seconds(32))
-        #expect(control.effort == 2 * least)
+        #expect(control.effort == 2 * minimum)
         control.step(to: start + .seconds(62))
         #expect(control.effort == 21_845)
         control.step(to: start + .seconds(92))
-        #expect(control.effort == least)
+        #expect(control.effort == minimum)
     }
 
     @Test func `new settings take effect immediately`() {
@@ -244,11 +244,11 @@ import Testing
     }
 
     @Test func `refusals counted under earlier settings do not raise the effort`() {
-        var control = makeControl(effort: least)
-        control.count(refused: 100, paid: least)
-        control.settings = .init(least: 4 * least)
+        var control = makeControl(effort: minimum)
+        control.count(refused: 100, paid: minimum)
+        control.settings = .init(least: 4 * minimum)
         control.step(to: start + .seconds(2))
-        #expect(control.effort == 4 * least)
+        #expect(control.effort == 4 * minimum)
     }
 
     @Test func `the largest values do not overflow`() {
@@ -278,27 +278,27 @@ import Testing
     // MARK: Time
 
     @Test func `an hour without a tick is one step`() {
-        var control = makeControl(effort: 9 * least)
+        var control = makeControl(effort: 9 * minimum)
         control.step(to: start + .seconds(3600))
-        #expect(control.effort == 6 * least)
-        control.count(refused: 1_000_000, paid: 6 * least)
+        #expect(control.effort == 6 * minimum)
+        control.count(refused: 1_000_000, paid: 6 * minimum)
         control.step(to: start + .seconds(7200), queue: 1)
-        #expect(control.effort == 12 * least)
+        #expect(control.effort == 12 * minimum)
     }
 
     @Test func `after the clock goes back, the controller continues from that time`() {
-        var control = makeControl(effort: 9 * least)
+        var control = makeControl(effort: 9 * minimum)
         let past = MonotonicTime(nanoseconds: 5)
         control.step(to: past)
         control.step(to: past + .seconds(29))
-        #expect(control.effort == 9 * least)
+        #expect(control.effort == 9 * minimum)
         control.step(to: past + .seconds(30))
-        #expect(control.effort == 6 * least)
-        control.count(refused: 3, paid: 6 * least)
+        #expect(control.effort == 6 * minimum)
+        control.count(refused: 3, paid: 6 * minimum)
         control.step(to: past)
-        #expect(control.effort == 6 * least)
+        #expect(control.effort == 6 * minimum)
         control.step(to: past + .seconds(2))
-        #expect(control.effort == 12 * least)
+        #expect(control.effort == 12 * minimum)
     }
 
     @Test func `under random load the effort stays within the settings and changes no faster than allowed`() {
@@ -315,8 +315,8 @@ import Testing
                 now = now + .milliseconds(random.below(4000))
                 let before = control.effort
                 let hasChanged = control.step(to: now, queue: random.unit())
-                #expect(control.effort == 0 || (least...most).contains(control.effort))
-                #expect(UInt64(control.effort) <= max(UInt64(least), 6 * UInt64(before)))
+                #expect(control.effort == 0 || (minimum...maximum).contains(control.effort))
+                #expect(UInt64(control.effort) <= max(UInt64(minimum), 6 * UInt64(before)))
                 guard hasChanged else { continue }
                 #expect(now - changedAt >= (control.effort > before ? .seconds(2) : .seconds(30)))
                 changedAt = now
@@ -324,61 +324,64 @@ import Testing
         }
     }
 
-    // MARK: In the loop
+    // MARK: Closed loop
 
     @Test(arguments: [2, 10, 60, 400] as [Double])
     func `a flood on the unproven budget is priced out, and the effort falls after it ends`(strength: Double) {
-        // 120 a minute, as for unproven device tokens. The attacker can pay for `strength` times that at the least effort.
-        var world = World(shares: .budget, rate: 2, room: 300, honest: 0.1, strength: strength, now: start)
-        world.run(600)
-        #expect(world.control.effort == 0, "honest newcomers alone bring about nothing")
+        // 120 per minute, as for unproven device tokens. At the minimum effort the attacker can pay for `strength`
+        // times that.
+        var simulation = Simulation(
+            shares: .budget, rate: 2, capacity: 300, honest: 0.1, strength: strength, now: start)
+        simulation.run(600)
+        #expect(simulation.control.effort == 0, "honest senders alone require no effort")
 
-        world.isAttacked = true
-        let rightEffort = strength * Double(least)
-        let rising = world.run(60)
+        simulation.isAttacked = true
+        let rightEffort = strength * Double(minimum)
+        let rising = simulation.run(60)
         #expect(Double(rising.highest) >= rightEffort)
         #expect(Double(rising.highest) <= rightEffort * 3)
 
-        let lasting = world.run(1800)
+        let lasting = simulation.run(1800)
         #expect(lasting.paidAttacks <= 2 * 1800)
         #expect(lasting.honestAdmitted >= lasting.honest * 9 / 10)
-        // The bucket, once it is full again, hides an effort that is too small for a while.
+        // A bucket that has refilled hides for some time that the effort is too low.
         #expect(Double(lasting.lowest) >= rightEffort / 4 || strength == 2)
         #expect(Double(lasting.highest) <= rightEffort * 3)
         #expect(lasting.changes <= 1800 / 20)
 
-        world.isAttacked = false
-        world.run(600)
-        #expect(world.control.effort == 0)
+        simulation.isAttacked = false
+        simulation.run(600)
+        #expect(simulation.control.effort == 0)
     }
 
     @Test(arguments: [3, 30, 300] as [Double])
     func `a flood that fills the queue is priced out, and the queue drains`(strength: Double) {
-        var world = World(shares: .queue, rate: 1000, room: 10_000, honest: 100, strength: strength, now: start)
-        world.run(300)
-        #expect(world.control.effort == 0, "honest senders alone bring about nothing")
+        var simulation = Simulation(
+            shares: .queue, rate: 1000, capacity: 10_000, honest: 100, strength: strength, now: start)
+        simulation.run(300)
+        #expect(simulation.control.effort == 0, "honest senders alone require no effort")
 
-        world.isAttacked = true
-        let rightEffort = strength * Double(least)
-        let rising = world.run(120)
+        simulation.isAttacked = true
+        let rightEffort = strength * Double(minimum)
+        let rising = simulation.run(120)
         #expect(Double(rising.highest) >= rightEffort)
         #expect(Double(rising.highest) <= rightEffort * 3)
 
-        let lasting = world.run(1800)
+        let lasting = simulation.run(1800)
         #expect(lasting.paidAttacks <= 1000 * 1800)
         #expect(lasting.honestAdmitted >= lasting.honest * 99 / 100)
         #expect(Double(lasting.lowest) >= rightEffort / 4)
         #expect(Double(lasting.highest) <= rightEffort * 3)
         #expect(lasting.changes <= 1800 / 20)
 
-        world.isAttacked = false
-        world.run(600)
-        #expect(world.control.effort == 0)
+        simulation.isAttacked = false
+        simulation.run(600)
+        #expect(simulation.control.effort == 0)
     }
 }
 
 extension EffortControl {
-    /// A tick, which says truly whether the effort has changed.
+    /// Ticks, and checks that the result says whether the effort has changed.
     @discardableResult fileprivate mutating func step(to now: MonotonicTime, queue: Double = 0) -> Bool {
         let before = effort
         let hasChanged = tick(queue: queue, now: now)
@@ -396,65 +399,66 @@ extension EffortControl {
     }
 }
 
-/// An attacker and honest senders share what there is, a second at a time, and the control prices it.
-private struct World {
-    enum Shared { case budget, queue }
+/// A simulation in steps of one second: an attacker and honest senders share a resource, and the controller sets the
+/// effort.
+private struct Simulation {
+    enum Resource { case budget, queue }
 
-    /// What came of a time.
-    struct Course {
+    /// The results of a run.
+    struct Summary {
         var lowest = UInt32.max
         var highest: UInt32 = 0
         var changes = 0
-        /// Submissions of the attacker's that met an effort.
+        /// The attacker's submissions while an effort was required.
         var paidAttacks = 0
         var (honest, honestAdmitted) = (0, 0)
     }
 
     var control: EffortControl
     var isAttacked = false
-    private let shares: Shared
-    /// What is served in a second, and the burst of the budget or the length of the queue.
-    private let (rate, room): (Double, Double)
-    /// Submissions of honest senders in a second, on average.
+    private let shares: Resource
+    /// The submissions served per second, and the burst of the budget or the length of the queue.
+    private let (rate, capacity): (Double, Double)
+    /// The average number of submissions of honest senders per second.
     private let honest: Double
-    /// What the attacker can compute in a second, and send in a second.
-    private let (hashes, line): (Double, Double)
+    /// The hashes that the attacker can compute per second, and the submissions that it can send per second.
+    private let (hashes, sendRate): (Double, Double)
     private var left: Double
     private var owed = 0.0
     private var now: MonotonicTime
     private var random = SplitMix64(seed: 4)
 
-    init(shares: Shared, rate: Double, room: Double, honest: Double, strength: Double, now: MonotonicTime) {
+    init(shares: Resource, rate: Double, capacity: Double, honest: Double, strength: Double, now: MonotonicTime) {
         let settings = EffortControl.Settings()
-        (self.shares, self.rate, self.room, self.honest, self.now) = (shares, rate, room, honest, now)
-        (hashes, line) = (strength * rate * Double(settings.minimum), 20_000)
-        left = room
+        (self.shares, self.rate, self.capacity, self.honest, self.now) = (shares, rate, capacity, honest, now)
+        (hashes, sendRate) = (strength * rate * Double(settings.minimum), 20_000)
+        left = capacity
         control = EffortControl(settings, now: now)
     }
 
-    @discardableResult mutating func run(_ seconds: Int) -> Course {
-        var course = Course()
+    @discardableResult mutating func run(_ seconds: Int) -> Summary {
+        var summary = Summary()
         for _ in 0..<seconds {
             let effort = control.effort
-            owed += isAttacked ? min(line, effort == 0 ? .infinity : hashes / Double(effort)) : 0
+            owed += isAttacked ? min(sendRate, effort == 0 ? .infinity : hashes / Double(effort)) : 0
             let attacks = Int(owed)
             owed -= Double(attacks)
             let honest = Int(self.honest * (0.5 + random.unit()) + random.unit())
-            course.paidAttacks += effort > 0 ? attacks : 0
-            course.honest += honest
+            summary.paidAttacks += effort > 0 ? attacks : 0
+            summary.honest += honest
 
-            left = min(room, left + rate)
+            left = min(capacity, left + rate)
             for sender in (0..<attacks + honest).shuffled(using: &random) {
                 let isRefused = left < 1
                 left -= isRefused ? 0 : 1
                 control.count(isRefused: isRefused, paid: effort)
-                course.honestAdmitted += sender >= attacks && !isRefused ? 1 : 0
+                summary.honestAdmitted += sender >= attacks && !isRefused ? 1 : 0
             }
             now = now + .seconds(1)
-            if control.step(to: now, queue: shares == .queue ? 1 - left / room : 0) { course.changes += 1 }
-            course.lowest = min(course.lowest, control.effort)
-            course.highest = max(course.highest, control.effort)
+            if control.step(to: now, queue: shares == .queue ? 1 - left / capacity : 0) { summary.changes += 1 }
+            summary.lowest = min(summary.lowest, control.effort)
+            summary.highest = max(summary.highest, control.effort)
         }
-        return course
+        return summary
     }
 }

@@ -22,7 +22,7 @@ import Testing
             seeds.puzzle(effort: effort, at: start).solve(for: digest ?? self.digest, from: nonce, tries: 1 << 24))
     }
 
-    // MARK: Judging
+    // MARK: Validation
 
     @Test func `a proof for the current seed counts its effort`() throws {
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
@@ -41,8 +41,8 @@ import Testing
         let seeds = PuzzleSeeds(seed: seed(1), now: start)
         #expect(seeds.validate(nil, for: digest, effort: 16, now: start) == .missing)
         #expect(try seeds.validate(proof(seeds, effort: 16), for: digest, effort: 17, now: start) == .tooSmall)
-        let nothing = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
-        #expect(seeds.validate(nothing, for: digest, effort: 1, now: start) == .tooSmall)
+        let zeroEffort = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
+        #expect(seeds.validate(zeroEffort, for: digest, effort: 1, now: start) == .tooSmall)
     }
 
     @Test func `when no effort is required, only a valid proof counts`() throws {
@@ -50,8 +50,8 @@ import Testing
         #expect(seeds.validate(nil, for: digest, effort: 0, now: start) == .notRequired)
         #expect(try seeds.validate(proof(seeds), for: digest, effort: 0, now: start) == .valid(16))
         #expect(try seeds.validate(proof(seeds, effort: 4096), for: other, effort: 0, now: start) == .notRequired)
-        let nothing = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
-        #expect(seeds.validate(nothing, for: digest, effort: 0, now: start) == .notRequired)
+        let zeroEffort = Proof(seedPrefix: Array(seed(1).prefix(4)), effort: 0, nonce: 0)
+        #expect(seeds.validate(zeroEffort, for: digest, effort: 0, now: start) == .notRequired)
     }
 
     @Test func `a proof is valid for one envelope only`() throws {
@@ -131,7 +131,7 @@ import Testing
             let last = MonotonicTime(nanoseconds: end.nanoseconds - 1)
             #expect(seeds.validate(proof, for: digest, effort: 16, now: last) == .valid(16))
         }
-        // Nor much longer than that.
+        // And not much longer.
         let end = try #require(ends.max())
         #expect(seeds.validate(proof, for: digest, effort: 16, now: end + .seconds(1)) == .stale)
     }

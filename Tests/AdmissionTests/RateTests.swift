@@ -11,14 +11,14 @@ import Testing
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let nanosecond = Duration.nanoseconds(1)
 
-    /// Takes one where there is one.
+    /// Takes one if one is available.
     private func pass(_ allowance: inout Allowance, _ rate: Rate, at now: MonotonicTime) -> Bool {
         guard allowance.wait(rate, now: now) == .zero else { return false }
         allowance.take(rate, now: now)
         return true
     }
 
-    /// Takes until nothing is left.
+    /// Takes until none is available, and returns the number taken.
     private func exhaust(_ allowance: inout Allowance, _ rate: Rate, at now: MonotonicTime) -> Int {
         var taken = 0
         while pass(&allowance, rate, at: now) { taken += 1 }
@@ -118,7 +118,7 @@ import Testing
         #expect(allowance.fullIn(rate, now: start) == .seconds(3))
     }
 
-    // MARK: Giving back
+    // MARK: Refunds
 
     @Test func `a refund can be taken again`() {
         let rate = Rate(burst: 3, perMinute: 60)
@@ -184,7 +184,7 @@ import Testing
                     #expect(allowance.wait(rate, now: now) <= .seconds(60))
                 }
                 allowance.refund(rate, now: now)
-                // Time begins again.
+                // The clock restarts at zero.
                 #expect(allowance.wait(rate, now: MonotonicTime(nanoseconds: 0)) <= .seconds(60))
             }
         }
@@ -258,7 +258,7 @@ import Testing
         for perMinute in chosen + (0..<1000).map({ _ in 1 + generator.below(1_000_000_000) }) {
             let rate = Rate(burst: 1, perMinute: perMinute)
             #expect(rate.interval * UInt64(perMinute) >= 60_000_000_000, "\(perMinute) a minute")
-            // Nor much less.
+            // And not much less.
             #expect((rate.interval - 1) * UInt64(perMinute) < 60_000_000_000, "\(perMinute) a minute")
         }
     }
@@ -274,13 +274,13 @@ import Testing
         var allowance = Allowance()
         var now = start
         var passed: [UInt64] = []
-        // Some come all the time, some now and then.
+        // Some senders are always waiting, some send occasionally.
         let pause = 1 + generator.below(Int(rate.interval) * (1 + generator.below(5)))
         for _ in 0..<400 {
             now = now + .nanoseconds(generator.below(pause))
             let isAllowed = pass(&allowance, rate, at: now)
             if isAllowed { passed.append(now.nanoseconds) }
-            // As a bucket that is filled drop by drop would have it.
+            // The same decision as a token bucket that is refilled continuously.
             #expect(isAllowed == (allowed(passed.dropLast(isAllowed ? 1 : 0), rate, now.nanoseconds) >= 1))
         }
         for first in passed.indices {
@@ -291,8 +291,8 @@ import Testing
         }
     }
 
-    /// What is left to who has passed at these times, reckoned another way: what passed since any moment, taken from
-    /// what is allowed since then.
+    /// A second way to compute the remaining allowance after these passes: the minimum over all start times of what is
+    /// allowed since then minus what has passed since then.
     private func allowed(_ passed: ArraySlice<UInt64>, _ rate: Rate, _ now: UInt64) -> UInt64 {
         var least = UInt64(rate.burst) * rate.interval
         var count: UInt64 = 0

@@ -9,9 +9,9 @@ import Store
 import Testing
 
 @Suite struct StandingStoreTests {
-    private let place: Place
+    private let fixture: Fixture
 
-    init() throws { place = try Place() }
+    init() throws { fixture = try Fixture() }
 
     // MARK: Saving and loading
 
@@ -22,24 +22,24 @@ import Testing
             StandingRow(token: 1 << 63, standing: 2, since: 1 << 63, day: 1 << 15, sender: 1 << 63),
             StandingRow(token: (1 << 63) - 1, standing: 1, since: 1_700_000_000_000, day: 19_675, sender: 7),
         ]
-        var store = try place.open()
+        var store = try fixture.open()
         #expect(try store.rows().isEmpty)
         try await store.save(rows, forgetting: [])
         #expect(try same(store.rows(), rows))
         await store.close()
 
-        store = try place.open()
+        store = try fixture.open()
         #expect(try same(store.rows(), rows))
         await store.close()
     }
 
     @Test func `the key survives closing the store`() async throws {
-        var store = try place.open()
+        var store = try fixture.open()
         let key = bytes(of: store.key)
         #expect(key.count == KeyFile.length && Set(key).count > 1)
-        #expect(try Data(contentsOf: URL(fileURLWithPath: place.keyFile)) == Data(key))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: fixture.keyFile)) == Data(key))
         await store.close()
-        store = try place.open()
+        store = try fixture.open()
         #expect(bytes(of: store.key) == key)
         await store.close()
     }
@@ -47,7 +47,7 @@ import Testing
     @Test func `rows load in order of last use, latest first`() async throws {
         var generator = SplitMix64(seed: 1)
         let rows = (0..<1000).map { _ in makeRow(day: UInt16(truncatingIfNeeded: generator.next()), &generator) }
-        let store = try place.open()
+        let store = try fixture.open()
         try await store.save(rows, forgetting: [])
         let loaded = try store.rows()
         #expect(same(loaded, rows))
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func `a row replaces the earlier row of its token, even with another day`() async throws {
-        let store = try place.open()
+        let store = try fixture.open()
         var row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         let other = StandingRow(token: 2, standing: 1, since: 2, day: 4, sender: 4)
         try await store.save([row, other], forgetting: [])
@@ -74,7 +74,7 @@ import Testing
     @Test func `forgotten rows are removed, and forgetting an absent row has no effect`() async throws {
         var generator = SplitMix64(seed: 2)
         let rows = (0..<10).map { makeRow(day: UInt16($0), &generator) }
-        let store = try place.open()
+        let store = try fixture.open()
         try await store.save(rows, forgetting: [])
         try await store.save([], forgetting: rows.prefix(4).map(\.token) + [0xDEAD])
         #expect(try same(store.rows(), Array(rows.dropFirst(4))))
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func `a row that is forgotten and saved in one call is kept`() async throws {
-        let store = try place.open()
+        let store = try fixture.open()
         let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         for _ in 0..<2 {
             try await store.save([row], forgetting: [row.token])
@@ -96,9 +96,9 @@ import Testing
     @Test func `after any sequence of saves the store matches a dictionary`() async throws {
         var generator = SplitMix64(seed: 3)
         var expected: [UInt64: StandingRow] = [:]
-        var store = try place.open()
+        var store = try fixture.open()
         for round in 0..<60 {
-            // Few tokens, so that most are there already.
+            // Few tokens, so that most exist already.
             var changed: [UInt64: StandingRow] = [:]
             for _ in 0..<generator.below(40) {
                 var row = makeRow(day: UInt16(generator.below(5)), &generator)
@@ -111,7 +111,7 @@ import Testing
             try await store.save(Array(changed.values), forgetting: gone)
             if round.isMultiple(of: 10) {
                 await store.close()
-                store = try place.open()
+                store = try fixture.open()
             }
             #expect(try same(store.rows(), Array(expected.values)))
         }
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func `saves run in the order of their calls`() async throws {
-        let store = try place.open()
+        let store = try fixture.open()
         await withTaskGroup(of: Void.self) { group in
             for token in 0..<20 as Range<UInt64> {
                 group.addTask {
@@ -136,12 +136,12 @@ import Testing
     }
 
     @Test func `a closed store throws, and closing it twice is harmless`() async throws {
-        let store = try place.open()
+        let store = try fixture.open()
         let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         try await store.save([row], forgetting: [])
         await store.close()
         await store.close()
-        let closed = StoreError(.closed, file: place.path, of: .standing)
+        let closed = StoreError(.closed, file: fixture.path, of: .standing)
         await #expect(throws: closed) { try await store.save([row], forgetting: []) }
         await #expect(throws: closed) { try await store.save([], forgetting: []) }
         #expect(throws: closed) { try store.load { _ in } }
@@ -150,19 +150,19 @@ import Testing
     @Test func `closing waits for earlier saves`() async throws {
         var generator = SplitMix64(seed: 4)
         let rows = (0..<5000).map { _ in makeRow(day: 1, &generator) }
-        var store = try place.open()
+        var store = try fixture.open()
         let saving = store
-        // Runs here until it waits, so that closing comes second.
+        // Runs synchronously until it suspends, so that the save comes before the close.
         let saved = Task.immediate { try await saving.save(rows, forgetting: []) }
         await store.close()
         try await saved.value
-        store = try place.open()
+        store = try fixture.open()
         #expect(try same(store.rows(), rows))
         await store.close()
     }
 
     @Test func `saving and loading while the store closes either succeeds or throws`() async throws {
-        let store = try place.open()
+        let store = try fixture.open()
         let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         await withTaskGroup(of: StoreError?.self) { group in
             for number in 0..<200 {
@@ -180,10 +180,10 @@ import Testing
                 }
             }
             for await error in group {
-                #expect(error == nil || error == StoreError(.closed, file: place.path, of: .standing))
+                #expect(error == nil || error == StoreError(.closed, file: fixture.path, of: .standing))
             }
         }
-        let reopened = try place.open()
+        let reopened = try fixture.open()
         #expect(try reopened.rows() == [row])
         await reopened.close()
     }
@@ -191,38 +191,38 @@ import Testing
     @Test func `after a crash all saved rows are present`() async throws {
         var generator = SplitMix64(seed: 5)
         let rows = (0..<500).map { _ in makeRow(day: 1, &generator) }
-        let store = try place.open()
+        let store = try fixture.open()
         try await store.save(rows, forgetting: [])
         try await store.save([], forgetting: [rows[0].token])
-        // What a disk holds at this moment, but for SQLite's shared memory and the lock.
-        let copy = try Place()
+        // The files as a crash would leave them, without SQLite's shared memory and the lock.
+        let copy = try Fixture()
         defer { withExtendedLifetime(copy) {} }
         for suffix in ["", "-wal"] {
-            try FileManager.default.copyItem(atPath: place.path + suffix, toPath: copy.path + suffix)
+            try FileManager.default.copyItem(atPath: fixture.path + suffix, toPath: copy.path + suffix)
         }
-        try FileManager.default.copyItem(atPath: place.keyFile, toPath: copy.keyFile)
+        try FileManager.default.copyItem(atPath: fixture.keyFile, toPath: copy.keyFile)
         let recovered = try copy.open()
         #expect(try same(recovered.rows(), Array(rows.dropFirst())))
         await recovered.close()
         await store.close()
     }
 
-    // MARK: What the disk shows
+    // MARK: Secrecy on disk
 
     @Test func `neither tokens nor the key are readable on disk, open or closed`() async throws {
         let token = Hex.encode(BLAKE2b.hash256("a device token".utf8).prefix(32))
-        let store = try place.open()
+        let store = try fixture.open()
         let digest = BLAKE2b.hash256(token.utf8)
         let hash = store.key.keyedHash(of: digest, count: 16).prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         try await store.save(
             [StandingRow(token: hash, standing: 1, since: 1_700_000_000_000, day: 19_675, sender: 0)], forgetting: [])
         let secrets = [
             Array(token.utf8), Hex.decode(token) ?? [], digest.prefix(8), bytes(of: store.key),
-            // From either of these the hash of any token could be made.
+            // With either of these an attacker could compute the hash of any token.
             bytes(of: store.key.derivedKey(for: "tocsin-standing-check")),
         ]
         func expectUnreadable() throws {
-            for file in try place.files() where file != place.keyFile {
+            for file in try fixture.files() where file != fixture.keyFile {
                 let data = try Data(contentsOf: URL(fileURLWithPath: file))
                 for secret in secrets { #expect(!secret.isEmpty && data.range(of: Data(secret)) == nil) }
             }
@@ -230,35 +230,35 @@ import Testing
         try expectUnreadable()
         await store.close()
         try expectUnreadable()
-        // It was looked for in the right place: the hash is there.
-        let data = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        // The search works: it finds the hash in the same file.
+        let data = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
         #expect(data.range(of: withUnsafeBytes(of: hash.bigEndian) { Data($0) }) != nil)
     }
 
     @Test func `forgotten rows are overwritten on disk`() async throws {
-        let store = try place.open()
+        let store = try fixture.open()
         let row = StandingRow(
             token: 0x1122_3344_5566_7788, standing: 1, since: 2, day: 3, sender: 0x99AA_BBCC_DDEE_FF11)
         let other = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
         try await store.save([row, other], forgetting: [])
         try await store.save([], forgetting: [row.token])
         await store.close()
-        let data = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        let data = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
         for hash in [row.token, row.sender] {
             #expect(data.range(of: withUnsafeBytes(of: hash.bigEndian) { Data($0) }) == nil)
         }
     }
 
     @Test func `all files are owner-only whatever the umask, even if they were not before`() async throws {
-        var store = try withUmask(0) { try place.open() }
+        var store = try withUmask(0) { try fixture.open() }
         try await store.save([StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)], forgetting: [])
-        #expect(try place.files().count == 5)
-        #expect(try place.permissions() == [0o600])
+        #expect(try fixture.files().count == 5)
+        #expect(try fixture.permissions() == [0o600])
         await store.close()
-        #expect(chmod(place.path, 0o644) == 0)
-        store = try withUmask(0) { try place.open() }
+        #expect(chmod(fixture.path, 0o644) == 0)
+        store = try withUmask(0) { try fixture.open() }
         try await store.save([StandingRow(token: 1, standing: 1, since: 2, day: 4, sender: 4)], forgetting: [])
-        #expect(try place.permissions() == [0o600])
+        #expect(try fixture.permissions() == [0o600])
         await store.close()
     }
 
@@ -270,74 +270,74 @@ import Testing
     // MARK: Files that are refused
 
     @Test func `a store in use is refused`() async throws {
-        let store = try place.open()
-        #expect(place.refusal() == StoreError(.inUse, file: place.path, of: .standing))
+        let store = try fixture.open()
+        #expect(fixture.refusal() == StoreError(.inUse, file: fixture.path, of: .standing))
         await store.close()
-        #expect(place.refusal() == nil)
+        #expect(fixture.refusal() == nil)
     }
 
     @Test func `an empty file is a new store`() async throws {
-        try Data().write(to: URL(fileURLWithPath: place.path))
-        let store = try place.open()
+        try Data().write(to: URL(fileURLWithPath: fixture.path))
+        let store = try fixture.open()
         #expect(try store.rows().isEmpty)
         await store.close()
     }
 
     @Test func `an existing key is used for a new store`() async throws {
         let key = SecureRandom.bytes(KeyFile.length)
-        try place.writeKey(key)
-        let store = try place.open()
+        try fixture.writeKey(key)
+        let store = try fixture.open()
         #expect(bytes(of: store.key) == key)
         await store.close()
     }
 
     @Test func `a store without its key is refused, and no new key is created`() async throws {
-        try await place.fill(1)
-        try FileManager.default.removeItem(atPath: place.keyFile)
-        #expect(place.refusal() == StoreError(.keyMissing(store: place.path), file: place.keyFile, of: .standing))
-        #expect(!FileManager.default.fileExists(atPath: place.keyFile))
+        try await fixture.fill(1)
+        try FileManager.default.removeItem(atPath: fixture.keyFile)
+        #expect(fixture.refusal() == StoreError(.keyMissing(store: fixture.path), file: fixture.keyFile, of: .standing))
+        #expect(!FileManager.default.fileExists(atPath: fixture.keyFile))
     }
 
     @Test func `a store that was moved away is created again with the existing key`() async throws {
-        try await place.fill(3)
-        let key = try Data(contentsOf: URL(fileURLWithPath: place.keyFile))
-        try FileManager.default.moveItem(atPath: place.path, toPath: place.path + ".old")
-        let store = try place.open()
+        try await fixture.fill(3)
+        let key = try Data(contentsOf: URL(fileURLWithPath: fixture.keyFile))
+        try FileManager.default.moveItem(atPath: fixture.path, toPath: fixture.path + ".old")
+        let store = try fixture.open()
         #expect(try store.rows().isEmpty)
         #expect(Data(bytes(of: store.key)) == key)
         await store.close()
     }
 
     @Test func `the key of another store is refused`() async throws {
-        try await place.fill(1)
-        try FileManager.default.removeItem(atPath: place.keyFile)
-        try place.writeKey(SecureRandom.bytes(KeyFile.length))
-        #expect(place.refusal() == StoreError(.wrongKey(store: place.path), file: place.keyFile, of: .standing))
+        try await fixture.fill(1)
+        try FileManager.default.removeItem(atPath: fixture.keyFile)
+        try fixture.writeKey(SecureRandom.bytes(KeyFile.length))
+        #expect(fixture.refusal() == StoreError(.wrongKey(store: fixture.path), file: fixture.keyFile, of: .standing))
     }
 
     @Test(arguments: [0, 31, 33, 64])
     func `a key of the wrong length is refused`(_ length: Int) throws {
-        try place.writeKey(SecureRandom.bytes(length))
-        #expect(place.refusal() == StoreError(.keyLength(length), file: place.keyFile, of: .standing))
+        try fixture.writeKey(SecureRandom.bytes(length))
+        #expect(fixture.refusal() == StoreError(.keyLength(length), file: fixture.keyFile, of: .standing))
     }
 
     @Test(arguments: [0o640, 0o604, 0o644] as [mode_t])
     func `a key that others can read is refused, with the command that fixes it`(_ permissions: mode_t) async throws {
-        try await place.fill(1)
-        #expect(chmod(place.keyFile, permissions) == 0)
-        let refusal = try #require(place.refusal())
-        #expect(refusal == StoreError(.keyReadableByOthers, file: place.keyFile, of: .standing))
-        #expect(refusal.description.contains("chmod 600 \(place.keyFile)"))
+        try await fixture.fill(1)
+        #expect(chmod(fixture.keyFile, permissions) == 0)
+        let refusal = try #require(fixture.refusal())
+        #expect(refusal == StoreError(.keyReadableByOthers, file: fixture.keyFile, of: .standing))
+        #expect(refusal.description.contains("chmod 600 \(fixture.keyFile)"))
     }
 
     @Test func `a key that is not a regular file is refused`() throws {
-        #expect(mkfifo(place.keyFile, 0o600) == 0)
-        #expect(place.refusal() == StoreError(.unusable("not a regular file"), file: place.keyFile, of: .standing))
+        #expect(mkfifo(fixture.keyFile, 0o600) == 0)
+        #expect(fixture.refusal() == StoreError(.unusable("not a regular file"), file: fixture.keyFile, of: .standing))
     }
 
     @Test func `a damaged file is refused, wherever the damage is`() async throws {
-        try await place.fill(2000)
-        let whole = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        try await fixture.fill(2000)
+        let whole = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
         let pages = whole.count / 4096
         try #require(pages > 10)
         let damages: [(inout Data) -> Void] = [
@@ -349,56 +349,56 @@ import Testing
             { $0 = Data(SecureRandom.bytes(50_000)) },
         ]
         for damage in damages {
-            var torn = whole
-            damage(&torn)
-            try torn.write(to: URL(fileURLWithPath: place.path))
-            #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
+            var damaged = whole
+            damage(&damaged)
+            try damaged.write(to: URL(fileURLWithPath: fixture.path))
+            #expect(fixture.refusal() == StoreError(.damaged, file: fixture.path, of: .standing))
         }
-        try whole.write(to: URL(fileURLWithPath: place.path))
-        #expect(place.refusal() == nil)
+        try whole.write(to: URL(fileURLWithPath: fixture.path))
+        #expect(fixture.refusal() == nil)
     }
 
     @Test(arguments: ["standing = 256", "standing = -1", "day = 65536", "day = -1"])
     func `a row with values out of range is damage`(_ change: String) async throws {
-        try await place.fill(2)
-        try await place.change("PRAGMA ignore_check_constraints = ON; UPDATE standing SET \(change)")
-        #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
+        try await fixture.fill(2)
+        try await fixture.change("PRAGMA ignore_check_constraints = ON; UPDATE standing SET \(change)")
+        #expect(fixture.refusal() == StoreError(.damaged, file: fixture.path, of: .standing))
     }
 
     @Test func `a store without its key check value is damaged`() async throws {
-        try await place.fill(2)
-        try await place.change("DELETE FROM meta")
-        #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
+        try await fixture.fill(2)
+        try await fixture.change("DELETE FROM meta")
+        #expect(fixture.refusal() == StoreError(.damaged, file: fixture.path, of: .standing))
     }
 
     @Test func `a text file is refused, even without a key`() throws {
-        try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: place.path))
-        #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .standing))
-        #expect(!FileManager.default.fileExists(atPath: place.keyFile))
+        try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: fixture.path))
+        #expect(fixture.refusal() == StoreError(.damaged, file: fixture.path, of: .standing))
+        #expect(!FileManager.default.fileExists(atPath: fixture.keyFile))
     }
 
     @Test(
         arguments: [
             "PRAGMA application_id = 252006674", "CREATE TABLE bookmark (url TEXT)",
-            // The spool's.
+            // The spool's application id.
             "PRAGMA application_id = 0x546F6373; CREATE TABLE envelope (id INTEGER)",
         ])
     func `a database of another program or of the spool is refused and left unchanged`(_ sql: String) async throws {
-        try await place.change(sql)
-        let before = try Data(contentsOf: URL(fileURLWithPath: place.path))
-        #expect(place.refusal() == StoreError(.foreign, file: place.path, of: .standing))
-        #expect(try Data(contentsOf: URL(fileURLWithPath: place.path)) == before)
+        try await fixture.change(sql)
+        let before = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
+        #expect(fixture.refusal() == StoreError(.foreign, file: fixture.path, of: .standing))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: fixture.path)) == before)
     }
 
     @Test func `a store of a newer version is refused`() async throws {
-        try await place.fill(1)
-        try await place.change("PRAGMA user_version = 1000")
-        #expect(place.refusal() == StoreError(.newer, file: place.path, of: .standing))
+        try await fixture.fill(1)
+        try await fixture.change("PRAGMA user_version = 1000")
+        #expect(fixture.refusal() == StoreError(.newer, file: fixture.path, of: .standing))
     }
 
     @Test func `a missing directory is named in the error`() throws {
         #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/s.lock", of: .standing)) {
-            try StandingStore.open(at: "/nowhere/s", keyFile: place.keyFile)
+            try StandingStore.open(at: "/nowhere/s", keyFile: fixture.keyFile)
         }
     }
 
@@ -424,13 +424,13 @@ import Testing
 
     // MARK: A full disk
 
-    @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
+    @Test(.enabled(if: SmallDisk.canBeMounted, "only root may mount the small disk that this needs"))
     func `a full disk fails only the save, and later saves succeed once there is room`() async throws {
         var generator = SplitMix64(seed: 6)
         let disk = try SmallDisk(kilobytes: 2048)
-        let there = try Place(in: disk.path)
-        defer { withExtendedLifetime((disk, there)) {} }
-        var store = try there.open()
+        let small = try Fixture(in: disk.path)
+        defer { withExtendedLifetime((disk, small)) {} }
+        var store = try small.open()
         try disk.occupy(kilobytes: 1024)
         var saved: [StandingRow] = []
         var left: [StandingRow] = []
@@ -440,33 +440,33 @@ import Testing
                 try await store.save(rows, forgetting: [])
                 saved += rows
             } catch {
-                #expect(error == StoreError(.diskFull, file: there.path, of: .standing))
+                #expect(error == StoreError(.diskFull, file: small.path, of: .standing))
                 left = rows
             }
         }
         #expect(!left.isEmpty)
-        // Nothing of the save that failed, and all of the others.
+        // No row of the failed save, and all rows of the others.
         #expect(try same(store.rows(), saved))
         try disk.free()
         try await store.save(left, forgetting: [saved[0].token])
         await store.close()
 
-        store = try there.open()
+        store = try small.open()
         #expect(try same(store.rows(), saved.dropFirst() + left))
         await store.close()
     }
 
-    @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
+    @Test(.enabled(if: SmallDisk.canBeMounted, "only root may mount the small disk that this needs"))
     func `if the log has filled the disk, the next save succeeds`() async throws {
         var generator = SplitMix64(seed: 8)
         let disk = try SmallDisk(kilobytes: 2048)
-        let there = try Place(in: disk.path)
-        defer { withExtendedLifetime((disk, there)) {} }
+        let small = try Fixture(in: disk.path)
+        defer { withExtendedLifetime((disk, small)) {} }
         var rows = (0..<1000).map { _ in makeRow(day: 1, &generator) }
-        var store = try there.open()
+        var store = try small.open()
         try await store.save(rows, forgetting: [])
         await store.close()
-        store = try there.open()
+        store = try small.open()
         try disk.occupy(kilobytes: 1536)
         var failures = 0
         for round in 0..<100 as Range<UInt64> {
@@ -474,7 +474,7 @@ import Testing
             do {
                 try await store.save(rows, forgetting: [])
             } catch {
-                #expect(error == StoreError(.diskFull, file: there.path, of: .standing))
+                #expect(error == StoreError(.diskFull, file: small.path, of: .standing))
                 failures += 1
                 try await store.save(rows, forgetting: [])
             }
@@ -493,7 +493,7 @@ private func makeRow(day: UInt16, _ generator: inout SplitMix64) -> StandingRow 
         day: day, sender: generator.next())
 }
 
-/// Whether these are the same rows, in whatever order.
+/// Whether these are the same rows, in any order.
 private func same(_ one: [StandingRow], _ other: [StandingRow]) -> Bool {
     one.sorted { $0.token < $1.token } == other.sorted { $0.token < $1.token }
 }
@@ -516,8 +516,8 @@ extension StandingStore {
     }
 }
 
-/// A directory for one store and its key, gone with the test.
-private final class Place: Sendable {
+/// A directory for one store and its key, removed after the test.
+private final class Fixture: Sendable {
     let directory: String
     var path: String { directory + "/standing" }
     var keyFile: String { directory + "/standing.key" }
@@ -531,7 +531,7 @@ private final class Place: Sendable {
 
     func open() throws(StoreError) -> StandingStore { try StandingStore.open(at: path, keyFile: keyFile) }
 
-    /// Why the store cannot be opened; nil where it can.
+    /// The error of opening the store; `nil` if it opens.
     func refusal() -> StoreError? {
         do {
             _ = try open()
@@ -541,7 +541,7 @@ private final class Place: Sendable {
         }
     }
 
-    /// Makes a store with so many rows.
+    /// Creates a store with `count` rows.
     func fill(_ count: Int) async throws {
         var generator = SplitMix64(seed: 7)
         let store = try open()
@@ -549,7 +549,7 @@ private final class Place: Sendable {
         await store.close()
     }
 
-    /// Does to the closed file what another program could.
+    /// Changes the closed file as another program could.
     func change(_ sql: String) async throws {
         try Connection(path).execute(sql)
     }
@@ -563,7 +563,7 @@ private final class Place: Sendable {
         try FileManager.default.contentsOfDirectory(atPath: directory).map { directory + "/" + $0 }
     }
 
-    /// The permissions of all files, each once.
+    /// The distinct permissions of all files.
     func permissions() throws -> Set<mode_t> {
         var found: Set<mode_t> = []
         for file in try files() {
@@ -576,11 +576,11 @@ private final class Place: Sendable {
     }
 }
 
-/// A file system in memory that is full soon.
+/// A small file system in memory.
 private final class SmallDisk: Sendable {
     let path: String
 
-    static let canBeMade: Bool = (try? SmallDisk(kilobytes: 64)) != nil
+    static let canBeMounted: Bool = (try? SmallDisk(kilobytes: 64)) != nil
 
     struct NotMounted: Error {}
 
@@ -607,7 +607,7 @@ private final class SmallDisk: Sendable {
 }
 
 extension Data {
-    /// Overwrites `count` bytes from `start` on.
+    /// Overwrites `count` bytes from `start`.
     fileprivate mutating func overwrite(_ start: Int, _ count: Int) {
         replaceSubrange(start..<start + count, with: [UInt8](repeating: 0xFF, count: count))
     }

@@ -103,28 +103,27 @@ import Testing
         #expect(makeRecord(1, day: 0).age(on: 0) <= 0)
     }
 
-    @Test func `the eviction order is unproven, dead, proven, bound`()
-    {
-        let oldFirst = [
+    @Test func `the eviction order is unproven, dead, proven, bound`() {
+        let ascending = [
             makeRecord(1, .unproven, day: 26_453), makeRecord(1, .dead, day: 18_262), makeRecord(1, .dead, day: 26_453),
             makeRecord(1, .proven, day: 18_262), makeRecord(1, .proven, day: 20_000),
             makeRecord(1, .unproven, sender: 1, day: 18_262), makeRecord(1, .proven, sender: 1, day: 18_263),
         ]
-        for (less, more) in zip(oldFirst, oldFirst.dropFirst()) { #expect(less.evictionOrder < more.evictionOrder) }
-        #expect(oldFirst.map(\.isPersistent) == [false, true, true, true, true, true, true])
+        for (less, more) in zip(ascending, ascending.dropFirst()) { #expect(less.evictionOrder < more.evictionOrder) }
+        #expect(ascending.map(\.isPersistent) == [false, true, true, true, true, true, true])
     }
 
     // MARK: Against a dictionary
 
-    /// Where tokens come from: spread evenly, or as badly as can be.
+    /// The distribution of tokens: even, or a worst case.
     enum Spread: CaseIterable {
-        case even, onePart, onePlace, end
+        case even, oneShard, oneSlot, end
 
         func token(_ generator: inout SplitMix64) -> UInt64 {
             switch self {
             case .even: max(1, generator.next())
-            case .onePart: 5 << 61 | generator.next() >> 3
-            case .onePlace: 3 << 60 + UInt64(generator.below(3000))
+            case .oneShard: 5 << 61 | generator.next() >> 3
+            case .oneSlot: 3 << 60 + UInt64(generator.below(3000))
             case .end: UInt64.max - UInt64(generator.below(3000))
             }
         }
@@ -135,19 +134,19 @@ import Testing
         var generator = SplitMix64(seed: 5)
         let table = TokenTable(capacity: capacity)
         var model: [UInt64: TokenRecord] = [:]
-        let tokens = (0..<(spread == .onePlace || spread == .end ? 400 : 2500)).map { _ in spread.token(&generator) }
+        let tokens = (0..<(spread == .oneSlot || spread == .end ? 400 : 2500)).map { _ in spread.token(&generator) }
         for _ in 0..<8000 {
             let token = tokens[generator.below(tokens.count)]
             switch generator.below(8) {
             case 0...3:
                 let record = randomRecord(token, &generator)
-                let gone = table.insert(record)
-                #expect(gone == nil)
+                let evicted = table.insert(record)
+                #expect(evicted == nil)
                 model[token] = record
             case 4:
                 let since = UInt64(generator.below(1_000_000))
-                let isThere = table.update(token) { $0.since = since }
-                #expect(isThere == (model[token] != nil))
+                let exists = table.update(token) { $0.since = since }
+                #expect(exists == (model[token] != nil))
                 model[token]?.since = since
             case 5, 6:
                 table.remove(token)
@@ -168,8 +167,8 @@ import Testing
         for _ in 0..<(2 * capacity + 1000) {
             let record = randomRecord(max(1, generator.next()), &generator)
             model[record.token] = record
-            if let gone = table.insert(record) {
-                #expect(model.removeValue(forKey: gone.token) == gone)
+            if let evicted = table.insert(record) {
+                #expect(model.removeValue(forKey: evicted.token) == evicted)
             }
             if generator.below(10) == 0 {
                 table.remove(record.token)
@@ -199,17 +198,17 @@ import Testing
 
     @Test func `a search wraps around from the last slot to the first`() {
         let table = TokenTable(capacity: 10)
-        // All of them have their home in the last place.
+        // The home slot of all of them is the last one.
         let tokens = (0..<10).map { UInt64.max - $0 }
         for token in tokens { table.insert(makeRecord(token)) }
         for token in tokens { #expect(table[token]?.token == token) }
         #expect(table[UInt64.max - 10] == nil)
-        for gone in [3, 0, 9] {
-            table.remove(tokens[gone])
-            #expect(table[tokens[gone]] == nil)
+        for removed in [3, 0, 9] {
+            table.remove(tokens[removed])
+            #expect(table[tokens[removed]] == nil)
         }
         for kept in [1, 2, 4, 5, 6, 7, 8] { #expect(table[tokens[kept]]?.token == tokens[kept]) }
-        // One whose home is the first place stands behind them, and comes forward.
+        // A token whose home is the first slot is stored behind them, and moves forward.
         table.insert(makeRecord(1))
         for kept in [1, 2, 4, 5, 6, 7, 8] { table.remove(tokens[kept]) }
         #expect(table[1]?.token == 1)
@@ -219,8 +218,8 @@ import Testing
     @Test func `an absent token is not found, updated or removed`() {
         let table = TokenTable(capacity: 100)
         #expect(table[1] == nil)
-        let isThere = table.update(1) { $0.since = 1 }
-        #expect(!isThere)
+        let exists = table.update(1) { $0.since = 1 }
+        #expect(!exists)
         table.remove(1)
         #expect(table.count == 0)
         table.insert(makeRecord(1))
@@ -234,21 +233,21 @@ import Testing
     // MARK: When it is full
 
     @Test func `the record lowest in the eviction order goes, even if it is the new one`() {
-        // So few that all are compared.
+        // With so few slots the table compares all of them.
         var generator = SplitMix64(seed: 6)
         let table = TokenTable(capacity: 16)
-        var worths: [UInt64: UInt32] = [:]
+        var orders: [UInt64: UInt32] = [:]
         for _ in 0..<2000 {
             let record = randomRecord(max(1, generator.next()), &generator)
-            let least = worths.values.min() ?? 0
-            worths[record.token] = record.evictionOrder
-            guard let gone = table.insert(record) else { continue }
-            // Among equals the newcomer stays, however long ago it was used.
-            #expect(gone.evictionOrder == (least >> 16 > record.evictionRank ? record.evictionOrder : least))
-            worths[gone.token] = nil
+            let least = orders.values.min() ?? 0
+            orders[record.token] = record.evictionOrder
+            guard let evicted = table.insert(record) else { continue }
+            // Among equal ranks the new record stays, however long ago it was used.
+            #expect(evicted.evictionOrder == (least >> 16 > record.evictionRank ? record.evictionOrder : least))
+            orders[evicted.token] = nil
         }
         #expect(table.count == 16)
-        #expect(worths.values.allSatisfy { $0 >> 16 == 3 })
+        #expect(orders.values.allSatisfy { $0 >> 16 == 3 })
     }
 
     @Test func `unproven records cannot enter a table that is full of records of higher rank`() {
@@ -271,8 +270,8 @@ import Testing
         var generator = SplitMix64(seed: 8)
         for _ in 0..<5000 {
             let newcomer = makeRecord(max(1, generator.next()))
-            let gone = table.insert(newcomer)
-            #expect(gone?.token != newcomer.token)
+            let evicted = table.insert(newcomer)
+            #expect(evicted?.token != newcomer.token)
             #expect(table[newcomer.token] == newcomer)
         }
         #expect(table.count == 1000)
@@ -285,13 +284,13 @@ import Testing
             let token = max(1, generator.next())
             table.insert(number % 2 == 0 ? makeRecord(token) : makeRecord(token, .proven, sender: token, day: 18_262))
         }
-        var gone = 0
+        var evicted = 0
         for _ in 0..<3000 {
             guard let record = table.insert(makeRecord(max(1, generator.next()), .proven)) else { continue }
-            gone += 1
+            evicted += 1
             #expect(record.evictionRank == 0)
         }
-        #expect(gone > 1000)
+        #expect(evicted > 1000)
     }
 
     @Test func `inserting an existing token replaces its record and evicts none`() {
@@ -305,18 +304,18 @@ import Testing
 
     @Test(arguments: [0, 1, 2, 3, 7, 13, 100, 1000, 16_384, 16_385, 40_000])
     func `a table holds its capacity within the stated number of bytes`(capacity: Int) {
-        let most = TokenTable.mostBytes(capacity: capacity)
-        // 32 bytes a place, 8 places for 7 records, a little more for chance and for the smallest of tables.
-        #expect(most <= 32 * (capacity * 8 / 7 * 33 / 32 + 10))
+        let maximum = TokenTable.mostBytes(capacity: capacity)
+        // 32 bytes per slot, 8 slots for 7 records, and a margin for uneven shards and for the smallest tables.
+        #expect(maximum <= 32 * (capacity * 8 / 7 * 33 / 32 + 10))
         var generator = SplitMix64(seed: 10)
         let table = TokenTable(capacity: capacity)
-        var early = 0
+        var evictedEarly = 0
         for number in 0..<(capacity + capacity / 8 + 20) {
-            let gone = table.insert(makeRecord(max(1, generator.next()), number % 2 == 0 ? .proven : .unproven))
-            if number < capacity, gone != nil { early += 1 }
+            let evicted = table.insert(makeRecord(max(1, generator.next()), number % 2 == 0 ? .proven : .unproven))
+            if number < capacity, evicted != nil { evictedEarly += 1 }
         }
-        #expect(early == 0)
-        #expect(bytes(of: table) <= most)
+        #expect(evictedEarly == 0)
+        #expect(bytes(of: table) <= maximum)
         #expect(table.count >= capacity)
         #expect(table.count <= max(1, capacity) * 33 / 32 + 4)
         #expect(records(of: table).count == table.count)
@@ -326,7 +325,7 @@ import Testing
         var generator = SplitMix64(seed: 11)
         let capacity = 100_000
         let table = TokenTable(capacity: capacity)
-        for _ in 0..<14_000 { table.insert(makeRecord(Spread.onePart.token(&generator), .proven)) }
+        for _ in 0..<14_000 { table.insert(makeRecord(Spread.oneShard.token(&generator), .proven)) }
         #expect(table.count == 12_500 + 12_500 / 32)
         #expect(records(of: table).count == table.count)
     }
@@ -364,7 +363,7 @@ import Testing
         }
         #expect(Set(visits.keys) == tokens)
         #expect(tokens.count { table[$0]?.since == ($0 % 3 == 0 ? nil : 1) } == count)
-        // Nobody is looked at more often than others, but for the round that has begun.
+        // Every record is visited equally often, except in the round that has begun.
         #expect(visits.values.allSatisfy { $0 <= 2 } || count <= 64)
         #expect(table.count == tokens.count { $0 % 3 != 0 })
     }
@@ -392,7 +391,7 @@ import Testing
             for _ in 0..<3 {
                 let record = randomRecord(
                     Spread.allCases[generator.below(4)].token(&generator), &generator)
-                if let gone = table.insert(record) { model[gone.token] = nil }
+                if let evicted = table.insert(record) { model[evicted.token] = nil }
                 model[record.token] = record
             }
             if let token = model.keys.first, generator.below(2) == 0 {
@@ -411,15 +410,15 @@ import Testing
         #expect(records(of: table).count == model.count)
     }
 
-    // MARK: Insides
+    // MARK: Internals
 
-    /// All places of a table, as they lie in memory.
-    private func places(of table: TokenTable) -> [TokenRecord] {
-        let places = Mirror(reflecting: table).descendant("slots") as? UnsafeMutableBufferPointer<TokenRecord>
-        return places.map { Array($0) } ?? []
+    /// All slots of a table, in memory order.
+    private func slots(of table: TokenTable) -> [TokenRecord] {
+        let slots = Mirror(reflecting: table).descendant("slots") as? UnsafeMutableBufferPointer<TokenRecord>
+        return slots.map { Array($0) } ?? []
     }
 
-    private func records(of table: TokenTable) -> [TokenRecord] { places(of: table).filter { $0.token != 0 } }
+    private func records(of table: TokenTable) -> [TokenRecord] { slots(of: table).filter { $0.token != 0 } }
 
-    private func bytes(of table: TokenTable) -> Int { places(of: table).count * MemoryLayout<TokenRecord>.stride }
+    private func bytes(of table: TokenTable) -> Int { slots(of: table).count * MemoryLayout<TokenRecord>.stride }
 }

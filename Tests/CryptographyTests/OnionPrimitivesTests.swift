@@ -4,7 +4,7 @@ import Testing
 
 @testable import Cryptography
 
-/// What an onion service's files and addresses are made of.
+/// The primitives of an onion service's files and addresses.
 @Suite struct OnionPrimitivesTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 

@@ -13,7 +13,7 @@ import Testing
     // MARK: Each kind of disposition
 
     @Test func `a final disposition is not retried`() {
-        for disposition in everyRuling where disposition.retry == .never {
+        for disposition in everyDisposition where disposition.retry == .never {
             for bounds in [makeBounds(), makeBounds(isStored: true), makeBounds(left: nil)] {
                 var attempts = AttemptHistory()
                 let step = attempts.next(after: attemptResult(disposition), bounds, random: 0.5)
@@ -41,7 +41,7 @@ import Testing
         for seed in 1...50 as ClosedRange<UInt64> {
             let run = Run(.notProcessed, RetryPolicy(), isStored: false, ttl: .seconds(86_400), seed: seed)
             #expect(run.end == .finish)
-            // 16 that do not count, then as many as count.
+            // 16 uncounted attempts, then the counted ones.
             #expect(run.delays.count == 16 + 4)
             #expect(run.time < .seconds(30))
         }
@@ -162,17 +162,17 @@ import Testing
                 makeBounds(isStored: true, left: .seconds(200_000)),
                 random: generator.unit())
             let delay = step.delay ?? .zero
-            let most = max(Duration.seconds(retryAfter) * 1.1, ceilings.ceiling(afterFailures: earlier))
+            let longest = max(Duration.seconds(retryAfter) * 1.1, ceilings.ceiling(afterFailures: earlier))
             // The product of a duration and a fraction is rounded.
             let rounding = Duration.nanoseconds(1)
             #expect(delay >= Duration.seconds(retryAfter) - rounding)
-            #expect(delay <= most + rounding)
+            #expect(delay <= longest + rounding)
         }
     }
 
     @Test func `a pause is never shorter than the minimum that the provider documents`() {
         var generator = SplitMix64(seed: 2)
-        for disposition in everyRuling {
+        for disposition in everyDisposition {
             guard case .later(let minimum) = disposition.retry else { continue }
             for _ in 0..<20 {
                 var attempts = AttemptHistory()
@@ -199,22 +199,22 @@ import Testing
     // MARK: Bounds
 
     @Test(arguments: [1, 2, 5, 100])
-    func `limits.attempts bounds the counted attempts`(_ most: Int) {
-        let policy = RetryPolicy(attempts: most, patience: .seconds(1_000_000))
+    func `limits.attempts bounds the counted attempts`(_ limit: Int) {
+        let policy = RetryPolicy(attempts: limit, patience: .seconds(1_000_000))
         let run = Run(.unavailable(seconds: 30), policy, isStored: false, ttl: .seconds(1_000_000), seed: 1)
         #expect(run.end == .finish)
-        #expect(run.delays.count == most - 1)
+        #expect(run.delays.count == limit - 1)
     }
 
     @Test(arguments: [1, 2, 5])
-    func `a replay after an unknown outcome counts towards limits.attempts`(_ most: Int) {
+    func `a replay after an unknown outcome counts towards limits.attempts`(_ limit: Int) {
         var attempts = AttemptHistory()
-        for _ in 1..<most {
+        for _ in 1..<limit {
             let step = attempts.next(
-                after: attemptResult(.unavailable(seconds: 30)), makeBounds(attempts: most), random: 0.5)
+                after: attemptResult(.unavailable(seconds: 30)), makeBounds(attempts: limit), random: 0.5)
             #expect(step.delay != nil)
         }
-        let last = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(attempts: most), random: 0.5)
+        let last = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(attempts: limit), random: 0.5)
         #expect(last == .finish)
     }
 
@@ -260,7 +260,7 @@ import Testing
     }
 
     @Test func `a now-or-never envelope does not wait`() {
-        for disposition in everyRuling {
+        for disposition in everyDisposition {
             guard case .later = disposition.retry else { continue }
             var attempts = AttemptHistory()
             let step = attempts.next(after: attemptResult(disposition), makeBounds(left: nil), random: 0)
@@ -276,7 +276,7 @@ import Testing
             var (attempts, age, steps) = (AttemptHistory(), Duration.zero, 0)
             while steps < 100 {
                 steps += 1
-                let disposition = everyRuling[generator.below(everyRuling.count)]
+                let disposition = everyDisposition[generator.below(everyDisposition.count)]
                 let retryAfter = generator.below(3) == 0 ? UInt32(generator.below(100)) : nil
                 let bounds = AttemptHistory.Bounds(
                     policy: policy, isStored: false, age: age, timeLeft: ttl.map { max(.zero, $0 - age) })
@@ -294,13 +294,13 @@ import Testing
 
 // MARK: - Helpers
 
-/// Each row of the outcome tables, and what comes of the node's own knowledge.
-private let everyRuling: [Disposition] = {
-    var rulings: [Disposition] = [.delivered, .notSent, .heldBack(.providerThrottles)]
-    rulings += APNsAnswers.table.map(\.disposition)
-    rulings += FCMAnswers.table.map(\.disposition)
-    rulings += TransportEvent.allCases.map(\.disposition)
-    return rulings
+/// Each row of the outcome tables, and the dispositions that the node itself makes.
+private let everyDisposition: [Disposition] = {
+    var dispositions: [Disposition] = [.delivered, .notSent, .heldBack(.providerThrottles)]
+    dispositions += APNsAnswers.table.map(\.disposition)
+    dispositions += FCMAnswers.table.map(\.disposition)
+    dispositions += TransportEvent.allCases.map(\.disposition)
+    return dispositions
 }()
 
 private func attemptResult(_ disposition: Disposition, retryAfter: UInt32? = nil) -> AttemptResult {
@@ -322,12 +322,12 @@ extension AttemptHistory.Step {
     }
 }
 
-/// What becomes of an envelope whose attempts all come to the same, and take no time themselves.
+/// A run of attempts for one envelope that all have the same disposition and take no time.
 private struct Run {
     private(set) var delays: [Duration] = []
     private(set) var end: AttemptHistory.Step?
 
-    /// All pauses together.
+    /// The sum of all pauses.
     var time: Duration { delays.reduce(.zero, +) }
 
     init(_ disposition: Disposition, _ policy: RetryPolicy, isStored: Bool, ttl: Duration?, seed: UInt64) {

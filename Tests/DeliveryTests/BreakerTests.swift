@@ -12,7 +12,7 @@ import Testing
 @Suite struct BreakerTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
-    /// A breaker that has opened at ``start``.
+    /// A breaker that opened at ``start``.
     private func opened(
         by disposition: Disposition = .unavailable(seconds: 30), retryAfter: UInt32? = nil, random: Double = 0
     ) -> Breaker {
@@ -23,7 +23,7 @@ import Testing
         return breaker
     }
 
-    /// How long it has yet to stay open.
+    /// The remaining time until the breaker admits a probe.
     private func openTime(_ breaker: Breaker, at now: MonotonicTime) -> Duration? {
         var copy = breaker
         guard case .refused(_, let retryAfter) = copy.admit(now) else { return nil }
@@ -89,12 +89,12 @@ import Testing
 
     @Test func `answers about the device or the message alone do not open the breaker`() {
         var breaker = Breaker()
-        let rulings: [Disposition] = [
+        let dispositions: [Disposition] = [
             .badToken, .foreignToken, .gone, .invalidRequest, .tooLarge, .deviceThrottled(seconds: 60), .notProcessed,
             .notSent,
         ]
         for _ in 0..<100 {
-            for disposition in rulings { breaker.attempt(disposition, at: start) }
+            for disposition in dispositions { breaker.attempt(disposition, at: start) }
         }
         #expect(breaker.state == .closed)
     }
@@ -121,11 +121,11 @@ import Testing
             var breaker = opened(by: disposition)
             for _ in 0..<100 {
                 let admission = breaker.admit(start)
-                guard case .refused(let told, _) = admission else {
+                guard case .refused(let actual, _) = admission else {
                     Issue.record("\(admission)")
                     break
                 }
-                #expect(told == reason)
+                #expect(actual == reason)
             }
         }
     }
@@ -136,26 +136,26 @@ import Testing
             let disposition = generator.below(2) == 0 ? Disposition.unavailable(seconds: 30) : .misconfigured
             var breaker = opened(by: disposition, random: generator.unit())
             var now = start
-            // After failed probes too.
+            // Also after failed probes.
             for _ in 0..<generator.below(6) {
                 now = now + (openTime(breaker, at: now) ?? .zero)
                 breaker.attempt(disposition, at: now, random: generator.unit())
             }
             guard let whole = openTime(breaker, at: now) else {
-                Issue.record("it is not open")
+                Issue.record("the breaker is not open")
                 return
             }
             now = now + whole * (generator.unit() * 0.9)
-            guard let told = openTime(breaker, at: now) else {
-                Issue.record("it has closed too early")
+            guard let wait = openTime(breaker, at: now) else {
+                Issue.record("the breaker admits a probe too early")
                 return
             }
             var (early, onTime) = (breaker, breaker)
-            let tooEarly = early.admit(now + told * 0.999)
+            let tooEarly = early.admit(now + wait * 0.999)
             #expect(tooEarly != .probe && tooEarly != .go)
-            let asTold = onTime.admit(now + told)
-            #expect(asTold == .probe)
-            #expect(breaker.openUntil == now + told)
+            let afterWait = onTime.admit(now + wait)
+            #expect(afterWait == .probe)
+            #expect(breaker.openUntil == now + wait)
         }
     }
 
@@ -167,7 +167,7 @@ import Testing
             let held = AttemptResult.heldBack(.providerThrottles, for: .microseconds(time), "breaker-open")
             #expect(held.outcome == .retry(.providerThrottles, after: milliseconds))
             #expect(held.disposition.retry == .afterHold)
-            // What is stored waits by this, in seconds.
+            // Stored envelopes wait for this time, in whole seconds.
             let retryAfter = Duration.seconds(held.retryAfter ?? 0)
             #expect(retryAfter >= .microseconds(time))
             #expect(retryAfter <= Duration.microseconds(time) + .seconds(1) + .milliseconds(1))
@@ -188,7 +188,7 @@ import Testing
         }
     }
 
-    // MARK: Half open
+    // MARK: Half-open
 
     @Test func `exactly one probe is admitted, and other attempts are told to retry soon`() {
         var breaker = opened()
@@ -202,8 +202,8 @@ import Testing
     }
 
     @Test func `a successful probe closes the breaker`() {
-        let works: [Disposition] = [.delivered, .badToken, .gone, .invalidRequest, .deviceThrottled(seconds: 60)]
-        for disposition in works {
+        let successes: [Disposition] = [.delivered, .badToken, .gone, .invalidRequest, .deviceThrottled(seconds: 60)]
+        for disposition in successes {
             var breaker = opened()
             breaker.attempt(disposition, at: start + .seconds(2))
             #expect(breaker.state == .closed)
@@ -298,15 +298,15 @@ import Testing
 
     @Test func `in any order of answers at most one probe is in flight and nothing else is admitted`() {
         var generator = SplitMix64(seed: 6)
-        let rulings: [Disposition] = [
+        let dispositions: [Disposition] = [
             .delivered, .delivered, .unavailable(seconds: 30), .outcomeUnknown, .notProcessed, .misconfigured,
             .badToken,
         ]
         for _ in 0..<100 {
             var breaker = Breaker()
             var now = start
-            // Whether it is the probe, of each attempt under way.
-            var underWay: [Bool] = []
+            // For each attempt in flight, whether it is the probe.
+            var inFlight: [Bool] = []
             for _ in 0..<150 {
                 now = now + .milliseconds(generator.below(4000))
                 let before = breaker.state
@@ -314,30 +314,31 @@ import Testing
                     let admission = breaker.admit(now)
                     switch admission {
                     case .go:
-                        if before != .closed { Issue.record("it lets through while it is \(before)") }
-                        underWay.append(false)
+                        if before != .closed { Issue.record("an attempt was admitted while the breaker was \(before)") }
+                        inFlight.append(false)
                     case .probe:
-                        if underWay.contains(true) { Issue.record("a second probe is out") }
-                        if breaker.state != .halfOpen { Issue.record("a probe while it is \(breaker.state)") }
-                        underWay.append(true)
+                        if inFlight.contains(true) { Issue.record("a second probe is in flight") }
+                        if breaker.state != .halfOpen { Issue.record("a probe while the breaker is \(breaker.state)") }
+                        inFlight.append(true)
                     case .refused(_, let retryAfter):
-                        if before == .closed { Issue.record("it holds back while it is closed") }
+                        if before == .closed { Issue.record("an attempt was refused while the breaker was closed") }
                         if retryAfter <= .zero || retryAfter > .seconds(720) { Issue.record("\(retryAfter)") }
                     }
-                } else if !underWay.isEmpty {
-                    let wasProbe = underWay.remove(at: generator.below(underWay.count))
+                } else if !inFlight.isEmpty {
+                    let wasProbe = inFlight.remove(at: generator.below(inFlight.count))
                     breaker.record(
-                        rulings[generator.below(rulings.count)], retryAfter: nil, wasProbe: wasProbe, now: now,
+                        dispositions[generator.below(dispositions.count)], retryAfter: nil, wasProbe: wasProbe,
+                        now: now,
                         random: generator.unit())
                     if !wasProbe, before != .closed, breaker.state != before {
-                        Issue.record("\(before) has become \(breaker.state) without a probe")
+                        Issue.record("the breaker changed from \(before) to \(breaker.state) without a probe")
                     }
                 }
             }
         }
     }
 
-    /// The seconds that it stays open, first and after each failed probe.
+    /// Checks the seconds for which the breaker stays open, first and after each failed probe.
     private func expectWaits(
         _ disposition: Disposition, retryAfter: UInt32? = nil, _ waits: [Int],
         sourceLocation: SourceLocation = #_sourceLocation
@@ -354,7 +355,7 @@ import Testing
 }
 
 extension Breaker {
-    /// One attempt from its beginning to its end, where it lets one through.
+    /// Admits and records one attempt, unless the breaker refuses it.
     @discardableResult fileprivate mutating func attempt(
         _ disposition: Disposition, at now: MonotonicTime, retryAfter: UInt32? = nil, random: Double = 0
     ) -> Admission {

@@ -85,9 +85,9 @@ import Testing
             let id = generator.below(ids.count)
             order.accepted(ids[id], sequence)
             newest[id] = sequence
-            let asked = generator.below(ids.count)
+            let checked = generator.below(ids.count)
             let other = UInt64(generator.below(Int(sequence))) + 1
-            #expect(order.isReplaced(ids[asked], other) == (newest[asked] > other))
+            #expect(order.isReplaced(ids[checked], other) == (newest[checked] > other))
         }
     }
 }

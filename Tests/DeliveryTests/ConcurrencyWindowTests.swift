@@ -10,13 +10,13 @@ import Testing
 @Suite struct ConcurrencyWindowTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
-    /// A window of this limit whose slow start has ended, and whose base latency is 100 ms.
+    /// A window with this limit after its slow start, with a base latency of 100 ms.
     private func settled(at limit: Int, of range: ClosedRange<Int> = 1...1000) -> Simulation {
         let before = (limit * 10 + 6) / 7
         var simulation = Simulation(ConcurrencyWindow(range: range, start: before), SimulatedProvider())
-        // Half of the window is used but for one, so that it does not grow.
+        // One less than half of the window is in use, so that it does not grow.
         simulation.run(.milliseconds(2050), load: (before + 1) / 2 - 1)
-        simulation.answerAtOnce(isOverload: true)
+        simulation.answerImmediately(isOverload: true)
         return simulation
     }
 
@@ -79,7 +79,7 @@ import Testing
         var simulation = settled(at: 100)
         simulation.run(.milliseconds(1010))
         #expect(simulation.window.limit > 100)
-        simulation.answerAtOnce(isOverload: true)
+        simulation.answerImmediately(isOverload: true)
         let limit = simulation.window.limit
         let summary = simulation.run(.milliseconds(99))
         #expect(summary.answers > 70)
@@ -93,7 +93,7 @@ import Testing
             var simulation = settled(at: 50)
             #expect(simulation.window.limit == 50)
             simulation.run(.seconds(20), load: load)
-            #expect((simulation.window.limit > 50) == grows, "\(load) under way")
+            #expect((simulation.window.limit > 50) == grows, "\(load) in flight")
             #expect(simulation.window.limit >= 50)
         }
     }
@@ -103,25 +103,26 @@ import Testing
     @Test func `an overload reduces the limit by 30 %`() {
         for (before, after) in [(1000, 700), (100, 70), (10, 7), (3, 2), (2, 1), (1, 1)] {
             var simulation = Simulation(ConcurrencyWindow(range: 1...1000, start: before), SimulatedProvider())
-            simulation.answerAtOnce(isOverload: true)
+            simulation.answerImmediately(isOverload: true)
             #expect(simulation.window.limit == after)
         }
     }
 
     @Test func `one overload among many simultaneous answers reduces the limit once`() {
-        for place in [0, 20, 99] {
+        for position in [0, 20, 99] {
             var window = ConcurrencyWindow(range: 1...1000, start: 100)
             while window.hasRoom { window.began() }
             var (largest, decreases) = (100, 0)
             for number in 0..<100 {
                 let before = window.limit
-                window.ended(latency: .milliseconds(100), isOverload: number == place, now: start)
-                // Those before it make it larger, but those after it have begun before it became smaller.
+                window.ended(latency: .milliseconds(100), isOverload: number == position, now: start)
+                // Answers before the overload raise the limit; those after it began before the decrease and do not
+                // count.
                 largest = max(largest, window.limit)
                 if window.limit < before { decreases += 1 }
             }
-            #expect(decreases == 1, "\(place)")
-            #expect(window.limit == largest * 7 / 10, "\(place)")
+            #expect(decreases == 1, "\(position)")
+            #expect(window.limit == largest * 7 / 10, "\(position)")
         }
     }
 
@@ -135,15 +136,15 @@ import Testing
     @Test func `the limit falls at most once per round and once per 100 ms`() {
         for (latency, round) in [(1, 100), (50, 100), (100, 100), (101, 101), (400, 400), (2000, 2000)] {
             var simulation = Simulation(
-                ConcurrencyWindow(range: 1...1000, start: 100), SimulatedProvider(way: .milliseconds(latency)))
+                ConcurrencyWindow(range: 1...1000, start: 100), SimulatedProvider(roundTrip: .milliseconds(latency)))
             simulation.run(.seconds(30), load: 40)
-            simulation.answerAtOnce(isOverload: true)
+            simulation.answerImmediately(isOverload: true)
             #expect(simulation.window.limit == 70)
             simulation.run(.microseconds(round * 1000 - 1), load: 0)
-            simulation.answerAtOnce(isOverload: true)
+            simulation.answerImmediately(isOverload: true)
             #expect(simulation.window.limit == 70, "\(latency) ms")
             simulation.run(.microseconds(1), load: 0)
-            simulation.answerAtOnce(isOverload: true)
+            simulation.answerImmediately(isOverload: true)
             #expect(simulation.window.limit == 49, "\(latency) ms")
         }
     }
@@ -151,12 +152,12 @@ import Testing
     @Test func `the latency of overloads is ignored`() {
         var simulation = settled(at: 50)
         simulation.provider.state = .refuses
-        simulation.provider.way = .milliseconds(1)
+        simulation.provider.roundTrip = .milliseconds(1)
         simulation.run(.seconds(10))
         simulation.provider.state = .isSilent
         simulation.run(.seconds(60))
         simulation.provider.state = .works
-        simulation.provider.way = .milliseconds(100)
+        simulation.provider.roundTrip = .milliseconds(100)
         simulation.run(.seconds(1))
         let summary = simulation.run(.seconds(30))
         #expect(summary.limits.lowerBound >= 4)
@@ -169,7 +170,7 @@ import Testing
         for (latency, becomesSmaller) in [(100, false), (200, false), (340, false), (360, true), (1000, true)] {
             var simulation = settled(at: 50)
             simulation.run(.seconds(1), load: 24)
-            simulation.provider.way = .milliseconds(latency)
+            simulation.provider.roundTrip = .milliseconds(latency)
             let summary = simulation.run(.seconds(5), load: 50)
             #expect((summary.limits.lowerBound < 50) == becomesSmaller, "\(latency) ms")
         }
@@ -177,13 +178,13 @@ import Testing
 
     @Test func `after a decrease only the latency of attempts begun since then counts`() {
         var simulation = settled(at: 100)
-        simulation.provider.way = .milliseconds(1000)
+        simulation.provider.roundTrip = .milliseconds(1000)
         var limits = [100]
         for _ in 0..<100 {
             simulation.run(.milliseconds(50))
             if simulation.window.limit != limits.last { limits.append(simulation.window.limit) }
         }
-        // The answers to what began before a step come within a second and count for nothing.
+        // Answers to attempts begun before a decrease arrive within a second and do not count.
         #expect(limits == [100, 70, 49, 34])
     }
 
@@ -215,7 +216,7 @@ import Testing
     @Test func `light load is never limited, whatever its latency`() {
         var simulation = settled(at: 40)
         for latency in [100, 20, 300, 100, 5000, 30, 100] {
-            simulation.provider.way = .milliseconds(latency)
+            simulation.provider.roundTrip = .milliseconds(latency)
             let summary = simulation.run(.seconds(100), load: 4)
             #expect(summary.limits == 40...40, "\(latency) ms")
         }
@@ -223,14 +224,14 @@ import Testing
 
     @Test func `the base latency is that of the latest period without pressure`() {
         var simulation = settled(at: 40)
-        simulation.provider.way = .milliseconds(1000)
+        simulation.provider.roundTrip = .milliseconds(1000)
         simulation.run(.seconds(30), load: 4)
         let pressed = simulation.run(.seconds(30))
         #expect(pressed.limits.lowerBound == 40)
-        // And what is shorter is the base even under pressure.
-        simulation.provider.way = .milliseconds(100)
+        // A lower latency becomes the base even under pressure.
+        simulation.provider.roundTrip = .milliseconds(100)
         simulation.run(.seconds(5))
-        simulation.provider.way = .milliseconds(500)
+        simulation.provider.roundTrip = .milliseconds(500)
         let longer = simulation.run(.seconds(5))
         #expect(longer.limits.lowerBound < 40)
     }
@@ -250,23 +251,23 @@ import Testing
 
     @Test func `after a lasting rise of the latency the limit recovers within a minute`() {
         var simulation = Simulation(
-            ConcurrencyWindow(range: 4...300, start: 16), SimulatedProvider(way: .milliseconds(200)))
+            ConcurrencyWindow(range: 4...300, start: 16), SimulatedProvider(roundTrip: .milliseconds(200)))
         simulation.run(.seconds(70))
         #expect(simulation.window.limit == 300)
-        simulation.provider.way = .milliseconds(1000)
+        simulation.provider.roundTrip = .milliseconds(1000)
         let lost = simulation.run(.seconds(50))
         #expect(lost.limits.lowerBound == 4)
         let found = simulation.run(.seconds(10))
         #expect(found.limits == 300...300)
     }
 
-    // MARK: A provider that works on so many at a time
+    // MARK: A provider of limited capacity
 
-    /// 20 at a time, 80 ms each, so 250 in a second; with the way, 100 ms.
+    /// 20 requests at a time of 80 ms each, so 250 per second; with the round trip, 100 ms.
     private func limited(start: Int = 16, jitter: Double = 0.5) -> Simulation {
         Simulation(
             ConcurrencyWindow(range: 4...1000, start: start),
-            SimulatedProvider(capacity: 20, service: .milliseconds(80), way: .milliseconds(20), jitter: jitter))
+            SimulatedProvider(capacity: 20, service: .milliseconds(80), roundTrip: .milliseconds(20), jitter: jitter))
     }
 
     @Test func `the limit settles where the provider is busy and the latency is low`() {
@@ -283,7 +284,7 @@ import Testing
     @Test func `the limit grows to the provider's capacity without a large overshoot`() {
         var simulation = limited(start: 4)
         let summary = simulation.run(.seconds(10))
-        // At 70 an answer takes the 350 ms that are tolerated.
+        // At a limit of 70 the latency is 350 ms, the most that is tolerated.
         #expect((50..<150).contains(summary.limits.upperBound), "\(summary.limits)")
         #expect(summary.latency < .milliseconds(350), "\(summary.latency)")
     }
@@ -300,7 +301,7 @@ import Testing
     @Test func `with answers of 1 ms the latency stays below 200 ms`() {
         var simulation = Simulation(
             ConcurrencyWindow(range: 4...1000, start: 16),
-            SimulatedProvider(capacity: 2, service: .milliseconds(1), way: .milliseconds(1)))
+            SimulatedProvider(capacity: 2, service: .milliseconds(1), roundTrip: .milliseconds(1)))
         for minute in 1...4 {
             let summary = simulation.run(.seconds(60))
             #expect(summary.latency < .milliseconds(200), "\(summary.latency) in minute \(minute)")
@@ -309,7 +310,7 @@ import Testing
 
     @Test func `a base latency measured under load comes down`() {
         var simulation = limited()
-        // For its first answers the provider is slow.
+        // The provider is slow at first.
         simulation.provider.service = .milliseconds(1500)
         simulation.run(.seconds(10))
         simulation.provider.service = .milliseconds(80)
@@ -341,7 +342,7 @@ import Testing
             simulation.run(.seconds(300))
             #expect(simulation.window.limit == 4, "\(state)")
             simulation.provider.state = .works
-            // What is still unanswered has to end first.
+            // Attempts still in flight must end first.
             simulation.run(.seconds(20))
             let summary = simulation.run(.seconds(30))
             #expect(summary.answers > 250 * 30 * 95 / 100, "\(summary.answers) after \(state)")
@@ -357,70 +358,73 @@ import Testing
             let least = 1 + generator.below(10)
             let range = least...(least + generator.below(200))
             var window = ConcurrencyWindow(range: range, start: generator.below(300))
-            var (now, underWay) = (start, 0)
+            var (now, inFlight) = (start, 0)
             for _ in 0..<1000 {
                 if generator.below(3) > 0 {
                     if window.hasRoom {
                         window.began()
-                        underWay += 1
+                        inFlight += 1
                     }
-                } else if underWay > 0 {
-                    underWay -= 1
+                } else if inFlight > 0 {
+                    inFlight -= 1
                     window.ended(
                         latency: .milliseconds(generator.below([1, 100, 20_000][generator.below(3)])),
                         isOverload: generator.below(10) == 0, now: now)
                 }
                 if generator.below(4) == 0 { now = now + .milliseconds(generator.below(2000)) }
                 if !range.contains(window.limit) { Issue.record("\(window.limit) is not in \(range)") }
-                if window.inFlight != underWay { Issue.record("\(window.inFlight) of \(underWay)") }
-                if window.hasRoom != (underWay < window.limit) { Issue.record("no room is room, or room none") }
+                if window.inFlight != inFlight { Issue.record("\(window.inFlight) instead of \(inFlight) in flight") }
+                if window.hasRoom != (inFlight < window.limit) {
+                    Issue.record("hasRoom is wrong: \(inFlight) of \(window.limit) in flight")
+                }
             }
         }
     }
 }
 
-/// A provider that works on so many requests at a time, each for as long as the next; the others queue. All of them
-/// travel, too.
+/// A provider that processes `capacity` requests at a time, each for the same time on average, and queues the others.
+/// Every request also takes a network round trip.
 private struct SimulatedProvider {
     enum State {
         case works
-        /// It says 503 as soon as it has read the request.
+        /// It answers 503 as soon as it has read the request.
         case refuses
-        /// It says nothing, and the sender gives up.
+        /// It never answers, and the sender's request times out.
         case isSilent
     }
 
     var state = State.works
     var capacity: Int
     var service: Duration
-    /// There and back.
-    var way: Duration
-    /// The part of the service time that is left to chance.
+    /// The network round trip.
+    var roundTrip: Duration
+    /// The random share of the service time.
     var jitter: Double
-    /// The part of the answers, from 0 to 1, that take longer on their way, and how much longer.
+    /// The share of answers that are delayed, from 0 to 1, and their delay.
     var delayed = (share: 0.0, by: Duration.zero)
     private var generator = SplitMix64(seed: 11)
     private var busyUntil: [MonotonicTime] = []
 
-    static let patience = Duration.seconds(15)
+    static let timeout = Duration.seconds(15)
 
-    init(capacity: Int = .max, service: Duration = .zero, way: Duration = .milliseconds(100), jitter: Double = 0) {
+    init(capacity: Int = .max, service: Duration = .zero, roundTrip: Duration = .milliseconds(100), jitter: Double = 0)
+    {
         self.capacity = capacity
         self.service = service
-        self.way = way
+        self.roundTrip = roundTrip
         self.jitter = jitter
     }
 
-    /// A request is handed over.
+    /// Sends a request, and returns when and how it is answered.
     mutating func answer(_ now: MonotonicTime) -> (at: MonotonicTime, isOverload: Bool) {
         switch state {
-        case .refuses: return (now + way, true)
-        case .isSilent: return (now + Self.patience, true)
+        case .refuses: return (now + roundTrip, true)
+        case .isSilent: return (now + Self.timeout, true)
         case .works: break
         }
-        let way = delayed.share > generator.unit() ? way + delayed.by : way
-        guard capacity < .max else { return (now + way, false) }
-        let arrival = now + way / 2
+        let roundTrip = delayed.share > generator.unit() ? roundTrip + delayed.by : roundTrip
+        guard capacity < .max else { return (now + roundTrip, false) }
+        let arrival = now + roundTrip / 2
         let work = service * (1 + jitter * (2 * generator.unit() - 1))
         let done: MonotonicTime
         if busyUntil.count < capacity {
@@ -429,12 +433,13 @@ private struct SimulatedProvider {
             done = max(busyUntil.removeFirst(), arrival) + work
         }
         busyUntil.insert(done, at: busyUntil.firstIndex { $0 > done } ?? busyUntil.endIndex)
-        let answered = done + way / 2
-        return answered - now > Self.patience ? (now + Self.patience, true) : (answered, false)
+        let answered = done + roundTrip / 2
+        return answered - now > Self.timeout ? (now + Self.timeout, true) : (answered, false)
     }
 }
 
-/// A window at work: as many attempts are under way as it allows and there are, and time goes from answer to answer.
+/// A simulation of a window: as many attempts are in flight as the limit and the load allow, and time advances from
+/// answer to answer.
 private struct Simulation {
     struct Summary {
         var answers = 0
@@ -446,22 +451,22 @@ private struct Simulation {
     var window: ConcurrencyWindow
     var provider: SimulatedProvider
     private(set) var now = MonotonicTime(nanoseconds: 1_000_000_000_000)
-    /// What comes first stands at the end.
-    private var coming: [(at: MonotonicTime, begun: MonotonicTime, isOverload: Bool)] = []
+    /// Sorted by time, the next answer last.
+    private var pending: [(at: MonotonicTime, begun: MonotonicTime, isOverload: Bool)] = []
 
     init(_ window: ConcurrencyWindow, _ provider: SimulatedProvider) {
         self.window = window
         self.provider = provider
     }
 
-    /// - Parameter load: at most so many have something to send at a time.
+    /// - Parameter load: the maximum number of attempts in flight.
     @discardableResult mutating func run(_ time: Duration, load: Int = .max) -> Summary {
         let end = now + time
         var summary = Summary(limits: window.limit...window.limit)
         while true {
             while window.hasRoom, window.inFlight < load { begin() }
-            guard let next = coming.last, next.at <= end else { break }
-            coming.removeLast()
+            guard let next = pending.last, next.at <= end else { break }
+            pending.removeLast()
             now = next.at
             window.ended(latency: next.at - next.begun, isOverload: next.isOverload, now: now)
             if !next.isOverload {
@@ -475,8 +480,8 @@ private struct Simulation {
         return summary
     }
 
-    /// One of those under way, or one that begins now, is answered this moment.
-    mutating func answerAtOnce(latency: Duration = .milliseconds(100), isOverload: Bool) {
+    /// Begins an attempt and answers it at the same time.
+    mutating func answerImmediately(latency: Duration = .milliseconds(100), isOverload: Bool) {
         window.began()
         window.ended(latency: latency, isOverload: isOverload, now: now)
     }
@@ -484,8 +489,8 @@ private struct Simulation {
     private mutating func begin() {
         window.began()
         let answer = provider.answer(now)
-        // Backwards, as most come last.
-        let index = coming.firstIndex { $0.at <= answer.at } ?? coming.endIndex
-        coming.insert((answer.at, now, answer.isOverload), at: index)
+        // In reverse, because most are answered last.
+        let index = pending.firstIndex { $0.at <= answer.at } ?? pending.endIndex
+        pending.insert((answer.at, now, answer.isOverload), at: index)
     }
 }

@@ -13,7 +13,7 @@ import Testing
 
     @Test func `failures within a second count once`() {
         var failures = ConnectionFailures()
-        let news = [0, 0, 500, 999, 1000, 1999, 5000].map { failures.isNew(time($0)) }
-        #expect(news == [true, false, false, false, true, false, true])
+        let areNew = [0, 0, 500, 999, 1000, 1999, 5000].map { failures.isNew(time($0)) }
+        #expect(areNew == [true, false, false, false, true, false, true])
     }
 }

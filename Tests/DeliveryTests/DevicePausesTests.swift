@@ -83,7 +83,7 @@ import Testing
         var pauses = DevicePauses(capacity: 50)
         for number in 0..<500 {
             pauses.pause(token(number), seconds: 60, now: start, random: 0)
-            // The newest has its place in any case.
+            // The newest device is always paused.
             #expect(pauses.remaining(token(number), now: start) == .seconds(60))
         }
         let known = (0..<500).count { pauses.remaining(token($0), now: start) != nil }

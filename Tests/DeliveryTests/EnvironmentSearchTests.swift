@@ -7,7 +7,7 @@ import Testing
 @testable import Delivery
 
 @Suite struct EnvironmentSearchTests {
-    private func turns(
+    private func doesSwitch(
         _ search: inout EnvironmentSearch, after effect: Disposition.TokenEffect, from magic: Magic,
         isServed: Bool = true
     ) -> Bool {
@@ -18,50 +18,50 @@ import Testing
     func `a token that is unknown in one environment is tried once in the other`(_ magic: Magic, _ other: Magic) {
         var search = EnvironmentSearch()
         #expect(search.environment(for: magic) == magic)
-        #expect(turns(&search, after: .unknownInEnvironment, from: magic))
+        #expect(doesSwitch(&search, after: .unknownInEnvironment, from: magic))
         #expect(search.environment(for: magic) == other)
-        #expect(!turns(&search, after: .unknownInEnvironment, from: other))
+        #expect(!doesSwitch(&search, after: .unknownInEnvironment, from: other))
         #expect(search.environment(for: magic) == other)
     }
 
     @Test func `the search does not switch for FCM or to an environment that is not served`() {
         var search = EnvironmentSearch()
-        #expect(!turns(&search, after: .unknownInEnvironment, from: .android))
-        #expect(!turns(&search, after: .unknownInEnvironment, from: .iOS, isServed: false))
+        #expect(!doesSwitch(&search, after: .unknownInEnvironment, from: .android))
+        #expect(!doesSwitch(&search, after: .unknownInEnvironment, from: .iOS, isServed: false))
         #expect(search.environment(for: .iOS) == .iOS)
     }
 
     @Test(arguments: [Disposition.TokenEffect.accepted, .paused, .otherApp, .gone, .none])
     func `no other token effect switches the environment`(_ effect: Disposition.TokenEffect) {
         var search = EnvironmentSearch()
-        #expect(!turns(&search, after: effect, from: .iOS))
+        #expect(!doesSwitch(&search, after: effect, from: .iOS))
         #expect(search.environment(for: .iOS) == .iOS)
     }
 
     @Test func `if the second environment says nothing about the token, both are tried again`() {
         var search = EnvironmentSearch()
-        #expect(turns(&search, after: .unknownInEnvironment, from: .iOS))
-        #expect(!turns(&search, after: .none, from: .iOSDev))
+        #expect(doesSwitch(&search, after: .unknownInEnvironment, from: .iOS))
+        #expect(!doesSwitch(&search, after: .none, from: .iOSDev))
         #expect(search.environment(for: .iOS) == .iOS)
-        #expect(turns(&search, after: .unknownInEnvironment, from: .iOS))
+        #expect(doesSwitch(&search, after: .unknownInEnvironment, from: .iOS))
     }
 
     @Test func `the search begins in the last known environment and may switch back`() {
         var search = EnvironmentSearch()
         search.begin(at: .iOSDev)
         #expect(search.environment(for: .iOS) == .iOSDev)
-        #expect(turns(&search, after: .unknownInEnvironment, from: .iOSDev))
+        #expect(doesSwitch(&search, after: .unknownInEnvironment, from: .iOSDev))
         #expect(search.environment(for: .iOS) == .iOS)
-        // Under way it does not begin anew.
+        // A search in progress does not begin again.
         search.begin(at: .iOSDev)
         #expect(search.environment(for: .iOS) == .iOS)
     }
 
     @Test func `a reset clears the search`() {
         var search = EnvironmentSearch()
-        #expect(turns(&search, after: .unknownInEnvironment, from: .iOS))
+        #expect(doesSwitch(&search, after: .unknownInEnvironment, from: .iOS))
         search.reset()
         #expect(search.environment(for: .iOS) == .iOS)
-        #expect(turns(&search, after: .unknownInEnvironment, from: .iOS))
+        #expect(doesSwitch(&search, after: .unknownInEnvironment, from: .iOS))
     }
 }

@@ -28,7 +28,7 @@ import Testing
         return all
     }
 
-    /// Jain's fairness index: 1 where all have the same, 1/n where one has it all.
+    /// Jain's fairness index: 1 if all shares are equal, 1/n if one flow has everything.
     private func fairness(_ shares: [Int]) -> Double {
         let sum = shares.reduce(0.0) { $0 + Double($1) }
         let squares = shares.reduce(0.0) { $0 + Double($1) * Double($1) }
@@ -109,7 +109,7 @@ import Testing
         #expect(queue.popFirst() == "small")
         queue.add("large", flow: 1, band: 0, cost: 15)
         queue.add("other", flow: 2, band: 0, cost: 10)
-        // With the 9 left over it would go first.
+        // With the remaining 9 it would be served first.
         #expect(drain(&queue) == ["other", "large"])
     }
 
@@ -340,48 +340,50 @@ import Testing
     func `random operations match a simple reference queue`(seed: UInt64) {
         var generator = SplitMix64(seed: seed)
         let quantum = 1 + generator.below(5)
-        let (flows, bands, full) = (1 + generator.below(8), 1 + generator.below(4), 1 + generator.below(60))
+        let (flows, bands, capacity) = (1 + generator.below(8), 1 + generator.below(4), 1 + generator.below(60))
         var queue = FairQueue<Int>(quantum: quantum)
-        var simple = SimpleQueue(quantum: quantum)
+        var reference = ReferenceQueue(quantum: quantum)
         var now: Int64 = 0
         for number in 0..<1000 {
             switch generator.below(12) {
             case 0..<6:
                 let flow = UInt64(generator.below(flows))
                 let band = UInt8(generator.below(bands))
-                if simple.waiting.count >= full {
+                if reference.waiting.count >= capacity {
                     let victim = queue.makeRoom(for: flow, band: band, now: now)
-                    let expected = simple.victims(for: flow, band: band, now: now)
+                    let expected = reference.victims(for: flow, band: band, now: now)
                     if let victim {
-                        if !expected.contains(victim) { Issue.record("\(victim) went instead of one of \(expected)") }
-                        simple.remove(victim)
+                        if !expected.contains(victim) {
+                            Issue.record("\(victim) was evicted instead of one of \(expected)")
+                        }
+                        reference.remove(victim)
                     } else {
-                        if !expected.isEmpty { Issue.record("nobody went instead of one of \(expected)") }
+                        if !expected.isEmpty { Issue.record("no element was evicted instead of one of \(expected)") }
                         continue
                     }
                 }
                 let cost = 1 + generator.below(9)
                 let expiresAt = generator.below(3) == 0 ? .max : now + Int64(generator.below(60))
                 queue.add(number, flow: flow, band: band, cost: cost, expiresAt: expiresAt)
-                simple.append(
-                    SimpleQueue.Item(number: number, flow: flow, band: band, cost: cost, expiresAt: expiresAt))
+                reference.append(
+                    ReferenceQueue.Item(number: number, flow: flow, band: band, cost: cost, expiresAt: expiresAt))
             case 6..<10:
-                let (next, expected) = (queue.popFirst(), simple.popFirst())
+                let (next, expected) = (queue.popFirst(), reference.popFirst())
                 if next != expected {
                     Issue.record("\(String(describing: next)) instead of \(String(describing: expected))")
                 }
             case 10:
-                let (expired, expected) = (queue.removeExpired(at: now), simple.removeExpired(at: now))
+                let (expired, expected) = (queue.removeExpired(at: now), reference.removeExpired(at: now))
                 if expired != expected { Issue.record("\(expired) expired instead of \(expected)") }
             default:
                 // The clock may be set back.
                 now += Int64(generator.below(20)) - 4
             }
-            if queue.count != simple.waiting.count || queue.isEmpty != simple.waiting.isEmpty {
-                Issue.record("\(queue.count) wait, not \(simple.waiting.count)")
+            if queue.count != reference.waiting.count || queue.isEmpty != reference.waiting.isEmpty {
+                Issue.record("\(queue.count) elements instead of \(reference.waiting.count)")
             }
         }
-        #expect(queue.removeAll() == simple.waiting.map(\.number))
+        #expect(queue.removeAll() == reference.waiting.map(\.number))
     }
 
     @Test func `with 10 000 waiting elements none is lost or repeated, and each flow keeps its order`() {
@@ -398,35 +400,35 @@ import Testing
         var queue = FairQueue<Item>(quantum: 100)
         var (hasLeft, last) = ([Bool](), [Line: Int]())
         var (lost, outOfOrder) = (0, 0)
-        func leaves(_ item: Item) {
-            if hasLeft[item.number] { Issue.record("\(item.number) has left twice") }
+        func recordRemoval(_ item: Item) {
+            if hasLeft[item.number] { Issue.record("\(item.number) was removed twice") }
             hasLeft[item.number] = true
         }
-        func isServed(_ item: Item) {
-            leaves(item)
+        func recordService(_ item: Item) {
+            recordRemoval(item)
             let line = Line(flow: item.flow, band: item.band)
             if let before = last.updateValue(item.number, forKey: line), before > item.number { outOfOrder += 1 }
         }
         for number in 0..<60_000 {
-            // One in three is of one flow, the others of ten thousand.
+            // One in three belongs to one flow, the others to ten thousand flows.
             let flow = generator.below(3) == 0 ? 0 : UInt64(1 + generator.below(10_000))
             let item = Item(number: number, flow: flow, band: UInt8(generator.below(64) * generator.below(2)))
             hasLeft.append(false)
             if queue.count == 10_000 {
                 guard let victim = queue.makeRoom(for: item.flow, band: item.band, now: Int64(number)) else {
-                    leaves(item)
+                    recordRemoval(item)
                     continue
                 }
-                leaves(victim)
+                recordRemoval(victim)
             }
             queue.add(
                 item, flow: item.flow, band: item.band, cost: 1 + generator.below(100),
                 expiresAt: Int64(number + 1 + generator.below(100_000)))
-            if number % 1000 == 999 { queue.removeExpired(at: Int64(number)).forEach(leaves) }
-            if generator.below(3) == 0, let next = queue.popFirst() { isServed(next) }
+            if number % 1000 == 999 { queue.removeExpired(at: Int64(number)).forEach(recordRemoval) }
+            if generator.below(3) == 0, let next = queue.popFirst() { recordService(next) }
         }
         #expect(queue.count == 10_000)
-        while let next = queue.popFirst() { isServed(next) }
+        while let next = queue.popFirst() { recordService(next) }
         lost = hasLeft.count { !$0 }
         #expect(lost == 0)
         #expect(outOfOrder == 0)
@@ -440,7 +442,7 @@ import Testing
             let (quantum, largest) = (1 + generator.below(200), 100)
             var queue = FairQueue<(flow: Int, cost: Int)>(quantum: quantum)
             func append(_ flow: Int) {
-                // Flow by flow another mix of costs.
+                // Each flow has its own mix of costs.
                 let cost = 1 + generator.below(1 + (flow * 37) % largest)
                 queue.add((flow, cost), flow: UInt64(flow), band: 0, cost: cost)
             }
@@ -462,7 +464,8 @@ import Testing
             var queue = FairQueue<(flow: Int, cost: Int)>(quantum: 2000)
             var shares = [Int](repeating: 0, count: 21)
             for turn in 0..<10_000 {
-                // Twenty senders together bring a bit more than can be served; the last one a hundred times one's share.
+                // Twenty senders together send slightly more than can be served, and the last one 100 times the share
+                // of one.
                 for _ in 0..<7 {
                     let flow = generator.below(6) == 0 ? generator.below(20) : 20
                     let cost = 200 + generator.below(1800)
@@ -479,7 +482,7 @@ import Testing
 }
 
 extension FairQueue {
-    /// Appends one that costs 1 and never expires, unless it is said.
+    /// Appends an element, by default with cost 1 and without expiry.
     fileprivate mutating func add(
         _ element: Element, flow: UInt64, band: UInt8, cost: Int = 1, expiresAt: Int64 = .max
     ) {
@@ -487,8 +490,8 @@ extension FairQueue {
     }
 }
 
-/// The same rules in a few lines and without any haste.
-private struct SimpleQueue {
+/// A slow reference implementation of the same rules.
+private struct ReferenceQueue {
     struct Item {
         let number: Int
         let flow: UInt64
@@ -498,9 +501,9 @@ private struct SimpleQueue {
     }
 
     let quantum: Int
-    /// In the order in which they came.
+    /// In order of arrival.
     private(set) var waiting: [Item] = []
-    /// Of each band the flows in the order of their turns, the first with its quantum.
+    /// The flows of each band in the order of their turns; the first has received its quantum.
     private var turns: [UInt8: [(flow: UInt64, deficit: Int)]] = [:]
 
     init(quantum: Int) { self.quantum = quantum }
@@ -533,7 +536,7 @@ private struct SimpleQueue {
         return expired
     }
 
-    /// Any of these may go for a newcomer; none: it is refused.
+    /// The elements of which any may be evicted for a newcomer; empty if the newcomer is refused.
     func victims(for flow: UInt64, band: UInt8, now: Int64) -> [Int] {
         if let first = expired(at: now).first { return [first] }
         guard let lowest = waiting.map(\.band).min(), lowest <= band else { return [] }
@@ -554,9 +557,9 @@ private struct SimpleQueue {
         turns[item.band] = order
     }
 
-    /// From what expired first.
+    /// The expired elements, earliest expiry first.
     private func expired(at now: Int64) -> [Int] {
-        // The sort is stable: of equals the older stands first.
+        // The sort is stable: of equal expiries the older element comes first.
         waiting.filter { $0.expiresAt <= now && $0.expiresAt < .max }.sorted { $0.expiresAt < $1.expiresAt }
             .map(\.number)
     }

@@ -16,7 +16,7 @@ import Testing
 
     private func makeWindow(capacity: Int = 100) -> ReplayWindow { ReplayWindow(length: length, capacity: capacity) }
 
-    /// Each number stands for another device, iv or ciphertext.
+    /// Each number selects another device, iv or ciphertext.
     private func makeEnvelope(
         device: Int = 1, iv: Int = 1, text: Int = 1, magic: Magic = .iOS, app: String = ""
     ) throws -> Envelope {
@@ -56,9 +56,9 @@ import Testing
 
     @Test func `only final outcomes of the provider are repeated`() {
         for (reason, _, text) in Reason.known {
-            // 300 is this node's own word.
-            let isOfProvider = (301...399).contains(reason.rawValue)
-            #expect(ReplayWindow.isRepeated(.rejected(reason)) == isOfProvider, "\(text)")
+            // The node itself uses 300.
+            let isFromProvider = (301...399).contains(reason.rawValue)
+            #expect(ReplayWindow.isRepeated(.rejected(reason)) == isFromProvider, "\(text)")
             #expect(!ReplayWindow.isRepeated(.retry(reason, after: 1000)), "\(text)")
         }
         #expect(ReplayWindow.isRepeated(.delivered(id: "an-id")))
@@ -134,101 +134,101 @@ import Testing
 
     @Test func `an iv is refused for another ciphertext while the first one is in flight`() throws {
         var window = makeWindow()
-        let first = window.takes(try makeEnvelope(text: 1), now: start)
+        let first = window.accepts(try makeEnvelope(text: 1), now: start)
         #expect(first)
-        let other = window.takes(try makeEnvelope(text: 2), now: start)
+        let other = window.accepts(try makeEnvelope(text: 2), now: start)
         #expect(!other)
-        let same = window.takes(try makeEnvelope(text: 1), now: start)
+        let same = window.accepts(try makeEnvelope(text: 1), now: start)
         #expect(same)
     }
 
     @Test func `an iv is refused for another ciphertext however long the first one is in flight`() throws {
         var window = makeWindow()
-        _ = window.takes(try makeEnvelope(text: 1), now: start)
+        _ = window.accepts(try makeEnvelope(text: 1), now: start)
         for time in [atTheEnd, start + .seconds(86_400)] {
-            let other = window.takes(try makeEnvelope(text: 2), now: time)
+            let other = window.accepts(try makeEnvelope(text: 2), now: time)
             #expect(!other)
         }
         window.finish(try makeEnvelope(text: 1), .delivered(), now: start + .seconds(86_400))
-        let afterwards = window.takes(try makeEnvelope(text: 2), now: start + .seconds(86_400) + length)
+        let afterwards = window.accepts(try makeEnvelope(text: 2), now: start + .seconds(86_400) + length)
         #expect(afterwards)
     }
 
     @Test func `an iv is refused for another ciphertext until the window after the outcome ends`() throws {
         var window = makeWindow()
-        _ = window.takes(try makeEnvelope(text: 1), now: start)
+        _ = window.accepts(try makeEnvelope(text: 1), now: start)
         let finished = start + .seconds(500)
         window.finish(try makeEnvelope(text: 1), .delivered(), now: finished)
         for time in [finished, atTheEnd, finished + (length - .nanoseconds(1))] {
-            let other = window.takes(try makeEnvelope(text: 2), now: time)
+            let other = window.accepts(try makeEnvelope(text: 2), now: time)
             #expect(!other)
         }
-        let afterwards = window.takes(try makeEnvelope(text: 2), now: finished + length)
+        let afterwards = window.accepts(try makeEnvelope(text: 2), now: finished + length)
         #expect(afterwards)
     }
 
     @Test func `another device may use the same iv, and the same device another iv`() throws {
         var window = makeWindow()
         for (device, iv) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
-            let isTaken = window.takes(try makeEnvelope(device: device, iv: iv, text: device + iv), now: start)
-            #expect(isTaken)
+            let isAccepted = window.accepts(try makeEnvelope(device: device, iv: iv, text: device + iv), now: start)
+            #expect(isAccepted)
         }
     }
 
     @Test func `an iv may not be reused in the other environment or in another app`() throws {
         var window = makeWindow()
-        _ = window.takes(try makeEnvelope(text: 1), now: start)
+        _ = window.accepts(try makeEnvelope(text: 1), now: start)
         for other in [try makeEnvelope(text: 2, magic: .iOSDev), try makeEnvelope(text: 2, app: "bisq")] {
-            let isTaken = window.takes(other, now: start)
-            #expect(!isTaken)
+            let isAccepted = window.accepts(other, now: start)
+            #expect(!isAccepted)
         }
     }
 
     @Test func `an iv is free again if its envelope was not accepted`() throws {
         for outcome in [Outcome.retry(.nodeBusy, after: 1000), .rejected(.tooLarge)] {
             var window = makeWindow()
-            _ = window.takes(try makeEnvelope(text: 1), now: start)
+            _ = window.accepts(try makeEnvelope(text: 1), now: start)
             window.finish(try makeEnvelope(text: 1), outcome, now: start)
-            let isTaken = window.takes(try makeEnvelope(text: 2), now: start)
-            #expect(isTaken)
+            let isAccepted = window.accepts(try makeEnvelope(text: 2), now: start)
+            #expect(isAccepted)
         }
     }
 
     @Test func `an iv is not freed when a second envelope with it is not accepted`() throws {
         var window = makeWindow()
-        _ = window.takes(try makeEnvelope(), now: start)
+        _ = window.accepts(try makeEnvelope(), now: start)
         window.finish(try makeEnvelope(), .delivered(), now: start)
-        // The same, with the app's name: another digest.
-        _ = window.takes(try makeEnvelope(app: "bisq"), now: start)
+        // The same with the app's name, which changes the digest.
+        _ = window.accepts(try makeEnvelope(app: "bisq"), now: start)
         window.finish(try makeEnvelope(app: "bisq"), .retry(.nodeBusy, after: 1000), now: start)
-        let isTaken = window.takes(try makeEnvelope(text: 2), now: start)
-        #expect(!isTaken)
+        let isAccepted = window.accepts(try makeEnvelope(text: 2), now: start)
+        #expect(!isAccepted)
     }
 
     @Test func `an iv is not freed before the last envelope with it has its outcome`() throws {
         var window = makeWindow()
-        for app in ["", "bisq"] { _ = window.takes(try makeEnvelope(app: app), now: start) }
+        for app in ["", "bisq"] { _ = window.accepts(try makeEnvelope(app: app), now: start) }
         window.finish(try makeEnvelope(), .retry(.providerUnreachable, after: 1000), now: start)
-        let tooEarly = window.takes(try makeEnvelope(text: 2), now: start)
+        let tooEarly = window.accepts(try makeEnvelope(text: 2), now: start)
         #expect(!tooEarly)
         window.finish(try makeEnvelope(app: "bisq"), .retry(.providerUnreachable, after: 1000), now: start)
-        let isTaken = window.takes(try makeEnvelope(text: 2), now: start)
-        #expect(isTaken)
+        let isAccepted = window.accepts(try makeEnvelope(text: 2), now: start)
+        #expect(isAccepted)
     }
 
     @Test func `an iv is freed when the last envelope with it leaves the window`() throws {
         var window = makeWindow()
         let later = start + .seconds(100)
         for (app, time) in [("", start), ("bisq", later)] {
-            _ = window.takes(try makeEnvelope(app: app), now: time)
+            _ = window.accepts(try makeEnvelope(app: app), now: time)
             window.finish(try makeEnvelope(app: app), .delivered(), now: time)
         }
         let first = window.outcome(of: try makeEnvelope(), now: atTheEnd)
         #expect(first == nil)
-        let tooEarly = window.takes(try makeEnvelope(text: 2), now: later + (length - .nanoseconds(1)))
+        let tooEarly = window.accepts(try makeEnvelope(text: 2), now: later + (length - .nanoseconds(1)))
         #expect(!tooEarly)
-        let isTaken = window.takes(try makeEnvelope(text: 2), now: later + length)
-        #expect(isTaken)
+        let isAccepted = window.accepts(try makeEnvelope(text: 2), now: later + length)
+        #expect(isAccepted)
     }
 
     // MARK: Bounds
@@ -236,7 +236,7 @@ import Testing
     @Test func `a full window evicts the oldest entry and its iv`() throws {
         var window = makeWindow(capacity: 3)
         for device in 1...5 {
-            _ = window.takes(try makeEnvelope(device: device), now: start)
+            _ = window.accepts(try makeEnvelope(device: device), now: start)
             window.finish(try makeEnvelope(device: device), .delivered(), now: start)
             #expect(window.count == min(device, 3))
         }
@@ -244,8 +244,8 @@ import Testing
             let envelope = try makeEnvelope(device: device)
             let outcome = window.outcome(of: envelope, now: start)
             #expect((outcome != nil) == (device > 2), "\(device)")
-            let isTaken = window.takes(try makeEnvelope(device: device, text: 2), now: start)
-            #expect(isTaken == (device <= 2), "\(device)")
+            let isAccepted = window.accepts(try makeEnvelope(device: device, text: 2), now: start)
+            #expect(isAccepted == (device <= 2), "\(device)")
         }
     }
 
@@ -257,7 +257,7 @@ import Testing
 
     // MARK: Anything
 
-    /// What the window should know of one iv of one device.
+    /// The expected state of one iv of one device.
     private enum Expected {
         case free
         case inFlight(text: Int)
@@ -285,14 +285,14 @@ import Testing
                 let outcome = window.outcome(of: envelope, now: now)
                 switch expected[device] {
                 case .free:
-                    let isTaken = window.takes(envelope, now: now)
-                    #expect(outcome == nil && isTaken, "seed \(seed)")
+                    let isAccepted = window.accepts(envelope, now: now)
+                    #expect(outcome == nil && isAccepted, "seed \(seed)")
                     expected[device] = .inFlight(text: text)
                 case .inFlight(let first):
                     #expect(outcome == nil, "seed \(seed)")
                     if text != first {
-                        let isTaken = window.takes(envelope, now: now)
-                        #expect(!isTaken, "seed \(seed)")
+                        let isAccepted = window.accepts(envelope, now: now)
+                        #expect(!isAccepted, "seed \(seed)")
                     }
                     let last = outcomes[generator.below(outcomes.count)]
                     window.finish(envelopes[device][first], last, now: now)
@@ -301,8 +301,8 @@ import Testing
                 case .finished(let first, let last, _):
                     #expect(outcome == (text == first ? last : nil), "seed \(seed)")
                     guard text != first else { continue }
-                    let isTaken = window.takes(envelope, now: now)
-                    #expect(!isTaken, "seed \(seed)")
+                    let isAccepted = window.accepts(envelope, now: now)
+                    #expect(!isAccepted, "seed \(seed)")
                 }
             }
         }
@@ -310,12 +310,12 @@ import Testing
 }
 
 extension ReplayWindow {
-    /// Whether it takes an envelope for one that will have an outcome.
-    fileprivate mutating func takes(_ envelope: Envelope, now: MonotonicTime) -> Bool {
+    /// Whether the window accepts an envelope.
+    fileprivate mutating func accepts(_ envelope: Envelope, now: MonotonicTime) -> Bool {
         claim(envelope, now: now) != nil
     }
 
-    /// The envelope has its outcome.
+    /// Records the outcome of an envelope.
     fileprivate mutating func finish(_ envelope: Envelope, _ outcome: Outcome, now: MonotonicTime) {
         finished(envelope.digest, envelope.magic, PairKey(envelope), outcome, now: now)
     }

@@ -10,7 +10,7 @@ import Testing
 
 @testable import Delivery
 
-// MARK: What is stored
+// MARK: Stored envelopes
 
 @Suite struct SpooledEnvelopeTests {
     @Test(arguments: EnvelopeFormat.allCases)
@@ -33,7 +33,9 @@ import Testing
     }
 
     @Test(arguments: [nil, true, false] as [Bool?], [nil, true, false] as [Bool?])
-    func `the sender's content-available and mutable-content flags decode unchanged`(_ contentAvailable: Bool?, _ mutableContent: Bool?)
+    func `the sender's content-available and mutable-content flags decode unchanged`(
+        _ contentAvailable: Bool?, _ mutableContent: Bool?
+    )
         throws
     {
         for format in EnvelopeFormat.allCases {
@@ -71,7 +73,7 @@ import Testing
         var encoded = try SpooledEnvelope(
             app: "bisq", format: .pipe, envelope: makeEnvelope(), expires: 1_700_000_000
         ).encoded
-        // As of the sealed format, the iv would have to be 12 bytes.
+        // The sealed format requires an iv of 12 bytes.
         encoded[1] = 1
         #expect(SpooledEnvelope(decoding: encoded) == nil)
     }
@@ -94,7 +96,7 @@ import Testing
     }
 }
 
-// MARK: When there is a transaction
+// MARK: Batches
 
 @Suite struct SpoolInboxTests {
     private func finish(_ id: Int64) -> SpoolBatch.Finish {
@@ -109,12 +111,12 @@ import Testing
         #expect(batch.finishes.map(\.id) == [1, 2])
         steps = [inbox.add(finish(3)), inbox.add(finish(4)), inbox.add(finish(5))]
         #expect(steps == [.wait, .wait, .wait])
-        var sequel = inbox.batchEnded(left: [])
-        #expect(sequel == SpoolInbox.FollowUp(runs: true, pauses: false))
+        var followUp = inbox.batchEnded(left: [])
+        #expect(followUp == SpoolInbox.FollowUp(runs: true, pauses: false))
         batch = inbox.takeBatch()
         #expect(batch.finishes.map(\.id) == [3, 4, 5])
-        sequel = inbox.batchEnded(left: [])
-        #expect(sequel == SpoolInbox.FollowUp(runs: false, pauses: false))
+        followUp = inbox.batchEnded(left: [])
+        #expect(followUp == SpoolInbox.FollowUp(runs: false, pauses: false))
         let step = inbox.add(finish(6))
         #expect(step == .run)
     }
@@ -124,8 +126,8 @@ import Testing
         for id in 0...Int64(SpoolInbox.largestBatch) { _ = inbox.add(finish(id)) }
         let first = inbox.takeBatch()
         #expect(first.finishes.count == SpoolInbox.largestBatch)
-        let sequel = inbox.batchEnded(left: [])
-        #expect(sequel.runs)
+        let followUp = inbox.batchEnded(left: [])
+        #expect(followUp.runs)
         let second = inbox.takeBatch()
         #expect(second.finishes.map(\.id) == [Int64(SpoolInbox.largestBatch)])
     }
@@ -136,16 +138,16 @@ import Testing
         let left = inbox.takeBatch().finishes
         var step = inbox.add(finish(2))
         #expect(step == .wait)
-        var sequel = inbox.batchEnded(left: left)
-        #expect(sequel == SpoolInbox.FollowUp(runs: false, pauses: true))
+        var followUp = inbox.batchEnded(left: left)
+        #expect(followUp == SpoolInbox.FollowUp(runs: false, pauses: true))
         step = inbox.add(finish(3))
         #expect(step == .wait)
         var runs = inbox.pauseEnded()
         #expect(runs)
         let batch = inbox.takeBatch()
         #expect(batch.finishes.map(\.id) == [1, 2, 3])
-        sequel = inbox.batchEnded(left: [])
-        #expect(sequel == SpoolInbox.FollowUp(runs: false, pauses: false))
+        followUp = inbox.batchEnded(left: [])
+        #expect(followUp == SpoolInbox.FollowUp(runs: false, pauses: false))
         runs = inbox.pauseEnded()
         #expect(!runs)
     }
@@ -158,8 +160,8 @@ import Testing
         let step = inbox.add(finish(2))
         #expect(step == .refused)
         let left = inbox.takeBatch().finishes
-        let sequel = inbox.batchEnded(left: left)
-        #expect(sequel == SpoolInbox.FollowUp(runs: false, pauses: false))
+        let followUp = inbox.batchEnded(left: left)
+        #expect(followUp == SpoolInbox.FollowUp(runs: false, pauses: false))
         let runs = inbox.pauseEnded()
         #expect(!inbox.isEmpty && !runs)
     }
@@ -168,12 +170,12 @@ import Testing
 // MARK: The spool
 
 @Suite struct SpoolTests {
-    private let place: Place
+    private let fixture: Fixture
 
-    init() throws { place = try Place() }
+    init() throws { fixture = try Fixture() }
 
     @Test func `stored envelopes survive closing the spool, in their order`() async throws {
-        var spool = try place.open()
+        var spool = try fixture.open()
         let envelopes = try (0..<20).map { _ in try makeSpooled() }
         var ids: [Int64] = []
         for envelope in envelopes { ids.append(try await newID(of: spool.store(envelope))) }
@@ -181,7 +183,7 @@ import Testing
         let bytes = spool.bytes
         await spool.close()
 
-        spool = try place.open()
+        spool = try fixture.open()
         #expect(spool.count == 20 && spool.bytes == bytes)
         let index = try await spool.index()
         #expect(index == zip(ids, envelopes).map { Spool.Entry(id: $0, expires: $1.expires) })
@@ -197,13 +199,13 @@ import Testing
     }
 
     @Test func `a finished envelope is removed, and its id is not reused`() async throws {
-        var spool = try place.open()
+        var spool = try fixture.open()
         let envelope = try makeSpooled()
         let first = try await newID(of: spool.store(envelope))
         spool.finish(id: first, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: nil)
         await spool.close()
 
-        spool = try place.open()
+        spool = try fixture.open()
         #expect(spool.count == 0 && spool.bytes == 0)
         let index = try await spool.index()
         #expect(index.isEmpty)
@@ -213,9 +215,9 @@ import Testing
     }
 
     @Test func `the same envelope is stored once`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         let envelope = try makeSpooled()
-        let results = await place.storeAtOnce([SpooledEnvelope](repeating: envelope, count: 10), in: spool)
+        let results = await fixture.storeAtOnce([SpooledEnvelope](repeating: envelope, count: 10), in: spool)
         let index = try await spool.index()
         let id = try #require(index.first?.id)
         #expect(results.filter { $0 == .stored(id: id) }.count == 1)
@@ -227,54 +229,54 @@ import Testing
     }
 
     @Test func `an outcome is remembered until it expires, across a restart`() async throws {
-        var spool = try place.open()
+        var spool = try fixture.open()
         let envelope = try makeSpooled()
         let id = try await newID(of: spool.store(envelope))
         let outcome = Outcome.delivered(id: "an-id")
         spool.finish(
-            id: id, digest: envelope.envelope.digest, outcome: outcome, keepUntil: place.clock.now + 60)
+            id: id, digest: envelope.envelope.digest, outcome: outcome, keepUntil: fixture.clock.now + 60)
         await spool.close()
 
-        spool = try place.open()
+        spool = try fixture.open()
         var result = await spool.store(envelope)
         #expect(result == .alreadyFinal(outcome))
         // A second outcome does not replace the first.
         spool.finish(
-            id: id, digest: envelope.envelope.digest, outcome: .gone(since: nil), keepUntil: place.clock.now + 60)
-        place.clock.advance(by: 59)
+            id: id, digest: envelope.envelope.digest, outcome: .gone(since: nil), keepUntil: fixture.clock.now + 60)
+        fixture.clock.advance(by: 59)
         result = await spool.store(envelope)
         #expect(result == .alreadyFinal(outcome))
-        place.clock.advance(by: 1)
+        fixture.clock.advance(by: 1)
         _ = try await newID(of: spool.store(envelope))
-        #expect(spool.bytes == place.size(of: envelope))
+        #expect(spool.bytes == fixture.size(of: envelope))
         await spool.close()
     }
 
     @Test func `storing an envelope removes expired outcomes`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         for _ in 0..<20 {
             let envelope = try makeSpooled()
             let id = try await newID(of: spool.store(envelope))
             spool.finish(
-                id: id, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: place.clock.now + 60)
+                id: id, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: fixture.clock.now + 60)
         }
         try await eventually { spool.count == 0 }
         #expect(spool.bytes > 0)
-        place.clock.advance(by: 60)
+        fixture.clock.advance(by: 60)
         let last = try makeSpooled()
         _ = try await newID(of: spool.store(last))
-        #expect(spool.bytes == place.size(of: last))
+        #expect(spool.bytes == fixture.size(of: last))
         await spool.close()
     }
 
     @Test func `concurrent stores share few transactions`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         let envelopes = try (0..<1000).map { _ in try makeSpooled() }
         let before = spool.transactions.load(ordering: .relaxed)
-        let results = await place.storeAtOnce(envelopes, in: spool)
+        let results = await fixture.storeAtOnce(envelopes, in: spool)
         let ids = Set(try results.map { try newID(of: $0) })
         #expect(ids.count == 1000 && spool.count == 1000)
-        // How many depends on the machine; one each would be 1000.
+        // The number depends on the machine; one transaction per envelope would be 1000.
         #expect(spool.transactions.load(ordering: .relaxed) - before < 500)
         let index = try await spool.index()
         #expect(Set(index.map(\.id)) == ids)
@@ -284,8 +286,8 @@ import Testing
     @Test func `a full spool removes expired envelopes first, and then reports that it is full`() async throws {
         let expired = Expired()
         let lifetimes: [Int64] = [10, 10, 1000, 1000, 1000, 1000]
-        let envelopes = try lifetimes.map { try makeSpooled(expires: place.clock.now + $0) }
-        let spool = try place.open(maxBytes: 3 * place.size(of: envelopes[0])) { expired.append($0) }
+        let envelopes = try lifetimes.map { try makeSpooled(expires: fixture.clock.now + $0) }
+        let spool = try fixture.open(maxBytes: 3 * fixture.size(of: envelopes[0])) { expired.append($0) }
         var ids: [Int64] = []
         for envelope in envelopes.prefix(3) { ids.append(try await newID(of: spool.store(envelope))) }
         var result = await spool.store(envelopes[3])
@@ -294,17 +296,17 @@ import Testing
         #expect(result == .alreadyStored(id: ids[0]))
         #expect(spool.count == 3)
 
-        place.clock.advance(by: 10)
+        fixture.clock.advance(by: 10)
         _ = try await newID(of: spool.store(envelopes[3]))
         _ = try await newID(of: spool.store(envelopes[4]))
         result = await spool.store(envelopes[5])
         #expect(result == .full(.bytes))
         let first = Set(ids.prefix(2))
         try await eventually { expired.ids == first }
-        #expect(spool.count == 3 && spool.bytes == 3 * place.size(of: envelopes[0]))
+        #expect(spool.count == 3 && spool.bytes == 3 * fixture.size(of: envelopes[0]))
 
         spool.finish(id: ids[2], digest: envelopes[2].envelope.digest, outcome: .delivered(), keepUntil: nil)
-        // What was removed already may be finished, too.
+        // Finishing an envelope that was already removed is allowed.
         spool.finish(id: ids[0], digest: envelopes[0].envelope.digest, outcome: .delivered(), keepUntil: nil)
         try await eventually { spool.count == 2 }
         _ = try await newID(of: spool.store(envelopes[5]))
@@ -312,7 +314,7 @@ import Testing
     }
 
     @Test func `a closed spool stores nothing and answers with an error`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         let envelope = try makeSpooled()
         let first = try await newID(of: spool.store(envelope))
         await spool.close()
@@ -326,19 +328,19 @@ import Testing
     // MARK: Crashes
 
     @Test func `after a crash every envelope whose storing was acknowledged is present`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         let envelopes = try (0..<50).map { _ in try makeSpooled() }
         var ids: [Int64] = []
         for envelope in envelopes { ids.append(try await newID(of: spool.store(envelope))) }
         spool.finish(id: ids[0], digest: envelopes[0].envelope.digest, outcome: .delivered(), keepUntil: nil)
         try await eventually { spool.count == 49 }
-        // What a disk holds at this moment, but for SQLite's shared memory and the lock.
-        let copy = try Place()
+        // The files as a crash would leave them, without SQLite's shared memory and the lock.
+        let copy = try Fixture()
         defer { withExtendedLifetime(copy) {} }
         for suffix in ["", "-wal", ".rowkeys"] {
-            try FileManager.default.copyItem(atPath: place.path + suffix, toPath: copy.path + suffix)
+            try FileManager.default.copyItem(atPath: fixture.path + suffix, toPath: copy.path + suffix)
         }
-        try FileManager.default.copyItem(atPath: place.keyFile, toPath: copy.keyFile)
+        try FileManager.default.copyItem(atPath: fixture.keyFile, toPath: copy.keyFile)
         let recovered = try copy.open()
         let rows = try await recovered.load(ids)
         #expect(rows.map(\.id) == Array(ids.dropFirst()))
@@ -349,22 +351,22 @@ import Testing
         await spool.close()
     }
 
-    // MARK: What the disk shows
+    // MARK: Secrecy on disk
 
     @Test func `nothing of an envelope is readable on disk, open or closed`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         let envelopes = try (0..<5).map { _ in try makeSpooled(app: "an-app-of-this-name") }
         for envelope in envelopes {
             let id = try await newID(of: spool.store(envelope))
             if id.isMultiple(of: 2) {
                 spool.finish(
                     id: id, digest: envelope.envelope.digest, outcome: .delivered(id: "the-id-of-apple"),
-                    keepUntil: place.clock.now + 60)
+                    keepUntil: fixture.clock.now + 60)
             }
         }
         try await eventually { spool.count == 3 }
         func expectUnreadable() throws {
-            for file in try place.files() {
+            for file in try fixture.files() {
                 let data = try Data(contentsOf: URL(fileURLWithPath: file))
                 for envelope in envelopes.map(\.envelope) {
                     for secret in [
@@ -383,17 +385,17 @@ import Testing
     }
 
     @Test func `a removed envelope is erased from the log, and its secret is destroyed`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         var rows: [(id: Int64, digest: Digest256)] = []
         for _ in 0..<300 {
             let spooled = try makeSpooled()
             rows.append((try await newID(of: spool.store(spooled)), spooled.envelope.digest))
         }
-        // A disk that was seized then, and one that is seized afterwards.
-        let seized = try Place()
+        // A disk that is seized now, and one that is seized after the removal.
+        let seized = try Fixture()
         defer { withExtendedLifetime(seized) {} }
         for suffix in ["", "-wal"] {
-            try FileManager.default.copyItem(atPath: place.path + suffix, toPath: seized.path + suffix)
+            try FileManager.default.copyItem(atPath: fixture.path + suffix, toPath: seized.path + suffix)
         }
         let sealed = try Connection(seized.path).all("SELECT sealed FROM envelope") { Data($0.bytes(0)) }
         #expect(sealed.count == 300)
@@ -401,16 +403,16 @@ import Testing
             spool.finish(id: row.id, digest: row.digest, outcome: .delivered(), keepUntil: nil)
         }
         func found() throws -> Int {
-            let files = try ["", "-wal"].map { try Data(contentsOf: URL(filePath: place.path + $0)) }
+            let files = try ["", "-wal"].map { try Data(contentsOf: URL(filePath: fixture.path + $0)) }
             return sealed.count { blob in files.contains { $0.range(of: blob.prefix(48)) != nil } }
         }
         try await eventually { try found() == 1 }
-        // What was copied before opens, with all keys that are there now, no more than what still waits.
-        let secrets = try Data(contentsOf: URL(filePath: place.path + ".rowkeys"))
+        // With all keys that exist now, the earlier copy opens only the envelope that is still stored.
+        let secrets = try Data(contentsOf: URL(filePath: fixture.path + ".rowkeys"))
         let left = stride(from: 0, to: secrets.count, by: 32).count { secrets[$0..<$0 + 32].contains { $0 != 0 } }
         #expect(left == 1)
-        try FileManager.default.copyItem(atPath: place.path + ".rowkeys", toPath: seized.path + ".rowkeys")
-        try FileManager.default.copyItem(atPath: place.keyFile, toPath: seized.keyFile)
+        try FileManager.default.copyItem(atPath: fixture.path + ".rowkeys", toPath: seized.path + ".rowkeys")
+        try FileManager.default.copyItem(atPath: fixture.keyFile, toPath: seized.keyFile)
         let thief = try seized.open()
         #expect(try await thief.load(rows.map(\.id)).map(\.id) == [rows[299].id])
         await thief.close()
@@ -443,27 +445,27 @@ import Testing
     }
 
     @Test func `all files are owner-only, even if they were not before`() async throws {
-        var spool = try place.open()
+        var spool = try fixture.open()
         _ = try await newID(of: spool.store(makeSpooled()))
-        let files = try place.files()
+        let files = try fixture.files()
         #expect(files.count == 6)
-        var permissions = try place.permissions()
+        var permissions = try fixture.permissions()
         #expect(permissions == [0o600])
         await spool.close()
-        chmod(place.path, 0o644)
-        spool = try place.open()
+        chmod(fixture.path, 0o644)
+        spool = try fixture.open()
         _ = try await newID(of: spool.store(makeSpooled()))
-        permissions = try place.permissions()
+        permissions = try fixture.permissions()
         #expect(permissions == [0o600])
         await spool.close()
     }
 
     @Test func `a row that was tampered with is dropped and counted, and the others are kept`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         var ids: [Int64] = []
         for _ in 0..<6 { ids.append(try await newID(of: spool.store(makeSpooled()))) }
         let rows = ids
-        let other = try Connection(place.path)
+        let other = try Connection(fixture.path)
         try other.run("UPDATE envelope SET sealed = zeroblob(100) WHERE id = ?", [rows[0]])
         try other.run("UPDATE envelope SET expires = expires + 1 WHERE id = ?", [rows[1]])
         try other.run(
@@ -478,13 +480,13 @@ import Testing
     }
 
     @Test func `an outcome that was tampered with does not prevent storing the envelope`() async throws {
-        let spool = try place.open()
+        let spool = try fixture.open()
         let envelope = try makeSpooled()
         let id = try await newID(of: spool.store(envelope))
         spool.finish(
-            id: id, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: place.clock.now + 60)
+            id: id, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: fixture.clock.now + 60)
         try await eventually { spool.count == 0 }
-        try Connection(place.path).execute("UPDATE outcome SET until = until + 1000")
+        try Connection(fixture.path).execute("UPDATE outcome SET until = until + 1000")
         _ = try await newID(of: spool.store(envelope))
         await spool.close()
     }
@@ -492,60 +494,60 @@ import Testing
     // MARK: Files that are refused
 
     @Test func `a spool in use is refused`() async throws {
-        let spool = try place.open()
-        #expect(place.refusal() == StoreError(.inUse, file: place.path, of: .spool))
+        let spool = try fixture.open()
+        #expect(fixture.refusal() == StoreError(.inUse, file: fixture.path, of: .spool))
         await spool.close()
-        #expect(place.refusal() == nil)
+        #expect(fixture.refusal() == nil)
     }
 
     @Test func `an empty file is a new spool`() async throws {
-        try Data().write(to: URL(fileURLWithPath: place.path))
-        let spool = try place.open()
+        try Data().write(to: URL(fileURLWithPath: fixture.path))
+        let spool = try fixture.open()
         _ = try await newID(of: spool.store(makeSpooled()))
         await spool.close()
     }
 
     @Test func `an existing key is used for a new spool`() async throws {
         let key = Data(SecureRandom.bytes(32))
-        try place.writeKey(key)
-        try await place.fill(1)
-        #expect(try Data(contentsOf: URL(fileURLWithPath: place.keyFile)) == key)
+        try fixture.writeKey(key)
+        try await fixture.fill(1)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: fixture.keyFile)) == key)
     }
 
     @Test func `a spool without its key is refused, and no new key is created`() async throws {
-        try await place.fill(1)
-        try FileManager.default.removeItem(atPath: place.keyFile)
-        let refusal = try #require(place.refusal())
-        #expect(refusal == StoreError(.keyMissing(store: place.path), file: place.keyFile, of: .spool))
-        #expect(refusal.description.contains("cannot be opened without its key \(place.keyFile)"))
-        #expect(!FileManager.default.fileExists(atPath: place.keyFile))
+        try await fixture.fill(1)
+        try FileManager.default.removeItem(atPath: fixture.keyFile)
+        let refusal = try #require(fixture.refusal())
+        #expect(refusal == StoreError(.keyMissing(store: fixture.path), file: fixture.keyFile, of: .spool))
+        #expect(refusal.description.contains("cannot be opened without its key \(fixture.keyFile)"))
+        #expect(!FileManager.default.fileExists(atPath: fixture.keyFile))
     }
 
     @Test func `the key of another spool is refused`() async throws {
-        try await place.fill(1)
-        try FileManager.default.removeItem(atPath: place.keyFile)
-        try place.writeKey(Data(SecureRandom.bytes(32)))
-        #expect(place.refusal() == StoreError(.wrongKey(store: place.path), file: place.keyFile, of: .spool))
+        try await fixture.fill(1)
+        try FileManager.default.removeItem(atPath: fixture.keyFile)
+        try fixture.writeKey(Data(SecureRandom.bytes(32)))
+        #expect(fixture.refusal() == StoreError(.wrongKey(store: fixture.path), file: fixture.keyFile, of: .spool))
     }
 
     @Test(arguments: [0, 31, 33, 64])
     func `a key of the wrong length is refused`(_ length: Int) throws {
-        try place.writeKey(Data(SecureRandom.bytes(length)))
-        #expect(place.refusal() == StoreError(.keyLength(length), file: place.keyFile, of: .spool))
+        try fixture.writeKey(Data(SecureRandom.bytes(length)))
+        #expect(fixture.refusal() == StoreError(.keyLength(length), file: fixture.keyFile, of: .spool))
     }
 
     @Test(arguments: [0o640, 0o604, 0o644] as [mode_t])
     func `a key that others can read is refused, with the command that fixes it`(_ permissions: mode_t) async throws {
-        try await place.fill(1)
-        chmod(place.keyFile, permissions)
-        let refusal = try #require(place.refusal())
-        #expect(refusal == StoreError(.keyReadableByOthers, file: place.keyFile, of: .spool))
-        #expect(refusal.description.contains("chmod 600 \(place.keyFile)"))
+        try await fixture.fill(1)
+        chmod(fixture.keyFile, permissions)
+        let refusal = try #require(fixture.refusal())
+        #expect(refusal == StoreError(.keyReadableByOthers, file: fixture.keyFile, of: .spool))
+        #expect(refusal.description.contains("chmod 600 \(fixture.keyFile)"))
     }
 
     @Test func `a damaged file is refused, wherever the damage is`() async throws {
-        try await place.fill(200)
-        let whole = try Data(contentsOf: URL(fileURLWithPath: place.path))
+        try await fixture.fill(200)
+        let whole = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
         let pages = whole.count / 4096
         try #require(pages > 10)
         let damages: [(inout Data) -> Void] = [
@@ -557,40 +559,40 @@ import Testing
             { $0 = Data(SecureRandom.bytes(50_000)) },
         ]
         for damage in damages {
-            var torn = whole
-            damage(&torn)
-            try torn.write(to: URL(fileURLWithPath: place.path))
-            #expect(place.refusal() == StoreError(.damaged, file: place.path, of: .spool))
+            var damaged = whole
+            damage(&damaged)
+            try damaged.write(to: URL(fileURLWithPath: fixture.path))
+            #expect(fixture.refusal() == StoreError(.damaged, file: fixture.path, of: .spool))
         }
-        try whole.write(to: URL(fileURLWithPath: place.path))
-        #expect(place.refusal() == nil)
+        try whole.write(to: URL(fileURLWithPath: fixture.path))
+        #expect(fixture.refusal() == nil)
     }
 
     @Test func `a text file is refused, even without a key`() throws {
-        try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: place.path))
-        let refusal = try #require(place.refusal())
-        #expect(refusal == StoreError(.damaged, file: place.path, of: .spool))
-        #expect(refusal.description.contains(place.path))
-        #expect(!FileManager.default.fileExists(atPath: place.keyFile))
+        try Data("# my configuration\n".utf8).write(to: URL(fileURLWithPath: fixture.path))
+        let refusal = try #require(fixture.refusal())
+        #expect(refusal == StoreError(.damaged, file: fixture.path, of: .spool))
+        #expect(refusal.description.contains(fixture.path))
+        #expect(!FileManager.default.fileExists(atPath: fixture.keyFile))
     }
 
     @Test(arguments: ["PRAGMA application_id = 252006674", "CREATE TABLE bookmark (url TEXT)"])
     func `a database of another program is refused and left unchanged`(_ sql: String) async throws {
-        try Connection(place.path).execute(sql)
-        let before = try Data(contentsOf: URL(fileURLWithPath: place.path))
-        #expect(place.refusal() == StoreError(.foreign, file: place.path, of: .spool))
-        #expect(try Data(contentsOf: URL(fileURLWithPath: place.path)) == before)
+        try Connection(fixture.path).execute(sql)
+        let before = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
+        #expect(fixture.refusal() == StoreError(.foreign, file: fixture.path, of: .spool))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: fixture.path)) == before)
     }
 
     @Test func `a spool of a newer version is refused`() async throws {
-        try await place.fill(1)
-        try Connection(place.path).execute("PRAGMA user_version = 1000")
-        #expect(place.refusal() == StoreError(.newer, file: place.path, of: .spool))
+        try await fixture.fill(1)
+        try Connection(fixture.path).execute("PRAGMA user_version = 1000")
+        #expect(fixture.refusal() == StoreError(.newer, file: fixture.path, of: .spool))
     }
 
     @Test func `a missing directory is named in the error`() throws {
         #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/spool.lock", of: .spool)) {
-            try Spool.open(at: "/nowhere/spool", keyFile: place.keyFile, maxBytes: 1 << 20)
+            try Spool.open(at: "/nowhere/spool", keyFile: fixture.keyFile, maxBytes: 1 << 20)
         }
     }
 
@@ -607,12 +609,12 @@ import Testing
 
     // MARK: A full disk
 
-    @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
+    @Test(.enabled(if: SmallDisk.canBeMounted, "only root may mount the small disk that this needs"))
     func `a full disk fails only the storing, and finished envelopes stay finished`() async throws {
         let disk = try SmallDisk(kilobytes: 2048)
-        let there = try Place(in: disk.path)
-        defer { withExtendedLifetime((disk, there)) {} }
-        let spool = try there.open(reserve: 0)
+        let small = try Fixture(in: disk.path)
+        defer { withExtendedLifetime((disk, small)) {} }
+        let spool = try small.open(reserve: 0)
         try disk.occupy(kilobytes: 1024)
         var envelopes: [Int64: SpooledEnvelope] = [:]
         var failure = ""
@@ -639,25 +641,25 @@ import Testing
         let last = try await newID(of: spool.store(makeSpooled()))
         await spool.close()
 
-        let again = try there.open(reserve: 0)
+        let again = try small.open(reserve: 0)
         let index = try await again.index()
         #expect(Set(index.map(\.id)) == waiting.union([last]))
         await again.close()
     }
 
-    @Test(.enabled(if: SmallDisk.canBeMade, "only root may mount the small disk that this needs"))
+    @Test(.enabled(if: SmallDisk.canBeMounted, "only root may mount the small disk that this needs"))
     func `a nearly full disk counts as a full spool, which can still be emptied`() async throws {
         let disk = try SmallDisk(kilobytes: 4096)
-        let there = try Place(in: disk.path)
-        defer { withExtendedLifetime((disk, there)) {} }
-        let spool = try there.open(reserve: 2 << 20)
+        let small = try Fixture(in: disk.path)
+        defer { withExtendedLifetime((disk, small)) {} }
+        let spool = try small.open(reserve: 2 << 20)
         let envelope = try makeSpooled()
         let first = try await newID(of: spool.store(envelope))
         try disk.occupy(kilobytes: 2048)
         var result = try await spool.store(makeSpooled())
         #expect(result == .full(.disk))
         spool.finish(
-            id: first, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: there.clock.now + 60)
+            id: first, digest: envelope.envelope.digest, outcome: .delivered(), keepUntil: small.clock.now + 60)
         try await eventually { spool.count == 0 }
         result = await spool.store(envelope)
         #expect(result == .alreadyFinal(.delivered()))
@@ -693,7 +695,7 @@ private func expectSame(_ one: Envelope, _ other: Envelope) {
     #expect(one.collapseID == other.collapseID)
 }
 
-/// The id under which an envelope was newly stored.
+/// The id of a newly stored envelope.
 private func newID(of result: StoreResult) throws -> Int64 {
     guard case .stored(let id) = result else { throw NotStored(result: result) }
     return id
@@ -705,7 +707,7 @@ private struct NotStored: Error {
 
 private struct TooSlow: Error {}
 
-/// Waits for what a transaction that nobody waits for brings.
+/// Waits for the effect of a transaction without a completion.
 private func eventually(_ isTrue: () throws -> Bool) async throws {
     for _ in 0..<10_000 {
         if try isTrue() { return }
@@ -721,7 +723,7 @@ private final class TestClock: Sendable {
     func advance(by seconds: Int64) { time.wrappingAdd(seconds, ordering: .relaxed) }
 }
 
-/// What a spool reported as expired.
+/// The ids that a spool reported as expired.
 private final class Expired: Sendable {
     private let found = Mutex<Set<Int64>>([])
 
@@ -729,8 +731,8 @@ private final class Expired: Sendable {
     func append(_ ids: [Int64]) { found.withLock { $0.formUnion(ids) } }
 }
 
-/// A directory for one spool and its key, gone with the test.
-private final class Place: Sendable {
+/// A directory for one spool and its key, removed after the test.
+private final class Fixture: Sendable {
     let directory: String
     let clock = TestClock()
     var path: String { directory + "/spool" }
@@ -751,7 +753,7 @@ private final class Place: Sendable {
             at: path, keyFile: keyFile, maxBytes: maxBytes, reserve: reserve, now: { clock.now }, onExpired: onExpired)
     }
 
-    /// Why the spool cannot be opened; nil where it can.
+    /// The error of opening the spool; `nil` if it opens.
     func refusal() -> StoreError? {
         do {
             _ = try open()
@@ -761,7 +763,7 @@ private final class Place: Sendable {
         }
     }
 
-    /// Makes a spool with so many envelopes.
+    /// Creates a spool with `count` envelopes.
     func fill(_ count: Int) async throws {
         let spool = try open()
         for _ in 0..<count { _ = try await newID(of: spool.store(makeSpooled())) }
@@ -773,7 +775,7 @@ private final class Place: Sendable {
         chmod(keyFile, 0o600)
     }
 
-    /// What an envelope counts for.
+    /// The bytes that an envelope counts for.
     func size(of envelope: SpooledEnvelope) -> Int {
         envelope.encoded.count + SealedBox.overhead + SpoolTransaction.rowOverhead
     }
@@ -782,7 +784,7 @@ private final class Place: Sendable {
         try FileManager.default.contentsOfDirectory(atPath: directory).map { directory + "/" + $0 }
     }
 
-    /// The permissions of all files, each once.
+    /// The distinct permissions of all files.
     func permissions() throws -> Set<mode_t> {
         var found: Set<mode_t> = []
         for file in try files() {
@@ -794,7 +796,7 @@ private final class Place: Sendable {
         return found
     }
 
-    /// Stores all of them concurrently.
+    /// Stores all envelopes concurrently.
     func storeAtOnce(_ envelopes: [SpooledEnvelope], in spool: Spool) async -> [StoreResult] {
         await withTaskGroup(of: StoreResult.self) { group in
             for envelope in envelopes { group.addTask { await spool.store(envelope) } }
@@ -805,11 +807,11 @@ private final class Place: Sendable {
     }
 }
 
-/// A file system in memory that is full soon.
+/// A small file system in memory.
 private final class SmallDisk: Sendable {
     let path: String
 
-    static let canBeMade: Bool = (try? SmallDisk(kilobytes: 64)) != nil
+    static let canBeMounted: Bool = (try? SmallDisk(kilobytes: 64)) != nil
 
     struct NotMounted: Error {}
 
@@ -836,7 +838,7 @@ private final class SmallDisk: Sendable {
 }
 
 extension Data {
-    /// Overwrites `count` bytes from `start` on.
+    /// Overwrites `count` bytes from `start`.
     fileprivate mutating func overwrite(_ start: Int, _ count: Int) {
         replaceSubrange(start..<start + count, with: [UInt8](repeating: 0xFF, count: count))
     }

@@ -7,13 +7,13 @@ import Testing
 @testable import EventLoop
 @testable import Tor
 
-private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
+private let anyPort = Endpoint.tcp(host: "127.0.0.1", port: 0)
 private let tinyproxy = "/usr/bin/tinyproxy"
 
-/// A proxy that waits for a whole request, says what it is told to, and keeps what it was asked.
+/// A proxy that waits for a whole request, sends a fixed answer, and records the request.
 private final class ScriptedProxy: ByteStreamHandler {
     private(set) var listener: Listener!
-    private(set) var asked: [UInt8] = []
+    private(set) var request: [UInt8] = []
     private let answer: [UInt8]
     private let closes: Bool
     private var stream: ByteStream?
@@ -21,15 +21,15 @@ private final class ScriptedProxy: ByteStreamHandler {
     init(answering answer: [UInt8], thenCloses closes: Bool, on loop: EventLoop) throws {
         self.answer = answer
         self.closes = closes
-        listener = try Listener(anywhere, on: loop) { [unowned self] stream in
+        listener = try Listener(anyPort, on: loop) { [unowned self] stream in
             stream.handler = self
             self.stream = stream
         }
     }
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) {
-        bytes.withUnsafeBytes { asked += $0 }
-        guard asked.suffix(4).elementsEqual("\r\n\r\n".utf8) else { return }
+        bytes.withUnsafeBytes { request += $0 }
+        guard request.suffix(4).elementsEqual("\r\n\r\n".utf8) else { return }
         if !answer.isEmpty { stream.write(answer) }
         if closes { stream.finish() }
     }
@@ -37,13 +37,13 @@ private final class ScriptedProxy: ByteStreamHandler {
     func stream(_ stream: ByteStream, ended reason: StreamError) {}
 }
 
-/// Says back what it hears.
+/// Echoes what it receives.
 private final class Echo: ByteStreamHandler {
     private(set) var listener: Listener!
     private var streams: [ByteStream] = []
 
     init(on loop: EventLoop) throws {
-        listener = try Listener(anywhere, on: loop) { [unowned self] stream in
+        listener = try Listener(anyPort, on: loop) { [unowned self] stream in
             stream.handler = self
             streams.append(stream)
         }
@@ -57,39 +57,39 @@ private final class Echo: ByteStreamHandler {
     private let loop = EventLoop(name: "test")
 
     /// Dials through a proxy that gives this answer.
-    /// - Returns: what the proxy was asked, and the first bytes of the tunnel.
+    /// - Returns: the request that the proxy received, and the first bytes of the tunnel.
     private func run(
-        _ answer: String, thenCloses: Bool = false, hearing count: Int = 0, host: String = "example.org"
-    ) async throws -> (asked: String, heard: String) {
+        _ answer: String, thenCloses: Bool = false, receiving count: Int = 0, host: String = "example.org"
+    ) async throws -> (request: String, received: String) {
         try await LoopDomain(loop).run { domain in
             let proxy = try ScriptedProxy(answering: Array(answer.utf8), thenCloses: thenCloses, on: domain.loop)
             let stream = try await domain.loop.dial(
                 .tcp(host: host, port: 443), through: .http(proxy.listener.endpoint), timeout: .seconds(5))
-            let heard = try await StreamReader(stream).read(exactly: count)
-            return (String(decoding: proxy.asked, as: UTF8.self), String(decoding: heard, as: UTF8.self))
+            let received = try await StreamReader(stream).read(exactly: count)
+            return (String(decoding: proxy.request, as: UTF8.self), String(decoding: received, as: UTF8.self))
         }
     }
 
     // MARK: Over a socket
 
     @Test func `the proxy receives the host name unresolved`() async throws {
-        let asked = try await run("HTTP/1.1 200 OK\r\n\r\n").asked
-        #expect(asked == "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n")
+        let request = try await run("HTTP/1.1 200 OK\r\n\r\n").request
+        #expect(request == "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n")
     }
 
     @Test func `an IPv6 address is sent in brackets`() async throws {
-        let asked = try await run("HTTP/1.1 200 OK\r\n\r\n", host: "2001:db8::1").asked
-        #expect(asked == "CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\n\r\n")
+        let request = try await run("HTTP/1.1 200 OK\r\n\r\n", host: "2001:db8::1").request
+        #expect(request == "CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\n\r\n")
     }
 
     @Test func `bytes that follow the proxy's response are kept`() async throws {
         let answer = "HTTP/1.0 200 Connection established\r\nProxy-Agent: test\r\n\r\nfirst\r\n\r\nwords"
-        #expect(try await run(answer, hearing: 14).heard == "first\r\n\r\nwords")
+        #expect(try await run(answer, receiving: 14).received == "first\r\n\r\nwords")
     }
 
     @Test func `tunnel bytes do not count toward the response limit`() async throws {
-        let words = String(repeating: "w", count: 3 * HTTPConnect.maxResponseSize)
-        #expect(try await run("HTTP/1.1 200 OK\r\n\r\n" + words, hearing: words.utf8.count).heard == words)
+        let data = String(repeating: "w", count: 3 * HTTPConnect.maxResponseSize)
+        #expect(try await run("HTTP/1.1 200 OK\r\n\r\n" + data, receiving: data.utf8.count).received == data)
     }
 
     @Test(arguments: [
@@ -104,9 +104,9 @@ private final class Echo: ByteStreamHandler {
     @Test(arguments: [
         "rubbish\r\n\r\n", "\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 2\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n",
         "HTTP/1.1  200 OK\r\n\r\n", "HTTP/2.0 200 OK\r\n\r\n", "SSH-2.0-OpenSSH\r\n",
-        // HTTP/2: the client's preface, and a server's SETTINGS, in which no line ever ends.
+        // HTTP/2: the client's preface, and a server's SETTINGS, which contains no line end.
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\0\0\u{6}\u{4}\0\0\0\0\0\0\u{3}\0\0\0d",
-        // A TLS alert: it wants to be spoken to in TLS.
+        // A TLS alert: the server expects TLS.
         "\u{15}\u{3}\u{3}\0\u{2}\u{2}F",
     ])
     func `a server that is not an HTTP proxy is reported as such`(_ answer: String) async {
@@ -134,9 +134,9 @@ private final class Echo: ByteStreamHandler {
         }
     }
 
-    // MARK: The answer alone
+    // MARK: The response parser
 
-    /// How many bytes of `text` the answer takes; nil where it goes on.
+    /// The length of the response at the start of `text`; `nil` if it is incomplete.
     private func length(ofAnswer text: String) throws -> Int? {
         var answer = HTTPConnect.Response()
         var count = 0
@@ -176,7 +176,7 @@ private final class Echo: ByteStreamHandler {
         #expect(throws: StreamError.proxy("403")) { _ = try length(ofAnswer: "HTTP/1.1 403\r\n") }
     }
 
-    // MARK: The real thing
+    // MARK: tinyproxy
 
     @Test(.enabled(if: FileManager.default.fileExists(atPath: tinyproxy)))
     func `tinyproxy tunnels to an allowed port and refuses another`() async throws {
@@ -185,8 +185,8 @@ private final class Echo: ByteStreamHandler {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try await LoopDomain(loop).run { domain in
             let echo = try Echo(on: domain.loop)
-            // A port that was free a moment ago.
-            let proxy = try Listener(anywhere, on: domain.loop) { _ in }.endpoint
+            // A port that was free just now.
+            let proxy = try Listener(anyPort, on: domain.loop) { _ in }.endpoint
             guard case .tcp(_, let echoPort) = echo.listener.endpoint, case .tcp(_, let proxyPort) = proxy else {
                 return
             }
@@ -201,22 +201,22 @@ private final class Echo: ByteStreamHandler {
                 """
             try Data(configuration.utf8).write(to: URL(filePath: "\(directory)/tinyproxy.conf"))
             let process = ChildProcess(tinyproxy, ["-d", "-c", "\(directory)/tinyproxy.conf"])
-            // The proxy finds the name out; until it is up, nobody answers.
+            // The proxy resolves the name. Connections fail until it listens.
             let target = Endpoint.tcp(host: "localhost", port: echoPort)
             var tunnel: ByteStream?
             for _ in 0..<100 where tunnel == nil {
                 tunnel = try? await domain.loop.dial(target, through: .http(proxy), timeout: .seconds(5))
                 if tunnel == nil { await domain.loop.sleep(for: .milliseconds(100)) }
             }
-            var heard: [UInt8]?
-            let words = [UInt8]((0..<50_000).map { UInt8($0 % 251) })
+            var received: [UInt8]?
+            let data = [UInt8]((0..<50_000).map { UInt8($0 % 251) })
             if let tunnel {
                 let reader = StreamReader(tunnel)
-                tunnel.write(words)
-                heard = try? await reader.read(exactly: words.count)
+                tunnel.write(data)
+                received = try? await reader.read(exactly: data.count)
                 tunnel.close()
             }
-            let isEchoed = heard == words
+            let isEchoed = received == data
             #expect(isEchoed)
             let refusal = await #expect(throws: StreamError.self) {
                 _ = try await domain.loop.dial(
@@ -264,7 +264,7 @@ private final class Echo: ByteStreamHandler {
         hosts.compactMap { SocketAddress(numericHost: $0, port: 443) }
     }
 
-    /// The last number of each address, marked with its family.
+    /// The last byte of each address, prefixed with its family.
     private func names(_ addresses: [SocketAddress]) -> [String] {
         addresses.map {
             switch $0 {
@@ -291,7 +291,7 @@ private final class Echo: ByteStreamHandler {
             #expect(families == ["4", "4", "6", "6", "4"])
             #expect(spread.sorted() == ["4-1", "4-2", "4-3", "6-1", "6-2"])
         }
-        // 3! orders of the one family, times 2! of the other.
+        // 3! orders of one family times 2! of the other.
         #expect(orders.count == 12)
     }
 
@@ -330,11 +330,11 @@ private final class Echo: ByteStreamHandler {
         let both = settings()
         #expect(both != one)
 
-        // As long as before, under another inode, as editors and resolvconf do it.
+        // The same size under another inode, as editors and resolvconf write it.
         try Data("nameserver 10.0.0.2\n".utf8).write(to: servers, options: .atomic)
         let replaced = settings()
         #expect(replaced != both)
-        // The same inode and size, at another time.
+        // The same inode and size with another modification time.
         try FileManager.default.setAttributes(
             [.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)], ofItemAtPath: servers.path())
         let touched = settings()

@@ -7,7 +7,7 @@ import Testing
 @testable import EventLoop
 @testable import Time
 
-/// Keeps what it hears of a stream.
+/// Records the events of a stream.
 private final class Recorder: ByteStreamHandler {
     var bytes: [UInt8] = []
     var end: StreamError?
@@ -44,12 +44,12 @@ private final class Acceptor {
 
 private func temporaryPath(_ name: String) -> String { "/tmp/tocsin-test-\(UUID().uuidString.prefix(8))-\(name)" }
 
-/// Waits on the loop until something is true, for at most ten seconds.
+/// Waits on the loop until the condition is true, for at most ten seconds.
 private func eventually(
-    _ loop: EventLoop, isolation: isolated (any Actor)? = #isolation, _ isTrue: () -> Bool
+    _ loop: EventLoop, isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool
 ) async -> Bool {
     for _ in 0..<1000 {
-        if isTrue() { return true }
+        if condition() { return true }
         await loop.sleep(for: .milliseconds(10))
     }
     return false
@@ -119,15 +119,15 @@ private func eventually(
             #expect(await eventually(domain.loop) { acceptor.streams.count == 1 })
             let server = acceptor.streams[0]
             server.highWater = 64 * 1024
-            // More than the kernel holds for both sides.
-            let much = [UInt8](repeating: 7, count: 16 << 20)
-            server.write(much)
+            // More than the kernel buffers for both sides.
+            let data = [UInt8](repeating: 7, count: 16 << 20)
+            server.write(data)
             #expect(server.unsent > server.highWater)
             stream.write([9])
             await domain.loop.sleep(for: .milliseconds(100))
             #expect(acceptor.recorders[0].bytes.isEmpty)
             stream.resumeReading()
-            #expect(await eventually(domain.loop) { client.bytes.count == much.count })
+            #expect(await eventually(domain.loop) { client.bytes.count == data.count })
             #expect(await eventually(domain.loop) { acceptor.recorders[0].bytes == [9] })
         }
     }
@@ -177,7 +177,7 @@ private func eventually(
             }
             #expect(await eventually(domain.loop) { acceptor.recorders.filter { $0.end == nil }.count <= 1 })
             acceptor.streams = []
-            // Other suites run beside this one.
+            // Other suites run at the same time.
             #expect(await eventually(domain.loop) { descriptors() < before + 100 })
         }
     }
@@ -216,17 +216,16 @@ private func eventually(
         }
     }
 
-    @Test func `an unknown authority, a wrong name and an expired certificate each give their error`() async
-    {
+    @Test func `an unknown authority, a wrong name and an expired certificate each give their error`() async {
         let cases: [([String], Int, [UInt8]?, String)] = [
             (["localhost"], 1000, nil, "self-signed certificate"), (["other.example"], 1000, authority.pem, "mismatch"),
             (["localhost"], -10, authority.pem, "expired"), (["127.0.0.2"], 1000, authority.pem, "mismatch"),
         ]
-        for (names, validFor, trusted, words) in cases {
+        for (names, validFor, trusted, message) in cases {
             let error = await #expect(throws: StreamError.self) {
                 _ = try await dial(names: names, validFor: validFor, trusting: trusted)
             }
-            #expect("\(error.map { "\($0)" } ?? "")".contains(words), "\(String(describing: error))")
+            #expect("\(error.map { "\($0)" } ?? "")".contains(message), "\(String(describing: error))")
         }
     }
 
@@ -264,11 +263,11 @@ private func eventually(
 @Suite struct SOCKS5Tests {
     let loop = EventLoop(name: "test")
 
-    /// A proxy that answers as it is told, and keeps what it was asked.
+    /// A proxy that sends scripted answers and records what it receives.
     private final class ScriptedProxy: ByteStreamHandler {
         var listener: Listener!
         var bytes: [UInt8] = []
-        /// What to say once so many bytes have come.
+        /// The answers, and the number of received bytes after which each is sent.
         private var script: [(after: Int, answer: [UInt8])]
         private var stream: ByteStream?
 
@@ -293,50 +292,50 @@ private func eventually(
 
     private func run(
         method: [UInt8], reply: [UInt8], after rest: [UInt8] = [], credentials: SOCKS5.Credentials? = nil
-    ) async throws -> (asked: [UInt8], heard: [UInt8]) {
-        let asked = asked.count
+    ) async throws -> (sent: [UInt8], received: [UInt8]) {
+        let requestSize = connectRequest.count
         return try await LoopDomain(loop).run { domain in
             let login = credentials == nil ? [] : [(after: 4, answer: [UInt8]([1, 0]))]
             let greeting = credentials == nil ? 3 : 8
             let proxy = try ScriptedProxy(
-                [(3, method)] + login + [(greeting + asked, reply + rest)], on: domain.loop)
+                [(3, method)] + login + [(greeting + requestSize, reply + rest)], on: domain.loop)
             let stream = try await domain.loop.dial(
                 .tcp(host: "example.onion", port: 8080), through: .socks5(proxy.listener.endpoint, credentials),
                 timeout: .seconds(5))
-            let heard = try await StreamReader(stream).read(exactly: rest.count)
-            return (proxy.bytes, heard)
+            let received = try await StreamReader(stream).read(exactly: rest.count)
+            return (proxy.bytes, received)
         }
     }
 
-    private let granted: [UInt8] = [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]
-    private let asked: [UInt8] = [5, 1, 0, 3, 13] + Array("example.onion".utf8) + [0x1F, 0x90]
+    private let successReply: [UInt8] = [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+    private let connectRequest: [UInt8] = [5, 1, 0, 3, 13] + Array("example.onion".utf8) + [0x1F, 0x90]
 
     @Test func `the proxy receives the host name unresolved`() async throws {
-        #expect(try await run(method: [5, 0], reply: granted).asked == [5, 1, 0] + asked)
+        #expect(try await run(method: [5, 0], reply: successReply).sent == [5, 1, 0] + connectRequest)
     }
 
     @Test func `the proxy receives the user name and password`() async throws {
         let (bytes, _) = try await run(
-            method: [5, 2], reply: granted, credentials: SOCKS5.Credentials(user: "ab", password: "c"))
-        #expect(bytes == [5, 1, 2, 1, 2] + Array("ab".utf8) + [1] + Array("c".utf8) + asked)
+            method: [5, 2], reply: successReply, credentials: SOCKS5.Credentials(user: "ab", password: "c"))
+        #expect(bytes == [5, 1, 2, 1, 2] + Array("ab".utf8) + [1] + Array("c".utf8) + connectRequest)
     }
 
     @Test func `bytes that follow the proxy's reply are kept`() async throws {
         let long: [UInt8] = [5, 0, 0, 3, 3] + Array("abc".utf8) + [0, 1]
-        #expect(try await run(method: [5, 0], reply: long, after: Array("first".utf8)).heard == Array("first".utf8))
+        #expect(try await run(method: [5, 0], reply: long, after: Array("first".utf8)).received == Array("first".utf8))
     }
 
     @Test(arguments: [(UInt8(5), "refused"), (0xF0, "descriptor"), (0xF4, "authorisation"), (0x77, "code 119")])
-    func `a SOCKS5 error code becomes a readable message`(_ code: UInt8, _ words: String) async {
+    func `a SOCKS5 error code becomes a readable message`(_ code: UInt8, _ message: String) async {
         let error = await #expect(throws: StreamError.self) {
             _ = try await run(method: [5, 0], reply: [5, code, 0, 1, 0, 0, 0, 0, 0, 0])
         }
-        #expect(error.map { "\($0)".contains(words) } == true)
+        #expect(error.map { "\($0)".contains(message) } == true)
     }
 
     @Test func `a server that is not a SOCKS5 proxy is reported as such`() async {
         await #expect(throws: StreamError.proxy("not a SOCKS5 proxy")) {
-            _ = try await run(method: Array("HT".utf8), reply: granted)
+            _ = try await run(method: Array("HT".utf8), reply: successReply)
         }
     }
 }
@@ -374,7 +373,7 @@ private func eventually(
     }
 
     @Test func `a signal runs its handler on the loop`() async {
-        // The only test of this process that watches signals: libevent serves them on one loop.
+        // The only test of this process that handles signals: libevent delivers them to one loop.
         let loop = loop
         await LoopDomain(loop).run { domain in
             final class Count { var value = 0 }

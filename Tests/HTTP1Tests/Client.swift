@@ -5,7 +5,7 @@ import EventLoop
 @testable import HTTP1
 @testable import Time
 
-/// What a test may print of a request: production types print nothing.
+/// A printable copy of a request: the production type prints as redacted.
 struct Seen: Equatable, Sendable, CustomStringConvertible {
     var method: String
     var target: String
@@ -37,20 +37,20 @@ extension MonotonicTime {
     static func seconds(_ seconds: Double) -> Self { MonotonicTime(nanoseconds: UInt64((1000 + seconds) * 1e9)) }
 }
 
-/// A session, what went into it and what came out.
+/// Drives a session and records its requests, output and errors.
 struct Client {
     var session: HTTPSession
     var seen: [Seen] = []
     var output = ""
     var fault: HTTPRequestError?
-    var ends = false
-    /// Whether each request is answered as soon as it comes out; with this.
+    var isClosed = false
+    /// The response sent to each request as soon as it is handed out; `nil` leaves the request unanswered.
     var answer: HTTPResponse? = HTTPResponse(status: 200, body: Array("ok".utf8))
     var now = MonotonicTime.seconds(0)
 
     init(_ limits: HTTPLimits = HTTPLimits()) { session = HTTPSession(limits: limits, now: .seconds(0)) }
 
-    /// What comes of sending `text`, in these pieces.
+    /// Creates a client and sends `text` in pieces of this size.
     init(_ limits: HTTPLimits = HTTPLimits(), sending text: String, inPiecesOf size: Int = .max) {
         self.init(limits)
         send(text, inPiecesOf: size)
@@ -87,7 +87,7 @@ struct Client {
         take(effects)
     }
 
-    mutating func leave() {
+    mutating func drain() {
         var effects = HTTPSession.Effects()
         session.drain(&effects)
         take(effects)
@@ -103,10 +103,10 @@ struct Client {
     private mutating func take(_ effects: HTTPSession.Effects) {
         output += String(decoding: effects.output, as: UTF8.self)
         if let fault = effects.fault { self.fault = fault }
-        if effects.closes { ends = true }
-        precondition(effects.requests.count <= 1, "one at a time")
-        precondition(effects.requests.isEmpty || session.isAnswering, "what was handed out is waited for")
-        precondition(effects.fault == nil || (effects.closes && effects.requests.isEmpty), "a fault is the end")
+        if effects.closes { isClosed = true }
+        precondition(effects.requests.count <= 1, "one request at a time")
+        precondition(effects.requests.isEmpty || session.isAnswering, "a handed-out request awaits no response")
+        precondition(effects.fault == nil || (effects.closes && effects.requests.isEmpty), "an error must close")
         seen += effects.requests.map(Seen.init)
         if !effects.requests.isEmpty, let answer { respond(answer) }
     }

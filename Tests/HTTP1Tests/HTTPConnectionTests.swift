@@ -7,14 +7,14 @@ import Testing
 @testable import HTTP1
 @testable import Tor
 
-/// Answers as a closure says, and counts.
+/// Answers each request with a closure and records requests, errors and closed connections.
 private final class TestServer: HTTPConnection.Delegate {
     var listener: Listener!
     var connections: [HTTPConnection] = []
     var streams: [ByteStream] = []
     var seen: [Seen] = []
     var faults: [HTTPRequestError] = []
-    var ended = 0
+    var closedCount = 0
     var answer: (HTTPRequest, HTTPConnection) -> Void
 
     init(
@@ -39,19 +39,19 @@ private final class TestServer: HTTPConnection.Delegate {
         return HTTPResponse(status: fault.status, body: Array(fault.text.utf8)).encoded(keepsAlive: false)
     }
 
-    /// Closes everything: its connections refer to it until they are closed.
+    /// Closes the listener and all connections, which refer to the server until they are closed.
     func close() {
         listener.close()
         for connection in connections { connection.close() }
     }
 
     func closed(_ connection: HTTPConnection) {
-        ended += 1
+        closedCount += 1
         connections.removeAll { $0 === connection }
     }
 }
 
-/// What a peer hears.
+/// A client that records what it receives.
 private final class Peer: ByteStreamHandler {
     var text = ""
     var count = 0
@@ -75,12 +75,12 @@ private final class Peer: ByteStreamHandler {
     func stream(_ stream: ByteStream, ended reason: StreamError) { end = reason }
 }
 
-/// Waits on the loop until something is true, for at most ten seconds.
+/// Waits on the loop until the condition is true, for at most ten seconds.
 private func eventually(
-    _ loop: EventLoop, isolation: isolated (any Actor)? = #isolation, _ isTrue: () -> Bool
+    _ loop: EventLoop, isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool
 ) async -> Bool {
     for _ in 0..<1000 {
-        if isTrue() { return true }
+        if condition() { return true }
         await loop.sleep(for: .milliseconds(10))
     }
     return false
@@ -111,7 +111,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             peer.send(get)
             #expect(await eventually(domain.loop) { server.seen.count == 4 })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.ended == 1 && server.connections.isEmpty })
+            #expect(await eventually(domain.loop) { server.closedCount == 1 && server.connections.isEmpty })
         }
     }
 
@@ -143,8 +143,8 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             let peer = try await Peer(server, on: domain.loop)
             peer.stream.pauseReading()
             peer.send(String(repeating: get, count: 200))
-            #expect(await eventually(domain.loop) { server.ended == 1 })
-            // What the kernel holds for both sides, and one answer above it.
+            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            // What the kernel buffers for both sides, and one response more.
             #expect(server.seen.count < 30)
         }
     }
@@ -176,23 +176,23 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
         let output = try await ChildProcess.output(of: "python3", ["-c", script, port, connection])
         #expect(output.text == "\(body.count)\n")
         await domain.run { domain in
-            #expect(await eventually(domain.loop) { server.value.ended == 1 })
+            #expect(await eventually(domain.loop) { server.value.closedCount == 1 })
         }
     }
 
     @Test func `a closed client is detected when its response is sent`() async throws {
         try await domain.run { domain in
-            var asked: [HTTPConnection] = []
-            let server = try TestServer(on: domain.loop) { asked.append($1) }
+            var pending: [HTTPConnection] = []
+            let server = try TestServer(on: domain.loop) { pending.append($1) }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(get)
-            #expect(await eventually(domain.loop) { asked.count == 1 })
+            #expect(await eventually(domain.loop) { pending.count == 1 })
             peer.stream.close()
             await domain.loop.sleep(for: .milliseconds(50))
-            asked[0].respond(ok())
-            #expect(await eventually(domain.loop) { server.ended == 1 })
-            asked[0].respond(ok())
-            #expect(asked[0].isClosed && server.ended == 1)
+            pending[0].respond(ok())
+            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            pending[0].respond(ok())
+            #expect(pending[0].isClosed && server.closedCount == 1)
         }
     }
 
@@ -204,7 +204,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             #expect(await eventually(domain.loop) { peer.end != nil })
             #expect(peer.text.hasPrefix("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 400 Bad Request\r\n"))
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.ended == 1 })
+            #expect(await eventually(domain.loop) { server.closedCount == 1 })
             #expect(server.faults == [.notHTTP(firstByte: 0x16)])
         }
     }
@@ -214,25 +214,25 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             let limits = HTTPLimits(
                 requestTimeout: .milliseconds(200), idleTimeout: .milliseconds(200), firstTimeout: .milliseconds(200))
             let server = try TestServer(on: domain.loop, limits: limits) { $1.respond(ok()) }
-            let words = ["", "GET / HT", get]
+            let inputs = ["", "GET / HT", get]
             var peers: [Peer] = []
-            for word in words {
+            for input in inputs {
                 peers.append(try await Peer(server, on: domain.loop))
-                if !word.isEmpty { peers.last?.send(word) }
+                if !input.isEmpty { peers.last?.send(input) }
             }
             #expect(await eventually(domain.loop) { peers.allSatisfy { $0.end != nil } })
             #expect(peers[0].text.isEmpty)
             #expect(peers[1].text.hasPrefix("HTTP/1.1 408 Request Timeout\r\n"))
             #expect(peers[2].text.hasSuffix("\r\n\r\nok"))
             for peer in peers { peer.stream.close() }
-            #expect(await eventually(domain.loop) { server.ended == 3 })
+            #expect(await eventually(domain.loop) { server.closedCount == 3 })
             #expect(server.faults == [.timeout])
         }
     }
 
     @Test func `a prelude consumes the first bytes until it is done`() async throws {
         try await domain.run { domain in
-            // Five bytes, however they come.
+            // Takes five bytes, from pieces of any size.
             let left = UnsafeTransfer(5)
             let server = try TestServer(
                 on: domain.loop,
@@ -263,38 +263,38 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             #expect(await eventually(domain.loop) { peer.end != nil })
             #expect(peer.text == "bye" && server.seen.isEmpty)
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.ended == 1 })
+            #expect(await eventually(domain.loop) { server.closedCount == 1 })
         }
     }
 
     @Test func `drain sends the response, reject sends only its own bytes, close sends nothing`() async throws {
         try await domain.run { domain in
-            var asked: [HTTPConnection] = []
-            let server = try TestServer(on: domain.loop) { asked.append($1) }
+            var pending: [HTTPConnection] = []
+            let server = try TestServer(on: domain.loop) { pending.append($1) }
             var peers: [Peer] = []
             for count in 1...4 {
                 peers.append(try await Peer(server, on: domain.loop))
                 peers.last?.send(get)
-                #expect(await eventually(domain.loop) { asked.count == count })
+                #expect(await eventually(domain.loop) { pending.count == count })
             }
-            asked[0].drain()
-            #expect(!asked[0].isClosed)
-            asked[0].respond(ok())
-            #expect(asked[0].isClosed)
-            asked[1].reject(Array("bye".utf8))
-            asked[2].close()
-            // Closed while it says its last words.
-            asked[3].reject([])
-            asked[3].close()
+            pending[0].drain()
+            #expect(!pending[0].isClosed)
+            pending[0].respond(ok())
+            #expect(pending[0].isClosed)
+            pending[1].reject(Array("bye".utf8))
+            pending[2].close()
+            // Closed while its response is being sent.
+            pending[3].reject([])
+            pending[3].close()
             #expect(await eventually(domain.loop) { peers.allSatisfy { $0.end != nil } })
             #expect(peers[0].text.contains("Connection: close") && peers[0].text.hasSuffix("ok"))
             #expect(peers[1].text == "bye" && peers[2].text.isEmpty)
             peers[0].stream.close()
             peers[1].stream.close()
-            #expect(await eventually(domain.loop) { server.ended == 2 })
+            #expect(await eventually(domain.loop) { server.closedCount == 2 })
             await domain.loop.sleep(for: .milliseconds(50))
-            #expect(server.ended == 2)
-            asked = []
+            #expect(server.closedCount == 2)
+            pending = []
         }
     }
 
@@ -319,7 +319,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             #expect(streaming[0].isClosed)
             #expect(await eventually(domain.loop) { peer.end != nil })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.ended == 1 })
+            #expect(await eventually(domain.loop) { server.closedCount == 1 })
             streaming = []
         }
     }
@@ -331,7 +331,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             peer.send(get)
             #expect(await eventually(domain.loop) { peer.text.hasSuffix("\r\n\r\n") })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.ended == 1 })
+            #expect(await eventually(domain.loop) { server.closedCount == 1 })
         }
     }
 
@@ -346,7 +346,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             peer.send(get)
             #expect(await eventually(domain.loop) { streaming.count == 1 && peer.count > 0 })
             peer.stream.pauseReading()
-            // What the kernel holds for both sides is some megabytes.
+            // The kernel buffers some megabytes for both sides.
             let piece = [UInt8](repeating: 7, count: 60_000)
             var sent = 0
             while !streaming[0].isClosed, sent < 1000 {
@@ -355,7 +355,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
                 await domain.loop.sleep(for: .milliseconds(1))
             }
             #expect(streaming[0].isClosed && sent < 1000)
-            #expect(await eventually(domain.loop) { server.ended == 1 })
+            #expect(await eventually(domain.loop) { server.closedCount == 1 })
             streaming = []
         }
     }
@@ -383,28 +383,28 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
                 })
         }
         let large = String(repeating: "x", count: 16384)
-        let words = ["-w", " %{http_code} %{http_version} %{num_connects}\n"]
-        #expect(try await curl(server, words) == "/x 200 1.1 1\n")
-        // The second over the first one's connection.
-        #expect(try await curl(server, words, paths: ["/1", "/2"]) == "/1 200 1.1 1\n/2 200 1.1 0\n")
-        #expect(try await curl(server, words + ["--http1.0"]) == "/x 200 1.1 1\n")
-        #expect(try await curl(server, words + ["-d", "body"]) == "4 200 1.1 1\n")
-        #expect(try await curl(server, words + ["-d", large]) == "16384 200 1.1 1\n")
+        let writeOut = ["-w", " %{http_code} %{http_version} %{num_connects}\n"]
+        #expect(try await curl(server, writeOut) == "/x 200 1.1 1\n")
+        // The second request reuses the connection of the first.
+        #expect(try await curl(server, writeOut, paths: ["/1", "/2"]) == "/1 200 1.1 1\n/2 200 1.1 0\n")
+        #expect(try await curl(server, writeOut + ["--http1.0"]) == "/x 200 1.1 1\n")
+        #expect(try await curl(server, writeOut + ["-d", "body"]) == "4 200 1.1 1\n")
+        #expect(try await curl(server, writeOut + ["-d", large]) == "16384 200 1.1 1\n")
         #expect(
-            try await curl(server, words + ["-d", large, "-H", "Expect: 100-continue"]) == "16384 200 1.1 1\n")
+            try await curl(server, writeOut + ["-d", large, "-H", "Expect: 100-continue"]) == "16384 200 1.1 1\n")
         #expect(
-            try await curl(server, words + ["-d", large, "-H", "Transfer-Encoding: chunked"])
+            try await curl(server, writeOut + ["-d", large, "-H", "Transfer-Encoding: chunked"])
                 == "16384 200 1.1 1\n")
         #expect(try await curl(server, ["--http2"]) == "/x")
         #expect(try await curl(server, ["-o", "/dev/null", "-D", "-", "-I"]).contains("Content-Length: 2\r\n"))
-        #expect(try await curl(server, words + ["-d", large + "x", "-o", "/dev/null"]) == " 413 1.1 1\n")
+        #expect(try await curl(server, writeOut + ["-d", large + "x", "-o", "/dev/null"]) == " 413 1.1 1\n")
         let chunked = ["-d", large + "x", "-H", "Transfer-Encoding: chunked", "-o", "/dev/null"]
-        #expect(try await curl(server, words + chunked) == " 413 1.1 1\n")
+        #expect(try await curl(server, writeOut + chunked) == " 413 1.1 1\n")
         #expect(
-            try await curl(server, words + ["-H", "Expect: something", "-o", "/dev/null"]) == " 417 1.1 1\n")
-        #expect(try await curl(server, words + ["-H", "X: \(large)", "-o", "/dev/null"]) == " 431 1.1 1\n")
+            try await curl(server, writeOut + ["-H", "Expect: something", "-o", "/dev/null"]) == " 417 1.1 1\n")
+        #expect(try await curl(server, writeOut + ["-H", "X: \(large)", "-o", "/dev/null"]) == " 431 1.1 1\n")
         let long = "/" + String(repeating: "a", count: 9000)
-        #expect(try await curl(server, words + ["-o", "/dev/null"], paths: [long]) == " 414 1.1 1\n")
+        #expect(try await curl(server, writeOut + ["-o", "/dev/null"], paths: [long]) == " 414 1.1 1\n")
         _ = try await curl(server, ["--http2-prior-knowledge"])
         await domain.run { _ in
             #expect(server.value.faults.last == .version)
@@ -413,9 +413,9 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     }
 }
 
-/// Lends what lives on a loop to a test that goes in and out of it.
+/// Carries a value of the loop's domain through test code that runs outside it.
 private final class UnsafeTransfer<Value>: @unchecked Sendable {
-    // Unchecked: `value` is touched on the loop only.
+    // Unchecked: `value` is accessed only on the loop.
     var value: Value
     init(_ value: Value) { self.value = value }
 }

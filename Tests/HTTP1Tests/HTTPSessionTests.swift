@@ -8,8 +8,8 @@ import Testing
 
 private let host = "Host: h\r\n"
 
-/// Streams of requests that are fine, and what is to be read in them.
-private let fine: [(stream: String, requests: [Seen])] = [
+/// Streams of valid requests, and the requests that they contain.
+private let validStreams: [(stream: String, requests: [Seen])] = [
     ("GET / HTTP/1.1\r\nHost: h\r\n\r\n", [Seen("GET", "/")]),
     (
         "GET //relay?a=b&c=%20d HTTP/1.1\r\nHost:h\r\nACCEPT: \t text/plain \t\r\nEmpty:\r\nX-a:  b  c\r\n\r\n",
@@ -69,9 +69,9 @@ private let fine: [(stream: String, requests: [Seen])] = [
     ),
 ]
 
-/// Streams that are at fault, and how.
-private let wrong: [(stream: String, fault: HTTPRequestError)] = [
-    // What is no HTTP/1.
+/// Invalid streams, and the error of each.
+private let invalidStreams: [(stream: String, fault: HTTPRequestError)] = [
+    // Not HTTP/1.
     ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}", .notHTTP(firstByte: 0x16)),
     ("\u{0}\u{0}\u{0}\u{40}\u{1}", .notHTTP(firstByte: 0)),
     ("get / HTTP/1.1\r\n", .notHTTP(firstByte: UInt8(ascii: "g"))),
@@ -118,7 +118,7 @@ private let wrong: [(stream: String, fault: HTTPRequestError)] = [
     ("GET / HTTP/1.1\r\n Folded: first\r\n\(host)\r\n", .malformed),
     ("GET / HTTP/1.1\r\n\(host)\rX", .malformed),
     ("GET / HTTP/1.1\r\n\(host)\n", .malformed),
-    // Where the body ends.
+    // Body length.
     ("POST / HTTP/1.1\r\n\(host)Content-Length: 1\r\nContent-Length: 1\r\n\r\na", .malformed),
     ("POST / HTTP/1.1\r\n\(host)Content-Length: 1, 1\r\n\r\na", .malformed),
     ("POST / HTTP/1.1\r\n\(host)Content-Length: +1\r\n\r\na", .malformed),
@@ -144,8 +144,8 @@ private let wrong: [(stream: String, fault: HTTPRequestError)] = [
     ("POST / HTTP/1.1\r\n\(host)Content-Length: 16385\r\nExpect: 100-continue\r\n\r\n", .bodyTooLarge),
 ]
 
-/// Chunks that are at fault, and how.
-private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
+/// Invalid chunks, and the error of each.
+private let invalidChunks: [(chunks: String, fault: HTTPRequestError)] = [
     ("-1\r\na", .malformed), ("+1\r\na", .malformed), ("\r\n", .malformed), ("g\r\n", .malformed),
     ("0x1\r\na\r\n", .malformed), (" 1\r\na\r\n", .malformed), (";\r\n", .malformed),
     ("11111111111111111\r\n", .malformed), ("00000000000000000000000011111111111111111\r\n", .malformed),
@@ -155,7 +155,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     ("1;a\u{0}\r\na\r\n", .malformed), ("0\r\n\rX", .malformed), ("0\r\nT: v\n\r\n", .malformed),
     ("0\r\nT: v\r\n folded\r\n\r\n", .malformed), ("0\r\nT\r\n\r\n", .malformed), ("0\r\nT: \u{0}\r\n\r\n", .malformed),
     ("1;" + String(repeating: "x", count: 300) + "\r\na", .malformed),
-    // RFC 9112 §7.1: after the size only extensions.
+    // RFC 9112 §7.1: only extensions may follow the size.
     ("1 a\r\na", .malformed), ("1 \r\na", .malformed), ("1\t\r\na", .malformed), ("1;\r\na", .malformed),
     ("1; \r\na", .malformed), ("1;a b\r\na", .malformed), ("1;a=\r\na", .malformed), ("1;a=b c\r\na", .malformed),
     ("1;a=\"b\r\na", .malformed), ("1;a=\"b\"c\r\na", .malformed), ("1;=b\r\na", .malformed),
@@ -164,10 +164,10 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
 ]
 
 @Suite struct HTTPSessionTests {
-    // MARK: What is read
+    // MARK: Parsing
 
-    @Test(arguments: fine.indices) func `requests parse the same in pieces of any fixed size`(_ index: Int) {
-        let (stream, requests) = fine[index]
+    @Test(arguments: validStreams.indices) func `requests parse the same in pieces of any fixed size`(_ index: Int) {
+        let (stream, requests) = validStreams[index]
         for size in [Int.max, 1, 2, 3, 7, 16] {
             let client = Client(sending: stream, inPiecesOf: size)
             #expect(client.seen == requests, "in pieces of \(size)")
@@ -177,7 +177,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
 
     @Test(arguments: 0..<200) func `requests parse the same in pieces of random sizes`(_ seed: UInt64) {
         var random = SplitMix64(seed: seed)
-        let (stream, requests) = fine[random.below(fine.count)]
+        let (stream, requests) = validStreams[random.below(validStreams.count)]
         var client = Client()
         var rest = Array(stream.utf8)
         while !rest.isEmpty {
@@ -189,29 +189,30 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(client.fault == nil)
     }
 
-    @Test(arguments: wrong.indices) func `each invalid request yields its error in pieces of any size`(_ index: Int) {
-        let (stream, fault) = wrong[index]
+    @Test(arguments: invalidStreams.indices)
+    func `each invalid request yields its error in pieces of any size`(_ index: Int) {
+        let (stream, fault) = invalidStreams[index]
         for size in [Int.max, 1, 3] {
             let client = Client(sending: stream, inPiecesOf: size)
             #expect(client.fault == fault, "in pieces of \(size)")
-            #expect(client.ends && client.seen.isEmpty && client.output.isEmpty)
+            #expect(client.isClosed && client.seen.isEmpty && client.output.isEmpty)
             #expect(client.session.deadline == nil)
         }
     }
 
-    @Test(arguments: wrongChunks.indices) func `a request with an invalid chunk is rejected`(_ index: Int) {
-        let (chunks, fault) = wrongChunks[index]
+    @Test(arguments: invalidChunks.indices) func `a request with an invalid chunk is rejected`(_ index: Int) {
+        let (chunks, fault) = invalidChunks[index]
         let head = "POST / HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n"
         for size in [Int.max, 1, 3] {
             let client = Client(sending: head + chunks, inPiecesOf: size)
             #expect(client.fault == fault, "in pieces of \(size)")
-            #expect(client.ends && client.seen.isEmpty)
+            #expect(client.isClosed && client.seen.isEmpty)
         }
     }
 
     @Test func `the session ignores input after an error`() {
         var client = Client(sending: "GET / HTTP/1.1\n")
-        #expect(client.ends)
+        #expect(client.isClosed)
         client.send("GET / HTTP/1.1\r\n\(host)\r\n")
         client.respond(HTTPResponse(status: 200))
         client.timeReached(1000)
@@ -221,7 +222,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     @Test func `an invalid second request does not suppress the first response`() {
         let client = Client(sending: "GET / HTTP/1.1\r\n\(host)\r\nGET / HTTP/1.1\n")
         #expect(client.seen.count == 1 && client.output.hasSuffix("ok"))
-        #expect(client.fault == .malformed && client.ends)
+        #expect(client.fault == .malformed && client.isClosed)
     }
 
     @Test func `a copied session parses independently`() {
@@ -341,16 +342,16 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     func `an endless element is rejected at its limit`(_ start: String, _ piece: String, _ fault: HTTPRequestError) {
         var client = Client(sending: start)
         var sent = start.utf8.count
-        while !client.ends, sent < 200_000 {
+        while !client.isClosed, sent < 200_000 {
             client.send(piece)
             sent += piece.utf8.count
         }
         #expect(client.fault == fault)
-        // Chunks of one byte cost six each.
+        // A chunk of one byte takes six bytes.
         #expect(sent <= 16384 * 6 + 200)
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
     private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
@@ -362,7 +363,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         client.respond(
             HTTPResponse(status: 200, headers: [("Content-Type", "text/plain")], body: Array("success".utf8)))
         #expect(client.output == "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 7\r\n\r\nsuccess")
-        #expect(!client.ends && client.session.isIdle)
+        #expect(!client.isClosed && client.session.isIdle)
     }
 
     @Test func `an empty body has a Content-Length except with status 204 or 304`() {
@@ -405,7 +406,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         ] as [(String, String?)])
     func `the request decides whether the connection stays open`(_ request: String, _ connection: String?) {
         let client = Client(sending: request)
-        #expect(client.ends == (connection == "close"))
+        #expect(client.isClosed == (connection == "close"))
         let expected = connection.map { "Connection: \($0)\r\n" } ?? ""
         #expect(client.output == "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\(expected)\r\nok")
         #expect(client.fault == nil)
@@ -416,7 +417,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         client.respond(HTTPResponse(status: 200))
         client.send("GET / HT")
         client.respond(HTTPResponse(status: 200))
-        #expect(client.output.isEmpty && !client.ends)
+        #expect(client.output.isEmpty && !client.isClosed)
         client.send("TP/1.1\r\n\(host)\r\n")
         #expect(client.seen.count == 1)
     }
@@ -447,9 +448,9 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
                 let requests = Array(String(repeating: get, count: HTTPSession.maxPipelined / get.utf8.count).utf8)
                 let filling = [UInt8](repeating: 0x47, count: HTTPSession.maxPipelined - requests.count + excess)
                 client.send(requests + filling, inPiecesOf: size)
-                #expect(client.fault == nil && !client.ends)
+                #expect(client.fault == nil && !client.isClosed)
                 client.respond(HTTPResponse(status: 200))
-                #expect(client.ends == (excess > 0))
+                #expect(client.isClosed == (excess > 0))
                 #expect(client.seen.count == (excess > 0 ? 1 : 2))
                 #expect(client.output.contains("Connection: close") == (excess > 0))
             }
@@ -469,11 +470,11 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
 
     // MARK: Expect: 100-continue
 
-    private let waits = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n"
+    private let expectingPost = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n"
 
     @Test(arguments: [Int.max, 1]) func `a client that waits for 100 Continue gets it once`(_ size: Int) {
         var client = Client()
-        client.send(waits, inPiecesOf: size)
+        client.send(expectingPost, inPiecesOf: size)
         #expect(client.output == "HTTP/1.1 100 Continue\r\n\r\n")
         client.output = ""
         client.send("ab", inPiecesOf: 1)
@@ -481,8 +482,8 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     }
 
     @Test func `a client that does not wait for 100 Continue does not get it`() {
-        #expect(Client(sending: waits + "a").output.isEmpty)
-        #expect(Client(sending: waits + "ab").output.hasPrefix("HTTP/1.1 200 OK"))
+        #expect(Client(sending: expectingPost + "a").output.isEmpty)
+        #expect(Client(sending: expectingPost + "ab").output.hasPrefix("HTTP/1.1 200 OK"))
         let old = "POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
         #expect(Client(sending: old).output.isEmpty && Client(sending: old + "ab").seen.count == 1)
         let none = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n"
@@ -492,13 +493,13 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     @Test func `a pipelined request gets 100 Continue after the previous response`() {
         var client = Client()
         client.answer = nil
-        client.send(get + waits)
+        client.send(get + expectingPost)
         #expect(client.output.isEmpty)
         client.respond(HTTPResponse(status: 200))
         #expect(client.output.hasSuffix("\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"))
     }
 
-    // MARK: Time
+    // MARK: Timeouts
 
     private var limits: HTTPLimits {
         HTTPLimits(requestTimeout: .seconds(20), idleTimeout: .seconds(60), firstTimeout: .seconds(30))
@@ -509,9 +510,9 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
             var client = Client(limits, sending: empty)
             #expect(client.session.deadline == .seconds(30))
             client.timeReached(29.9)
-            #expect(!client.ends)
+            #expect(!client.isClosed)
             client.timeReached(30)
-            #expect(client.ends && client.fault == nil && client.output.isEmpty && client.session.deadline == nil)
+            #expect(client.isClosed && client.fault == nil && client.output.isEmpty && client.session.deadline == nil)
         }
     }
 
@@ -524,11 +525,11 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
             #expect(client.session.deadline == .seconds(30) && !client.session.isIdle)
         }
         client.timeReached(30)
-        #expect(client.fault == .timeout && client.ends && client.seen.isEmpty)
+        #expect(client.fault == .timeout && client.isClosed && client.seen.isEmpty)
     }
 
     @Test func `a body must be complete within the request timeout`() {
-        var client = Client(limits, sending: waits)
+        var client = Client(limits, sending: expectingPost)
         client.timeReached(20)
         #expect(client.fault == .timeout)
     }
@@ -544,7 +545,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         client.send(String(get.dropFirst()))
         #expect(client.session.deadline == .seconds(124) && client.seen.count == 2)
         client.timeReached(124)
-        #expect(client.ends && client.fault == nil)
+        #expect(client.isClosed && client.fault == nil)
     }
 
     @Test func `no timeout runs while a request is handled, and it restarts for the next one`() {
@@ -553,18 +554,18 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         client.send(get + "GET")
         #expect(client.session.deadline == nil)
         client.timeReached(1000)
-        #expect(!client.ends)
+        #expect(!client.isClosed)
         client.respond(HTTPResponse(status: 200))
         #expect(client.session.deadline == .seconds(1020))
     }
 
-    // MARK: The end
+    // MARK: Draining
 
     @Test func `draining closes an idle connection at once and rejects a partial request`() {
         for (sent, fault) in [("", nil), (get, nil), (get + "GET", .draining)] as [(String, HTTPRequestError?)] {
             var client = Client(sending: sent)
-            client.leave()
-            #expect(client.ends && client.fault == fault)
+            client.drain()
+            #expect(client.isClosed && client.fault == fault)
         }
     }
 
@@ -572,11 +573,11 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         var client = Client()
         client.answer = nil
         client.send(get + get)
-        client.leave()
-        #expect(!client.ends)
+        client.drain()
+        #expect(!client.isClosed)
         client.send(get)
         client.respond(HTTPResponse(status: 200))
-        #expect(client.ends && client.seen.count == 1)
+        #expect(client.isClosed && client.seen.count == 1)
         #expect(client.output == "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
     }
 
@@ -585,7 +586,7 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     private static let head = HTTPResponse(
         status: 200, headers: [("Content-Type", "text/event-stream")], body: Array("first".utf8))
 
-    /// One that gets a stream.
+    /// A client that receives a stream.
     private func streaming(_ request: String? = nil) -> Client {
         var client = Client()
         client.answer = nil
@@ -601,9 +602,9 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         #expect(
             client.output
                 == "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nfirst second third")
-        #expect(!client.ends && !client.session.isIdle && !client.session.isAnswering)
-        client.leave()
-        #expect(client.ends && client.fault == nil)
+        #expect(!client.isClosed && !client.session.isIdle && !client.session.isAnswering)
+        client.drain()
+        #expect(client.isClosed && client.fault == nil)
         let whole = client.output
         client.piece(" fourth")
         #expect(client.output == whole)
@@ -613,14 +614,14 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
         var client = streaming()
         #expect(client.session.deadline == nil)
         client.timeReached(100_000)
-        #expect(!client.ends)
+        #expect(!client.isClosed)
     }
 
     @Test func `a stream closes without a further piece when too much is unsent`() {
         for (unsent, isKept) in [(HTTPSession.maxUnsent - 1, true), (HTTPSession.maxUnsent, false)] {
             var client = streaming()
             client.piece(" second", unsent: unsent)
-            #expect(client.ends == !isKept)
+            #expect(client.isClosed == !isKept)
             #expect(client.output.hasSuffix(isKept ? "first second" : "first"))
         }
     }
@@ -628,37 +629,37 @@ private let wrongChunks: [(chunks: String, fault: HTTPRequestError)] = [
     @Test func `input from the client ends its stream`() {
         var client = streaming()
         client.send(get)
-        #expect(client.ends && client.fault == nil && client.seen.count == 1)
+        #expect(client.isClosed && client.fault == nil && client.seen.count == 1)
         #expect(client.output.hasSuffix("first"))
     }
 
     @Test func `a request pipelined behind a stream is not answered`() {
         var client = streaming(get + get)
-        #expect(client.seen.count == 1 && !client.ends)
-        client.leave()
-        #expect(client.ends && client.seen.count == 1)
+        #expect(client.seen.count == 1 && !client.isClosed)
+        client.drain()
+        #expect(client.isClosed && client.seen.count == 1)
     }
 
     @Test func `a stream answers HEAD with its head only`() {
         let client = streaming("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n")
-        #expect(client.ends && client.output.hasSuffix("Connection: close\r\n\r\n"))
+        #expect(client.isClosed && client.output.hasSuffix("Connection: close\r\n\r\n"))
     }
 
-    @Test func `a stream on a draining connection ends after its first response`() {
+    @Test func `a stream on a draining connection ends with its initial response`() {
         var client = Client()
         client.answer = nil
         client.send(get)
-        client.leave()
+        client.drain()
         client.stream(Self.head)
-        #expect(client.ends && client.output.hasSuffix("first"))
+        #expect(client.isClosed && client.output.hasSuffix("first"))
     }
 
     @Test func `a stream without a pending request is ignored`() {
         var client = Client()
         client.stream(Self.head)
         client.piece("piece")
-        #expect(client.output.isEmpty && !client.ends)
-        // An answer does not follow a stream.
+        #expect(client.output.isEmpty && !client.isClosed)
+        // A response after a stream is ignored.
         var other = streaming()
         other.respond(HTTPResponse(status: 200))
         #expect(other.output.hasSuffix("first"))

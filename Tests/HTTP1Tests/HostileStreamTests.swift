@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP1
 
-/// Whatever comes, the session keeps to its limits: seeded, so that what fails once fails again.
+/// Feeds random input to the session. The input is seeded, so a failure is reproducible.
 @Suite struct HostileStreamTests {
     private static let limits = HTTPLimits(target: 60, head: 300, fields: 8, body: 80)
 
@@ -27,7 +27,7 @@ import Testing
 
     private static func stream(_ random: inout SplitMix64) -> [UInt8] {
         if random.below(4) == 0 {
-            // Noise, now and then behind a letter that a method may begin with.
+            // Noise, half of it behind a letter that a method may begin with.
             return (random.below(2) == 0 ? [UInt8(ascii: "G")] : [])
                 + (0..<random.below(400)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
         }
@@ -65,11 +65,11 @@ import Testing
             #expect(whole.seen == cut.seen, "seed \(seed)")
             #expect((whole.fault == nil) == (cut.fault == nil), "seed \(seed)")
             #expect(whole.seen.allSatisfy(Self.isWithinLimits), "seed \(seed)")
-            #expect(whole.ends || whole.session.deadline != nil, "seed \(seed)")
+            #expect(whole.isClosed || whole.session.deadline != nil, "seed \(seed)")
             handedOut += whole.seen.count
             faults += whole.fault == nil ? 0 : 1
         }
-        // Else the streams would be no test.
+        // Otherwise the input would exercise too little.
         #expect(handedOut > 50 && faults > 50)
     }
 

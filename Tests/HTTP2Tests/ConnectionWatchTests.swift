@@ -8,16 +8,16 @@ import Testing
 
 @Suite struct ConnectionWatchTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
-    private let moment = Duration.nanoseconds(1)
+    private let nanosecond = Duration.nanoseconds(1)
 
     private func time(_ seconds: Int) -> MonotonicTime { start + .seconds(seconds) }
 
-    // MARK: With work outstanding
+    // MARK: Requests in flight
 
     @Test func `5 s of silence with requests in flight sends one PING`() {
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
-        let before = watch.check(start + (Duration.seconds(5) - moment), lastReceived: start)
+        let before = watch.check(start + (Duration.seconds(5) - nanosecond), lastReceived: start)
         #expect(before == .nothing)
         let then = watch.check(time(5), lastReceived: start)
         #expect(then == .ping)
@@ -31,7 +31,7 @@ import Testing
         var watch = ConnectionWatch(now: start)
         watch.becameBusy(start)
         _ = watch.check(time(5), lastReceived: start)
-        let before = watch.check(start + (Duration.seconds(9) - moment), lastReceived: start)
+        let before = watch.check(start + (Duration.seconds(9) - nanosecond), lastReceived: start)
         #expect(before == .nothing)
         let then = watch.check(time(9), lastReceived: start)
         #expect(then == .dead)
@@ -103,7 +103,7 @@ import Testing
         #expect(before == .nothing)
         let asked = watch.check(time(3600), lastReceived: start)
         #expect(asked == .ping)
-        // Its answer.
+        // The PING was answered.
         let answered = watch.check(time(3660), lastReceived: time(3601))
         #expect(answered == .nothing)
         let quiet = watch.check(time(7200), lastReceived: time(3601))
@@ -144,7 +144,7 @@ import Testing
         #expect(asked == .ping)
     }
 
-    // MARK: Anything
+    // MARK: Patterns of traffic
 
     @Test func `a server that falls silent under load is detected within 10 s`() {
         let resolution = 100
@@ -161,7 +161,7 @@ import Testing
                 switch watch.check(now, lastReceived: lastReceived) {
                 case .nothing: break
                 case .ping: pings += 1
-                case .stalled: Issue.record("it is stalled and not dead")
+                case .stalled: Issue.record("the connection was reported as stalled, not as dead")
                 case .dead: ended = now
                 }
             }
@@ -177,7 +177,7 @@ import Testing
         watch.becameBusy(start)
         var last = 0
         for tick in stride(from: 0, to: 300_000, by: 100) {
-            // A byte every 4.9 seconds, an answer with every other.
+            // A byte every 4.9 seconds, and a response with every second one.
             if tick - last >= 4900 {
                 last = tick
                 if (tick / 4900).isMultiple(of: 2) { watch.responseCompleted(start + .milliseconds(tick)) }

@@ -10,7 +10,7 @@ import Testing
 @testable import HTTP2
 @testable import Tor
 
-/// Answers as a closure says.
+/// Answers each request with a closure and counts requests.
 private final class Handler: RequestHandler {
     let answer: (ServerRequest, ServerConnection) -> Void
     var requests = 0
@@ -32,7 +32,7 @@ private func request(_ path: String = "/3/device/00", body: [UInt8] = []) -> Req
     return Request(headers: headers, body: body)
 }
 
-/// A server on loopback and the way to it.
+/// TLS contexts and a loop for a server on loopback and its client.
 private struct Site: Sendable {
     let loop = EventLoop(name: "test")
     let authority = CertificateAuthority(name: "test")
@@ -55,30 +55,30 @@ private struct Site: Sendable {
     }
 }
 
-private let anywhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
+private let anyPort = Endpoint.tcp(host: "127.0.0.1", port: 0)
 
-/// Speaks just enough HTTP/2 to flood whoever sends it a request.
+/// Speaks just enough HTTP/2 to flood a client that sends it a request.
 private final class FloodingServer: ByteStreamHandler {
     private let flood: [UInt8]
     private var streams: [ByteStream] = []
     private var isFlooding = false
 
-    /// - Parameter frame: sent over and over.
+    /// - Parameter frame: sent repeatedly.
     init(_ prelude: [UInt8], frame: [UInt8]) {
-        // More than are allowed, in frames as in bytes.
+        // More frames and more bytes than allowed.
         flood = prelude + (0..<(6 << 20) / frame.count).flatMap { _ in frame }
     }
 
     func accept(_ stream: ByteStream) {
         stream.handler = self
         streams.append(stream)
-        // SETTINGS, empty, and the acknowledgement of the client's.
+        // An empty SETTINGS frame, and the acknowledgement of the client's SETTINGS.
         stream.write([0, 0, 0, 4, 0, 0, 0, 0, 0] + [0, 0, 0, 4, 1, 0, 0, 0, 0])
         stream.resumeReading()
     }
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) {
-        // The preface comes first, with SETTINGS; the request is what is longer.
+        // The preface and SETTINGS come first; only the request is longer.
         guard !isFlooding, bytes.byteCount > 100 else { return }
         isFlooding = true
         stream.write(flood)
@@ -92,12 +92,12 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
 @Suite struct HTTP2Tests {
     @Test(
         arguments: [
-            // 103, in a HEADERS frame of its own each time.
+            // Status 103, each in its own HEADERS frame.
             ([], [0, 0, 5, 1, 4, 0, 0, 0, 1, 0x08, 3, 0x31, 0x30, 0x33]),
-            // DATA of no bytes, and of padding alone.
+            // DATA that is empty, and DATA of padding only.
             (okHeaders, [0, 0, 0, 0, 0, 0, 0, 0, 1]),
             (okHeaders, [0, 0, 9, 0, 8, 0, 0, 0, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0]),
-            // Of a type that nobody knows, and WINDOW_UPDATE by one byte.
+            // Frames of an unknown type, and WINDOW_UPDATE by one byte.
             ([], [0, 0, 0, 0x20, 0, 0, 0, 0, 0]), ([], [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
         ] as [([UInt8], [UInt8])])
     func `a flood of frames without a response closes the connection`(_ prelude: [UInt8], _ frame: [UInt8]) async throws
@@ -105,11 +105,11 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
             let server = FloodingServer(prelude, frame: frame)
-            let listener = try Listener(anywhere, on: site.loop, tls: site.serverTLS) { server.accept($0) }
+            let listener = try Listener(anyPort, on: site.loop, tls: site.serverTLS) { server.accept($0) }
             let upstream = site.upstream(listener.endpoint)
             do {
                 _ = try await upstream.send(request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(20))
-                Issue.record("an answer came")
+                Issue.record("the request got a response")
             } catch let error as RequestFailure {
                 guard case .connectionLost(let reason) = error.cause else { throw error }
                 #expect(reason.contains("flood"))
@@ -127,7 +127,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                 connection.respond(
                     to: request.stream, Response(status: 200, headers: headers, body: request.body.reversed()))
             }
-            let server = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            let server = try Server(on: anyPort, loop: domain.loop, tls: site.serverTLS, handler: handler)
             let upstream = site.upstream(server.endpoint)
             let target = upstream
             await withTaskGroup { group in
@@ -169,7 +169,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                 gauge.waiting.append((request.stream, connection))
             }
             let server = try Server(
-                on: anywhere, loop: domain.loop, tls: site.serverTLS, limits: Server.Limits(concurrentStreams: 3),
+                on: anyPort, loop: domain.loop, tls: site.serverTLS, limits: Server.Limits(concurrentStreams: 3),
                 handler: handler)
             let upstream = site.upstream(server.endpoint)
             let answering = Timer(on: domain.loop) {}
@@ -208,7 +208,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                     to: request.stream, Response(status: request.isTooLarge ? 413 : 200, body: request.body))
             }
             let server = try Server(
-                on: anywhere, loop: domain.loop, tls: site.serverTLS, limits: Server.Limits(largestBody: 1 << 20),
+                on: anyPort, loop: domain.loop, tls: site.serverTLS, limits: Server.Limits(largestBody: 1 << 20),
                 handler: handler)
             let upstream = site.upstream(server.endpoint)
             let body = (0..<60_000).map { UInt8(truncatingIfNeeded: $0) }
@@ -227,7 +227,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             let handler = Handler { request, connection in
                 if request.body != [0] { connection.respond(to: request.stream, Response(status: 200)) }
             }
-            let server = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            let server = try Server(on: anyPort, loop: domain.loop, tls: site.serverTLS, handler: handler)
             let upstream = site.upstream(server.endpoint)
             _ = try await upstream.send(request(body: [1]), timeout: .seconds(10))
             await #expect(throws: RequestFailure.outcomeUnknown(.timedOut)) {
@@ -241,7 +241,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
             let handler = Handler { $1.respond(to: $0.stream, Response(status: 200)) }
-            var server: Server? = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            var server: Server? = try Server(on: anyPort, loop: domain.loop, tls: site.serverTLS, handler: handler)
             let endpoint = try #require(server?.endpoint)
             let upstream = site.upstream(endpoint)
             _ = try await upstream.send(request(), timeout: .seconds(10))
@@ -251,8 +251,8 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             let failure = await #expect(throws: RequestFailure.self) {
                 _ = try await upstream.send(request(), timeout: .seconds(10))
             }
-            if case .notProcessed(.unreachable(let words))? = failure {
-                #expect(words.contains("refused") && words.contains(endpoint.description))
+            if case .notProcessed(.unreachable(let message))? = failure {
+                #expect(message.contains("refused") && message.contains(endpoint.description))
             } else {
                 Issue.record("\(String(describing: failure))")
             }
@@ -284,9 +284,9 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
     }
 }
 
-/// Hands a value of the loop's domain to a task that goes back there.
+/// Passes a value of the loop's domain to a task that uses it in that domain.
 private struct UnsafeTransfer<Value>: @unchecked Sendable {
-    // Unchecked: used inside LoopDomain.run of the same loop only.
+    // Unchecked: used only inside `LoopDomain.run` of the same loop.
     let value: Value
     init(_ value: Value) { self.value = value }
 }
@@ -303,7 +303,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         let site = try Site()
         let server = try await LoopDomain(site.loop).run { domain in
             let handler = Handler { $1.respond(to: $0.stream, Response(status: 200, body: Array("ok".utf8))) }
-            let server = try Server(on: anywhere, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            let server = try Server(on: anyPort, loop: domain.loop, tls: site.serverTLS, handler: handler)
             return UnsafeTransfer(server)
         }
         let endpoint = await LoopDomain(site.loop).run { _ in server.value.endpoint }
@@ -327,9 +327,9 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         try key.write(to: directory.appending(path: "key.pem"))
         try Data(site.identity.certificates).write(to: directory.appending(path: "cert.pem"))
         try Data("file".utf8).write(to: directory.appending(path: "index.html"))
-        // A port that was free a moment ago.
+        // A port that was free just now.
         let port = try await LoopDomain(site.loop).run { domain in
-            let listener = try Listener(anywhere, on: domain.loop) { _ in }
+            let listener = try Listener(anyPort, on: domain.loop) { _ in }
             guard case .tcp(_, let port) = listener.endpoint else { return UInt16(0) }
             return port
         }
@@ -370,7 +370,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         try key.write(to: URL(filePath: "\(directory)/key.pem"))
         try Data(site.identity.certificates).write(to: URL(filePath: "\(directory)/cert.pem"))
         let port = try await LoopDomain(site.loop).run { domain in
-            let listener = try Listener(anywhere, on: domain.loop) { _ in }
+            let listener = try Listener(anyPort, on: domain.loop) { _ in }
             guard case .tcp(_, let port) = listener.endpoint else { return UInt16(0) }
             return port
         }
@@ -402,7 +402,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
                     #expect(response.body == Array("early".utf8))
                     succeeded += 1
                 } catch {
-                    // Until nginx is up.
+                    // nginx may not be listening yet.
                     lastFailure = error as? RequestFailure
                     await domain.loop.sleep(for: .milliseconds(100))
                 }

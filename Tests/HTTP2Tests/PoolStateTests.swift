@@ -10,7 +10,7 @@ import Testing
 @Suite struct PoolStateTests {
     private let unreachable = PoolState.Placement.unavailable(because: CheckedPool.reason)
 
-    // MARK: More connections
+    // MARK: Growth
 
     @Test func `an initial burst opens one connection`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 8))
@@ -168,11 +168,11 @@ import Testing
         if rules.maximum > 1 || !pool.running(on: 1).isEmpty { pool.answer(on: 1) }
         pool.place()
         let dials = pool.dials
-        pool.pass(.seconds(9))
+        pool.advance(.seconds(9))
         #expect(pool.dials == dials)
-        pool.pass(.seconds(1))
+        pool.advance(.seconds(1))
         #expect(pool.dials == 2)
-        // It may still change its mind.
+        // Its limit may still be raised.
         #expect(pool.phase(of: 1) == .open)
         pool.open(2)
         pool.answer(on: 2)
@@ -188,13 +188,13 @@ import Testing
             while !pool.running(on: id).isEmpty { pool.answer(on: id) }
             pool.allow(0, on: id)
             pool.place()
-            pool.pass(.seconds(10))
+            pool.advance(.seconds(10))
             #expect(pool.dials == id + 1)
             #expect((1...id).count { pool.phase(of: $0) == .open } == 1)
         }
     }
 
-    // MARK: Going away
+    // MARK: GOAWAY
 
     @Test func `GOAWAY drains the old connection while a new one takes over`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
@@ -202,7 +202,7 @@ import Testing
         pool.open(1)
         pool.allow(10, on: 1)
         pool.place(2)
-        pool.leave(1)
+        pool.drain(1)
         #expect(pool.phase(of: 1) == .draining)
         #expect(pool.dials == 2)
         let place = pool.place()
@@ -220,7 +220,7 @@ import Testing
         pool.place()
         pool.open(1)
         pool.answer(on: 1)
-        pool.leave(1)
+        pool.drain(1)
         pool.end(1)
         #expect(pool.dials == 1)
         let place = pool.place()
@@ -232,9 +232,9 @@ import Testing
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place()
         pool.open(1)
-        pool.leave(1)
-        pool.leave(1)
-        pool.leave(99)
+        pool.drain(1)
+        pool.drain(1)
+        pool.drain(99)
         #expect(pool.dials == 2)
     }
 
@@ -246,7 +246,7 @@ import Testing
             pool.allow(10, on: id)
         }
         pool.place(9)
-        pool.leaveAll()
+        pool.drainAll()
         #expect(pool.phase(of: 1) == .draining)
         #expect(pool.phase(of: 2) == .draining)
         #expect(pool.dials == 4)
@@ -255,7 +255,7 @@ import Testing
         #expect(pool.running(on: 3) == [11])
     }
 
-    // MARK: Failing
+    // MARK: Failures
 
     @Test func `a failed dial makes requests fail at once until the backoff has passed`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 4))
@@ -264,10 +264,10 @@ import Testing
         #expect(pool.failed == [1, 2, 3])
         let refused = pool.place()
         #expect(refused == unreachable)
-        pool.pass(.milliseconds(124))
+        pool.advance(.milliseconds(124))
         let stillRefused = pool.place()
         #expect(stillRefused == unreachable)
-        pool.pass(.milliseconds(1))
+        pool.advance(.milliseconds(1))
         let taken = pool.place()
         #expect(taken == .waiting)
         #expect(pool.dials == 2)
@@ -279,10 +279,10 @@ import Testing
             let taken = pool.place()
             #expect(taken == .waiting)
             pool.end(pool.dials, random: 0.5)
-            pool.pass(.milliseconds(milliseconds - 1))
+            pool.advance(.milliseconds(milliseconds - 1))
             let refused = pool.place()
             #expect(refused == unreachable)
-            pool.pass(.milliseconds(1))
+            pool.advance(.milliseconds(1))
         }
         #expect(pool.dials == 10)
     }
@@ -292,7 +292,7 @@ import Testing
         for _ in 0..<6 {
             pool.place()
             pool.end(pool.dials, random: 0.5)
-            pool.pass(.seconds(30))
+            pool.advance(.seconds(30))
         }
         pool.place()
         pool.open(7)
@@ -300,7 +300,7 @@ import Testing
         pool.end(7)
         pool.place()
         pool.end(8, random: 0.5)
-        pool.pass(.milliseconds(125))
+        pool.advance(.milliseconds(125))
         let taken = pool.place()
         #expect(taken == .waiting)
     }
@@ -314,7 +314,7 @@ import Testing
             pool.end(1, random: 0.5)
             let refused = pool.place()
             #expect(refused == unreachable)
-            pool.pass(.milliseconds(125))
+            pool.advance(.milliseconds(125))
             let taken = pool.place()
             #expect(taken == .waiting)
         }
@@ -333,12 +333,12 @@ import Testing
     @Test func `a server that sends GOAWAY on every new connection is dialled with backoff`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         for _ in 0..<100 {
-            // What was sent away is sent again.
+            // A request refused by GOAWAY is sent again.
             pool.place()
-            pool.pass(.milliseconds(10))
+            pool.advance(.milliseconds(10))
             guard let id = pool.dialling.first else { continue }
             pool.open(id)
-            pool.leave(id)
+            pool.drain(id)
             pool.end(id, random: 0.5)
         }
         #expect(pool.dials < 20)
@@ -368,9 +368,9 @@ import Testing
         pool.end(2, random: 0.5)
         #expect(pool.failed.isEmpty)
         #expect(pool.wake == pool.now + .milliseconds(125))
-        pool.pass(.milliseconds(124))
+        pool.advance(.milliseconds(124))
         #expect(pool.dials == 2)
-        pool.pass(.milliseconds(1))
+        pool.advance(.milliseconds(1))
         #expect(pool.dials == 3)
         pool.open(3)
         #expect(pool.running(on: 3) == [2])
@@ -404,15 +404,15 @@ import Testing
     @Test func `an expired request is not run`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 1))
         pool.place(3)
-        pool.giveUp(1)
-        pool.giveUp(3)
-        pool.giveUp(99)
+        pool.expire(1)
+        pool.expire(3)
+        pool.expire(99)
         pool.open(1)
         pool.allow(10, on: 1)
         #expect(pool.running(on: 1) == [2])
     }
 
-    // MARK: The end
+    // MARK: Retirement
 
     @Test func `a retired pool fails waiting requests and empties once running ones finish`() {
         let pool = CheckedPool(PoolState.Rules(maximum: 3))
@@ -432,11 +432,11 @@ import Testing
         pool.answer(on: 1)
         pool.end(1)
         #expect(pool.isEmpty)
-        pool.pass(.seconds(60))
+        pool.advance(.seconds(60))
         #expect(pool.dials == 2)
     }
 
-    // MARK: Anything
+    // MARK: Random events
 
     @Test(arguments: [
         PoolState.Rules(), PoolState.Rules(startsWithOneRequest: true), PoolState.Rules(maximum: 4),
@@ -449,21 +449,21 @@ import Testing
             let pool = CheckedPool(rules, seed: seed)
             var steps = 0
             while pool.isLegal, steps < 60 {
-                pool.doAnything()
+                pool.performRandomEvent()
                 steps += 1
             }
             guard pool.isLegal else { return }
-            pool.comeToRest()
+            pool.finishEverything()
             guard pool.isLegal else { return }
         }
     }
 }
 
-// MARK: - A pool that is watched
+// MARK: - A checked pool
 
-/// Performs what a pool decides on connections and requests that are only numbers, and reports each step that is not
-/// legal: a request that is run twice, out of turn, on a connection that is not there, not open or full, or that waits
-/// for nothing; a dial too many or too early; a wake in the past.
+/// Performs the decisions of a pool on connections and requests that are only numbers, and reports each illegal step:
+/// a request that runs twice, out of order, or on a connection that is unknown, not open or full; a request that waits
+/// although nothing can serve it; a dial too many or too early; a wake in the past.
 private final class CheckedPool {
     enum Phase { case dialling, open, draining }
 
@@ -482,7 +482,7 @@ private final class CheckedPool {
         }
     }
 
-    /// Why connections end here.
+    /// The reason given for each closed connection.
     static let reason = "refused"
 
     private let rules: PoolState.Rules
@@ -496,7 +496,7 @@ private final class CheckedPool {
     private(set) var dials = 0
     private(set) var wake: MonotonicTime?
     private(set) var isLegal = true
-    private var wereRun: Set<Int> = []
+    private var startedRequests: Set<Int> = []
     private var nextRequest = 1
     private var backoff: Backoff
     private var nextDial: MonotonicTime?
@@ -528,12 +528,12 @@ private final class CheckedPool {
         for action in actions { perform(action) }
         switch place {
         case .connection(let id):
-            if !waiting.isEmpty { fault("a request overtakes those that wait") }
+            if !waiting.isEmpty { report("a request overtakes waiting requests") }
             run(request, on: id)
         case .waiting: break
         case .unavailable(let reason):
-            if canServe { fault("a request is refused that could be served") }
-            if reason != expectedReason { fault("a request is refused because: \(reason ?? "this side has ended")") }
+            if canServe { report("a request is refused that could be served") }
+            if reason != expectedReason { report("a request is refused because: \(reason ?? "the pool is retired")") }
         }
         check()
         return place
@@ -543,7 +543,7 @@ private final class CheckedPool {
         for _ in 0..<count { place() }
     }
 
-    func giveUp(_ request: Int) {
+    func expire(_ request: Int) {
         waiting.removeAll { $0 == request }
         pool.expire(request: request)
         check()
@@ -566,10 +566,10 @@ private final class CheckedPool {
         perform(actions)
     }
 
-    /// The oldest request on a connection, or another one, has come to its end.
+    /// Completes the oldest request on a connection, or the one at index `request`.
     func answer(on id: Int, isProof: Bool = true, request: Int = 0) {
         guard let index = index(of: id), !connections[index].running.isEmpty else {
-            return fault("nothing runs on connection \(id)")
+            return report("nothing runs on connection \(id)")
         }
         connections[index].running.remove(at: request)
         if isProof, !connections[index].isProven {
@@ -579,19 +579,19 @@ private final class CheckedPool {
         finish(on: id, isProof: isProof)
     }
 
-    func leave(_ id: Int) {
+    func drain(_ id: Int) {
         var actions: [PoolState.Action] = []
         pool.drain(id, now: now, &actions)
         perform(actions)
     }
 
-    func leaveAll() {
+    func drainAll() {
         var actions: [PoolState.Action] = []
         pool.drainAll(now: now, &actions)
         perform(actions)
     }
 
-    /// A dial has failed or a connection has ended; what runs on it learns of it afterwards.
+    /// Fails a dial or closes a connection; the requests that run on it finish afterwards.
     func end(_ id: Int, random: Double = 0.5) {
         var orphans: [Int] = []
         if let index = index(of: id) {
@@ -612,7 +612,7 @@ private final class CheckedPool {
         perform(actions)
     }
 
-    func pass(_ time: Duration) {
+    func advance(_ time: Duration) {
         let end = now + time
         if let wake, wake <= end {
             now = wake
@@ -630,12 +630,12 @@ private final class CheckedPool {
         perform(actions)
     }
 
-    // MARK: Any events
+    // MARK: Random events
 
-    func doAnything() {
+    func performRandomEvent() {
         switch Int.random(in: 0..<100, using: &generator) {
         case ..<34: place()
-        case ..<37: if let request = waiting.randomElement(using: &generator) { giveUp(request) }
+        case ..<37: if let request = waiting.randomElement(using: &generator) { expire(request) }
         case ..<47: if let id = pick(.dialling) { open(id) }
         case ..<51: if let id = pick(.dialling) { end(id, random: generator.unit()) }
         case ..<61:
@@ -646,30 +646,29 @@ private final class CheckedPool {
             guard let connection = busy.randomElement(using: &generator) else { return }
             let request = Int.random(in: connection.running.indices, using: &generator)
             answer(on: connection.id, isProof: Int.random(in: 0..<8, using: &generator) > 0, request: request)
-        case ..<89: if let id = pick(.open) { leave(id) }
-        case ..<90: leaveAll()
+        case ..<89: if let id = pick(.open) { drain(id) }
+        case ..<90: drainAll()
         case ..<93: if let id = pick(.open, .draining) { end(id, random: generator.unit()) }
-        case ..<99: pass(.milliseconds(Int.random(in: 0..<2000, using: &generator)))
-        default: pass(.seconds(12))
+        case ..<99: advance(.milliseconds(Int.random(in: 0..<2000, using: &generator)))
+        default: advance(.seconds(12))
         }
     }
 
-    /// The server and the way to it are in order again, and nothing new comes: every request has to come to its end, and
-    /// then the pool to its own.
-    func comeToRest() {
+    /// Restores the server and adds no requests: every request must finish, and then the pool must become empty.
+    func finishEverything() {
         for _ in 0..<100 where !waiting.isEmpty || connections.contains(where: { !$0.running.isEmpty }) {
             for id in connections.map(\.id) {
                 if phase(of: id) == .dialling { open(id) }
                 if phase(of: id) == .open { allow(5, on: id) }
                 while !running(on: id).isEmpty { answer(on: id) }
             }
-            pass(.seconds(1))
+            advance(.seconds(1))
         }
-        if !waiting.isEmpty { fault("requests are lost: they neither run nor fail") }
+        if !waiting.isEmpty { report("requests are lost: they neither run nor fail") }
         retire()
         for id in dialling { open(id) }
         for id in connections.map(\.id) { end(id) }
-        if !pool.isEmpty { fault("something is left when all is over") }
+        if !pool.isEmpty { report("the pool is not empty after its last connection closed") }
     }
 
     private func ids(in phase: Phase) -> [Int] { connections.filter { $0.phase == phase }.map(\.id) }
@@ -678,7 +677,7 @@ private final class CheckedPool {
         connections.filter { phases.contains($0.phase) }.randomElement(using: &generator)?.id
     }
 
-    // MARK: What is legal
+    // MARK: Checks
 
     private func perform(_ actions: [PoolState.Action]) {
         for action in actions { perform(action) }
@@ -688,68 +687,70 @@ private final class CheckedPool {
     private func perform(_ action: PoolState.Action) {
         switch action {
         case .dial(let id):
-            if index(of: id) != nil { fault("two connections are called \(id)") }
-            if isRetired { fault("a dial after the end") }
-            if isBackingOff { fault("a dial before the backoff has passed") }
+            if index(of: id) != nil { report("two connections have the id \(id)") }
+            if isRetired { report("a dial after retirement") }
+            if isBackingOff { report("a dial before the backoff has passed") }
             if usable.count(where: { !$0.isUseless(now) }) >= rules.maximum {
-                fault("more connections than the maximum")
+                report("more connections than the maximum")
             }
-            if usable.count > rules.maximum { fault("more than one connection beyond the maximum") }
+            if usable.count > rules.maximum { report("more than one connection beyond the maximum") }
             connections.append(Connection(id: id))
             dials += 1
         case .run(let request, let id):
             if waiting.first == request {
                 waiting.removeFirst()
             } else {
-                fault("request \(request) is run out of turn, or does not wait")
+                report("request \(request) runs out of order, or was not waiting")
             }
             run(request, on: id)
         case .fail(let request, let reason):
             if let index = waiting.firstIndex(of: request) {
                 waiting.remove(at: index)
             } else {
-                fault("request \(request) fails and does not wait")
+                report("request \(request) fails but was not waiting")
             }
-            if canServe { fault("a request fails that could be served") }
-            if reason != expectedReason { fault("a request fails because: \(reason ?? "this side has ended")") }
+            if canServe { report("a request fails that could be served") }
+            if reason != expectedReason { report("a request fails because: \(reason ?? "the pool is retired")") }
             failed.append(request)
         case .wake(let time):
-            if time <= now { fault("a wake in the past") }
+            if time <= now { report("a wake in the past") }
             let barren = connections.filter(\.isBarren).map { ($0.barrenSince ?? now) + .seconds(10) }
-            if time != nextDial, !barren.contains(time) { fault("a wake at no time that matters") }
+            if time != nextDial, !barren.contains(time) { report("a wake at a time without an event") }
             wake = time
         case .drain(let id):
             if let index = index(of: id), connections[index].phase == .open {
                 connections[index].phase = .draining
             } else {
-                fault("connection \(id) is to be drained and is not open")
+                report("connection \(id) is drained but not open")
             }
         }
     }
 
     private func run(_ request: Int, on id: Int) {
-        if !wereRun.insert(request).inserted { fault("request \(request) is run twice") }
+        if !startedRequests.insert(request).inserted { report("request \(request) runs twice") }
         guard let index = index(of: id), connections[index].phase == .open else {
-            return fault("request \(request) is run on connection \(id), which is not open")
+            return report("request \(request) runs on connection \(id), which is not open")
         }
-        if room(connections[index]) < 1 { fault("request \(request) is run on connection \(id), which is full") }
+        if room(connections[index]) < 1 { report("request \(request) runs on connection \(id), which is full") }
         connections[index].running.append(request)
     }
 
-    /// What holds after each event.
+    /// Checks the invariants that hold after each event.
     private func check() {
-        if pool.waitingCount != waiting.count { fault("\(pool.waitingCount) wait instead of \(waiting.count)") }
+        if pool.waitingCount != waiting.count { report("\(pool.waitingCount) wait instead of \(waiting.count)") }
         let openCount = connections.count { $0.phase == .open }
-        if pool.openCount != openCount { fault("\(pool.openCount) are open instead of \(openCount)") }
+        if pool.openCount != openCount { report("\(pool.openCount) are open instead of \(openCount)") }
         guard !waiting.isEmpty else { return }
         for index in connections.indices where connections[index].isBarren && connections[index].barrenSince == nil {
             connections[index].barrenSince = now
         }
-        if usable.isEmpty { fault("requests wait for nothing") }
+        if usable.isEmpty { report("requests wait although no connection can serve them") }
         let candidates = usable.filter { !$0.isUseless(now) }
-        if candidates.contains(where: { $0.phase == .open && room($0) > 0 }) { fault("requests wait beside a place") }
+        if candidates.contains(where: { $0.phase == .open && room($0) > 0 }) {
+            report("requests wait although a stream is free")
+        }
         if candidates.count < rules.maximum, candidates.allSatisfy({ $0.phase == .open && isSettled($0) }) {
-            if wake.map({ $0 <= now }) ?? true { fault("requests wait, and it does not grow") }
+            if wake.map({ $0 <= now }) ?? true { report("requests wait, and the pool does not grow") }
         }
     }
 
@@ -758,7 +759,7 @@ private final class CheckedPool {
         return most - connection.running.count
     }
 
-    /// Whether it is known what the connection can carry.
+    /// Whether the number of streams that the connection can carry is known.
     private func isSettled(_ connection: Connection) -> Bool {
         connection.limit != nil && (connection.isProven || !rules.startsWithOneRequest)
     }
@@ -770,7 +771,7 @@ private final class CheckedPool {
 
     private func index(of id: Int) -> Int? { connections.firstIndex { $0.id == id } }
 
-    private func fault(_ what: String) {
+    private func report(_ what: String) {
         guard isLegal else { return }
         isLegal = false
         Issue.record("seed \(seed): \(what)")

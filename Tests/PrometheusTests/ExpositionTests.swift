@@ -7,10 +7,10 @@ import Testing
 @testable import Prometheus
 
 @Suite struct ExpositionTests {
-    /// What is written, without the family that each registry has.
+    /// The exposition without the family that every registry has.
     private func text(_ registry: PrometheusRegistry) -> String {
         let text = String(decoding: registry.expose(), as: UTF8.self)
-        return text.components(before: "# HELP tocsin_metrics_dropped_total ")
+        return text.text(before: "# HELP tocsin_metrics_dropped_total ")
     }
 
     @Test func `families keep the catalogue's order, and series sort by label values`() {
@@ -43,7 +43,7 @@ import Testing
             MetricFamily("wait_seconds", .histogram(buckets: [0.005, 0.5, 1]), help: "Waiting.", labels: ["stage"])
         ])
         let timer = Timer(label: "wait_seconds", dimensions: [("stage", "queue")], factory: registry)
-        // The second lies on its bound, and belongs below it.
+        // The second value equals a bound and belongs to the bucket below it.
         for milliseconds in [1, 5, 250, 750, 2000, 4000] { timer.recordMilliseconds(milliseconds) }
         #expect(
             text(registry) == """
@@ -140,13 +140,13 @@ import Testing
 }
 
 extension String {
-    /// What stands before `mark`; all of it where that is not there.
-    fileprivate func components(before mark: String) -> String {
+    /// The text before `mark`, or all of it if `mark` does not occur.
+    fileprivate func text(before mark: String) -> String {
         firstRange(of: mark).map { String(self[..<$0.lowerBound]) } ?? self
     }
 }
 
-/// A line of the format, read by its grammar and by nothing that wrote it.
+/// A line of the format, parsed by its grammar and independently of the writer.
 private struct Sample {
     var name = ""
     var labels: [(name: String, value: String)] = []

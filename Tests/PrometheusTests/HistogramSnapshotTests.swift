@@ -6,7 +6,7 @@ import Testing
 @testable import Prometheus
 
 @Suite struct HistogramSnapshotTests {
-    /// With so many in each bucket of bounds 1, 2, 4 and +Inf.
+    /// A histogram with these counts in the buckets of bounds 1, 2, 4 and +Inf.
     private func histogram(_ counts: Int...) -> HistogramSnapshot {
         var histogram = HistogramSnapshot(bounds: [1, 2, 4])
         for (bucket, count) in counts.enumerated() {
@@ -46,7 +46,7 @@ import Testing
                 let estimate = try #require(histogram.quantile(q))
                 #expect(estimate >= last, "round \(round), q \(q)")
                 last = estimate
-                // The smallest value that at least the share q does not exceed lies in the same bucket.
+                // The true quantile, the value of rank ⌈q · count⌉, lies in the same bucket.
                 let rank = min(values.count, max(1, Int((q * Double(values.count)).rounded(.up))))
                 let bucket = try #require(bounds.firstIndex { values[rank - 1] <= $0 })
                 let start = bucket == 0 ? 0 : bounds[bucket - 1]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Prometheus
@@ -14,7 +15,7 @@ import Testing
 
     // MARK: /proc/self/stat
 
-    /// Fields 3 to 24, each its number times a hundred.
+    /// Fields 4 to 24, each its number times a hundred.
     private let numbers = (4...24).map { "\($0 * 100)" }.joined(separator: " ")
 
     @Test(arguments: ["tocsin", "a b", "x) R 1 2 3 (y", ")", "", "é\n"])
@@ -40,11 +41,11 @@ import Testing
     }
 
     @Test func `each figure agrees with another system interface`() throws {
-        // In ticks of a hundredth of a second, and what runs at the moment may be a little behind.
+        // In ticks of a hundredth of a second; the time of the running thread may lag a little.
         let before = cpuTime()
         let cpu = try figure("process_cpu_seconds_total")
         #expect((before - 0.5...cpuTime() + 0.5).contains(cpu))
-        // Other tests take and give memory meanwhile.
+        // Other tests allocate and free memory at the same time.
         let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
         let resident = try #require(Double(pages[1])) * Double(sysconf(Int32(_SC_PAGESIZE)))
         #expect(resident > 0)
@@ -59,7 +60,7 @@ import Testing
 
     @Test func `open descriptors are counted without the one used for counting`() throws {
         func open() -> Double { Double((Int32(0)..<65_536).count { fcntl($0, F_GETFD) >= 0 }) }
-        // Other tests open and close some meanwhile: a moment in which none does is waited for.
+        // Other tests open and close descriptors at the same time, so this retries until none does.
         let agrees = try (0..<200).contains { _ in
             let before = open()
             let figure = try figure("process_open_fds")

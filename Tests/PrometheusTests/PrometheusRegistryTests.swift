@@ -2,6 +2,7 @@
 
 import CoreMetrics
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Prometheus
@@ -17,7 +18,7 @@ import Testing
         registry.sums("tocsin_metrics_dropped_total", by: "reason").filter { $0.value > 0 }
     }
 
-    // MARK: What is kept
+    // MARK: Recording
 
     @Test func `the same label and dimensions give the same series`() {
         for _ in 0..<2 { Counter(label: "sent_total", dimensions: [("app", "a")], factory: registry).increment(by: 2) }
@@ -63,7 +64,7 @@ import Testing
             counter.increment()
             #expect(registry.sum("sent_total") == 1)
             counter.destroy()
-            // What holds the old one still may count, and is not heard; nor does it take the new one away.
+            // A handle of the old series may still count without effect, and cannot destroy the new series.
             counter.increment()
             let again = Counter(label: "sent_total", dimensions: [("app", "\(number)")], factory: registry)
             counter.destroy()
@@ -79,7 +80,7 @@ import Testing
         #expect(dropped().isEmpty)
     }
 
-    // MARK: What is not kept
+    // MARK: Dropped samples
 
     @Test func `a metric outside the catalogue is dropped and counted`() {
         Counter(label: "lost_total", factory: registry).increment()
@@ -119,7 +120,7 @@ import Testing
         registry.registerCallback("sent_total", labels: ["app": "late"]) { 1 }
         #expect(registry.sums("sent_total", by: "app") == ["0": 1, "1": 1, "2": 1])
         #expect(dropped() == ["series": 998])
-        // Those that are there go on.
+        // Existing series still count.
         Counter(label: "sent_total", dimensions: [("app", "2")], factory: registry).increment()
         #expect(registry.value("sent_total", labels: ["app": "2"]) == 2)
     }
@@ -136,7 +137,7 @@ import Testing
         #expect(dropped() == ["value": 8])
     }
 
-    // MARK: What is fetched
+    // MARK: Callbacks
 
     @Test func `a callback is evaluated when its figure is read`() {
         let meter = Meter(label: "open", factory: registry)
@@ -155,13 +156,13 @@ import Testing
         registry.registerCallback("open") { nil }
         #expect(registry.value("open") == nil)
         #expect(!String(decoding: registry.expose(), as: UTF8.self).contains("open"))
-        // Who counts what is fetched already is not heard.
+        // A sample for a series with a callback is dropped.
         Meter(label: "open", factory: registry).set(5)
         #expect(registry.value("open") == nil)
         #expect(dropped() == ["kind": 1])
     }
 
-    // MARK: All at once
+    // MARK: Concurrency
 
     @Test func `concurrent updates, creation, reads and destruction lose nothing`() async throws {
         let tasks = 16
@@ -182,7 +183,7 @@ import Testing
                         timer.recordNanoseconds([500_000_000, 1_500_000_000, 2_500_000_000][round % 3])
                         meter.increment(by: 3)
                         meter.decrement(by: 1)
-                        // A third series comes and goes meanwhile.
+                        // Meanwhile a third series is created and destroyed.
                         let passing = Counter(label: "sent_total", dimensions: [("app", "passing")], factory: registry)
                         if generator.below(4) == 0 { passing.destroy() }
                         if generator.below(100) == 0 { _ = registry.expose() }

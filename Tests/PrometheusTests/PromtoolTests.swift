@@ -6,12 +6,12 @@ import Testing
 
 @testable import Prometheus
 
-/// Prometheus' own opinion of what is written: `promtool check metrics` parses it, and looks for bad names.
+/// Checks the exposition with `promtool check metrics`, which parses it and looks for bad names.
 @Suite struct PromtoolTests {
     private static let promtool = "/usr/bin/promtool"
 
-    /// What promtool says, and whether it is content. Nil, with a word about it, where there is no promtool.
-    private func check(_ text: [UInt8]) throws -> (isGood: Bool, words: String)? {
+    /// The output of promtool and whether it succeeded; `nil`, with a printed notice, if promtool is not installed.
+    private func check(_ text: [UInt8]) throws -> (isAccepted: Bool, output: String)? {
         guard FileManager.default.isExecutableFile(atPath: Self.promtool) else {
             print(
                 "SKIPPED: promtool is not installed; no metrics were checked by it (Debian's package prometheus has it)"
@@ -22,16 +22,16 @@ import Testing
         try Data(text).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }
         let process = Process()
-        let output = Pipe()
+        let pipe = Pipe()
         process.executableURL = URL(filePath: Self.promtool)
         process.arguments = ["check", "metrics"]
         process.standardInput = try FileHandle(forReadingFrom: file)
-        process.standardOutput = output
-        process.standardError = output
+        process.standardOutput = pipe
+        process.standardError = pipe
         try process.run()
-        let words = try output.fileHandleForReading.readToEnd() ?? Data()
+        let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
         process.waitUntilExit()
-        return (process.terminationStatus == 0, String(decoding: words, as: UTF8.self))
+        return (process.terminationStatus == 0, String(decoding: output, as: UTF8.self))
     }
 
     @Test(.timeLimit(.minutes(1)))
@@ -61,11 +61,11 @@ import Testing
                 .record(number)
         }
         let text = registry.expose()
-        guard let attemptResult = try check(text) else { return }
-        #expect(attemptResult.isGood, "\(attemptResult.words)")
-        #expect(attemptResult.words.isEmpty)
-        // It would say something.
+        guard let result = try check(text) else { return }
+        #expect(result.isAccepted, "\(result.output)")
+        #expect(result.output.isEmpty)
+        // promtool does detect errors.
         let twice = try #require(try check(text + text))
-        #expect(!twice.isGood)
+        #expect(!twice.isAccepted)
     }
 }

@@ -81,8 +81,8 @@ import Testing
         ).headers
         #expect(first.text("apns-id") == again.text("apns-id"))
         #expect(first.text("apns-collapse-id") == again.text("apns-collapse-id"))
-        let filling = [UInt8](repeating: 0x42, count: 32)
-        let other = try request(makeEnvelope(to: deviceToken, ciphertext: filling)).headers
+        let ciphertext = [UInt8](repeating: 0x42, count: 32)
+        let other = try request(makeEnvelope(to: deviceToken, ciphertext: ciphertext)).headers
         #expect(first.text("apns-id") != other.text("apns-id"))
         #expect(first.text("apns-collapse-id") != other.text("apns-collapse-id"))
     }
@@ -97,9 +97,9 @@ import Testing
 
     @Test func `the priority is 10, or 5 to conserve power`() throws {
         let immediate = try request(makeEnvelope(to: deviceToken, priority: .immediate)).headers
-        let considerate = try request(makeEnvelope(to: deviceToken, priority: .conservePower)).headers
+        let conserving = try request(makeEnvelope(to: deviceToken, priority: .conservePower)).headers
         #expect(immediate.text("apns-priority") == "10")
-        #expect(considerate.text("apns-priority") == "5")
+        #expect(conserving.text("apns-priority") == "5")
     }
 
     @Test func `secret and non-repeating header values stay out of the HPACK table`() throws {
@@ -148,20 +148,20 @@ import Testing
 
     @Test(arguments: APNsProfile.FlagRule.allCases, [nil, true, false])
     func `a flag follows its rule, and the sender's choice if the rule is request`(
-        _ rule: APNsProfile.FlagRule, _ retryAfter: Bool?
+        _ rule: APNsProfile.FlagRule, _ requested: Bool?
     ) throws {
         var other = profile
         other.contentAvailable = rule
         other.mutableContent = rule
         for isMutable in [false, true] {
             var envelope = try makeEnvelope(to: deviceToken)
-            if isMutable { envelope.mutableContent = retryAfter } else { envelope.contentAvailable = retryAfter }
+            if isMutable { envelope.mutableContent = requested } else { envelope.contentAvailable = requested }
             let aps = JSONValue(try request(envelope, other).body)?["aps"]?.object
             let isSet = aps?[isMutable ? "mutable-content" : "content-available"] == .number(1)
             switch rule {
             case .always: #expect(isSet)
             case .never: #expect(!isSet)
-            case .request: #expect(isSet == (retryAfter ?? true))
+            case .request: #expect(isSet == (requested ?? true))
             }
         }
     }
@@ -243,7 +243,7 @@ import Testing
     func `every request passes the simulator's APNs validation`(_ format: EnvelopeFormat) throws {
         let key = SigningKey.generate(.es256)
         let token = APNsProviderToken(key: key, keyID: "KEY0000001", teamID: "TEAM000001")
-        var validate = APNsRequestValidator(
+        var validator = APNsRequestValidator(
             platform: .apnsProduction, topics: ["org.example.app"],
             key: APNsRequestValidator.Key(keyID: "KEY0000001", teamID: "TEAM000001", key: key.verifyingKey),
             certificateName: "none")
@@ -260,7 +260,7 @@ import Testing
                         expiry: Expiry(ttl: envelope.ttl, takenAt: now))
                     let seen = ServerRequest(
                         stream: 1, headers: request.headers, body: request.body, isTooLarge: false)
-                    let answer = validate.validate(seen, clientName: nil, now: now) { _ in
+                    let answer = validator.validate(seen, clientName: nil, now: now) { _ in
                         Device(platform: .apnsProduction, app: "org.example.app")
                     }
                     #expect(answer == .accepted)
@@ -276,12 +276,12 @@ import Testing
 
     private let clock = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
-    private func makeToken(keptIn shelf: Shelf? = nil, keyID: String = "KEY0000001") -> APNsProviderToken {
-        APNsProviderToken(key: key, keyID: keyID, teamID: "TEAM000001", keeping: shelf)
+    private func makeToken(store: SharedTokenStore? = nil, keyID: String = "KEY0000001") -> APNsProviderToken {
+        APNsProviderToken(key: key, keyID: keyID, teamID: "TEAM000001", keeping: store)
     }
 
-    /// What one process leaves for the next.
-    private final class Shelf: ProviderTokenStore {
+    /// The provider token that one process stores for the next.
+    private final class SharedTokenStore: ProviderTokenStore {
         var token: [UInt8]?
         func load() -> [UInt8]? { token }
         func save(_ token: [UInt8]) { self.token = token }
@@ -329,40 +329,40 @@ import Testing
     }
 
     @Test func `at most one provider token is made in 20 minutes, even across a restart`() throws {
-        let shelf = Shelf()
-        let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
-        let restarted = makeToken(keptIn: shelf)
+        let store = SharedTokenStore()
+        let first = makeToken(store: store).authorization(at: now, clock: clock)
+        let restarted = makeToken(store: store)
         #expect(restarted.authorization(at: now + 1199, clock: clock) == first)
-        // Nor because Apple calls it expired before.
+        // Even if APNs reports it as expired earlier.
         #expect(!restarted.renew(refused: first, at: now + 1199, clock: clock))
         #expect(restarted.authorization(at: now + 1199, clock: clock) == first)
-        // Its age goes on from where it was.
+        // Its age continues across the restart.
         #expect(restarted.authorization(at: now + 2999, clock: clock + .seconds(1800)) == first)
         #expect(restarted.authorization(at: now + 3000, clock: clock + .seconds(1801)) != first)
     }
 
     @Test func `a stored provider token is used only with its own key and while it is valid`() throws {
-        let shelf = Shelf()
-        let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
-        #expect(makeToken(keptIn: shelf, keyID: "KEY0000002").authorization(at: now, clock: clock) != first)
-        _ = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
-        let late = makeToken(keptIn: shelf).authorization(at: now + 3600, clock: clock)
+        let store = SharedTokenStore()
+        let first = makeToken(store: store).authorization(at: now, clock: clock)
+        #expect(makeToken(store: store, keyID: "KEY0000002").authorization(at: now, clock: clock) != first)
+        _ = makeToken(store: store).authorization(at: now, clock: clock)
+        let late = makeToken(store: store).authorization(at: now + 3600, clock: clock)
         #expect(late != first)
-        for rubbish in ["", "a.b.c", "bearer", String(repeating: ".", count: 5000)] {
-            shelf.token = Array(rubbish.utf8)
-            let fresh = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
+        for invalid in ["", "a.b.c", "bearer", String(repeating: ".", count: 5000)] {
+            store.token = Array(invalid.utf8)
+            let fresh = makeToken(store: store).authorization(at: now, clock: clock)
             #expect(try webToken(fresh).isSigned(by: key.verifyingKey))
         }
-        let stranger = APNsProviderToken(
-            key: SigningKey.generate(.es256), keyID: "KEY0000001", teamID: "TEAM000001", keeping: shelf)
-        let foreign = stranger.authorization(at: now, clock: clock)
-        #expect(makeToken(keptIn: shelf).authorization(at: now, clock: clock) != foreign)
+        let otherKey = APNsProviderToken(
+            key: SigningKey.generate(.es256), keyID: "KEY0000001", teamID: "TEAM000001", keeping: store)
+        let foreign = otherKey.authorization(at: now, clock: clock)
+        #expect(makeToken(store: store).authorization(at: now, clock: clock) != foreign)
     }
 
     @Test func `setting the clock back between two processes makes no second provider token`() {
-        let shelf = Shelf()
-        let first = makeToken(keptIn: shelf).authorization(at: now, clock: clock)
-        #expect(makeToken(keptIn: shelf).authorization(at: now - 7200, clock: clock) == first)
+        let store = SharedTokenStore()
+        let first = makeToken(store: store).authorization(at: now, clock: clock)
+        #expect(makeToken(store: store).authorization(at: now - 7200, clock: clock) == first)
     }
 
     @Test func `ExpiredProviderToken renews once after 20 minutes, for all refused requests`() {
@@ -372,7 +372,7 @@ import Testing
         #expect(token.renew(refused: first, at: now + 1200, clock: later))
         let second = token.authorization(at: now + 1200, clock: later)
         #expect(second != first)
-        // Whoever was refused with the old one as well is served by the same new one.
+        // Further requests refused with the old token use the same new token.
         for _ in 0..<100 { #expect(token.renew(refused: first, at: now + 1200, clock: later)) }
         #expect(token.authorization(at: now + 1200, clock: later) == second)
         #expect(!token.renew(refused: second, at: now + 1200, clock: later))

@@ -55,7 +55,7 @@ import Testing
 }
 
 @Suite struct ClockSkewTests {
-    private let theirs: Int64 = 784_111_777
+    private let providerTime: Int64 = 784_111_777
 
     private func skew(_ date: String, now: Int64) -> ClockSkew? {
         var headers = HeaderBlock()
@@ -65,7 +65,7 @@ import Testing
 
     @Test(arguments: [0, 1, -1, 2, -2, 3599, -86_400] as [Int64])
     func `the skew is this machine's clock minus the provider's`(_ seconds: Int64) {
-        let found = skew("Sun, 06 Nov 1994 08:49:37 GMT", now: theirs + seconds)
+        let found = skew("Sun, 06 Nov 1994 08:49:37 GMT", now: providerTime + seconds)
         #expect(found?.seconds == seconds)
     }
 
@@ -78,14 +78,14 @@ import Testing
             (-3600, "this machine's clock is 3600 s behind the provider's"),
         ]
         for (seconds, words) in words {
-            let found = skew("Sun, 06 Nov 1994 08:49:37 GMT", now: theirs + seconds)
+            let found = skew("Sun, 06 Nov 1994 08:49:37 GMT", now: providerTime + seconds)
             #expect(found?.description == words)
         }
     }
 
     @Test(arguments: ["", "now", "784111777", "06 Nov 1994 08:49:37 GMT"])
     func `without a valid date there is no skew`(_ date: String) {
-        #expect(skew(date, now: theirs) == nil)
-        #expect(ClockSkew(HeaderBlock(), now: theirs) == nil)
+        #expect(skew(date, now: providerTime) == nil)
+        #expect(ClockSkew(HeaderBlock(), now: providerTime) == nil)
     }
 }

@@ -129,9 +129,9 @@ import Testing
 
     @Test func `the priority is high, or normal to conserve power`() throws {
         let immediate = try json(makeEnvelope(to: deviceToken, magic: .android, priority: .immediate))
-        let considerate = try json(makeEnvelope(to: deviceToken, magic: .android, priority: .conservePower))
+        let conserving = try json(makeEnvelope(to: deviceToken, magic: .android, priority: .conservePower))
         #expect(immediate["message"]?["android"]?["priority"]?.string == "high")
-        #expect(considerate["message"]?["android"]?["priority"]?.string == "normal")
+        #expect(conserving["message"]?["android"]?["priority"]?.string == "normal")
     }
 
     @Test func `the ttl is in seconds`() throws {
@@ -159,15 +159,16 @@ import Testing
         #expect(message?["data"]?["encrypted"]?.string == encrypted(envelope))
     }
 
-    // MARK: The bound
+    // MARK: Size limit
 
     @Test(arguments: [true, false])
     func `the longest ciphertext that fits passes, and 16 bytes more are refused with 105`(_ sound: Bool) throws {
-        // 4096 less the keys, the magic, the iv and two bars leaves 4039 characters of Base64 with sound, 4051 without.
+        // 4096 minus the keys, the magic, the iv and two bars leaves 4039 characters of Base64 with sound, 4051
+        // without.
         for length in [16, 704, 3024] {
             let ciphertext = [UInt8](repeating: 0x41, count: length)
             let envelope = try makeEnvelope(to: deviceToken, magic: .android, ciphertext: ciphertext, sound: sound)
-            let answer = try judged(request(envelope))
+            let answer = try validated(request(envelope))
             #expect(answer == .accepted)
         }
         for length in [3040, 3056, 3072] {
@@ -188,7 +189,7 @@ import Testing
             let notification = FCMProfile.Notification(title: "Bisq", body: body)
             return FCMProfile(format: .pipe, messageMagic: "BisqMessageAndroid", notification: notification)
         }
-        let answer = try judged(request(envelope, profile(rest)))
+        let answer = try validated(request(envelope, profile(rest)))
         #expect(answer == .accepted)
         let rejection = #expect(throws: Rejection.self) { try request(envelope, profile(rest + 1)) }
         #expect(rejection?.reason.rawValue == 105)
@@ -203,7 +204,7 @@ import Testing
                     for ttl in [0, Envelope.maximumTTL] {
                         let envelope = try makeEnvelope(
                             to: deviceToken, magic: .android, ttl: ttl, sound: sound, collapseID: collapseID)
-                        let answer = try judged(request(envelope, profile))
+                        let answer = try validated(request(envelope, profile))
                         #expect(answer == .accepted)
                     }
                 }
@@ -211,7 +212,7 @@ import Testing
         }
     }
 
-    private func judged(_ request: Request) -> FCMRequestValidator.Answer {
+    private func validated(_ request: Request) -> FCMRequestValidator.Answer {
         let seen = ServerRequest(stream: 1, headers: request.headers, body: request.body, isTooLarge: false)
         return FCMRequestValidator(projectID: "example-project").validate(
             belongsToProject: seen, isCurrent: { $0 == "ya29.x" },

@@ -9,13 +9,13 @@ import Simulator
 import TNP
 import Testing
 
-/// Every answer of Apple's and Google's comes over real HTTP/2 and TLS from the stand-ins.
+/// The answers of APNs and FCM come from the simulated services over real HTTP/2 and TLS.
 @Suite struct OutcomeTableTests {
-    /// One for all cases: Apple takes one provider token in 20 minutes.
+    /// Shared by all cases, because APNs accepts one provider token in 20 minutes.
     private static let stand: Task<ProviderStand, any Error> = Task { try await ProviderStand.start() }
     private static let goneSince: UInt64 = 1_700_000_000_000
 
-    /// What comes of an envelope to an iPhone that Apple answers so for.
+    /// Sends an envelope to an iPhone in this state at APNs.
     private func apple(_ state: Device.State, platform: Device.Platform = .apnsProduction) async throws -> AttemptResult
     {
         let stand = try await Self.stand.value
@@ -25,7 +25,7 @@ import Testing
         return try await stand.toApple(makeEnvelope(to: deviceToken))
     }
 
-    /// What comes of an envelope to an Android phone that Google answers so for.
+    /// Sends an envelope to an Android phone in this state at FCM.
     private func google(_ state: Device.State, app: String = ProviderStand.projectID) async throws -> AttemptResult {
         let stand = try await Self.stand.value
         let deviceToken = Phone.new(.android, model: "Pixel").pairing.deviceToken
@@ -33,7 +33,7 @@ import Testing
         return try await stand.toGoogle(makeEnvelope(to: deviceToken, magic: .android))
     }
 
-    /// The attemptResult that a row of a table means.
+    /// The result that a row of a table stands for.
     private func attemptResult(_ disposition: Disposition, answer: String, goneSince: UInt64? = nil) -> AttemptResult {
         var outcome = Outcome(
             disposition.kind, reason: disposition.reason, retryAfter: disposition.defaultRetryAfter * 1000,
@@ -64,7 +64,7 @@ import Testing
     func `each FCM answer has the outcome in its row`(_ index: Int) async throws {
         let row = FCMAnswers.table[index]
         for status in row.status.map({ [$0] }) ?? [400, 500, 503] {
-            // Without a field it is about the registration token, which the row is not.
+            // Without a field violation the answer is about the registration token, unlike the row.
             let wanted = attemptResult(row.code == "INVALID_ARGUMENT" ? .badToken : row.disposition, answer: row.code)
             let found = try await google(.answers(status: status, reason: row.code, retryAfter: nil))
             #expect(found.withoutDetail == wanted)
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    // MARK: What no table has
+    // MARK: Undocumented answers
 
     @Test(arguments: [400, 403, 404, 405, 410, 413, 429, 500, 502, 503])
     func `an undocumented APNs answer is judged by its status`(_ status: Int) async throws {
@@ -189,7 +189,7 @@ import Testing
         #expect(attemptResult.outcome.retryAfter == 60_000)
     }
 
-    // MARK: What the tables leave out
+    // MARK: Beyond the tables
 
     @Test func `an accepted envelope has the provider's id and no failure source`() async throws {
         let stand = try await Self.stand.value
@@ -231,14 +231,14 @@ import Testing
         let phone = Phone.new(.iOS, model: "iPhone")
         await stand.services.register(phone)
         let envelope = try makeEnvelope(to: phone.pairing.deviceToken)
-        // First, so that its provider token is the one that Apple knows.
+        // This attempt comes first, so that APNs knows its provider token.
         let good = await stand.toApple(envelope)
         #expect(good.outcome.kind == .delivered)
 
-        let foreign = await stand.toAppleAnew(envelope, key: SigningKey.generate(.es256))
+        let foreign = await stand.toAppleWithNewToken(envelope, key: SigningKey.generate(.es256))
         #expect(foreign.answer == "InvalidProviderToken")
         #expect(summary(foreign) == Wanted.alarm)
-        let early = await stand.toAppleAnew(envelope)
+        let early = await stand.toAppleWithNewToken(envelope)
         #expect(early.answer == "TooManyProviderTokenUpdates")
         #expect(early.outcome.retryAfter == 60_000)
     }
@@ -260,7 +260,7 @@ import Testing
         #expect(summary(FCMAnswers.attemptResult(on: badRequest(field: "message.token"))) == Wanted.drop)
     }
 
-    /// Firebase's page "FCM error codes" has this very answer as its example of an invalid registration token.
+    /// Firebase's page "FCM error codes" gives this answer as its example of an invalid registration token.
     @Test func `the documented FCM answer for a bad device token blames the token`() {
         let body = """
             {"error":{"code":400,"message":"The registration token is not a valid FCM registration token",\
@@ -295,9 +295,9 @@ import Testing
         let stand = try await Self.stand.value
         let phone = Phone.new(.android, model: "Pixel")
         await stand.services.register(phone)
-        let stranger = try ServiceAccount(json: serviceAccountJSON(key: SigningKey.generate(.rs256)))
+        let otherAccount = try ServiceAccount(json: serviceAccountJSON(key: SigningKey.generate(.rs256)))
         let attemptResult = try await stand.toGoogle(
-            makeEnvelope(to: phone.pairing.deviceToken, magic: .android), account: stranger)
+            makeEnvelope(to: phone.pairing.deviceToken, magic: .android), account: otherAccount)
         #expect(summary(attemptResult) == Wanted.alarm)
         #expect(attemptResult.answer == "access-token-refused")
         #expect(attemptResult.outcome.retryAfter == 300_000)
@@ -305,11 +305,11 @@ import Testing
 
     @Test func `an envelope that is too large is never sent and alerts no one`() async throws {
         let stand = try await Self.stand.value
-        let filling = [UInt8](repeating: 0x41, count: 3072)
+        let ciphertext = [UInt8](repeating: 0x41, count: 3072)
         let iPhone = Phone.new(.iOS, model: "iPhone").pairing.deviceToken
         let pixel = Phone.new(.android, model: "Pixel").pairing.deviceToken
-        let apple = try await stand.toApple(makeEnvelope(to: iPhone, ciphertext: filling))
-        let google = try await stand.toGoogle(makeEnvelope(to: pixel, magic: .android, ciphertext: filling))
+        let apple = try await stand.toApple(makeEnvelope(to: iPhone, ciphertext: ciphertext))
+        let google = try await stand.toGoogle(makeEnvelope(to: pixel, magic: .android, ciphertext: ciphertext))
         for attemptResult in [apple, google] {
             #expect(summary(attemptResult) == "rejected 105 none")
             #expect(attemptResult.answer == "not-sent")
@@ -334,25 +334,25 @@ import Testing
     }
 }
 
-// MARK: - What was decided
+// MARK: - The decided outcomes
 
-/// The words of ``summary(_:)`` for each kind of disposition.
+/// The result of ``summary(_:)`` for each kind of disposition.
 private enum Wanted {
-    /// The node's own fault: fail for good.
+    /// The node sent an invalid request: rejected for good.
     static let fault = "rejected 306 developer"
     static let tooLarge = "rejected 105 developer"
-    /// The device token is none here.
+    /// The device token is not valid here.
     static let drop = "rejected 303 deviceToken"
     /// The device token is dead.
     static let gone = "gone 304 deviceToken"
-    /// The operator has to act; senders keep what they have.
+    /// The operator must act; the sender may retry.
     static let alarm = "retry 305 nodeOperator"
     static let slowDown = "retry 302 provider"
     static let again = "retry 301 provider"
 }
 
 extension AttemptResult {
-    /// As the table has it: how far the clocks are apart, and what the provider wishes, are other tests'.
+    /// The result as in the table, without clock skew and retry-after, which other tests cover.
     fileprivate var withoutDetail: AttemptResult { AttemptResult(outcome, disposition: disposition, answer: answer) }
 }
 
@@ -364,7 +364,7 @@ private func summary(_ attemptResult: AttemptResult) -> String {
     "\(attemptResult.outcome.kind) \(attemptResult.outcome.reason.rawValue) \(attemptResult.disposition.failureSource)"
 }
 
-/// Apple, "Handling notification responses from APNs": all 32 reasons.
+/// All 32 reasons of Apple's page "Handling notification responses from APNs".
 private let documentedByApple: [(status: Int, reason: String, wanted: String)] = [
     (400, "BadCollapseId", Wanted.fault),
     (400, "BadDeviceToken", Wanted.drop),
@@ -400,7 +400,7 @@ private let documentedByApple: [(status: Int, reason: String, wanted: String)] =
     (503, "Shutdown", Wanted.again),
 ]
 
-/// Firebase, "FCM error codes", and what Google says before FCM looks at a message.
+/// The codes of Firebase's page "FCM error codes", and those of Google's API front end.
 private let documentedByGoogle: [(status: Int?, code: String, wanted: String)] = [
     (nil, "UNSPECIFIED_ERROR", Wanted.again),
     (400, "INVALID_ARGUMENT", Wanted.fault),
@@ -415,7 +415,7 @@ private let documentedByGoogle: [(status: Int?, code: String, wanted: String)] =
     (403, "PERMISSION_DENIED", Wanted.alarm),
 ]
 
-/// Google's answer to a request that is wrong in one field.
+/// Google's answer to a request with one invalid field.
 private func badRequest(field: String) -> Response {
     let body = """
         {"error":{"code":400,"message":"Request contains an invalid argument.","status":"INVALID_ARGUMENT","details":[\
@@ -426,14 +426,14 @@ private func badRequest(field: String) -> Response {
     return Response(status: 400, body: Array(body.utf8))
 }
 
-// MARK: - For all tests of providers
+// MARK: - Shared by all tests of providers
 
-/// Stand-ins for Apple and Google behind real HTTP/2 and TLS, and one provider for each, on a loop of their own.
+/// Simulated APNs and FCM behind real HTTP/2 and TLS with one provider for each, on their own event loop.
 actor ProviderStand {
     static let topic = "bisqremote.joachimneumann.com"
     static let projectID = "bisqnotifications"
 
-    /// What the stand-ins have written for a node.
+    /// The credentials that the simulated services wrote for a node.
     private struct Files: Sendable {
         let endpoints: SimulatedServices.Endpoints
         let context: TLSContext
@@ -451,7 +451,7 @@ actor ProviderStand {
     private let development: APNsProvider
     private let google: FCMProvider
 
-    /// Starts the stand-ins in a fresh directory, which is gone again once the providers have read it.
+    /// Starts the simulated services in a temporary directory, which is removed once the providers have read it.
     static func start() async throws -> ProviderStand {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "tocsin-providers-\(UUID().uuidString)").path()
@@ -514,13 +514,13 @@ actor ProviderStand {
             upstream: Upstream(target, on: loop))
     }
 
-    /// One attempt at Apple's production environment, always by the same provider.
+    /// One attempt at the APNs production environment, always by the same provider.
     func toApple(_ envelope: Envelope) async -> AttemptResult {
         await production.attempt(envelope, expiry: .nowOrNever)
     }
 
-    /// Waits until Apple accepts something: after a refused credential the connection is left, and the next dial has to
-    /// wait a moment.
+    /// Waits until APNs accepts an envelope: after a refused credential the provider drops the connection, and the next
+    /// dial is delayed.
     func waitForApple() async throws {
         let phone = Phone.new(.iOS, model: "iPhone")
         await services.register(phone)
@@ -531,23 +531,23 @@ actor ProviderStand {
         }
     }
 
-    /// One attempt at Apple's development environment, always by the same provider.
+    /// One attempt at the APNs development environment, always by the same provider.
     func toAppleDevelopment(_ envelope: Envelope) async -> AttemptResult {
         await development.attempt(envelope, expiry: .nowOrNever)
     }
 
-    /// One attempt at Google, always by the same provider.
+    /// One attempt at FCM, always by the same provider.
     func toGoogle(_ envelope: Envelope) async -> AttemptResult { await google.attempt(envelope, expiry: .nowOrNever) }
 
-    /// One attempt by a provider of its own, which makes a provider token of its own; nil: with our key.
-    func toAppleAnew(_ envelope: Envelope, key: SigningKey? = nil) async -> AttemptResult {
+    /// One attempt by a new provider with a new provider token. `nil` stands for the key that APNs knows.
+    func toAppleWithNewToken(_ envelope: Envelope, key: SigningKey? = nil) async -> AttemptResult {
         let provider = ProviderStand.apple(files.endpoints.production, files.context, key: key ?? files.key, on: loop)
         let attemptResult = await provider.attempt(envelope, expiry: .nowOrNever)
         provider.close()
         return attemptResult
     }
 
-    /// One attempt by a provider of its own that shows a certificate and no provider token.
+    /// One attempt by a new provider that presents a certificate and no provider token.
     func toAppleByCertificate(_ envelope: Envelope) async -> AttemptResult {
         let provider = ProviderStand.apple(files.endpoints.production, files.contextWithCertificate, key: nil, on: loop)
         let attemptResult = await provider.attempt(envelope, expiry: .nowOrNever)
@@ -555,7 +555,7 @@ actor ProviderStand {
         return attemptResult
     }
 
-    /// One attempt by a provider of its own for this project.
+    /// One attempt by a new provider for this project.
     func toGoogle(_ envelope: Envelope, projectID: String) async -> AttemptResult {
         let provider = ProviderStand.google(files, files.account, projectID: projectID, on: loop)
         let attemptResult = await provider.attempt(envelope, expiry: .nowOrNever)
@@ -563,7 +563,7 @@ actor ProviderStand {
         return attemptResult
     }
 
-    /// One attempt by a provider of its own under this service account.
+    /// One attempt by a new provider with this service account.
     func toGoogle(_ envelope: Envelope, account: ServiceAccount) async -> AttemptResult {
         let provider = ProviderStand.google(files, account, projectID: ProviderStand.projectID, on: loop)
         let attemptResult = await provider.attempt(envelope, expiry: .nowOrNever)
@@ -571,7 +571,7 @@ actor ProviderStand {
         return attemptResult
     }
 
-    /// Ends the providers' connections and the stand-ins.
+    /// Closes the providers' connections and stops the simulated services.
     func stop() async {
         production.close()
         development.close()
@@ -580,7 +580,7 @@ actor ProviderStand {
     }
 }
 
-/// An envelope with what its sender did not say filled in.
+/// An envelope with defaults for all other fields.
 func makeEnvelope(
     to deviceToken: String, magic: Magic = .iOS, iv: [UInt8] = Array("0123456789abcdef".utf8),
     ciphertext: [UInt8] = [UInt8](repeating: 0x41, count: 32), ttl: UInt32 = 3600,
@@ -592,7 +592,7 @@ func makeEnvelope(
         priority: priority, sound: sound, collapseID: collapseID.map { Array($0.utf8)[...] }, format: format)
 }
 
-/// A service account file; nil leaves a field out.
+/// A service account file; `nil` in `changes` omits a field.
 func serviceAccountJSON(key: SigningKey, changes: [String: String?] = [:]) throws -> [UInt8] {
     var fields = [
         "type": "service_account", "project_id": "example-project",

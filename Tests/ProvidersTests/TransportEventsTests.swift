@@ -41,7 +41,7 @@ import Testing
             #expect(disposition.reason == .providerUnreachable, "\(event)")
             #expect(disposition.defaultRetryAfter == seconds, "\(event)")
             #expect(disposition.failureSource == .provider, "\(event)")
-            // It says nothing of the device and nothing of the credential.
+            // A transport event concerns neither the device token nor the credential.
             #expect(disposition.token == .none, "\(event)")
             #expect(disposition.credential == .kept, "\(event)")
             let connection: ConnectionEffect = event == .timedOut ? .drain : .keep
@@ -75,8 +75,8 @@ import Testing
     }
 }
 
-/// What was decided for each event: whether the node tries again, what it says of the lane, and after how many seconds
-/// the sender may try again.
+/// The decision for each event: whether the node retries, the effect on the lane, and the seconds after which the
+/// sender may retry.
 private let decided:
     [(event: TransportEvent, retry: Disposition.Retry, lane: Disposition.LaneEffect, seconds: UInt32)] = [
         (.unreachable, .later(minimum: 0), .failure, 30),
@@ -90,7 +90,7 @@ private let decided:
         (.responseTooLarge, .onceMore, .failure, 5),
     ]
 
-@Suite struct RulingTests {
+@Suite struct DispositionTests {
     private static let rows: [(name: String, disposition: Disposition)] = {
         var rows = APNsAnswers.table.map { (name: $0.reason, disposition: $0.disposition) }
         rows += FCMAnswers.table.map { (name: $0.code, disposition: $0.disposition) }
@@ -116,7 +116,7 @@ private let decided:
     }
 
     @Test func `a device token cannot trip the breaker of its lane`() {
-        // Of an iOS or web app that Firebase knows.
+        // FCM answers this for a token of an iOS or web app in the Firebase project.
         let names: Set = ["THIRD_PARTY_AUTH_ERROR"]
         for (name, disposition) in Self.rows where disposition.token != .none || names.contains(name) {
             #expect(disposition.lane != .trip, "\(name)")
@@ -138,10 +138,10 @@ private let decided:
 
     @Test func `the sender receives the provider's retry-after, up to one day`() {
         let disposition = Disposition.unavailable(seconds: 30, minimum: 10)
-        let wishes: [(retryAfter: UInt32?, seconds: UInt32)] = [
+        let cases: [(retryAfter: UInt32?, seconds: UInt32)] = [
             (nil, 30), (1, 1), (86_400, 86_400), (86_401, 86_400), (.max, 86_400),
         ]
-        for (retryAfter, seconds) in wishes {
+        for (retryAfter, seconds) in cases {
             let attemptResult = disposition.attemptResult(answer: "UNAVAILABLE", retryAfter: retryAfter)
             #expect(attemptResult.outcome == .retry(.providerUnreachable, after: seconds * 1000))
             #expect(attemptResult.retryAfter == retryAfter.map { min($0, 86_400) })

@@ -8,13 +8,13 @@ import Testing
 @testable import Tor
 
 @Suite struct QRCodeTests {
-    /// A text as long as this, of what pairing tokens are made of.
+    /// A text of this length, of characters that occur in pairing tokens.
     private func text(_ length: Int) -> String {
         let letters = Array("android|Google Pixel 8|aB3+/xYz:APA91b_-")
         return String((0..<length).map { letters[($0 * 7 + $0 / letters.count) % letters.count] })
     }
 
-    /// What an independent reader makes of a picture; nil where there is none on this machine.
+    /// The text that zbarimg decodes from a picture; `nil` if it is not installed.
     private func read(_ png: [UInt8]) async throws -> String? {
         guard try await ChildProcess.output(of: "which", ["zbarimg"]).isSuccess else {
             print("SKIPPED: zbarimg is not installed; no picture was read back")
@@ -23,7 +23,7 @@ import Testing
         let file = URL.temporaryDirectory.appending(path: "tocsin-qr-\(UUID().uuidString.prefix(8)).png").path()
         defer { try? FileManager.default.removeItem(atPath: file) }
         try Data(png).write(to: URL(filePath: file))
-        // Its complaints about a machine without D-Bus go to standard error.
+        // Its warnings about a missing D-Bus go to standard error.
         let command = "exec zbarimg --quiet --raw --oneshot -Sdisable -Sqrcode.enable \"$0\" 2>/dev/null"
         return try await ChildProcess.output(of: "sh", ["-c", command, file]).text
     }
@@ -43,7 +43,7 @@ import Testing
 
     @Test func `the code grows with its text, up to 2953 bytes`() throws {
         #expect(try QRCode("a").size == 21)
-        // The capacities of versions 6 and 40 at the lowest error correction, bytes.
+        // The capacities of versions 6 and 40 at the lowest error correction, in bytes.
         #expect(try QRCode(text(134)).size == 41)
         #expect(try QRCode(text(135)).size == 45)
         #expect(try QRCode(text(QRCode.maximumTextLength)).size == 177)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// The modules that lines of half blocks show, row by row.
+    /// The modules shown by lines of half blocks, row by row.
     private func modules(_ lines: [String]) -> [[Bool]] {
         lines.flatMap { line in
             [line.map { "█▀".contains($0) }, line.map { "█▄".contains($0) }]
@@ -82,7 +82,7 @@ import Testing
         let lines = code.terminalLines(isColoured: false)
         #expect(lines.allSatisfy { $0.allSatisfy { "█▀▄ ".contains($0) } && $0.count == code.terminalWidth })
         let rows = modules(lines)
-        // The side is odd, so the last line has a row more.
+        // The side is odd, so the last line shows one extra row.
         #expect(rows.count == code.size + 5)
         for (y, row) in rows.enumerated() {
             for (x, isDark) in row.enumerated() { #expect(isDark == code[x - 2, y - 2]) }

@@ -10,7 +10,6 @@ import Time
 @testable import Simulator
 @testable import TNP
 
-/// The search for proofs of work.
 @Suite struct PuzzleSolverTests {
     private let digest = BLAKE2b.hash256([1, 2, 3])
     private let past = MonotonicTime(nanoseconds: 0)

@@ -13,7 +13,7 @@ import Testing
 @testable import TocsinClient
 
 @Suite struct SenderSessionTests {
-    // MARK: What goes out
+    // MARK: Sending
 
     @Test func `HELLO goes out first, and pending submissions follow at once`() throws {
         var sender = Sender()
@@ -47,7 +47,7 @@ import Testing
         var sender = Sender()
         let first = try sender.add(3)
         try sender.connect()
-        try sender.told(resultFrame(2, .delivered()))
+        try sender.receive(resultFrame(2, .delivered()))
         let second = try sender.add(3)
         #expect(Set(first + second).count == 6)
     }
@@ -57,7 +57,7 @@ import Testing
         try sender.add(5)
         try sender.connect()
         let before = sender.output
-        try sender.told(welcomeFrame())
+        try sender.receive(welcomeFrame())
         let requests = try sender.connect()
         #expect(requests == [1, 2, 3, 4, 5])
         #expect(sender.output == before)
@@ -89,7 +89,7 @@ import Testing
         var sender = Sender()
         try sender.add(4)
         try sender.connect()
-        try sender.told(welcomeFrame() + resultFrame(2, .delivered()) + resultFrame(4, .rejected(.payloadRefused)))
+        try sender.receive(welcomeFrame() + resultFrame(2, .delivered()) + resultFrame(4, .rejected(.payloadRefused)))
         let requests = try sender.connect()
         #expect(requests == [1, 3])
     }
@@ -98,30 +98,30 @@ import Testing
         var sender = Sender()
         try sender.add(20)
         #expect(try sender.connect() == numbers(1...16))
-        for request in UInt32(1)...10 { try sender.told(resultFrame(request, .delivered())) }
+        for request in UInt32(1)...10 { try sender.receive(resultFrame(request, .delivered())) }
         #expect(try sender.connect() == numbers(11...20))
     }
 
     @Test func `a partial frame of the lost connection is discarded`() throws {
         var sender = Sender()
         try sender.connect()
-        try sender.told(Array(welcomeFrame().prefix(20)))
+        try sender.receive(Array(welcomeFrame().prefix(20)))
         try sender.connect()
-        try sender.told(welcomeFrame())
+        try sender.receive(welcomeFrame())
         sender.expectActions(.welcomed(makeWelcome()))
     }
 
-    // MARK: How much goes out
+    // MARK: In-flight limit
 
     @Test func `16 submissions go out before WELCOME, then as many as it allows`() throws {
         var sender = Sender()
         try sender.add(40)
         #expect(try sender.connect() == numbers(1...16))
         #expect(try sender.flush().isEmpty)
-        try sender.told(welcomeFrame(inFlight: 20))
+        try sender.receive(welcomeFrame(inFlight: 20))
         #expect(try sender.flush() == [17, 18, 19, 20])
         #expect(try sender.flush().isEmpty)
-        try sender.told(resultFrame(7, .delivered()) + resultFrame(3, .gone(since: nil)))
+        try sender.receive(resultFrame(7, .delivered()) + resultFrame(3, .gone(since: nil)))
         #expect(try sender.flush() == [21, 22])
         #expect(try sender.flush().isEmpty)
     }
@@ -130,7 +130,7 @@ import Testing
         var sender = Sender()
         try sender.add(40)
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 64))
+        try sender.receive(welcomeFrame(inFlight: 64))
         #expect(try sender.flush() == numbers(17...40))
     }
 
@@ -138,13 +138,13 @@ import Testing
         var sender = Sender()
         try sender.add(20)
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 4))
+        try sender.receive(welcomeFrame(inFlight: 4))
         for request in UInt32(1)...12 {
             #expect(try sender.flush().isEmpty)
-            try sender.told(resultFrame(request, .delivered()))
+            try sender.receive(resultFrame(request, .delivered()))
         }
         #expect(try sender.flush().isEmpty)
-        try sender.told(resultFrame(13, .delivered()))
+        try sender.receive(resultFrame(13, .delivered()))
         #expect(try sender.flush() == [17])
     }
 
@@ -152,7 +152,7 @@ import Testing
         var sender = Sender()
         try sender.add(40)
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 64))
+        try sender.receive(welcomeFrame(inFlight: 64))
         try sender.flush()
         #expect(sender.session.welcome != nil)
         #expect(try sender.connect() == numbers(1...16))
@@ -163,13 +163,13 @@ import Testing
         var sender = Sender()
         try sender.add(3)
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 2))
+        try sender.receive(welcomeFrame(inFlight: 2))
         sender.actions = []
-        try sender.told(resultFrame(3, .retry(.tooManyInFlight, after: 1000)))
+        try sender.receive(resultFrame(3, .retry(.tooManyInFlight, after: 1000)))
         #expect(sender.actions.isEmpty)
         #expect(sender.session.pendingCount == 3)
         #expect(try sender.flush().isEmpty)
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(try sender.flush() == [3])
     }
 
@@ -177,14 +177,14 @@ import Testing
         var sender = Sender()
         try sender.add(3)
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 2) + resultFrame(3, .retry(.tooManyInFlight, after: 1)))
-        try sender.told(resultFrame(1, Outcome(.queued)) + resultFrame(2, Outcome(.queued)))
+        try sender.receive(welcomeFrame(inFlight: 2) + resultFrame(3, .retry(.tooManyInFlight, after: 1)))
+        try sender.receive(resultFrame(1, Outcome(.queued)) + resultFrame(2, Outcome(.queued)))
         #expect(!sender.session.isBlockedByAbandoned)
         sender.session.remove(1)
         #expect(!sender.session.isBlockedByAbandoned)
         sender.session.remove(2)
         #expect(sender.session.isBlockedByAbandoned)
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(!sender.session.isBlockedByAbandoned)
     }
 
@@ -192,9 +192,9 @@ import Testing
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 1))
-        for _ in 0..<3 { try sender.told(resultFrame(1, Outcome(.queued, reason: .tooManyInFlight))) }
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(welcomeFrame(inFlight: 1))
+        for _ in 0..<3 { try sender.receive(resultFrame(1, Outcome(.queued, reason: .tooManyInFlight))) }
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(sender.session.pendingCount == 0)
         #expect(try sender.flush().isEmpty)
         try sender.add(1)
@@ -205,11 +205,11 @@ import Testing
         var sender = Sender()
         try sender.add(5)
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 2))
-        for request in UInt32(3)...5 { try sender.told(resultFrame(request, .retry(.tooManyInFlight, after: 1000))) }
-        try sender.told(resultFrame(1, .delivered()) + resultFrame(2, .delivered()))
+        try sender.receive(welcomeFrame(inFlight: 2))
+        for request in UInt32(3)...5 { try sender.receive(resultFrame(request, .retry(.tooManyInFlight, after: 1000))) }
+        try sender.receive(resultFrame(1, .delivered()) + resultFrame(2, .delivered()))
         #expect(try sender.flush() == [3, 4])
-        try sender.told(resultFrame(3, .delivered()))
+        try sender.receive(resultFrame(3, .delivered()))
         #expect(try sender.flush() == [5])
     }
 
@@ -224,7 +224,7 @@ import Testing
         try sender.add(4)
         try sender.connect()
         for (index, outcome) in outcomes.enumerated() {
-            try sender.told(resultFrame(UInt32(index + 1), outcome))
+            try sender.receive(resultFrame(UInt32(index + 1), outcome))
             #expect(sender.session.pendingCount == 3 - index)
         }
         let expected: [SenderSession.Action] = outcomes.enumerated().map { index, outcome in
@@ -240,7 +240,7 @@ import Testing
             try sender.add(3)
             try sender.connect()
             let bytes = welcomeFrame() + resultFrame(3, .delivered()) + resultFrame(1, .delivered())
-            try sender.told(bytes, every: size)
+            try sender.receive(bytes, every: size)
             let expected: [SenderSession.Action] = [
                 .welcomed(makeWelcome()),
                 .result(SubmissionResult(request: 3, outcome: .delivered())),
@@ -256,7 +256,7 @@ import Testing
         try sender.add(1)
         try sender.connect()
         for outcome in [Outcome.delivered(), Outcome(.queued), .retry(.tooManyInFlight, after: 1)] {
-            try sender.told(resultFrame(99, outcome))
+            try sender.receive(resultFrame(99, outcome))
         }
         #expect(sender.actions.isEmpty)
         #expect(sender.session.pendingCount == 1)
@@ -267,7 +267,7 @@ import Testing
         var sender = Sender()
         try sender.add(2)
         try sender.connect()
-        try sender.told(resultFrame(1, .delivered()) + resultFrame(1, .gone(since: nil)))
+        try sender.receive(resultFrame(1, .delivered()) + resultFrame(1, .gone(since: nil)))
         sender.expectActions(.result(SubmissionResult(request: 1, outcome: .delivered())))
         #expect(sender.session.pendingCount == 1)
     }
@@ -276,11 +276,11 @@ import Testing
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
-        try sender.told(resultFrame(1, Outcome(.queued)))
+        try sender.receive(resultFrame(1, Outcome(.queued)))
         sender.expectActions(.result(SubmissionResult(request: 1, outcome: Outcome(.queued))))
         #expect(sender.session.pendingCount == 1)
         #expect(try sender.connect() == [1])
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(sender.actions.count == 2)
         #expect(sender.session.pendingCount == 0)
     }
@@ -288,12 +288,12 @@ import Testing
     @Test func `a QUEUED submission still counts as in flight`() throws {
         var sender = Sender()
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 1))
+        try sender.receive(welcomeFrame(inFlight: 1))
         try sender.add(2)
         #expect(try sender.flush() == [1])
-        try sender.told(resultFrame(1, Outcome(.queued)))
+        try sender.receive(resultFrame(1, Outcome(.queued)))
         #expect(try sender.flush().isEmpty)
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(try sender.flush() == [2])
     }
 
@@ -303,20 +303,20 @@ import Testing
         try sender.connect()
         sender.session.remove(17)
         #expect(sender.session.pendingCount == 17)
-        try sender.told(welcomeFrame(inFlight: 64))
+        try sender.receive(welcomeFrame(inFlight: 64))
         #expect(try sender.flush() == [18])
     }
 
     @Test func `a removed submission counts as in flight until the node answers`() throws {
         var sender = Sender()
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 1))
+        try sender.receive(welcomeFrame(inFlight: 1))
         sender.actions = []
         try sender.add(2)
         #expect(try sender.flush() == [1])
         sender.session.remove(1)
         #expect(try sender.flush().isEmpty)
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(sender.actions.isEmpty)
         #expect(try sender.flush() == [2])
     }
@@ -329,14 +329,14 @@ import Testing
         #expect(try sender.connect() == [1, 3])
     }
 
-    // MARK: What a node should not do
+    // MARK: Misbehaving nodes
 
     @Test func `a result for an unsent submission does no harm`() throws {
         var sender = Sender()
         try sender.add(18)
         try sender.connect()
-        try sender.told(resultFrame(17, .delivered()) + resultFrame(18, .retry(.tooManyInFlight, after: 1)))
-        try sender.told(welcomeFrame(inFlight: 64))
+        try sender.receive(resultFrame(17, .delivered()) + resultFrame(18, .retry(.tooManyInFlight, after: 1)))
+        try sender.receive(welcomeFrame(inFlight: 64))
         let requests = try sender.flush()
         let isRight = requests == [17, 18] || requests == [18]
         #expect(isRight, "\(requests)")
@@ -347,11 +347,11 @@ import Testing
         var sender = Sender()
         try sender.add(2)
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 1))
+        try sender.receive(welcomeFrame(inFlight: 1))
         let tooMany = resultFrame(2, .retry(.tooManyInFlight, after: 1))
-        try sender.told(tooMany + tooMany + resultFrame(1, .delivered()))
+        try sender.receive(tooMany + tooMany + resultFrame(1, .delivered()))
         #expect(try sender.flush() == [2])
-        try sender.told(resultFrame(2, .delivered()))
+        try sender.receive(resultFrame(2, .delivered()))
         #expect(try sender.flush().isEmpty)
     }
 
@@ -359,7 +359,7 @@ import Testing
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
-        try sender.told(resultFrame(1, .retry(.tooManyInFlight, after: 1)) + resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .retry(.tooManyInFlight, after: 1)) + resultFrame(1, .delivered()))
         let requests = try sender.flush()
         let isRight = requests == [1] || requests.isEmpty
         #expect(isRight, "\(requests)")
@@ -371,7 +371,7 @@ import Testing
     @Test func `WELCOME is reported and stored`() throws {
         var sender = Sender()
         try sender.connect()
-        try sender.told(welcomeFrame(inFlight: 3))
+        try sender.receive(welcomeFrame(inFlight: 3))
         sender.expectActions(.welcomed(makeWelcome(inFlight: 3)))
         #expect(sender.session.welcome == makeWelcome(inFlight: 3))
     }
@@ -388,7 +388,7 @@ import Testing
         #expect(bytes.count > 65_000)
         var sender = Sender()
         try sender.connect()
-        try sender.told(bytes, every: 4096)
+        try sender.receive(bytes, every: 4096)
         sender.expectActions(.welcomed(welcome))
     }
 
@@ -398,7 +398,7 @@ import Testing
         bytes[5] = version
         var sender = Sender()
         try sender.connect()
-        #expect(throws: ProtocolError.self) { try sender.told(bytes) }
+        #expect(throws: ProtocolError.self) { try sender.receive(bytes) }
         #expect(sender.session.welcome == nil)
     }
 
@@ -409,7 +409,7 @@ import Testing
         pong.append(pong: [1, 2, 3, 4, 5, 6, 7, 0xFF])
         var sender = Sender()
         try sender.connect()
-        try sender.told(ping)
+        try sender.receive(ping)
         sender.expectActions(.send(pong))
     }
 
@@ -421,7 +421,7 @@ import Testing
         bytes += [0, 0, 0, 1, 0xFF]
         var sender = Sender()
         try sender.connect()
-        try sender.told(bytes)
+        try sender.receive(bytes)
         #expect(try sender.flush().isEmpty)
         #expect(sender.actions.isEmpty)
     }
@@ -439,7 +439,7 @@ import Testing
             var sender = Sender()
             try sender.add(1)
             try sender.connect()
-            try sender.told(bytes)
+            try sender.receive(bytes)
             sender.expectActions(.goAway(goAway, isFatal: isFatal))
             #expect(sender.session.pendingCount == 1)
         }
@@ -451,12 +451,12 @@ import Testing
         var sender = Sender()
         try sender.add(2)
         try sender.connect()
-        try sender.told(goAway + resultFrame(2, .delivered()) + resultFrame(1, .retry(.shuttingDown, after: 1000)))
+        try sender.receive(goAway + resultFrame(2, .delivered()) + resultFrame(1, .retry(.shuttingDown, after: 1000)))
         #expect(sender.actions.count == 3)
         #expect(sender.session.pendingCount == 0)
     }
 
-    // MARK: Faults
+    // MARK: Protocol errors
 
     @Test(arguments: Vectors.refused(by: "sender").indices)
     func `every refusal vector for senders gives a protocol error with its GOAWAY code`(_ index: Int) throws {
@@ -465,9 +465,9 @@ import Testing
         for size in [Int.max, 1] {
             var sender = Sender()
             try sender.connect()
-            if vector.identified { try sender.told(welcomeFrame()) }
+            if vector.identified { try sender.receive(welcomeFrame()) }
             sender.actions = []
-            let error = #expect(throws: ProtocolError.self, "\(vector.name)") { try sender.told(bytes, every: size) }
+            let error = #expect(throws: ProtocolError.self, "\(vector.name)") { try sender.receive(bytes, every: size) }
             #expect(error?.code.rawValue == vector.goaway, "\(vector.name)")
             #expect(error?.text.isEmpty == false, "\(vector.name)")
             #expect(sender.actions.isEmpty, "\(vector.name)")
@@ -483,7 +483,7 @@ import Testing
         try sender.add(1)
         try sender.connect()
         let bytes = welcomeFrame() + resultFrame(1, .delivered()) + [0, 0, 0, 0]
-        #expect(throws: ProtocolError.self) { try sender.told(bytes) }
+        #expect(throws: ProtocolError.self) { try sender.receive(bytes) }
         let expected: [SenderSession.Action] = [
             .welcomed(makeWelcome()), .result(SubmissionResult(request: 1, outcome: .delivered())),
         ]
@@ -494,7 +494,7 @@ import Testing
     @Test func `an oversized frame is rejected as soon as its length arrives`() throws {
         var sender = Sender()
         try sender.connect()
-        let error = #expect(throws: ProtocolError.self) { try sender.told([0xFF, 0xFF, 0xFF, 0xFF]) }
+        let error = #expect(throws: ProtocolError.self) { try sender.receive([0xFF, 0xFF, 0xFF, 0xFF]) }
         #expect(error?.code == .frameTooLarge)
     }
 }
@@ -506,16 +506,16 @@ extension SenderSessionTests {
         var sender = Sender()
         try sender.add(2)
         #expect(try sender.connect() == [1, 2])
-        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(16)))
         #expect(try sender.flush().isEmpty)
         #expect(sender.proofs.isEmpty)
         sender.expectActions(.welcomed(makeWelcome(puzzle: makePuzzle(16))))
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(sender.session.pendingCount == 1)
     }
 
     @Test func `a submission waits for its proof while proof of work is required`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         #expect(try sender.flush().isEmpty)
         let digest = try makeEnvelope(0).digest
@@ -525,7 +525,7 @@ extension SenderSessionTests {
         #expect(try sender.solve(1) == [1])
         #expect(makePuzzle(16).isValid(try #require(sender.proofs[1]), for: digest))
         #expect(sender.actions.count == 1)
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
         #expect(sender.session.pendingCount == 0)
     }
@@ -535,16 +535,16 @@ extension SenderSessionTests {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
-        let asked = makePuzzle(32)
-        try sender.told(
-            welcomeFrame(puzzle: makePuzzle(16)) + puzzleFrame(asked) + resultFrame(1, .retry(reason, after: 500)))
+        let puzzle = makePuzzle(32)
+        try sender.receive(
+            welcomeFrame(puzzle: makePuzzle(16)) + puzzleFrame(puzzle) + resultFrame(1, .retry(reason, after: 500)))
         sender.actions = []
         #expect(try sender.flush().isEmpty)
         let digest = try makeEnvelope(0).digest
-        sender.expectActions(.solve(request: 1, digest: digest, puzzle: asked, until: sender.now + .seconds(60)))
+        sender.expectActions(.solve(request: 1, digest: digest, puzzle: puzzle, until: sender.now + .seconds(60)))
         #expect(try sender.solve(1) == [1])
-        #expect(asked.isValid(try #require(sender.proofs[1]), for: digest))
-        try sender.told(resultFrame(1, .delivered()))
+        #expect(puzzle.isValid(try #require(sender.proofs[1]), for: digest))
+        try sender.receive(resultFrame(1, .delivered()))
         #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
     }
 
@@ -552,11 +552,11 @@ extension SenderSessionTests {
         var sender = Sender()
         try sender.add(2)
         try sender.connect()
-        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(16)))
         sender.actions = []
         let rejected = Outcome.rejected(.proofRequired)
         let busy = Outcome.retry(.nodeBusy, after: 100)
-        try sender.told(resultFrame(1, rejected) + resultFrame(2, busy))
+        try sender.receive(resultFrame(1, rejected) + resultFrame(2, busy))
         sender.expectActions(
             .result(SubmissionResult(request: 1, outcome: rejected)),
             .result(SubmissionResult(request: 2, outcome: busy)))
@@ -564,12 +564,12 @@ extension SenderSessionTests {
 
     @Test func `a changed effort restarts the search within the same work limit`() throws {
         for effort: UInt32 in [64, 8] {
-            var sender = try Sender(asked: makePuzzle(16))
+            var sender = try Sender(puzzle: makePuzzle(16))
             try sender.add(1)
             try sender.flush()
             sender.actions = []
             sender.now = sender.now + .seconds(20)
-            try sender.told(puzzleFrame(makePuzzle(effort)))
+            try sender.receive(puzzleFrame(makePuzzle(effort)))
             #expect(try sender.flush().isEmpty)
             let digest = try makeEnvelope(0).digest
             let until = sender.now + .seconds(40)
@@ -581,23 +581,23 @@ extension SenderSessionTests {
     }
 
     @Test func `a repeated puzzle changes nothing`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         sender.actions = []
         var later = makePuzzle(16)
         later.lifetime = 5
-        try sender.told(puzzleFrame(later))
+        try sender.receive(puzzleFrame(later))
         try sender.flush()
         #expect(sender.actions.isEmpty)
     }
 
     @Test func `a search continues under the previous seed, and its proof is sent`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         sender.actions = []
-        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)))
+        try sender.receive(puzzleFrame(makePuzzle(16, seed: 8)))
         #expect(try sender.flush().isEmpty)
         #expect(sender.actions.isEmpty)
         #expect(try sender.solve(1) == [1])
@@ -605,11 +605,11 @@ extension SenderSessionTests {
     }
 
     @Test func `a search for an expired seed restarts`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         sender.actions = []
-        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)) + puzzleFrame(makePuzzle(16, seed: 9)))
+        try sender.receive(puzzleFrame(makePuzzle(16, seed: 8)) + puzzleFrame(makePuzzle(16, seed: 9)))
         #expect(try sender.flush().isEmpty)
         #expect(sender.actions.first == .stopSolving(1))
         #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 9))
@@ -618,11 +618,11 @@ extension SenderSessionTests {
     @Test func `a proof for an expired seed or for too little effort is not sent`() throws {
         let forgotten = puzzleFrame(makePuzzle(16, seed: 8)) + puzzleFrame(makePuzzle(16, seed: 9))
         for change in [forgotten, puzzleFrame(makePuzzle(17))] {
-            var sender = try Sender(asked: makePuzzle(16))
+            var sender = try Sender(puzzle: makePuzzle(16))
             try sender.add(1)
             try sender.flush()
             let proof = try sender.find(1)
-            try sender.told(change)
+            try sender.receive(change)
             #expect(try sender.flush().isEmpty)
             #expect(sender.searches[1] != nil)
             #expect(try sender.solve(1) == [1])
@@ -631,29 +631,29 @@ extension SenderSessionTests {
     }
 
     @Test func `once proof of work is no longer required, the submission goes out without a proof`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         sender.actions = []
-        try sender.told(puzzleFrame(makePuzzle(0)))
+        try sender.receive(puzzleFrame(makePuzzle(0)))
         #expect(try sender.flush() == [1])
         sender.expectActions(.stopSolving(1))
         #expect(sender.proofs[1] == nil)
     }
 
     @Test func `a proof for an expired seed is dropped if no work is required`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         try sender.solve(1)
         try sender.connect()
-        try sender.told(welcomeFrame(puzzle: makePuzzle(0, seed: 8)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(0, seed: 8)))
         #expect(try sender.flush() == [1])
         #expect(sender.proofs[1] == nil)
     }
 
     @Test func `at most two searches run at a time, oldest submissions first`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(4)
         #expect(try sender.flush().isEmpty)
         #expect(Set(sender.searches.keys) == [1, 2])
@@ -666,25 +666,25 @@ extension SenderSessionTests {
     }
 
     @Test func `no search runs for a submission beyond the in-flight limit`() throws {
-        var sender = try Sender(asked: makePuzzle(16), inFlight: 1)
+        var sender = try Sender(puzzle: makePuzzle(16), inFlight: 1)
         try sender.add(2)
         try sender.flush()
         #expect(Set(sender.searches.keys) == [1])
         try sender.solve(1)
         #expect(sender.searches.isEmpty)
-        try sender.told(resultFrame(1, .delivered()))
+        try sender.receive(resultFrame(1, .delivered()))
         try sender.flush()
         #expect(Set(sender.searches.keys) == [2])
     }
 
-    // MARK: Where it ends
+    // MARK: Limits
 
     @Test func `a work limit of zero sends without a proof and explains the node's refusal`() throws {
-        var sender = try Sender(asked: makePuzzle(16), workLimit: .zero)
+        var sender = try Sender(puzzle: makePuzzle(16), workLimit: .zero)
         try sender.add(1)
         #expect(try sender.flush() == [1])
         #expect(sender.proofs.isEmpty)
-        try sender.told(resultFrame(1, .retry(.proofRequired, after: 700)))
+        try sender.receive(resultFrame(1, .retry(.proofRequired, after: 700)))
         #expect(try sender.flush().isEmpty)
         sender.expectRetry(1, .proofRequired, after: 700, effort: 16)
     }
@@ -693,52 +693,52 @@ extension SenderSessionTests {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
-        try sender.told(welcomeFrame(puzzle: makePuzzle(16)) + resultFrame(1, .retry(.proofWrong, after: 700)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(16)) + resultFrame(1, .retry(.proofWrong, after: 700)))
         try sender.flush()
         sender.actions = []
-        try sender.giveUp(1)
+        try sender.timeOut(1)
         sender.expectRetry(1, .proofWrong, after: 700, effort: 16)
         #expect(try sender.connect().isEmpty)
     }
 
     @Test func `a search that times out before the first send ends with RETRY 203`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(3)
         try sender.flush()
         sender.actions = []
-        try sender.giveUp(1)
+        try sender.timeOut(1)
         #expect(Set(sender.searches.keys) == [2, 3])
         sender.actions.removeAll { if case .solve = $0 { true } else { false } }
         sender.expectRetry(1, .proofRequired, after: 0, effort: 16, pending: 2)
     }
 
     @Test func `the work limit covers all searches of a submission`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(2)
         try sender.flush()
         sender.now = sender.now + .seconds(59)
         try sender.solve(1)
-        // Waiting for the node is no work.
+        // Waiting for the node does not count as work.
         sender.now = sender.now + .seconds(100)
-        try sender.told(resultFrame(1, .retry(.proofWrong, after: 1)))
+        try sender.receive(resultFrame(1, .retry(.proofWrong, after: 1)))
         try sender.flush()
         #expect(sender.searches[1]?.until == sender.now + .seconds(1))
         sender.now = sender.now + .seconds(1)
         #expect(try sender.solve(1) == [1])
         sender.actions = []
-        try sender.told(resultFrame(1, .retry(.proofWrong, after: 700)))
+        try sender.receive(resultFrame(1, .retry(.proofWrong, after: 700)))
         sender.expectRetry(1, .proofWrong, after: 700, effort: 16, pending: 1)
     }
 
     @Test func `a node that keeps changing the puzzle cannot exceed the work limit`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         var changes = 0
         while sender.session.pendingCount > 0, changes < 1000 {
             changes += 1
             sender.now = sender.now + .seconds(1)
-            try sender.told(puzzleFrame(makePuzzle(16 + UInt32(changes))))
+            try sender.receive(puzzleFrame(makePuzzle(16 + UInt32(changes))))
             try sender.flush()
         }
         #expect(changes == 60)
@@ -753,8 +753,8 @@ extension SenderSessionTests {
             try sender.add(2)
             try sender.connect()
             let outcome = Outcome.retry(reason, after: 700, text: "why")
-            // Before WELCOME it has asked for nothing, either.
-            try sender.told(resultFrame(1, outcome) + welcomeFrame() + resultFrame(2, outcome))
+            // Before WELCOME the node has not required a proof, either.
+            try sender.receive(resultFrame(1, outcome) + welcomeFrame() + resultFrame(2, outcome))
             #expect(try sender.flush().isEmpty)
             sender.expectActions(
                 .result(SubmissionResult(request: 1, outcome: outcome)), .welcomed(makeWelcome()),
@@ -767,24 +767,24 @@ extension SenderSessionTests {
         var sender = Sender()
         try sender.add(1)
         try sender.connect()
-        try sender.told(welcomeFrame(puzzle: makePuzzle(4)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(4)))
         sender.actions = []
         let refusal = Outcome.retry(.proofWrong, after: 700, text: "why")
         for _ in 1...8 {
-            try sender.told(resultFrame(1, refusal))
+            try sender.receive(resultFrame(1, refusal))
             #expect(try sender.flush().isEmpty)
             #expect(try sender.solve(1) == [1])
         }
         sender.actions.removeAll { if case .solve = $0 { true } else { false } }
         #expect(sender.actions.isEmpty)
-        try sender.told(resultFrame(1, refusal))
+        try sender.receive(resultFrame(1, refusal))
         #expect(try sender.flush().isEmpty)
         sender.expectActions(.result(SubmissionResult(request: 1, outcome: refusal)))
         #expect(sender.session.pendingCount == 0)
     }
 
     @Test func `removing a submission stops its search and starts the next`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(3)
         try sender.flush()
         sender.actions = []
@@ -792,7 +792,7 @@ extension SenderSessionTests {
         #expect(try sender.flush().isEmpty)
         #expect(sender.actions.first == .stopSolving(1))
         #expect(Set(sender.searches.keys) == [2, 3])
-        // A proof that comes too late is nobody's.
+        // A proof that comes too late belongs to no submission.
         sender.session.solved(1, Proof(seedPrefix: [7, 7, 7, 7], effort: 16, nonce: 1), now: sender.now)
         #expect(sender.session.searchEnded(1).isEmpty)
         #expect(try sender.flush().isEmpty)
@@ -804,24 +804,24 @@ extension SenderSessionTests {
         try sender.add(1)
         #expect(!sender.session.lacksProof(1))
         try sender.connect()
-        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(16)))
         #expect(!sender.session.lacksProof(1))
-        try sender.told(resultFrame(1, .retry(.proofRequired, after: 1)))
+        try sender.receive(resultFrame(1, .retry(.proofRequired, after: 1)))
         #expect(sender.session.lacksProof(1))
         try sender.flush()
         #expect(sender.session.lacksProof(1))
         try sender.solve(1)
         #expect(!sender.session.lacksProof(1))
-        try sender.told(resultFrame(1, .retry(.proofRequired, after: 1)))
+        try sender.receive(resultFrame(1, .retry(.proofRequired, after: 1)))
         sender.session.disconnected()
         #expect(!sender.session.lacksProof(1))
     }
 
-    // MARK: On another connection
+    // MARK: Reconnecting
 
     @Test func `a valid proof is reused on the next connection after WELCOME`() throws {
         for puzzle in [makePuzzle(16), makePuzzle(9)] {
-            var sender = try Sender(asked: makePuzzle(16))
+            var sender = try Sender(puzzle: makePuzzle(16))
             try sender.add(1)
             try sender.flush()
             try sender.solve(1)
@@ -829,7 +829,7 @@ extension SenderSessionTests {
             sender.session.disconnected()
             sender.actions = []
             #expect(try sender.connect().isEmpty)
-            try sender.told(welcomeFrame(puzzle: puzzle))
+            try sender.receive(welcomeFrame(puzzle: puzzle))
             #expect(try sender.flush() == [1])
             #expect(sender.proofs[1] == proof)
             sender.expectActions(.welcomed(makeWelcome(puzzle: puzzle)))
@@ -838,12 +838,12 @@ extension SenderSessionTests {
 
     @Test func `a proof that is invalid on the next connection is recomputed`() throws {
         for puzzle in [makePuzzle(16, seed: 8), makePuzzle(17)] {
-            var sender = try Sender(asked: makePuzzle(16))
+            var sender = try Sender(puzzle: makePuzzle(16))
             try sender.add(1)
             try sender.flush()
             try sender.solve(1)
             #expect(try sender.connect().isEmpty)
-            try sender.told(welcomeFrame(puzzle: puzzle))
+            try sender.receive(welcomeFrame(puzzle: puzzle))
             #expect(try sender.flush().isEmpty)
             #expect(sender.searches[1]?.puzzle == puzzle)
             #expect(try sender.solve(1) == [1])
@@ -852,19 +852,19 @@ extension SenderSessionTests {
     }
 
     @Test func `the previous seed of another connection does not count`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         try sender.solve(1)
-        try sender.told(puzzleFrame(makePuzzle(16, seed: 8)))
+        try sender.receive(puzzleFrame(makePuzzle(16, seed: 8)))
         #expect(try sender.connect().isEmpty)
-        try sender.told(welcomeFrame(puzzle: makePuzzle(16, seed: 8)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(16, seed: 8)))
         #expect(try sender.flush().isEmpty)
         #expect(sender.searches[1]?.puzzle == makePuzzle(16, seed: 8))
     }
 
     @Test func `a submission that needs no proof goes out early, ahead of one that needs it`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         try sender.add(1)
@@ -873,7 +873,7 @@ extension SenderSessionTests {
     }
 
     @Test func `a search continues while disconnected, and its proof goes out on the next connection`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         sender.session.disconnected()
@@ -882,17 +882,17 @@ extension SenderSessionTests {
         #expect(try sender.connect().isEmpty)
         #expect(try sender.solve(1).isEmpty)
         #expect(sender.actions.isEmpty)
-        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(16)))
         #expect(try sender.flush() == [1])
         #expect(sender.proofs[1] != nil)
     }
 
     @Test func `a search that WELCOME invalidates restarts`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(1)
         try sender.flush()
         #expect(try sender.connect().isEmpty)
-        try sender.told(welcomeFrame(puzzle: makePuzzle(16, seed: 8)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(16, seed: 8)))
         sender.actions = []
         #expect(try sender.flush().isEmpty)
         #expect(sender.actions.first == .stopSolving(1))
@@ -900,16 +900,16 @@ extension SenderSessionTests {
     }
 
     @Test func `nothing goes out after GOAWAY, including proofs`() throws {
-        var sender = try Sender(asked: makePuzzle(16))
+        var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(2)
         try sender.flush()
         var goAway: [UInt8] = []
         goAway.append(GoAway(code: .shuttingDown))
-        try sender.told(goAway)
+        try sender.receive(goAway)
         #expect(try sender.solve(1).isEmpty)
         #expect(try sender.solve(2).isEmpty)
         #expect(try sender.connect().isEmpty)
-        try sender.told(welcomeFrame(puzzle: makePuzzle(16)))
+        try sender.receive(welcomeFrame(puzzle: makePuzzle(16)))
         #expect(try sender.flush() == [1, 2])
     }
 
@@ -918,16 +918,16 @@ extension SenderSessionTests {
         _ seed: UInt64
     ) throws {
         var random = SplitMix64(seed: seed)
-        var sender = try Sender(asked: makePuzzle(4))
+        var sender = try Sender(puzzle: makePuzzle(4))
         var node = Set<UInt32>()
         var puzzle = makePuzzle(4)
         var seeds = [puzzle.seed]
         var ended: [UInt32: Int] = [:]
         var added = 0
 
-        func wentOut(_ requests: [UInt32]) throws {
+        func checkSent(_ requests: [UInt32]) throws {
             for request in requests {
-                #expect(node.insert(request).inserted, "a request that is still in flight")
+                #expect(node.insert(request).inserted, "the request is already in flight")
                 guard puzzle.effort > 0 else { continue }
                 let proof = try #require(sender.proofs[request])
                 #expect(proof.effort >= puzzle.effort)
@@ -950,41 +950,41 @@ extension SenderSessionTests {
             case 1:
                 puzzle = makePuzzle(UInt32(random.below(4)) * 2, seed: UInt8(random.below(4)))
                 if puzzle.seed != seeds.last { seeds.append(puzzle.seed) }
-                try sender.told(puzzleFrame(puzzle))
+                try sender.receive(puzzleFrame(puzzle))
             case 2, 3:
                 guard let request = sender.searches.keys.min() else { break }
-                try wentOut(try sender.solve(request))
+                try checkSent(try sender.solve(request))
             case 4:
                 guard let request = sender.searches.keys.min() else { break }
                 sender.now = try #require(sender.searches[request]).until
-                try sender.giveUp(request)
+                try sender.timeOut(request)
             case 5, 6:
                 guard let request = node.min() else { break }
                 node.remove(request)
                 let outcomes: [Outcome] = [
                     .delivered(), .retry(.proofRequired, after: 1), .retry(.proofWrong, after: 1),
                 ]
-                try sender.told(resultFrame(request, outcomes[random.below(3)]))
+                try sender.receive(resultFrame(request, outcomes[random.below(3)]))
             case 7 where random.below(5) == 0:
                 node = []
                 seeds = [puzzle.seed]
                 sender.session.disconnected()
                 node.formUnion(try sender.connect())
-                try sender.told(welcomeFrame(puzzle: puzzle))
+                try sender.receive(welcomeFrame(puzzle: puzzle))
             default: break
             }
-            try wentOut(try sender.flush())
+            try checkSent(try sender.flush())
             tally()
         }
-        // In the end the node takes all.
+        // Finally the node accepts all submissions.
         while sender.session.pendingCount > 0 {
             if let request = sender.searches.keys.min() {
-                try wentOut(try sender.solve(request))
+                try checkSent(try sender.solve(request))
             } else {
-                let request = try #require(node.min(), "neither with the node nor looked for")
+                let request = try #require(node.min(), "neither in flight nor being solved")
                 node.remove(request)
-                try sender.told(resultFrame(request, .delivered()))
-                try wentOut(try sender.flush())
+                try sender.receive(resultFrame(request, .delivered()))
+                try checkSent(try sender.flush())
             }
             tally()
         }
@@ -1032,18 +1032,18 @@ private func resultFrame(_ request: UInt32, _ outcome: Outcome) -> [UInt8] {
     return output
 }
 
-/// A node's view of a session: what it sends, and what follows from what it is told.
+/// Drives a session and records what it sends and the actions that it requests.
 private struct Sender {
     var session: SenderSession
-    /// What follows, but for what goes out.
+    /// The actions other than sending.
     var actions: [SenderSession.Action] = []
     var now = MonotonicTime(nanoseconds: 1_000_000_000)
     private(set) var hellos: [Hello] = []
-    /// The bytes that went out last.
+    /// The bytes sent last.
     private(set) var output: [UInt8] = []
-    /// The proof that went with each request when it went out last.
+    /// The proof sent with each request when it was last sent.
     private(set) var proofs: [UInt32: Proof] = [:]
-    /// What is looked for.
+    /// The running searches.
     private(set) var searches: [UInt32: (digest: Digest256, puzzle: Puzzle, until: MonotonicTime)] = [:]
     private var submissions: [UInt32: [UInt8]] = [:]
 
@@ -1071,28 +1071,28 @@ private struct Sender {
             switch action {
             case .send(let more): bytes += more
             case .solve(let request, let digest, let puzzle, let until):
-                #expect(searches[request] == nil, "the same is looked for twice")
+                #expect(searches[request] == nil, "two searches run for one request")
                 searches[request] = (digest, puzzle, until)
                 actions.append(action)
             case .stopSolving(let request):
-                #expect(searches.removeValue(forKey: request) != nil, "what is stopped was not looked for")
+                #expect(searches.removeValue(forKey: request) != nil, "a search was stopped that did not run")
                 actions.append(action)
             default: actions.append(action)
             }
         }
         #expect(searches.count <= 2)
-        return try note(bytes)
+        return try record(bytes)
     }
 
-    /// A connection is there, and WELCOME has asked for this much.
-    init(asked puzzle: Puzzle, inFlight: UInt16 = 64, workLimit: Duration = .seconds(60)) throws {
+    /// Creates a connected sender whose WELCOME requires this puzzle.
+    init(puzzle: Puzzle, inFlight: UInt16 = 64, workLimit: Duration = .seconds(60)) throws {
         self.init(workLimit: workLimit)
         try connect()
-        try told(welcomeFrame(inFlight: inFlight, puzzle: puzzle))
+        try receive(welcomeFrame(inFlight: inFlight, puzzle: puzzle))
         actions = []
     }
 
-    /// Finds the proof that is looked for.
+    /// Finds the proof of a running search.
     mutating func find(_ request: UInt32) throws -> Proof {
         let search = searches.removeValue(forKey: request)
         let (digest, puzzle, _) = try #require(search)
@@ -1101,27 +1101,27 @@ private struct Sender {
         return proof
     }
 
-    /// Finds the proof that is looked for.
+    /// Finds the proof of a running search.
     /// - Returns: the requests that went out.
     @discardableResult mutating func solve(_ request: UInt32) throws -> [UInt32] {
         _ = try find(request)
         return try flush()
     }
 
-    /// The time for the proof that is looked for is over.
-    mutating func giveUp(_ request: UInt32) throws {
+    /// Lets a running search reach its deadline.
+    mutating func timeOut(_ request: UInt32) throws {
         let search = searches.removeValue(forKey: request)
         now = try #require(search).until
         actions += session.searchEnded(request)
         try flush()
     }
 
-    /// Expects that all that was told has led to these actions.
+    /// Expects exactly these actions so far.
     func expectActions(_ expected: SenderSession.Action..., sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(actions == expected, sourceLocation: sourceLocation)
     }
 
-    /// Expects that a submission has ended with RETRY, because more work was asked than is allowed, and nothing else.
+    /// Expects only that a submission has ended with RETRY because the required work exceeds the limit.
     func expectRetry(
         _ request: UInt32, _ reason: Reason, after: UInt32, effort: UInt32, pending: Int = 0,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -1132,7 +1132,7 @@ private struct Sender {
         #expect(session.pendingCount == pending, sourceLocation: sourceLocation)
     }
 
-    mutating func told(_ bytes: [UInt8], every size: Int = .max) throws {
+    mutating func receive(_ bytes: [UInt8], every size: Int = .max) throws {
         var start = 0
         while start < bytes.count {
             let end = start + min(size, bytes.count - start)
@@ -1142,7 +1142,7 @@ private struct Sender {
         }
     }
 
-    private mutating func note(_ sent: [UInt8]) throws -> [UInt32] {
+    private mutating func record(_ sent: [UInt8]) throws -> [UInt32] {
         output = sent
         var requests: [UInt32] = []
         var decoder = FrameDecoder(maximumLength: 65_536)
@@ -1158,14 +1158,14 @@ private struct Sender {
                 var bytes: [UInt8] = []
                 bytes.append(submission)
                 if let before = submissions[request], before != bytes {
-                    Issue.record("request \(request) went out with other bytes than before")
+                    Issue.record("request \(request) was resent with different bytes")
                 }
                 submissions[request] = bytes
                 requests.append(request)
             default: Issue.record("a sender does not send frames of type \(frame.type)")
             }
         }
-        if decoder.isWithinFrame { Issue.record("half a frame went out") }
+        if decoder.isWithinFrame { Issue.record("a partial frame was sent") }
         return requests
     }
 }

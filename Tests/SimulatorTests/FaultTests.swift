@@ -11,14 +11,14 @@ import Testing
 @testable import Simulator
 @testable import Time
 
-/// Faults that differ from none in what `change` says.
+/// No faults but those that `change` sets.
 private func faulty(_ change: (inout Faults) -> Void) -> Faults {
     var faults = Faults()
     change(&faults)
     return faults
 }
 
-/// Unix times in seconds, and how HTTP writes them.
+/// Unix times in seconds, and their format in HTTP.
 private let dates: [(Int64, String)] = [
     (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"), (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
     (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"), (1_700_000_000, "Tue, 14 Nov 2023 22:13:20 GMT"),
@@ -26,7 +26,7 @@ private let dates: [(Int64, String)] = [
     (-1, "Thu, 01 Jan 1970 00:00:00 GMT"),
 ]
 
-/// What is decided for each request, without any I/O.
+/// The plan for each request, without any I/O.
 @Suite struct FaultPlanTests {
     private func plans(
         _ faults: Faults, count: Int = 2000, isForToken: Bool = false, seed: UInt64 = 1
@@ -62,8 +62,8 @@ private let dates: [(Int64, String)] = [
     }
 
     @Test func `every Nth request of a connection triggers GOAWAY`() {
-        let said = plans(faulty { $0.goAwayEvery = 5 }, count: 12).map(\.sendsGoAway)
-        #expect(said.indices.filter { said[$0] } == [4, 9])
+        let sendsGoAway = plans(faulty { $0.goAwayEvery = 5 }, count: 12).map(\.sendsGoAway)
+        #expect(sendsGoAway.indices.filter { sendsGoAway[$0] } == [4, 9])
         #expect(plans(faulty { $0.goAwayEvery = 1 }, count: 3).allSatisfy { $0.sendsGoAway })
         #expect(!plans(faulty { $0.goAwayEvery = 0 }, count: 3).contains { $0.sendsGoAway })
     }
@@ -189,7 +189,7 @@ private let dates: [(Int64, String)] = [
     }
 }
 
-/// Lines that are none, and words of what is said to them.
+/// Invalid lines, and a part of the error message for each.
 private let badLines: [(String, String)] = [
     ("", "a platform"), ("apns", "apns-production, apns-development or fcm"), ("help", "apns-production"),
     ("kill", "a platform and nothing else"), ("kill fcm now", "nothing else"), ("kill apple", "or fcm"),
@@ -210,7 +210,7 @@ private let badLines: [(String, String)] = [
     ("fcm date-skew=tomorrow", "found 'tomorrow'"), ("fcm StalledStream", "stall, stall-after="),
 ]
 
-/// What may be said on the command line and on standard input.
+/// Fault directives, as given on the command line and on standard input.
 @Suite struct FaultLineTests {
     @Test func `a platform alone clears its faults`() throws {
         #expect(try FaultDirective("apns-production") == .faults(.apnsProduction, Faults()))
@@ -270,88 +270,88 @@ private let badLines: [(String, String)] = [
     }
 
     @Test func `the help names every keyword`() {
-        let words = [
+        let keywords = [
             "apns-production", "apns-development", "fcm", "kill", "restart", "certificate", "goaway-every=", "reset=",
             "close=", "streams=", "stall", "swallow", "latency=", "error=", "token-endpoint-down", "date-skew=",
         ]
-        for word in words { #expect(FaultDirective.help.contains(word), "\(word)") }
+        for keyword in keywords { #expect(FaultDirective.help.contains(keyword), "\(keyword)") }
         for kind in ServedCertificate.allCases { #expect(FaultDirective.help.contains(kind.rawValue)) }
     }
 }
 
-/// What a client sees of each fault over real HTTP/2 and TLS.
+/// The effect of each fault on a client over real HTTP/2 and TLS.
 @Suite struct FaultTests {
     @Test func `a regular GOAWAY loses nothing, and the next request takes another connection`() async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
-        try await stand.services.set(faulty { $0.goAwayEvery = 5 }, on: .apnsProduction)
-        let answers = await stand.attempts(8)
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
+        try await bed.services.set(faulty { $0.goAwayEvery = 5 }, on: .apnsProduction)
+        let answers = await bed.attempts(8)
         #expect(answers.allSatisfy { $0.status == 200 })
-        #expect(try await stand.attempt().get().status == 200)
-        #expect(await stand.services.received.count == 10)
-        #expect(await stand.services.connectionsAccepted(.apnsProduction) == 2)
-        #expect(await stand.services.requests(.apnsProduction) == 10)
-        await stand.stop()
-        #expect(stand.lost.isEmpty)
+        #expect(try await bed.attempt().get().status == 200)
+        #expect(await bed.services.received.count == 10)
+        #expect(await bed.services.connectionsAccepted(.apnsProduction) == 2)
+        #expect(await bed.services.requests(.apnsProduction) == 10)
+        await bed.stop()
+        #expect(bed.lost.isEmpty)
     }
 
     @Test func `an early GOAWAY correctly reports which requests were not processed`() async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
-        try await stand.services.set(
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
+        try await bed.services.set(
             faulty {
                 $0.goAwayEvery = 5
                 $0.goAwayIsEarly = true
             }, on: .apnsProduction)
-        let answers = await stand.attempts(10)
+        let answers = await bed.attempts(10)
         let failures = answers.compactMap(\.failure)
         #expect(!failures.isEmpty)
         #expect(failures.allSatisfy { $0 == .notProcessed(.goAway) })
         let answered = answers.count { $0.status == 200 }
-        #expect(await stand.services.received.count == 1 + answered)
+        #expect(await bed.services.received.count == 1 + answered)
         #expect(answered + failures.count == 10)
-        await stand.stop()
-        #expect(stand.lost.isEmpty)
+        await bed.stop()
+        #expect(bed.lost.isEmpty)
     }
 
     @Test func `a reset has its code, and processed requests are reported as lost answers`() async throws {
-        let stand = try await FaultStand.start()
-        try await stand.services.set(
+        let bed = try await FaultTestBed.start()
+        try await bed.services.set(
             faulty {
                 $0.resetPerMille = 1000
                 $0.resetCodes = [11]
             }, on: .apnsProduction)
-        let answers = await stand.attempts(40)
+        let answers = await bed.attempts(40)
         #expect(answers.allSatisfy { $0.failure == .outcomeUnknown(.reset(code: 11)) })
-        let received = await stand.services.received.map(\.id)
+        let received = await bed.services.received.map(\.id)
         #expect((1..<40).contains(received.count))
-        #expect(stand.lost == received)
-        await stand.stop()
+        #expect(bed.lost == received)
+        await bed.stop()
     }
 
     @Test func `a refused stream is not processed`() async throws {
-        let stand = try await FaultStand.start()
-        try await stand.services.set(
+        let bed = try await FaultTestBed.start()
+        try await bed.services.set(
             faulty {
                 $0.resetPerMille = 1000
                 $0.resetCodes = [7]
             }, on: .apnsProduction)
-        let answers = await stand.attempts(20)
+        let answers = await bed.attempts(20)
         #expect(answers.allSatisfy { $0.failure == .notProcessed(.reset(code: 7)) })
-        #expect(await stand.services.received.isEmpty)
-        #expect(stand.lost.isEmpty)
-        await stand.stop()
+        #expect(await bed.services.received.isEmpty)
+        #expect(bed.lost.isEmpty)
+        await bed.stop()
     }
 
     @Test func `SETTINGS reduces and restores the streams of an open connection`() async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
         func time(_ count: Int, _ faults: Faults) async throws -> Duration {
-            try await stand.services.set(faults, on: .apnsProduction)
-            // Until the client has read the SETTINGS.
-            await stand.pause(.milliseconds(50))
+            try await bed.services.set(faults, on: .apnsProduction)
+            // Wait until the client has read the SETTINGS.
+            await bed.pause(.milliseconds(50))
             let start = MonotonicTime.now
-            #expect(await stand.attempts(count).allSatisfy { $0.status == 200 })
+            #expect(await bed.attempts(count).allSatisfy { $0.status == 200 })
             return .now - start
         }
         let one = try await time(
@@ -360,51 +360,51 @@ private let badLines: [(String, String)] = [
                 $0.concurrentStreams = 1
                 $0.latency = .fixed(50)
             })
-        // Timers may be a little early.
+        // Timers may fire slightly early.
         #expect(one >= .milliseconds(160))
         let many = try await time(12, faulty { $0.latency = .fixed(50) })
         #expect(many >= .milliseconds(40) && many < .milliseconds(12 * 50))
-        #expect(await stand.services.connectionsAccepted(.apnsProduction) == 1)
-        await stand.stop()
+        #expect(await bed.services.connectionsAccepted(.apnsProduction) == 1)
+        await bed.stop()
     }
 
     @Test func `a stalled request is delivered, and the client times out`() async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
-        try await stand.services.set(faulty { $0.stalls = true }, on: .apnsProduction)
-        let answer = await stand.attempt(timeout: .milliseconds(150))
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
+        try await bed.services.set(faulty { $0.stalls = true }, on: .apnsProduction)
+        let answer = await bed.attempt(timeout: .milliseconds(150))
         #expect(answer.failure == .outcomeUnknown(.timedOut))
-        let received = await stand.services.received.map(\.id)
+        let received = await bed.services.received.map(\.id)
         #expect(received.count == 2)
-        #expect(stand.lost == Array(received.dropFirst()))
-        await stand.stop()
+        #expect(bed.lost == Array(received.dropFirst()))
+        await bed.stop()
     }
 
     @Test func `a black hole accepts bytes and connections and stays silent until it is lifted`() async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
-        try await stand.services.set(faulty { $0.isBlackHole = true }, on: .apnsProduction)
-        let answer = await stand.attempt(timeout: .milliseconds(150))
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
+        try await bed.services.set(faulty { $0.isBlackHole = true }, on: .apnsProduction)
+        let answer = await bed.attempt(timeout: .milliseconds(150))
         #expect(answer.failure == .outcomeUnknown(.timedOut))
-        #expect(await stand.dial(timeout: .milliseconds(150)) == .timedOut)
-        #expect(await stand.services.received.count == 1)
-        #expect(await stand.services.connectionsAccepted(.apnsProduction) == 2)
-        try await stand.services.set(Faults(), on: .apnsProduction)
-        await stand.renewClient()
-        #expect(await stand.attempt().status == 200)
-        await stand.stop()
-        #expect(stand.lost.isEmpty)
+        #expect(await bed.dial(timeout: .milliseconds(150)) == .timedOut)
+        #expect(await bed.services.received.count == 1)
+        #expect(await bed.services.connectionsAccepted(.apnsProduction) == 2)
+        try await bed.services.set(Faults(), on: .apnsProduction)
+        await bed.renewClient()
+        #expect(await bed.attempt().status == 200)
+        await bed.stop()
+        #expect(bed.lost.isEmpty)
     }
 
     @Test func `answers are delayed by the configured latency`() async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
-        try await stand.services.set(faulty { $0.latency = .uniform(60...80) }, on: .apnsProduction)
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
+        try await bed.services.set(faulty { $0.latency = .uniform(60...80) }, on: .apnsProduction)
         let start = MonotonicTime.now
-        #expect(await stand.attempts(10).allSatisfy { $0.status == 200 })
-        // Timers may be a little early.
+        #expect(await bed.attempts(10).allSatisfy { $0.status == 200 })
+        // Timers may fire slightly early.
         #expect(MonotonicTime.now - start >= .milliseconds(50))
-        await stand.stop()
+        await bed.stop()
     }
 
     @Test(arguments: [
@@ -415,196 +415,196 @@ private let badLines: [(String, String)] = [
     func `an error has its reason and Retry-After, and delivers nothing`(
         _ error: Faults.ErrorAnswer, _ reason: String
     ) async throws {
-        let stand = try await FaultStand.start()
-        try await stand.services.set(faulty { $0.errors = [error] }, on: .apnsProduction)
-        let response = try await stand.attempt().get()
+        let bed = try await FaultTestBed.start()
+        try await bed.services.set(faulty { $0.errors = [error] }, on: .apnsProduction)
+        let response = try await bed.attempt().get()
         #expect(response.status == error.status)
         #expect(response.headers.text("retry-after") == error.retryAfter.map { String($0) })
         #expect(String(decoding: response.body, as: UTF8.self) == "{\"reason\":\"\(reason)\"}")
-        #expect(await stand.services.received.isEmpty)
-        await stand.stop()
+        #expect(await bed.services.received.isEmpty)
+        await bed.stop()
     }
 
     @Test func `a dropped connection answers nothing, and its processed requests count as lost`()
         async throws
     {
-        let stand = try await FaultStand.start()
-        try await stand.services.set(faulty { $0.closePerMille = 1000 }, on: .apnsProduction)
+        let bed = try await FaultTestBed.start()
+        try await bed.services.set(faulty { $0.closePerMille = 1000 }, on: .apnsProduction)
         for _ in 0..<16 {
-            let failure = await stand.attempt().failure
+            let failure = await bed.attempt().failure
             guard case .outcomeUnknown(.connectionLost)? = failure else {
                 Issue.record("\(String(describing: failure))")
                 continue
             }
-            await stand.renewClient()
+            await bed.renewClient()
         }
-        let received = await stand.services.received.map(\.id)
+        let received = await bed.services.received.map(\.id)
         #expect((1..<16).contains(received.count))
-        #expect(stand.lost == received)
-        #expect(await stand.services.connections(.apnsProduction) == 0)
-        await stand.stop()
+        #expect(bed.lost == received)
+        #expect(await bed.services.connections(.apnsProduction) == 0)
+        await bed.stop()
     }
 
     @Test func `a killed stand-in restarts on the same port`() async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
-        #expect(await stand.services.connections(.apnsProduction) == 1)
-        await stand.services.kill(.apnsProduction)
-        #expect(await stand.services.connections(.apnsProduction) == 0)
-        await stand.pause(.milliseconds(50))
-        let failure = await stand.attempt().failure
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
+        #expect(await bed.services.connections(.apnsProduction) == 1)
+        await bed.services.kill(.apnsProduction)
+        #expect(await bed.services.connections(.apnsProduction) == 0)
+        await bed.pause(.milliseconds(50))
+        let failure = await bed.attempt().failure
         guard case .notProcessed(.unreachable)? = failure else {
             Issue.record("\(String(describing: failure))")
             return
         }
-        try await stand.services.restart(.apnsProduction)
-        await stand.renewClient()
-        #expect(await stand.attempt().status == 200)
-        #expect(await stand.services.connectionsAccepted(.apnsProduction) == 2)
-        await stand.stop()
+        try await bed.services.restart(.apnsProduction)
+        await bed.renewClient()
+        #expect(await bed.attempt().status == 200)
+        #expect(await bed.services.connectionsAccepted(.apnsProduction) == 2)
+        await bed.stop()
     }
 
     @Test func `answers sent just before a kill or still pending count as lost`() async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
-        try await stand.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
-        async let pending = stand.attempts(3)
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
+        try await bed.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
+        async let pending = bed.attempts(3)
         for _ in 0..<500 {
-            if await stand.services.received.count == 4 { break }
-            await stand.pause(.milliseconds(2))
+            if await bed.services.received.count == 4 { break }
+            await bed.pause(.milliseconds(2))
         }
-        #expect(stand.lost.isEmpty)
-        await stand.services.kill(.apnsProduction)
+        #expect(bed.lost.isEmpty)
+        await bed.services.kill(.apnsProduction)
         for answer in await pending {
             guard case .outcomeUnknown(.connectionLost)? = answer.failure else {
                 Issue.record("\(String(describing: answer.failure))")
                 continue
             }
         }
-        let received = await stand.services.received.map(\.id)
+        let received = await bed.services.received.map(\.id)
         #expect(received.count == 4)
-        #expect(stand.lost.sorted() == received.sorted())
-        await stand.stop()
+        #expect(bed.lost.sorted() == received.sorted())
+        await bed.stop()
     }
 
     @Test func `a request that times out at the client counts as lost`() async throws {
-        let stand = try await FaultStand.start()
-        try await stand.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
-        #expect(await stand.attempt(timeout: .milliseconds(150)).failure == .outcomeUnknown(.timedOut))
+        let bed = try await FaultTestBed.start()
+        try await bed.services.set(faulty { $0.latency = .fixed(30_000) }, on: .apnsProduction)
+        #expect(await bed.attempt(timeout: .milliseconds(150)).failure == .outcomeUnknown(.timedOut))
         for _ in 0..<500 {
-            if !stand.lost.isEmpty { break }
-            await stand.pause(.milliseconds(2))
+            if !bed.lost.isEmpty { break }
+            await bed.pause(.milliseconds(2))
         }
-        let received = await stand.services.received.map(\.id)
+        let received = await bed.services.received.map(\.id)
         #expect(received.count == 1)
-        #expect(stand.lost == received)
-        await stand.stop()
+        #expect(bed.lost == received)
+        await bed.stop()
     }
 
     @Test(arguments: [ServedCertificate.untrusted, .expired, .otherName])
     func `a wrong certificate makes the stand-in unreachable for new connections`(
         _ certificate: ServedCertificate
     ) async throws {
-        let stand = try await FaultStand.start()
-        _ = try await stand.attempt().get()
-        try await stand.services.setCertificate(of: .apnsProduction, to: certificate)
-        #expect(await stand.attempt().status == 200, "the connection that was open")
-        await stand.renewClient()
-        let failure = await stand.attempt().failure
+        let bed = try await FaultTestBed.start()
+        _ = try await bed.attempt().get()
+        try await bed.services.setCertificate(of: .apnsProduction, to: certificate)
+        #expect(await bed.attempt().status == 200, "on the open connection")
+        await bed.renewClient()
+        let failure = await bed.attempt().failure
         guard case .notProcessed(.unreachable)? = failure else {
             Issue.record("\(String(describing: failure))")
             return
         }
-        try await stand.services.setCertificate(of: .apnsProduction, to: .good)
-        await stand.renewClient()
-        #expect(await stand.attempt().status == 200)
-        await stand.stop()
+        try await bed.services.setCertificate(of: .apnsProduction, to: .good)
+        await bed.renewClient()
+        #expect(await bed.attempt().status == 200)
+        await bed.stop()
     }
 
     @Test func `a token endpoint that is down answers 503, and messages are still checked`() async throws {
-        let stand = try await FaultStand.start()
-        #expect(await stand.toGoogle("/token").status == 400)
-        try await stand.services.set(faulty { $0.tokenEndpointIsDown = true }, on: .fcm)
-        #expect(await stand.toGoogle("/token").status == 503)
-        #expect(await stand.toGoogle("/v1/projects/bisqnotifications/messages:send").status == 401)
-        #expect(await stand.services.requests(.fcm) == 3)
-        await stand.stop()
+        let bed = try await FaultTestBed.start()
+        #expect(await bed.toGoogle("/token").status == 400)
+        try await bed.services.set(faulty { $0.tokenEndpointIsDown = true }, on: .fcm)
+        #expect(await bed.toGoogle("/token").status == 503)
+        #expect(await bed.toGoogle("/v1/projects/bisqnotifications/messages:send").status == 401)
+        #expect(await bed.services.requests(.fcm) == 3)
+        await bed.stop()
     }
 
     @Test func `an error of the FCM stand-in has Google's format`() async throws {
-        let stand = try await FaultStand.start()
+        let bed = try await FaultTestBed.start()
         let error = Faults.ErrorAnswer(perMille: 1000, status: 429, retryAfter: 61)
-        try await stand.services.set(faulty { $0.errors = [error] }, on: .fcm)
-        let response = try await stand.toGoogle("/v1/projects/bisqnotifications/messages:send").get()
+        try await bed.services.set(faulty { $0.errors = [error] }, on: .fcm)
+        let response = try await bed.toGoogle("/v1/projects/bisqnotifications/messages:send").get()
         #expect(response.status == 429)
         #expect(response.headers.text("retry-after") == "61")
         let words = JSONValue(response.body)?["error"]
         #expect(words?["status"] == .string("RESOURCE_EXHAUSTED"))
         #expect(String(decoding: response.body, as: UTF8.self).contains("\"errorCode\":\"QUOTA_EXCEEDED\""))
-        await stand.stop()
+        await bed.stop()
     }
 
     @Test func `the Date header follows the stand-in's clock and skew`() async throws {
-        let stand = try await FaultStand.start()
+        let bed = try await FaultTestBed.start()
         func isNow(_ response: Response, plus seconds: Int64) -> Bool {
             let now = Int64(Date.now.timeIntervalSince1970) + seconds
             return (now - 5...now + 1).contains { HTTPDate.text($0) == response.headers.text("date") }
         }
-        let fromApple = try await stand.attempt().get()
-        let fromGoogle = try await stand.toGoogle("/token").get()
+        let fromApple = try await bed.attempt().get()
+        let fromGoogle = try await bed.toGoogle("/token").get()
         #expect(isNow(fromApple, plus: 0))
         #expect(isNow(fromGoogle, plus: 0))
-        await stand.services.moveClock(by: 86_400)
-        try await stand.services.set(faulty { $0.dateSkew = -7200 }, on: .apnsProduction)
-        let skewed = try await stand.attempt().get()
-        let moved = try await stand.toGoogle("/token").get()
+        await bed.services.moveClock(by: 86_400)
+        try await bed.services.set(faulty { $0.dateSkew = -7200 }, on: .apnsProduction)
+        let skewed = try await bed.attempt().get()
+        let moved = try await bed.toGoogle("/token").get()
         #expect(isNow(skewed, plus: 86_400 - 7200))
         #expect(isNow(moved, plus: 86_400))
-        await stand.stop()
+        await bed.stop()
     }
 
     @Test func `each provider token is counted once`() async throws {
-        let stand = try await FaultStand.start(withCertificate: false)
+        let bed = try await FaultTestBed.start(withCertificate: false)
         let now = Int64(Date.now.timeIntervalSince1970)
-        let old = stand.bearer(issued: now - 1500)
-        let new = stand.bearer(issued: now)
+        let old = bed.bearer(issued: now - 1500)
+        let new = bed.bearer(issued: now)
         for authorization in [old, old, new, new] {
-            #expect(await stand.attempt(authorization: authorization).status == 200)
+            #expect(await bed.attempt(authorization: authorization).status == 200)
         }
-        #expect(await stand.services.providerTokensSeen(.apnsProduction) == 2)
-        #expect(await stand.attempt(authorization: stand.bearer(issued: now - 10)).status == 429)
-        #expect(await stand.services.providerTokensSeen(.apnsProduction) == 3)
-        #expect(await stand.services.providerTokensSeen(.apnsDevelopment) == 0)
-        await stand.stop()
+        #expect(await bed.services.providerTokensSeen(.apnsProduction) == 2)
+        #expect(await bed.attempt(authorization: bed.bearer(issued: now - 10)).status == 429)
+        #expect(await bed.services.providerTokensSeen(.apnsProduction) == 3)
+        #expect(await bed.services.providerTokensSeen(.apnsDevelopment) == 0)
+        await bed.stop()
     }
 
     @Test func `notifications are observed even if they are not stored`() async throws {
-        let stand = try await FaultStand.start()
+        let bed = try await FaultTestBed.start()
         let count = Counter()
-        await stand.services.observe { _ in count.value.withLock { $0 += 1 } }
-        await stand.services.setStoresReceived(false)
-        #expect(await stand.attempts(5).allSatisfy { $0.status == 200 })
-        #expect(await stand.services.received.isEmpty)
+        await bed.services.observe { _ in count.value.withLock { $0 += 1 } }
+        await bed.services.setStoresReceived(false)
+        #expect(await bed.attempts(5).allSatisfy { $0.status == 200 })
+        #expect(await bed.services.received.isEmpty)
         #expect(count.value.withLock { $0 } == 5)
-        await stand.stop()
+        await bed.stop()
     }
 
     @Test func `a phone is reached only under its own app's topic, with one key for all apps`() async throws {
-        let stand = try await FaultStand.start(withCertificate: false)
-        let bearer = stand.bearer(issued: Int64(Date.now.timeIntervalSince1970))
+        let bed = try await FaultTestBed.start(withCertificate: false)
+        let bearer = bed.bearer(issued: Int64(Date.now.timeIntervalSince1970))
         for app in PhoneApp.allCases {
             let phone = Phone.new(.iOS, model: "iPhone", app: app)
-            await stand.services.register(phone)
+            await bed.services.register(phone)
             for topic in PhoneApp.allCases.map(\.topic) {
-                let answer = await stand.attempt(to: phone, topic: topic, authorization: bearer)
+                let answer = await bed.attempt(to: phone, topic: topic, authorization: bearer)
                 let body = String(decoding: try answer.get().body, as: UTF8.self)
                 #expect(body == (topic == app.topic ? "" : #"{"reason":"DeviceTokenNotForTopic"}"#))
             }
         }
-        #expect(await stand.services.received.count == PhoneApp.allCases.count)
-        let stranger = Phone.new(.iOS, model: "iPhone")
-        #expect(await stand.attempt(to: stranger, topic: PhoneApp.bisq.topic, authorization: bearer).status == 400)
-        await stand.stop()
+        #expect(await bed.services.received.count == PhoneApp.allCases.count)
+        let unregistered = Phone.new(.iOS, model: "iPhone")
+        #expect(await bed.attempt(to: unregistered, topic: PhoneApp.bisq.topic, authorization: bearer).status == 400)
+        await bed.stop()
     }
 
     @Test func `each app's project has a service account of its own`() async throws {
@@ -640,8 +640,8 @@ extension Result where Success == Response, Failure == RequestFailure {
     fileprivate var failure: RequestFailure? { if case .failure(let failure) = self { failure } else { nil } }
 }
 
-/// The stand-ins, one phone, and a client of Apple's production environment and one of Google, on a loop of their own.
-private actor FaultStand {
+/// The stand-ins, a phone, a client for Apple's production environment and one for Google, on a loop of their own.
+private actor FaultTestBed {
     typealias Answer = Result<Response, RequestFailure>
 
     private nonisolated let loop: EventLoop
@@ -660,8 +660,8 @@ private actor FaultStand {
         let ids = Mutex<[String]>([])
     }
 
-    /// Starts everything in a fresh directory, which is gone again once the client has read it.
-    static func start(withCertificate: Bool = true) async throws -> FaultStand {
+    /// Starts everything in a new directory, which is deleted once the client has read its files.
+    static func start(withCertificate: Bool = true) async throws -> FaultTestBed {
         let directory = "/tmp/tocsin-faults-\(UUID().uuidString)"
         defer { try? FileManager.default.removeItem(atPath: directory) }
         func file(_ name: String) throws -> [UInt8] {
@@ -684,7 +684,7 @@ private actor FaultStand {
         await services.observeLostAnswers { notification in losses.ids.withLock { $0.append(notification.id) } }
         let phone = Phone.new(.iOS, model: "iPhone")
         await services.register(phone)
-        return FaultStand(services, endpoints, context, key, phone, losses, on: loop)
+        return FaultTestBed(services, endpoints, context, key, phone, losses, on: loop)
     }
 
     private init(
@@ -705,17 +705,17 @@ private actor FaultStand {
     /// The ids of notifications whose answers were lost, in order.
     nonisolated var lost: [String] { losses.ids.withLock { $0 } }
 
-    /// One notification for the phone.
+    /// Sends a notification to the phone.
     func attempt(timeout: Duration = .seconds(10), authorization: String? = nil) async -> Answer {
         await send(request(authorization), by: apple, timeout: timeout)
     }
 
-    /// One notification for a phone under a topic.
+    /// Sends a notification to a phone under a topic.
     func attempt(to phone: Phone, topic: String, authorization: String) async -> Answer {
         await send(request(authorization, to: phone, topic: topic), by: apple, timeout: .seconds(10))
     }
 
-    /// So many at once, all begun in the same turn of the loop.
+    /// Sends this many notifications at once, all in the same turn of the loop.
     func attempts(_ count: Int) async -> [Answer] {
         let tasks = (0..<count).map { _ in Task { await attempt() } }
         var answers: [Answer] = []
@@ -723,7 +723,7 @@ private actor FaultStand {
         return answers
     }
 
-    /// Something for Google that it will refuse.
+    /// Sends a request that Google rejects.
     func toGoogle(_ path: String) async -> Answer {
         var headers = pseudoHeaders(path)
         headers.append("content-type", "application/json")
@@ -738,7 +738,7 @@ private actor FaultStand {
         }
     }
 
-    /// Why a new connection to Apple's production environment cannot be had; nil: it can.
+    /// The error of a new connection to Apple's production environment; `nil` if it succeeds.
     func dial(timeout: Duration) async -> StreamError? {
         do {
             try await loop.dial(endpoints.production, tls: context, timeout: timeout).close()
@@ -748,7 +748,7 @@ private actor FaultStand {
         }
     }
 
-    /// Goes on with a client that has no connection and remembers nothing.
+    /// Replaces the client by a new one without a connection.
     func renewClient() {
         apple.close()
         apple = Upstream(Upstream.Target(endpoint: endpoints.production, tls: context), on: loop)

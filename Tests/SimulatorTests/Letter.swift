@@ -5,12 +5,12 @@ import Testing
 
 @testable import Simulator
 
-/// Seals for a phone as a sender would, by code of its own.
+/// Seals notifications for a phone as a sender does, with code of its own.
 struct Letter {
     static let key = "A4C595428CAA4C768F60AE7EBFF85852"
     static let iv = "293a4b5c6d7e4f90"
 
-    /// As `{"sentDate":…}` of Bisq 1 has it.
+    /// A clear text in the format of Bisq 1.
     static func trade(title: String = "Stav obchodu", message: String = "Obchod je dokončen ✓", type: String = "TRADE")
         -> String
     {
@@ -20,7 +20,7 @@ struct Letter {
         """
     }
 
-    /// A clear text as Bisq Connect reads it.
+    /// A clear text in the format of Bisq Connect.
     static func connect(id: String = "7f3a", title: String = "Obchod", message: String = "Kupující zahájil platbu")
         -> String
     {
@@ -38,7 +38,7 @@ struct Letter {
         "\(magic)|\(iv)|\(base64(ciphertext))"
     }
 
-    /// A nonce and AES-256-GCM with its tag.
+    /// A nonce, an AES-256-GCM ciphertext and its tag.
     static func sealed(_ clearText: String, key: [UInt8] = Array(key.utf8)) throws -> [UInt8] {
         let nonce = [UInt8](repeating: 7, count: 12)
         return nonce + (try #require(AES256GCM.seal(Array(clearText.utf8), key: key, nonce: nonce)))
@@ -46,14 +46,14 @@ struct Letter {
 
     static func base64(_ bytes: [UInt8]) -> String { String(decoding: Base64.encode(bytes), as: UTF8.self) }
 
-    /// What stands under `encrypted` for a phone, sealed as its app wants it.
+    /// The value of `encrypted` for a phone, sealed in its app's format.
     static func encrypted(_ clearText: String, for phone: Phone) throws -> String {
         let key = phone.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
         guard let magic = phone.app.messageMagic(phone.magic) else { return base64(try sealed(clearText, key: key)) }
         return piped(try ciphertext(clearText, key: key), magic: magic)
     }
 
-    /// A phone that pairs, with the key of all letters.
+    /// A phone that pairs, with the key that all letters use.
     static func phone(_ app: PhoneApp, isAndroid: Bool = false) throws -> Phone {
         let token =
             isAndroid

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Simulator
 
-/// What a person sees and hears as notifications come, and what the app does.
+/// What the user sees and hears when a notification arrives, and what the app does.
 @Suite struct PhoneStateTests {
     private typealias Banner = ReceivedNotification.Banner
 
@@ -28,7 +28,7 @@ import Testing
             isMutableContent: isMutable, isUrgent: true, id: "1", collapseID: nil)
     }
 
-    /// Seals a clear text for the phone and has it come.
+    /// Seals a clear text for the phone and delivers it.
     private func receive(
         _ clearText: String, on state: inout PhoneState, banner: Banner?, sound: Bool = true, isMutable: Bool = true,
         while presence: PhoneState.AppState = .background
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    // MARK: Twice
+    // MARK: Duplicates
 
     @Test func `the iOS app ignores a notification with the same fields as a stored one`() throws {
         var state = state(.bisq)
@@ -117,7 +117,7 @@ import Testing
         #expect(try receive(Letter.trade(message: "9"), on: &state, banner: banner).effect == .duplicate)
     }
 
-    // MARK: What is seen and heard
+    // MARK: Alerts and sounds
 
     @Test func `Bisq on iOS shows the alert as sent and opens the envelope on a tap`() throws {
         for text in ["Bisq notification", "notification"] {
@@ -139,20 +139,19 @@ import Testing
         #expect(state.stored.isEmpty)
         for banner in [nil, banner] {
             var state = self.state(.bisq)
-            let inFront = try receive(Letter.trade(), on: &state, banner: banner, while: .foreground)
-            #expect(inFront == Reaction(hasSound: false, needsTap: false, effect: .stored(trade)))
+            let inForeground = try receive(Letter.trade(), on: &state, banner: banner, while: .foreground)
+            #expect(inForeground == Reaction(hasSound: false, needsTap: false, effect: .stored(trade)))
         }
     }
 
-    @Test func `Android shows a notification block in the background and leaves it to a foreground app`() throws
-    {
+    @Test func `Android shows a notification block in the background and leaves it to a foreground app`() throws {
         for sound in [true, false] {
             var state = state(.bisq, .android)
-            let behind = try receive(Letter.trade(), on: &state, banner: banner, sound: sound)
+            let inBackground = try receive(Letter.trade(), on: &state, banner: banner, sound: sound)
             #expect(
-                behind == Reaction(alert: fromBanner, hasSound: sound, needsTap: true, effect: .stored(trade)))
-            let inFront = try receive(Letter.trade(), on: &state, banner: banner, sound: sound, while: .foreground)
-            #expect(inFront == Reaction(hasSound: false, needsTap: false, effect: .stored(trade)))
+                inBackground == Reaction(alert: fromBanner, hasSound: sound, needsTap: true, effect: .stored(trade)))
+            let inForeground = try receive(Letter.trade(), on: &state, banner: banner, sound: sound, while: .foreground)
+            #expect(inForeground == Reaction(hasSound: false, needsTap: false, effect: .stored(trade)))
         }
     }
 
@@ -178,7 +177,7 @@ import Testing
         #expect(reaction.effect == .unopened(.noEnvelope))
     }
 
-    // MARK: What cannot be opened
+    // MARK: Envelopes that cannot be opened
 
     @Test func `Bisq on iOS crashes on bad Base64 or a partial block, Bisq on Android does not`() throws {
         for (magic, system) in [(Magic.iOS, "iOS"), (.android, "Android")] {
@@ -244,8 +243,8 @@ import Testing
         var state = state(.bisqConnect)
         let silent = try receive(Letter.connect(), on: &state, banner: nil)
         #expect(silent == Reaction(hasSound: false, needsTap: false, effect: .unopened(.noAlert)))
-        let inFront = try receive(Letter.connect(), on: &state, banner: banner, while: .foreground)
-        #expect(inFront == Reaction(hasSound: false, needsTap: false, effect: .unopened(.inForeground)))
+        let inForeground = try receive(Letter.connect(), on: &state, banner: banner, while: .foreground)
+        #expect(inForeground == Reaction(hasSound: false, needsTap: false, effect: .unopened(.inForeground)))
     }
 
     @Test func `Bisq Connect on Android opens only data-only messages`() throws {
@@ -269,7 +268,7 @@ import Testing
         #expect(again.effect == .replaced(paid))
     }
 
-    // MARK: In words
+    // MARK: Description
 
     @Test func `a reaction's description has its alert, sound and effect`() {
         let alert = Reaction.Alert(title: "Bisq", text: "Notification")

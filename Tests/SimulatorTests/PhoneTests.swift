@@ -6,12 +6,12 @@ import Testing
 
 @testable import Simulator
 
-/// What an app opens, and what it refuses for which reason.
+/// What an app opens, and what it rejects for which reason.
 @Suite struct PhoneTests {
     private let iPhone: Phone
     private let pixel: Phone
-    /// An app of one's own.
-    private let own: Phone
+    /// A phone with a custom app.
+    private let custom: Phone
     private let clearText = Letter.trade(message: "Žluťoučký obchod je dokončen 🚀")
     private let shown = Phone.DisplayedContent(
         title: "Stav obchodu", message: "Žluťoučký obchod je dokončen 🚀", type: "TRADE")
@@ -19,7 +19,7 @@ import Testing
     init() throws {
         iPhone = try Letter.phone(.bisq)
         pixel = try Letter.phone(.bisq, isAndroid: true)
-        own = try Letter.phone(.custom)
+        custom = try Letter.phone(.custom)
     }
 
     // MARK: Magic, iv and ciphertext
@@ -156,14 +156,14 @@ import Testing
         }
     }
 
-    // MARK: Sealed by AES-GCM
+    // MARK: AES-GCM
 
     @Test func `a phone opens an AES-GCM envelope`() throws {
         let whole = #"{"id":"7f3a","title":"Obchod","message":"Kupující zahájil platbu","category":"trade_update"}"#
-        let opened = try own.open(Letter.base64(Letter.sealed(whole)))
+        let opened = try custom.open(Letter.base64(Letter.sealed(whole)))
         #expect(
             opened == Phone.DisplayedContent(title: "Obchod", message: "Kupující zahájil platbu", type: "trade_update"))
-        let plain = try own.open(Letter.base64(Letter.sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)))
+        let plain = try custom.open(Letter.base64(Letter.sealed(#"{"id":"7f3a","title":"t","message":"m"}"#)))
         #expect(plain == Phone.DisplayedContent(title: "t", message: "m", type: "general"))
     }
 
@@ -173,11 +173,11 @@ import Testing
             var altered = good
             altered[index] ^= 1
             let text = Letter.base64(altered)
-            #expect(throws: Phone.Failure.cannotDecrypt) { try own.open(text) }
+            #expect(throws: Phone.Failure.cannotDecrypt) { try custom.open(text) }
         }
         let foreign = try Letter.sealed(
             #"{"id":"7f3a","title":"t","message":"m"}"#, key: [UInt8](repeating: 1, count: 32))
-        #expect(throws: Phone.Failure.cannotDecrypt) { try own.open(Letter.base64(foreign)) }
+        #expect(throws: Phone.Failure.cannotDecrypt) { try custom.open(Letter.base64(foreign)) }
     }
 
     @Test func `an AES-GCM envelope that is too short is not opened`() throws {
@@ -185,14 +185,14 @@ import Testing
         for count in [0, 1, 12, 13, 27, 28] {
             let text = Letter.base64(Array(good.prefix(count)))
             let failure: Phone.Failure = count < 13 ? .tooShort : .cannotDecrypt
-            #expect(throws: failure) { try own.open(text) }
+            #expect(throws: failure) { try custom.open(text) }
         }
-        #expect(throws: Phone.Failure.notBase64) { try own.open("not Base64") }
+        #expect(throws: Phone.Failure.notBase64) { try custom.open("not Base64") }
     }
 
     @Test func `an app of the sealed format ignores unknown keys`() throws {
         let more = #"{"id":"7f3a","title":"t","message":"m","tradeId":"9","later":{"a":[1]}}"#
-        #expect(try own.open(Letter.base64(Letter.sealed(more))).message == "m")
+        #expect(try custom.open(Letter.base64(Letter.sealed(more))).message == "m")
     }
 
     @Test(arguments: Magic.allCases)
@@ -209,7 +209,7 @@ import Testing
         let sealed = Letter.base64(try Letter.sealed(Letter.connect()))
         #expect(throws: Phone.Failure.notThreeParts) { try iPhone.open(sealed) }
         #expect(throws: Phone.Failure.notThreeParts) { try pixel.open(sealed) }
-        #expect(throws: Phone.Failure.notBase64) { try own.open(piped) }
+        #expect(throws: Phone.Failure.notBase64) { try custom.open(piped) }
         #expect(throws: Phone.Failure.notBase64) {
             try Phone.new(.iOS, model: "Model 1", app: .bisqConnect).open(piped)
         }
@@ -219,7 +219,7 @@ import Testing
     func `an app of the sealed format requires id, title and message`(_ missing: String) throws {
         let whole = #"{"id":"7f3a","title":"t","message":"m"}"#
         let text = try Letter.base64(Letter.sealed(whole.replacing("\"\(missing)\":", with: "\"other\":")))
-        #expect(throws: Phone.Failure.unexpectedJSON) { try own.open(text) }
+        #expect(throws: Phone.Failure.unexpectedJSON) { try custom.open(text) }
     }
 
     // MARK: Pairing

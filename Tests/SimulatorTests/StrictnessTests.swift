@@ -7,7 +7,7 @@ import Testing
 @testable import HTTP2
 @testable import Simulator
 
-/// One header field of a good request changed, or left out, and what is said to that.
+/// A valid request with one header field changed or removed, and the expected answer.
 struct FieldFault: Sendable, CustomStringConvertible {
     let field: String
     let value: String?
@@ -24,7 +24,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
     var description: String { "\(field): \(value ?? "absent")" }
 }
 
-/// What Apple's stand-in says to requests; a good one differs from each of these in one thing only.
+/// Answers of Apple's stand-in; each request differs from a valid one in one thing only.
 @Suite struct APNsStrictnessTests {
     private let key = SigningKey.generate(.es256)
     private let now: Int64 = 1_700_000_000
@@ -52,7 +52,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         return "bearer " + String(decoding: signed + [UInt8(ascii: ".")] + signature, as: UTF8.self)
     }
 
-    /// A good request but for these fields (nil leaves one out), this body and a field that comes twice.
+    /// A valid request with these fields changed (`nil` removes one), this body and one field duplicated.
     private func request(
         _ changes: [String: String?] = [:], body: String? = nil, isTooLarge: Bool = false, twice: String? = nil
     ) -> ServerRequest {
@@ -72,7 +72,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
             stream: 1, headers: headers, body: Array((body ?? goodBody).utf8), isTooLarge: isTooLarge)
     }
 
-    /// What a validator that has seen nothing yet says; the device token is that of a device like this.
+    /// The answer of a new validator, where the device token belongs to a device with these properties.
     private func answer(
         to request: ServerRequest, clientName: String? = nil, state: Device.State = .registered,
         platform: Device.Platform = .apnsProduction, app: String? = nil
@@ -104,7 +104,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(answer(to: request(twice: name)) == .refused(400, "DuplicateHeaders"))
     }
 
-    // MARK: Who sends
+    // MARK: Sender
 
     @Test func `a provider token of another key, team or algorithm is invalid`() {
         let foreign = SigningKey.generate(.es256)
@@ -135,7 +135,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
     @Test func `a second provider token within 20 minutes is rejected, and the first stays valid`() {
         var validator = makeValidator()
         let device = Device(platform: .apnsProduction, app: topic)
-        func said(_ authorization: String, after seconds: Int64) -> APNsRequestValidator.Answer {
+        func validate(_ authorization: String, after seconds: Int64) -> APNsRequestValidator.Answer {
             validator.validate(request(["authorization": authorization]), clientName: nil, now: now + seconds) { _ in
                 device
             }
@@ -143,13 +143,13 @@ struct FieldFault: Sendable, CustomStringConvertible {
         let first = bearer(issued: now)
         let early = bearer(issued: now + 1199)
         let late = bearer(issued: now + 1200)
-        #expect(said(first, after: 0) == .accepted)
-        #expect(said(first, after: 600) == .accepted)
-        #expect(said(early, after: 1199) == .refused(429, "TooManyProviderTokenUpdates"))
-        #expect(said(first, after: 1199) == .accepted)
-        #expect(said(late, after: 1200) == .accepted)
-        #expect(said(late, after: 4800) == .accepted)
-        #expect(said(late, after: 4801) == .refused(403, "ExpiredProviderToken"))
+        #expect(validate(first, after: 0) == .accepted)
+        #expect(validate(first, after: 600) == .accepted)
+        #expect(validate(early, after: 1199) == .refused(429, "TooManyProviderTokenUpdates"))
+        #expect(validate(first, after: 1199) == .accepted)
+        #expect(validate(late, after: 1200) == .accepted)
+        #expect(validate(late, after: 4800) == .accepted)
+        #expect(validate(late, after: 4801) == .refused(403, "ExpiredProviderToken"))
     }
 
     @Test func `a certificate with the right name replaces a provider token, another one does not`() {
@@ -167,9 +167,9 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(answer(to: bare, clientName: certificateName, app: other) == .refused(400, "TopicDisallowed"))
     }
 
-    // MARK: What the phone gets of it
+    // MARK: Delivered notification
 
-    /// A good request, and what is delivered of it.
+    /// The notification that a valid request with this body and these fields delivers.
     private func delivered(_ body: String, _ changes: [String: String?] = [:]) throws -> ReceivedNotification {
         let registry = DeviceRegistry()
         registry[deviceToken] = Device(platform: .apnsProduction, app: topic)
@@ -205,7 +205,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(silent.banner == nil)
     }
 
-    // MARK: What is sent
+    // MARK: Payload
 
     @Test(arguments: [
         "", "{}", "[]", "no JSON", #"{"aps":{}}"#, #"{"aps":1}"#, #"{"encrypted":"x"}"#, #"{"aps":{"alert":"x"}"#,
@@ -232,7 +232,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
         #expect(answer(to: patient) == .accepted)
     }
 
-    // MARK: For whom
+    // MARK: Device
 
     @Test func `a device is reached only in its own environment and for its own app`() {
         #expect(answer(to: request(), platform: .apnsDevelopment) == .refused(400, "BadDeviceToken"))
@@ -254,7 +254,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
     }
 }
 
-/// One field of a good request to Apple wrong.
+/// Requests to Apple with one wrong field.
 let appleFieldFaults: [FieldFault] = [
     FieldFault(":method", "GET", 405, "MethodNotAllowed"),
     FieldFault(":method", "PUT", 405, "MethodNotAllowed"),
@@ -292,12 +292,12 @@ let appleFieldFaults: [FieldFault] = [
     FieldFault("apns-collapse-id", String(repeating: "c", count: 65), 400, "BadCollapseId"),
 ]
 
-/// What Google's stand-in says to requests.
+/// Answers of Google's stand-in.
 @Suite struct FCMStrictnessTests {
     private let deviceToken = "cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD"
     private let project = "example-project"
 
-    /// A good message but for these parts.
+    /// A valid message except for these parts.
     private func message(
         token: String? = nil, data: String = #"{"encrypted":"x"}"#,
         android: String = #"{"priority":"high","ttl":"60s"}"#, more: String = ""
@@ -413,10 +413,10 @@ let appleFieldFaults: [FieldFault] = [
     }
 
     @Test func `a device of another project gets SENDER_ID_MISMATCH, a dead one UNREGISTERED`() {
-        let stranger = Device(platform: .fcm, app: "another")
+        let foreign = Device(platform: .fcm, app: "another")
         let mismatch = FCMRequestValidator.Answer(
             status: 403, code: "PERMISSION_DENIED", errorCode: "SENDER_ID_MISMATCH")
-        #expect(answer(message(), device: stranger) == mismatch)
+        #expect(answer(message(), device: foreign) == mismatch)
         let gone = FCMRequestValidator.Answer(status: 404, code: "NOT_FOUND", errorCode: "UNREGISTERED")
         for state in [Device.State.unregistered(since: 1), .expired(since: 1)] {
             #expect(answer(message(), device: Device(platform: .fcm, app: project, state: state)) == gone)
@@ -429,7 +429,7 @@ let appleFieldFaults: [FieldFault] = [
         registry[deviceToken] = Device(platform: .fcm, app: "second")
         let google = SimulatedFCM(projectIDs: ["first", "second"], key: key.verifyingKey, registry: registry) { 1000 }
         google.tokenURI = "https://localhost/token"
-        func posted(_ path: String, _ body: String, _ authorization: String? = nil) -> PushAnswer {
+        func post(_ path: String, _ body: String, _ authorization: String? = nil) -> PushAnswer {
             var headers = HeaderBlock()
             headers.append(":method", "POST")
             headers.append(":path", path)
@@ -437,7 +437,7 @@ let appleFieldFaults: [FieldFault] = [
             return google.answer(
                 ServerRequest(stream: 1, headers: headers, body: Array(body.utf8), isTooLarge: false), clientName: nil)
         }
-        func asked(by issuer: String) -> Response {
+        func requestToken(by issuer: String) -> Response {
             let claims = """
                 {"iss":"\(issuer)","aud":"https://localhost/token","iat":1000,"exp":1600,\
                 "scope":"https://www.googleapis.com/auth/firebase.messaging"}
@@ -446,16 +446,16 @@ let appleFieldFaults: [FieldFault] = [
             let assertion = String(
                 decoding: signed + [0x2E] + Base64.encodeURLSafe(key.sign(signed)), as: UTF8.self)
             let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"
-            return posted("/token", grant).response
+            return post("/token", grant).response
         }
         func bearer(_ project: String) throws -> String {
-            let response = asked(by: SimulatedFCM.clientEmail(projectID: project))
+            let response = requestToken(by: SimulatedFCM.clientEmail(projectID: project))
             return "Bearer \(try #require(JSONValue(response.body)?["access_token"]?.string))"
         }
         let (first, second) = (try bearer("first"), try bearer("second"))
-        #expect(asked(by: SimulatedFCM.clientEmail(projectID: "third")).status == 400)
+        #expect(requestToken(by: SimulatedFCM.clientEmail(projectID: "third")).status == 400)
         func send(_ project: String, _ authorization: String) -> PushAnswer {
-            posted("/v1/projects/\(project)/messages:send", message(), authorization)
+            post("/v1/projects/\(project)/messages:send", message(), authorization)
         }
         #expect(send("second", second).response.status == 200)
         #expect(send("second", second).delivered?.deviceToken == deviceToken)
@@ -463,7 +463,7 @@ let appleFieldFaults: [FieldFault] = [
         #expect(foreign.response.status == 403)
         #expect(JSONValue(foreign.response.body)?["error"]?["status"] == .string("PERMISSION_DENIED"))
         #expect(foreign.delivered == nil)
-        // The token is good, but the phone's app is of the other project.
+        // The access token is valid, but the phone's app belongs to the other project.
         #expect(String(decoding: send("first", first).response.body, as: UTF8.self).contains("SENDER_ID_MISMATCH"))
         #expect(send("third", first).response.status == 404)
     }

@@ -87,7 +87,7 @@ import Testing
     }
 }
 
-/// A directory that is removed with its owner.
+/// A temporary directory, removed when the object is released.
 final class TemporaryDirectory {
     let path = URL.temporaryDirectory.appending(path: "tocsin-store-\(UUID().uuidString)").path()
 

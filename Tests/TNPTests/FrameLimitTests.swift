@@ -4,7 +4,7 @@ import Testing
 
 @testable import TNP
 
-/// `max_frame` holds for the node's own frames, too: whatever a provider or a text brings.
+/// The node's own frames respect `max_frame`, whatever ID or text a provider returns.
 @Suite struct FrameLimitTests {
     private func length(_ bytes: [UInt8]) -> Int { bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) } }
 

@@ -80,8 +80,8 @@ import Testing
         #expect(Hex.encode(written) == vector.bytes, "\(vector.name)")
     }
 
-    /// - Returns: the submission written again; nil where the vector spells out a default or has unknown fields, which
-    ///   our own writing leaves out.
+    /// - Returns: the re-encoded submission; `nil` if the vector spells out a default or has unknown fields, which the
+    ///   encoder omits.
     private func checkSubmission(_ fields: SubmissionFields, _ vector: Vectors.MessageVector) throws -> [UInt8]? {
         let format: EnvelopeFormat = hex(vector.iv ?? "").count == 12 ? .sealed : .pipe
         let submission = try fields.checked(format: format)
@@ -239,7 +239,7 @@ import Testing
 
     @Test func `a second implementation reproduces every vector`() async throws {
         let script = Vectors.file.deletingLastPathComponent().appending(path: "tnp1.py").path()
-        // A python3 of another origin than Debian's may lack the package.
+        // A python3 that is not Debian's may lack the package.
         var python: String?
         for candidate in ["python3", "/usr/bin/python3"] where python == nil {
             let found = try? await ChildProcess.output(of: candidate, ["-c", "import cryptography"])

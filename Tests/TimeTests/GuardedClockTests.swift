@@ -26,26 +26,26 @@ import Testing
     @Test(arguments: [400, 86_400, 7 * 86_400, -400, -86_400, -365 * 86_400] as [Int64])
     func `a clock step is adopted only after the confirmation time`(_ step: Int64) {
         var clock = GuardedClock(wall: start, at: time(0))
-        let hours = GuardedClock.stepConfirmation.components.seconds
-        for second in stride(from: Int64(1), through: hours, by: 60) {
+        let confirmation = GuardedClock.stepConfirmation.components.seconds
+        for second in stride(from: Int64(1), through: confirmation, by: 60) {
             clock.observe(wall: start + second + step, at: time(second))
             #expect(clock.reading(at: time(second)).unix == start + second)
         }
-        clock.observe(wall: start + hours + 1 + step, at: time(hours + 1))
-        #expect(clock.reading(at: time(hours + 1)).unix == start + hours + 1 + step)
+        clock.observe(wall: start + confirmation + 1 + step, at: time(confirmation + 1))
+        #expect(clock.reading(at: time(confirmation + 1)).unix == start + confirmation + 1 + step)
     }
 
     @Test(arguments: [8, 30, 365 * 6] as [Int64])
     func `a large forward step is limited to the longest step`(_ days: Int64) {
         var clock = GuardedClock(wall: start, at: time(0))
-        let hours = GuardedClock.stepConfirmation.components.seconds
-        for second in stride(from: Int64(1), through: hours + 120, by: 60) {
+        let confirmation = GuardedClock.stepConfirmation.components.seconds
+        for second in stride(from: Int64(1), through: confirmation + 120, by: 60) {
             clock.observe(wall: start + second + days * Self.day, at: time(second))
         }
-        let now = clock.reading(at: time(hours + 200)).unix
-        #expect(now == start + hours + 200 + GuardedClock.longestStep)
-        // From then on it goes on with the wall clock.
-        for second in stride(from: hours + 240, through: 4 * hours, by: 60) {
+        let now = clock.reading(at: time(confirmation + 200)).unix
+        #expect(now == start + confirmation + 200 + GuardedClock.longestStep)
+        // From then on it follows the wall clock.
+        for second in stride(from: confirmation + 240, through: 4 * confirmation, by: 60) {
             clock.observe(wall: start + second + days * Self.day + 100, at: time(second))
             #expect(clock.reading(at: time(second)).unix == start + second + GuardedClock.longestStep + 100)
         }
@@ -53,12 +53,14 @@ import Testing
 
     @Test func `a reverted or changed step restarts the confirmation time`() {
         var clock = GuardedClock(wall: start, at: time(0))
-        let hours = GuardedClock.stepConfirmation.components.seconds
-        for second in stride(from: Int64(1), through: 3 * hours, by: 60) {
-            // Ahead by a year for half of the time that it would need, then right, then by two years.
-            let phase = second % (2 * hours)
+        let confirmation = GuardedClock.stepConfirmation.components.seconds
+        for second in stride(from: Int64(1), through: 3 * confirmation, by: 60) {
+            // Ahead by one year for half the confirmation time, then correct, then ahead by two years.
+            let phase = second % (2 * confirmation)
             let step =
-                phase < hours / 2 ? 365 * Self.day : phase < hours ? 0 : phase < hours * 3 / 2 ? 730 * Self.day : 0
+                phase < confirmation / 2
+                ? 365 * Self.day
+                : phase < confirmation ? 0 : phase < confirmation * 3 / 2 ? 730 * Self.day : 0
             clock.observe(wall: start + second + step, at: time(second))
             #expect(clock.reading(at: time(second)).unix == start + second)
         }

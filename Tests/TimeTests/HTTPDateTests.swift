@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test func `dates written by the C library from 1900 to 2400 parse back`() {
-        // From 1900 to 2400, in steps that come by every day of the week and every hour.
+        // From 1900 to 2400, in steps that cover every day of the week and every hour.
         for seconds in stride(from: Int64(-2_208_988_800), to: 13_569_465_600, by: 10_000_019) {
             var time = time_t(seconds)
             var parts = tm()
@@ -42,7 +42,7 @@ import Testing
     @Test(arguments: [
         "", "0", "120", "Sun", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 GMT ",
         " Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 94 08:49:37 GMT",
-        // Names: another day of the week, none, another case, no month.
+        // Names: a wrong weekday, an unknown one, wrong case, an unknown month.
         "Mon, 06 Nov 1994 08:49:37 GMT", "Xyz, 06 Nov 1994 08:49:37 GMT", "SUN, 06 Nov 1994 08:49:37 GMT",
         "Sun, 06 nov 1994 08:49:37 GMT", "Sun, 06 Foo 1994 08:49:37 GMT",
         // Punctuation, digits and zone.
@@ -54,7 +54,7 @@ import Testing
         "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:61 GMT", "Thu, 01 Mar 1900 99:00:00 GMT",
         // The obsolete forms.
         "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
-        // 29 bytes, but not of ASCII.
+        // 29 bytes, but not ASCII.
         "Sun, 06 Nov 1994 08:49:37 G\u{E9}",
     ])
     func `any other text is rejected`(_ text: String) {
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func `29 February is valid only in leap years`() {
-        // The days of the week they would be: the day before 1 March.
+        // The weekday of 28 February or the one after it.
         #expect(HTTPDate.unixTime("Wed, 29 Feb 1900 00:00:00 GMT") == nil)
         #expect(HTTPDate.unixTime("Thu, 29 Feb 1900 00:00:00 GMT") == nil)
         #expect(HTTPDate.unixTime("Wed, 29 Feb 2023 00:00:00 GMT") == nil)

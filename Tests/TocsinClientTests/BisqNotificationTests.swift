@@ -9,7 +9,7 @@ import Testing
 @testable import TocsinClient
 
 @Suite struct BisqNotificationTests {
-    /// What a phone reads.
+    /// The notification as a phone decodes it.
     private struct Decoded: Decodable, Equatable {
         let sentDate: Int64
         let txId: String
@@ -86,7 +86,7 @@ import Testing
         let expected =
             "{\"sentDate\":1,\"txId\":\"\(written)\",\"title\":\"\(written)\",\"message\":\"a\(written)b\","
             + "\"type\":\"OFFER\",\"actionRequired\":\"\",\"version\":1}"
-        // Bytes, not text: text compares é and e + ´ as equal.
+        // Compares bytes: strings treat é and e + ´ as equal.
         #expect(notification.json == Array(expected.utf8), sourceLocation: sourceLocation)
     }
 }
@@ -195,7 +195,7 @@ import Testing
         #expect(text.hasPrefix("{\"id\":\""))
         #expect(text.contains("\"title\":\"Nabídka\",\"message\":\"Přijata \\\"✓\\\"\""))
         #expect(text.hasSuffix(",\"category\":\"offer_update\",\"tradeId\":\"29384203\"}"))
-        // An app of one's own may seal so under a key of 32 characters.
+        // Another app may use the sealed format with a key of 32 characters.
         #expect(try Sealer(PairingToken("iOS|iPhone|\(Self.key)|\(Self.token)")).format == .pipe)
         #expect(
             try Sealer(PairingToken("iOS|iPhone|\(Self.key)|\(Self.token)"), format: .sealed).seal([1]).iv.count == 12)

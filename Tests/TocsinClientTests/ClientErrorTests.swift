@@ -6,7 +6,7 @@ import Testing
 
 @testable import TocsinClient
 
-/// What a caller hears of a node that gives no outcome.
+/// The error that a caller gets if the node gives no outcome.
 @Suite struct ClientErrorTests {
     private func failure(_ options: TocsinClient.Options, on loop: EventLoop) async throws -> ClientError? {
         let client = TocsinClient(options, on: loop)
@@ -30,7 +30,7 @@ import Testing
 
     @Test func `an unreachable proxy is reported instead of the node`() async throws {
         let loop = EventLoop(name: "test")
-        // Nobody listens at port 1.
+        // Nothing listens on port 1.
         let proxy = Endpoint.tcp(host: "127.0.0.1", port: 1)
         let error = try await failure(
             TocsinClient.Options(node: .tcp(host: "node.example", port: 7077), proxy: .socks5(proxy, nil)), on: loop)

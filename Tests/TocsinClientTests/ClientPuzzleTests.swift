@@ -9,7 +9,7 @@ import Time
 
 @testable import TocsinClient
 
-/// Proof of work through the client: it searches while it submits.
+/// Proof of work during a submission of the client.
 @Suite struct ClientPuzzleTests {
     private let digest = BLAKE2b.hash256([1, 2, 3])
     private let past = MonotonicTime(nanoseconds: 0)
@@ -47,7 +47,7 @@ import Time
         #expect(early.proof == nil)
         await node.welcome(puzzle(8))
         let dearer = puzzle(20_000)
-        await node.say { $0.append(dearer) }
+        await node.send { $0.append(dearer) }
         await node.answer(early.request, .retry(.proofRequired, after: 1000))
         let late = try await node.submission()
         #expect(late.request == early.request)
@@ -120,7 +120,7 @@ import Time
         }
         #expect(await eventually { await client.solving.count == 1 })
         let cheaper = puzzle(4)
-        await node.say { $0.append(cheaper) }
+        await node.send { $0.append(cheaper) }
         let last = try await node.submission()
         #expect(last.envelope.digest == envelopes[3].digest)
         await node.answer(last.request, .delivered())
@@ -158,7 +158,7 @@ import Time
         await node.answer(first.request, .retry(.proofRequired, after: 1000))
         #expect(await eventually { await client.solving.count == 1 })
         let nothing = puzzle(0)
-        await node.say { $0.append(nothing) }
+        await node.send { $0.append(nothing) }
         let second = try await node.submission()
         #expect(second.proof == nil)
         #expect(await client.solving.isEmpty)

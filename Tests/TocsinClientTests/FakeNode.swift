@@ -6,7 +6,7 @@ import Testing
 
 @testable import TNP
 
-/// The node's end of a connection, spoken step by step. It waits at most ten seconds for each step.
+/// A node that a test drives step by step. It waits at most ten seconds for each step.
 actor FakeNode {
     nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -15,11 +15,11 @@ actor FakeNode {
     private var reader: StreamReader?
     private var decoder = FrameDecoder(maximumLength: 65_536)
 
-    struct Silence: Error {}
+    struct NoMessage: Error {}
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// - Returns: where it listens.
+    /// - Returns: the endpoint that it listens on.
     func start() throws -> Endpoint {
         let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { [unowned self] stream in
             stream.pauseReading()
@@ -36,24 +36,24 @@ actor FakeNode {
         listener = nil
     }
 
-    /// Takes the next connection, in place of the present one, and reads its HELLO.
+    /// Replaces the present connection with the next one and reads its HELLO.
     func accept() async throws {
         reader?.stream.close()
         for _ in 0..<1000 where waiting.isEmpty { await loop.sleep(for: .milliseconds(10)) }
-        guard !waiting.isEmpty else { throw Silence() }
+        guard !waiting.isEmpty else { throw NoMessage() }
         reader = StreamReader(waiting.removeFirst())
         decoder = FrameDecoder(maximumLength: 65_536)
-        guard case .hello = try await message() else { throw Silence() }
+        guard case .hello = try await message() else { throw NoMessage() }
     }
 
-    func say(_ write: @Sendable (inout [UInt8]) -> Void) {
+    func send(_ write: @Sendable (inout [UInt8]) -> Void) {
         var output: [UInt8] = []
         write(&output)
         reader?.stream.write(output)
     }
 
     func welcome(_ puzzle: Puzzle) {
-        say {
+        send {
             $0.append(
                 Welcome(
                     maximumFrame: 8192, maximumInFlight: 64, idleTimeout: 600, serverTime: 1_760_000_000_123,
@@ -62,17 +62,17 @@ actor FakeNode {
     }
 
     func answer(_ request: UInt32, _ outcome: Outcome) {
-        say { $0.append(SubmissionResult(request: request, outcome: outcome)) }
+        send { $0.append(SubmissionResult(request: request, outcome: outcome)) }
     }
 
-    /// The next submission.
+    /// Waits for the next submission.
     func submission() async throws -> Submission {
-        guard case .submit(let fields) = try await message() else { throw Silence() }
+        guard case .submit(let fields) = try await message() else { throw NoMessage() }
         return try fields.checked(format: .pipe)
     }
 
     private func message() async throws -> Message {
-        guard let reader else { throw Silence() }
+        guard let reader else { throw NoMessage() }
         let timer = Timer(on: loop) { reader.stream.fail(.timedOut) }
         timer.start(after: .seconds(10))
         defer { timer.stop() }

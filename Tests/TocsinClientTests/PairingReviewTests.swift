@@ -10,7 +10,7 @@ import Testing
 @Suite struct PairingReviewTests {
     private static let key = "aximqjxdRhe4HSxyh28m/FiIPlv8HEgV"
     private static let apple = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
-    /// 163 characters, as Google's are today.
+    /// 163 characters, the present length of Google's tokens.
     private static let google = google(163)
 
     private static func google(_ length: Int) -> String {
@@ -22,8 +22,8 @@ import Testing
     private static let phone = "iOS|iPhone 15|\(key)|\(apple)"
     private static let android = "android|Google Pixel 8|\(key)|\(google)"
 
-    /// The apps that would take it.
-    private func takers(_ text: String) -> Set<PairingReview.App> {
+    /// The apps that accept this text.
+    private func acceptingApps(_ text: String) -> Set<PairingReview.App> {
         Set(PairingReview(text).compatibilities.filter(\.isAccepted).map(\.app))
     }
 
@@ -33,8 +33,8 @@ import Testing
 
     private func hints(_ text: String) -> String { PairingReview(text).hints.joined(separator: "\n") }
 
-    /// All that is said, in lines.
-    private func words(_ review: PairingReview) -> String {
+    /// All texts of the review, one per line.
+    private func allText(_ review: PairingReview) -> String {
         (review.parts.flatMap { [$0.name, $0.content, $0.fault ?? ""] } + review.hints
             + review.compatibilities.map { $0.remark ?? "" }).joined(separator: "\n")
     }
@@ -43,7 +43,7 @@ import Testing
     func `a token with a magic of 2018 is recognised`(_ old: String, _ today: String) {
         let hints = hints("\(old)|\(Self.key)|\(Self.apple)")
         #expect(hints.contains("the magic of 2018") && hints.contains("today it is \(today),"))
-        #expect(takers("\(old)|\(Self.key)|\(Self.apple)").isEmpty)
+        #expect(acceptingApps("\(old)|\(Self.key)|\(Self.apple)").isEmpty)
     }
 
     @Test func `a valid iPhone token has no faults and suits Tocsin, the desktop and bisqremote`() {
@@ -53,77 +53,77 @@ import Testing
             #expect(review.parts.map(\.fault) == [nil, nil, nil, nil])
             #expect(review.parts.dropFirst().map(\.content) == ["iPhone 15", "32 characters", "64 characters"])
             #expect(review.hints.isEmpty)
-            #expect(takers(text) == [.tocsin, .bisqDesktop, .bisqremote])
+            #expect(acceptingApps(text) == [.tocsin, .bisqDesktop, .bisqremote])
             #expect(review.isAcceptedByTocsin)
             #expect(remark(.bisqAndroid, text) == "the magic is not android")
         }
     }
 
     @Test func `only bisqremote requires an Android device token of exactly 142 characters`() {
-        #expect(takers(Self.android) == [.tocsin, .bisqDesktop, .bisqAndroid])
+        #expect(acceptingApps(Self.android) == [.tocsin, .bisqDesktop, .bisqAndroid])
         #expect(remark(.bisqremote, Self.android).contains("has 163 characters; it must have exactly 142"))
         let old = "android|Pixel|\(Self.key)|\(Self.google(142))"
-        #expect(takers(old) == [.tocsin, .bisqDesktop, .bisqAndroid, .bisqremote])
+        #expect(acceptingApps(old) == [.tocsin, .bisqDesktop, .bisqAndroid, .bisqremote])
         for length in [141, 143] {
-            #expect(!takers("android|Pixel|\(Self.key)|\(Self.google(length))").contains(.bisqremote))
+            #expect(!acceptingApps("android|Pixel|\(Self.key)|\(Self.google(length))").contains(.bisqremote))
         }
     }
 
     @Test func `the remark on Bisq 2 says that it registers itself and what it would accept`() {
-        let words = remark(.bisqConnect, Self.phone)
-        #expect(words.contains("does not use pairing tokens"))
-        #expect(words.contains("would accept this device token"))
-        #expect(words.contains("must be Base64 of 32 bytes, not of 24"))
+        let iPhoneRemark = remark(.bisqConnect, Self.phone)
+        #expect(iPhoneRemark.contains("does not use pairing tokens"))
+        #expect(iPhoneRemark.contains("would accept this device token"))
+        #expect(iPhoneRemark.contains("must be Base64 of 32 bytes, not of 24"))
         let long = Self.android.replacing(
             Self.key, with: String(decoding: Base64.encode([UInt8](1...32)), as: UTF8.self))
-        // With such a key it is none of Bisq 1's; Tocsin seals for it as Bisq 2 does.
-        #expect(takers(long) == [.tocsin])
+        // Bisq 1 does not accept such a key; Tocsin seals for it as Bisq 2 does.
+        #expect(acceptingApps(long) == [.tocsin])
         #expect(remark(.bisqConnect, long).hasSuffix("would accept this device token and accept this key"))
-        for (token, does) in [(99, false), (100, true), (300, true), (301, false)] {
-            let text = "android|Pixel|\(Self.key)|\(Self.google(token))"
-            #expect(remark(.bisqConnect, text).contains("would accept") == does)
+        for (length, isAccepted) in [(99, false), (100, true), (300, true), (301, false)] {
+            let text = "android|Pixel|\(Self.key)|\(Self.google(length))"
+            #expect(remark(.bisqConnect, text).contains("would accept") == isAccepted)
         }
         #expect(remark(.bisqConnect, "nothing") == "Bisq 2 does not use pairing tokens: its app registers by itself")
     }
 
     @Test func `the desktop ignores trailing bars, and Tocsin rejects them`() {
-        #expect(takers(Self.phone + "||") == [.bisqDesktop, .bisqremote])
-        #expect(takers(Self.phone + "|x").isEmpty)
+        #expect(acceptingApps(Self.phone + "||") == [.bisqDesktop, .bisqremote])
+        #expect(acceptingApps(Self.phone + "|x").isEmpty)
         let more = PairingReview(Self.phone + "|x").parts.last
         #expect(more?.name == "surplus" && more?.content == "1 part" && more?.fault != nil)
-        #expect(takers("iOS|iPhone 15|\(Self.key)|").isEmpty)
+        #expect(acceptingApps("iOS|iPhone 15|\(Self.key)|").isEmpty)
         #expect(remark(.bisqDesktop, "iOS|iPhone 15|\(Self.key)|").contains("3 parts"))
         #expect(remark(.bisqDesktop, "|||").contains("0 parts"))
-        #expect(takers("iOS||\(Self.key)|\(Self.apple)") == [.tocsin, .bisqDesktop, .bisqremote])
+        #expect(acceptingApps("iOS||\(Self.key)|\(Self.apple)") == [.tocsin, .bisqDesktop, .bisqremote])
     }
 
     @Test func `the desktop accepts a non-hexadecimal device token, with a remark`() {
         let text = "iOS|iPhone 15|\(Self.key)|\(String(repeating: "z", count: 64))"
-        #expect(takers(text) == [.bisqDesktop, .bisqremote])
+        #expect(acceptingApps(text) == [.bisqDesktop, .bisqremote])
         #expect(remark(.bisqDesktop, text).contains("not hexadecimal"))
         #expect(PairingReview(text).parts[3].fault == "must be hexadecimal digits only")
     }
 
     @Test func `each app applies its own length limits`() {
         func android(_ length: Int) -> String { "android|Pixel|\(Self.key)|\(String(repeating: "a", count: length))" }
-        #expect(takers(android(31)).isEmpty)
-        #expect(takers(android(32)) == [.tocsin, .bisqDesktop, .bisqAndroid])
-        #expect(takers(android(512)) == [.tocsin, .bisqDesktop, .bisqAndroid])
-        // More than the protocol carries.
-        #expect(takers(android(513)) == [.bisqDesktop, .bisqAndroid])
+        #expect(acceptingApps(android(31)).isEmpty)
+        #expect(acceptingApps(android(32)) == [.tocsin, .bisqDesktop, .bisqAndroid])
+        #expect(acceptingApps(android(512)) == [.tocsin, .bisqDesktop, .bisqAndroid])
+        // Longer than the protocol allows.
+        #expect(acceptingApps(android(513)) == [.bisqDesktop, .bisqAndroid])
         #expect(remark(.tocsin, android(513)).contains("1 to 512 bytes"))
         for text in ["iOS|iPhone 15|\(Self.key)|\(Self.apple.dropLast())", "iOS|iPhone 15|\(Self.key)|\(Self.apple)0"] {
-            #expect(takers(text).isEmpty)
+            #expect(acceptingApps(text).isEmpty)
             #expect(remark(.bisqDesktop, text).contains("it must have 64"))
         }
         for text in ["iOS|iPhone 15|\(Self.key.dropLast())|\(Self.apple)", "iOS|iPhone 15|\(Self.key)0|\(Self.apple)"] {
-            #expect(takers(text).isEmpty)
+            #expect(acceptingApps(text).isEmpty)
         }
     }
 
     @Test func `the desktop accepts a key of 32 characters and 33 bytes but cannot encrypt with it`() {
         let text = "android|Pixel|é\(Self.key.dropFirst())|\(Self.google)"
-        #expect(takers(text) == [.bisqDesktop, .bisqAndroid])
+        #expect(acceptingApps(text) == [.bisqDesktop, .bisqAndroid])
         #expect(remark(.bisqDesktop, text).contains("cannot encrypt with a key of 33 bytes"))
         #expect(PairingReview(text).parts[2].content == "32 characters, 33 bytes")
     }
@@ -134,16 +134,16 @@ import Testing
     ])
     func `a model name that stops the desktop is reported`(_ model: String, _ stops: Bool) {
         let text = "iOS|\(model)|\(Self.key)|\(Self.apple)"
-        #expect(takers(text).contains(.bisqDesktop) != stops)
-        #expect(takers(text).contains(.tocsin))
+        #expect(acceptingApps(text).contains(.bisqDesktop) != stops)
+        #expect(acceptingApps(text).contains(.tocsin))
         #expect(remark(.bisqDesktop, text).contains("second word") == stops)
     }
 
     @Test func `the review accepts exactly what Tocsin accepts`() throws {
         var random = SplitMix64(seed: 5)
         let magics = ["iOS", "iOSDev", "android", "ios", "", "x"]
-        let bits: [Unicode.Scalar] = ["a", "0", "|", " ", "\u{301}", "é", "\n", "\u{0}", "😀"]
-        var taken = 0
+        let insertions: [Unicode.Scalar] = ["a", "0", "|", " ", "\u{301}", "é", "\n", "\u{0}", "😀"]
+        var acceptedCount = 0
         for _ in 0..<3000 {
             let tokens = [
                 Self.apple, Self.google, Self.apple.uppercased(), String(Self.apple.dropFirst(random.below(3))),
@@ -154,18 +154,18 @@ import Testing
             ].joined(separator: "|")
             if random.below(2) == 0 {
                 var scalars = Array(text.unicodeScalars)
-                scalars.insert(bits[random.below(bits.count)], at: random.below(scalars.count + 1))
+                scalars.insert(insertions[random.below(insertions.count)], at: random.below(scalars.count + 1))
                 text = String(String.UnicodeScalarView(scalars))
             }
             let oneLine = text.split(whereSeparator: \.isNewline).joined()
             let envelope = try? Sealer(PairingToken(oneLine)).seal([UInt8](repeating: 32, count: 16))
             let review = PairingReview(text)
             #expect(review.isAcceptedByTocsin == (envelope != nil), "\(text.debugDescription)")
-            taken += envelope == nil ? 0 : 1
-            // What Tocsin takes has no fault, and what has one is refused.
+            acceptedCount += envelope == nil ? 0 : 1
+            // A text that Tocsin accepts has no fault.
             if review.isAcceptedByTocsin { #expect(review.parts.allSatisfy { $0.fault == nil }) }
         }
-        #expect((300..<2700).contains(taken))
+        #expect((300..<2700).contains(acceptedCount))
     }
 
     @Test(arguments: [
@@ -196,12 +196,12 @@ import Testing
     }
 
     @Test func `only bisqremote accepts the magic in any letter case`() {
-        #expect(takers(Self.phone.replacing("iOS", with: "ios")) == [.bisqremote])
+        #expect(acceptingApps(Self.phone.replacing("iOS", with: "ios")) == [.bisqremote])
     }
 
     @Test func `only Tocsin ignores a trailing line break`() {
-        #expect(takers(Self.phone + "\n") == [.tocsin])
-        #expect(takers(Self.android + "\n") == [.tocsin, .bisqDesktop, .bisqAndroid])
+        #expect(acceptingApps(Self.phone + "\n") == [.tocsin])
+        #expect(acceptingApps(Self.android + "\n") == [.tocsin, .bisqDesktop, .bisqAndroid])
         #expect(remark(.bisqDesktop, Self.android + "\n").contains("whitespace"))
     }
 
@@ -210,7 +210,7 @@ import Testing
         let secrets = [Self.key, Self.apple, Self.google]
         var texts = [Self.phone, Self.android] + secrets
         for _ in 0..<2000 {
-            // Parts in any order and number, cut and wrapped.
+            // Parts in any order and number, truncated, and joined by any separator.
             let parts = (0..<1 + random.below(6)).map { _ in
                 let part = ["iOS", "android", "iPhone 15", Self.key, Self.apple, Self.google][random.below(6)]
                 return String(part.dropLast(random.below(8) == 0 ? 1 : 0))
@@ -219,10 +219,10 @@ import Testing
             texts.append(parts.joined(separator: bars[random.below(random.below(2) == 0 ? 1 : 6)]))
         }
         for text in texts {
-            let words = words(PairingReview(text))
+            let output = allText(PairingReview(text))
             for secret in secrets {
                 for start in stride(from: 0, to: secret.count - 12, by: 6) {
-                    #expect(!words.contains(secret.dropFirst(start).prefix(12)))
+                    #expect(!output.contains(secret.dropFirst(start).prefix(12)))
                 }
             }
         }

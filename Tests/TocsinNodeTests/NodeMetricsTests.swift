@@ -4,6 +4,7 @@ import Cryptography
 import Prometheus
 import Providers
 import TNP
+import TestSupport
 import Testing
 
 @testable import Admission

@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct ClientAuthorizationTests {
     private static let address = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid"
-    /// Of the bytes 1 to 32; made with Python's base64.
+    /// The key with the bytes 1 to 32, encoded with Python's base64.
     private static let secret = "AEBAGBAFAYDQQCIKBMGA2DQPCAIREEYUCULBOGAZDINRYHI6D4QA"
     private static let publicHalf = "A6RXZPAUECJ4RN2V3QNRB2DMWQTDOSWRNKUFH3IL37ALFODNDR6A"
     private let onion = OnionAddress(publicKey: [UInt8](repeating: 9, count: 32))
@@ -58,7 +58,7 @@ import Testing
                 try write(Array(text.utf8), to: file)
                 let error = #expect(throws: OnionFileError.self) { try OnionKey(file: file) }
                 guard case .malformed(file, _)? = error else {
-                    Issue.record("not called broken")
+                    Issue.record("not reported as malformed")
                     continue
                 }
             }
@@ -75,7 +75,9 @@ import Testing
     @Test(arguments: [
         "", ".", "..", "a/b", "../a", "a b", "a.auth", "ä", "a\n", "a\u{0}", "$(x)", String(repeating: "x", count: 65),
     ])
-    func `other client names are rejected`(_ text: String) { #expect(throws: OnionFileError.badName) { try ClientName(text) } }
+    func `other client names are rejected`(_ text: String) {
+        #expect(throws: OnionFileError.badName) { try ClientName(text) }
+    }
 
     // MARK: The directory
 
@@ -111,7 +113,7 @@ import Testing
             try clients.authorize(ClientAuthorization(for: onion).publicKey, as: alice)
             try write(Array("nothing".utf8), to: "\(clients.directory)/broken.auth")
             #expect(try clients.list().map(\.isValid) == [true, false])
-            // What tor cannot read keeps nobody out.
+            // A file that tor cannot read does not restrict access.
             #expect(throws: OnionFileError.lastClient(alice)) { try clients.revoke(alice) }
             try clients.revoke(broken)
             #expect(throws: OnionFileError.lastClient(alice)) { try clients.revoke(alice) }

@@ -10,13 +10,13 @@ import Testing
 
 /// The node's own tor, in a private network on loopback.
 @Suite(.serialized) struct ManagedTorTests {
-    /// What is installed; a private network needs both.
+    /// Whether tor and tor-gencert are installed; a private network needs both.
     private static var hasTor: Bool {
         let path = ProcessInfo.processInfo.environment["PATH"]
         return TorSettings.isInstalled("tor", path: path) && TorSettings.isInstalled("tor-gencert", path: path)
     }
 
-    /// The last that was reported.
+    /// Holds the last reported status.
     private final class Watch: Sendable {
         private let last = Mutex(TorStatus())
 
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    /// Gives back what it gets.
+    /// Echoes what it receives.
     private final class Echo: ByteStreamHandler {
         private var listener: Listener?
         private var streams: [ByteStream] = []
@@ -59,13 +59,13 @@ import Testing
     }
 
     /// Sends a line through the onion.
-    /// - Returns: the two lines that come back: tor's about the circuit, and the same.
+    /// - Returns: the two lines that come back: tor's PROXY line, and the line that was sent.
     private func send(to onion: OnionAddress, through socks: Endpoint, on loop: EventLoop) async throws -> [String] {
-        // A label of its own for each try, so that none waits for another's circuit.
-        let label = SOCKS5.Credentials(user: "test", password: UUID().uuidString)
+        // New credentials for each try, so that tor does not reuse a circuit.
+        let credentials = SOCKS5.Credentials(user: "test", password: UUID().uuidString)
         return try await LoopDomain(loop).run { domain in
             let stream = try await domain.loop.dial(
-                .tcp(host: "\(onion)", port: 7077), through: .socks5(socks, label), timeout: .seconds(30))
+                .tcp(host: "\(onion)", port: 7077), through: .socks5(socks, credentials), timeout: .seconds(30))
             let timer = Timer(on: domain.loop) { stream.fail(.timedOut) }
             timer.start(after: .seconds(30))
             defer { timer.stop() }
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    /// The same, until it works: a directory may still have the descriptor from before.
+    /// Retries `send`: a directory may still have the earlier descriptor.
     private func sendUntilItWorks(
         to onion: OnionAddress, _ access: PrivateTorNetwork.Access, on loop: EventLoop
     ) async throws -> [String] {
@@ -92,16 +92,16 @@ import Testing
         }
     }
 
-    /// What the network's client hears of an onion once it has forgotten all it knew of it, keys among that.
+    /// What the network's client reports for an onion after it has dropped its descriptors and keys.
     private func refusal(
         of onion: OnionAddress, containing words: String, _ network: PrivateTorNetwork,
-        _ access: PrivateTorNetwork.Access, on loop: EventLoop, with loan: TemporaryOnionKey? = nil
+        _ access: PrivateTorNetwork.Access, on loop: EventLoop, with temporaryKey: TemporaryOnionKey? = nil
     ) async throws -> String {
         var last = ""
-        // tor publishes the descriptor anew within a minute.
+        // tor publishes the new descriptor within a minute.
         for _ in 0..<90 {
             try await tell(network.clientControl, "SIGNAL NEWNYM", on: loop)
-            try await loan?.install()
+            try await temporaryKey?.install()
             do {
                 last = try await send(to: onion, through: access.socks, on: loop).joined(separator: " ")
             } catch {
@@ -113,7 +113,7 @@ import Testing
         return last
     }
 
-    /// Has a tor without any network make the keys of an onion.
+    /// Makes the keys of an onion with a tor that does not use the network.
     private func makeKeys(in directory: String) async throws -> String {
         let service = "\(directory)/onion"
         let process = ChildProcess(
@@ -132,13 +132,13 @@ import Testing
 
     @Test func `the onion keeps its address after a crash and admits only authorised clients`() async throws {
         guard Self.hasTor else {
-            print("SKIPPED: tor is not installed; no onion was served by a tor of the node's own")
+            print("SKIPPED: tor is not installed; no onion was served by a managed tor")
             return
         }
         let loop = EventLoop(name: "test")
         try await withDirectory { directory in
             let target = Endpoint.unix(path: "\(directory)/target")
-            let echo = try await LoopDomain(loop).run { domain in Kept(try Echo(at: target, on: domain.loop)) }
+            let echo = try await LoopDomain(loop).run { domain in LoopBound(try Echo(at: target, on: domain.loop)) }
             let network = try PrivateTorNetwork(on: loop)
             let access = try await network.start(target: target, virtualPort: 80)
             do {
@@ -166,7 +166,7 @@ import Testing
         _ tor: ManagedTor, _ watch: Watch, _ settings: TorSettings, _ directory: String, _ network: PrivateTorNetwork,
         _ access: PrivateTorNetwork.Access, on loop: EventLoop
     ) async throws {
-        // The keys of another tor make the same address.
+        // Keys from another tor yield the same address.
         let source = try await makeKeys(in: "\(directory)/other")
         let keys = try OnionKeys(directory: source)
         let hostname = try #require(bytes(of: "\(source)/hostname"))
@@ -190,7 +190,7 @@ import Testing
         #expect(seen.bootstrap == 100)
         #expect(seen.descriptor == .published)
 
-        // Killed, it comes back with the same address.
+        // After a kill, tor restarts with the same address.
         let first = try #require(status.pid)
         kill(first, SIGKILL)
         status = try await watch.wait(for: "the onion's return") { $0.isReachable && $0.restarts == 1 }
@@ -217,16 +217,16 @@ import Testing
         try clients.authorize(alice.publicKey, as: ClientName("alice"))
         try clients.authorize(bob.publicKey, as: ClientName("bob"))
         #expect(await RunningTor.reload(settings, on: loop))
-        let stranger = try await refusal(of: onion, containing: "client authorisation", network, access, on: loop)
-        #expect(stranger.contains("requires client authorisation"), "\(stranger)")
+        let unauthorised = try await refusal(of: onion, containing: "client authorisation", network, access, on: loop)
+        #expect(unauthorised.contains("requires client authorisation"), "\(unauthorised)")
 
         let file = "\(directory)/alice.auth_private"
         try alice.key.write(to: file)
-        let loan = TemporaryOnionKey(try OnionKey(file: file), control: network.clientControl, on: loop)
-        try await loan.install()
+        let temporaryKey = TemporaryOnionKey(try OnionKey(file: file), control: network.clientControl, on: loop)
+        try await temporaryKey.install()
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
 
-        // A second loan of the same key neither adds nor takes away; another key is not put in its place.
+        // Installing the same key twice changes nothing; another key does not replace it.
         let second = TemporaryOnionKey(alice.key, control: network.clientControl, on: loop)
         try await second.install()
         await second.remove()
@@ -236,13 +236,13 @@ import Testing
         #expect(error?.description.contains("another key") == true)
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
 
-        // Whose authorisation is taken back is refused, though bob is still let in.
+        // A revoked client is rejected, while bob is still admitted.
         try clients.revoke(ClientName("alice"))
         #expect(await RunningTor.reload(settings, on: loop))
         let revoked = try await refusal(
-            of: onion, containing: "does not accept this client's key", network, access, on: loop, with: loan)
+            of: onion, containing: "does not accept this client's key", network, access, on: loop, with: temporaryKey)
         #expect(revoked.contains("does not accept this client's key"), "\(revoked)")
-        await loan.remove()
+        await temporaryKey.remove()
         try await TemporaryOnionKey(bob.key, control: network.clientControl, on: loop).install()
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
     }
@@ -259,7 +259,7 @@ import Testing
             await tor.start()
             _ = try await watch.wait(for: "the reason") { $0.problem == .missing(binary: missing) }
 
-            // Installed meanwhile, and of no use: it says why.
+            // A binary that exits with an error is installed meanwhile: the status has its message.
             let script = """
                 #!/bin/sh
                 case "$1" in
@@ -270,7 +270,7 @@ import Testing
                 """
             try write(Array(script.utf8), to: missing, mode: 0o700)
             let ended = TorProblem.exited(status: "exited(3)", lastWarning: "It is all wrong.")
-            let status = try await watch.wait(for: "its end") { $0.problem == ended }
+            let status = try await watch.wait(for: "its exit") { $0.problem == ended }
             #expect(status.restarts > 0)
             await tor.stop()
             #expect(watch.status.phase == .stopped)
@@ -342,9 +342,9 @@ import Testing
         }
     }
 
-    /// Keeps what lives on a loop until it is let go of there.
-    private final class Kept<Value>: @unchecked Sendable {
-        // Unchecked: made and dropped on the loop, and not touched in between.
+    /// Holds an object that must be created and released on a loop.
+    private final class LoopBound<Value>: @unchecked Sendable {
+        // Unchecked: created and released on the loop, and not used in between.
         private var value: Value?
         init(_ value: Value) { self.value = value }
         func drop() { value = nil }

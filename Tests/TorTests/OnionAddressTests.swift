@@ -7,7 +7,7 @@ import Testing
 @testable import Tor
 
 @Suite struct OnionAddressTests {
-    /// Of RFC 8032's first test key; made with Python's hashlib.
+    /// The address of RFC 8032's first test key, computed with Python's hashlib.
     private let known = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion"
 
     @Test func `a public key yields the known address`() throws {

@@ -49,7 +49,7 @@ import Testing
                 try write(bytes, to: file)
                 let error = #expect(throws: OnionFileError.self) { try OnionKeys(directory: directory) }
                 guard case .malformed(file, _)? = error else {
-                    Issue.record("\(bytes.count) bytes: not called broken")
+                    Issue.record("\(bytes.count) bytes: not reported as malformed")
                     continue
                 }
             }
@@ -78,8 +78,7 @@ import Testing
         }
     }
 
-    @Test func `a missing key file is named, and a pipe in its place is rejected without blocking`() async throws
-    {
+    @Test func `a missing key file is named, and a pipe in its place is rejected without blocking`() async throws {
         try await withDirectory { directory in
             let file = "\(directory)/hs_ed25519_secret_key"
             #expect(throws: OnionFileError.missing(file: file)) { try OnionKeys(directory: directory) }
@@ -105,15 +104,15 @@ import Testing
             for path in [target, "\(directory)/state/tor", "\(directory)/state"] { #expect(mode(of: path) == 0o700) }
             #expect(try FileManager.default.contentsOfDirectory(atPath: target).count == 2)
 
-            // The same once more is the same.
+            // Writing the same keys again succeeds.
             try keys.write(to: target)
 
             var other = secretFile
             other[32] ^= 8
             try write(other, to: "\(source)/hs_ed25519_secret_key")
-            let stranger = try OnionKeys(directory: source)
+            let otherKeys = try OnionKeys(directory: source)
             #expect(throws: OnionFileError.occupied(directory: target, address: keys.address)) {
-                try stranger.write(to: target)
+                try otherKeys.write(to: target)
             }
             #expect(bytes(of: "\(target)/hs_ed25519_secret_key") == secretFile)
         }

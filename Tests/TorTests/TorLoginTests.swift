@@ -6,9 +6,9 @@ import Testing
 
 @testable import Tor
 
-/// Who listens at a control port, and need not be tor.
+/// Authentication at a control port, which another program than tor may have opened.
 @Suite struct TorLoginTests {
-    /// What is said of a control port that offers these ways to log in.
+    /// The error for a control port that offers these authentication methods.
     private func failure(offering auth: String) async throws -> String {
         let loop = EventLoop(name: "test")
         return try await withDirectory { directory in
@@ -28,7 +28,7 @@ import Testing
                 }
                 do {
                     _ = try await TorControl.open(endpoint, on: domain.loop)
-                    return "let in"
+                    return "authenticated"
                 } catch {
                     return "\(error)"
                 }
@@ -45,7 +45,7 @@ import Testing
         #expect(try await failure(offering: "METHODS=HASHEDPASSWORD").contains("CookieAuthentication 1"))
     }
 
-    @Test(.enabled(if: geteuid() == 0, "only root gives files away"))
+    @Test(.enabled(if: geteuid() == 0, "only root can change the owner of a file"))
     func `a cookie file of another user is rejected`() async throws {
         try await withDirectory { directory in
             let cookie = "\(directory)/cookie"

@@ -29,7 +29,7 @@ import Testing
 
     private func line(_ text: String) throws -> TorLogLine { try #require(TorLogLine(text)) }
 
-    // MARK: The way up
+    // MARK: Startup
 
     @Test func `tor starts once, and its progress is reported until the onion is published`() throws {
         let onion = try #require(onion)
@@ -76,7 +76,7 @@ import Testing
         #expect(tor.status.problem == .unpublished)
     }
 
-    // MARK: Ends and beginnings
+    // MARK: Exits and restarts
 
     @Test func `each exit doubles the delay before the next start, from 1 s to 60 s`() throws {
         var tor = TorSupervision()
@@ -126,13 +126,13 @@ import Testing
     @Test(arguments: [
         TorProblem.missing(binary: "tor"), .badSettings("x"), .unusable(binary: "tor", reason: "y"),
     ])
-    func `a failed start is reported and retried`(_ trouble: TorProblem) {
+    func `a failed start is reported and retried`(_ problem: TorProblem) {
         var tor = TorSupervision()
         _ = tor.handle(.start, at: start)
-        #expect(tor.handle(.startFailed(trouble), at: start) == [.startTimer(.seconds(1)), .report])
-        #expect(tor.status.problem == trouble)
+        #expect(tor.handle(.startFailed(problem), at: start) == [.startTimer(.seconds(1)), .report])
+        #expect(tor.status.problem == problem)
         #expect(tor.handle(.timerFired, at: start) == [.start, .report])
-        #expect(tor.handle(.startFailed(trouble), at: start) == [.startTimer(.seconds(2)), .report])
+        #expect(tor.handle(.startFailed(problem), at: start) == [.startTimer(.seconds(2)), .report])
     }
 
     @Test func `an unresponsive tor is stopped and restarted`() {
@@ -152,7 +152,7 @@ import Testing
         var tor = running()
         _ = tor.handle(.logged(try line("[warn] \(words)")), at: start)
         #expect(tor.status.problem == .clock(words))
-        // It explains what comes of it.
+        // The clock explains the problems that follow.
         _ = tor.handle(.timerFired, at: start)
         #expect(tor.status.problem == .clock(words))
         _ = tor.handle(.exited(status: "exited(1)"), at: start)
@@ -163,7 +163,7 @@ import Testing
         _ = tor.handle(.control(.uploading(onion)), at: start)
         _ = tor.handle(.control(.uploaded(onion)), at: start)
         #expect(tor.status.problem == nil)
-        // tor warns of a little, too, and works on.
+        // tor warns of a small difference too, and keeps working.
         _ = tor.handle(.logged(try line("[warn] \(words)")), at: start)
         #expect(tor.status.problem == nil)
     }
@@ -255,7 +255,7 @@ import Testing
                 #expect(processes <= 1)
                 #expect(!tor.status.isReachable || processes == 1)
                 #expect((tor.status.pid != nil) == (processes == 1))
-                // Never at rest while the onion is wanted.
+                // Never idle while the onion is wanted.
                 let isBusy = isLaunching || processes == 1 || (isWaiting && tor.status.phase == .waiting)
                 #expect(!isWanted || isBusy)
                 if tor.status.phase == .stopped { #expect(!isLaunching && processes == 0) }
@@ -267,12 +267,12 @@ import Testing
 
     @Test func `every problem text names a remedy or the restart`() throws {
         let version = try #require(TorVersion(output: "Tor version 0.4.7.16."))
-        let words: [(TorProblem, String)] = [
+        let remedies: [(TorProblem, String)] = [
             (.missing(binary: "tor"), "apt install tor"), (.unusable(binary: "/x", reason: "y"), "tor.binary"),
             (.tooOld(version), "0.4.8.0"), (.clock("z"), "timedatectl"), (.stuck(percent: 5), "firewall"),
             (.unpublished, "another machine"), (.exited(status: "exited(1)", lastWarning: nil), "restarted"),
             (.unresponsive, "restarted"),
         ]
-        for (trouble, part) in words { #expect("\(trouble)".contains(part), "\(trouble)") }
+        for (problem, part) in remedies { #expect("\(problem)".contains(part), "\(problem)") }
     }
 }

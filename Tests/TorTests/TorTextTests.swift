@@ -6,7 +6,7 @@ import Testing
 
 @testable import Tor
 
-/// What tor says: version, log, events, logins.
+/// Parsing of tor's output: version, log, events, authentication.
 @Suite struct TorTextTests {
     private static let label = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid"
     private let onion = OnionAddress(label)
@@ -136,7 +136,7 @@ import Testing
 
     @Test func `a missing upload reply does not affect the next round of uploads`() throws {
         let onion = try #require(onion)
-        // Of two uploads one was dropped by tor without a word; then a newer descriptor follows.
+        // tor drops one of two uploads without a reply; then a newer descriptor follows.
         #expect(state(.uploading(onion), .uploading(onion), .failed(onion), .uploading(onion)) == .uploading)
         let lost: [TorEvent] = [.uploading(onion), .uploading(onion), .uploaded(onion)]
         var uploads = DescriptorUploads()
@@ -180,7 +180,7 @@ import Testing
         #expect(state(.uploading(onion), .uploaded(onion), .failed(other)) == .published)
     }
 
-    // MARK: Logging in
+    // MARK: Authentication
 
     @Test func `the authentication method is read from PROTOCOLINFO`() {
         func login(_ line: String) -> CookieAuthentication {
@@ -228,7 +228,7 @@ import Testing
             TemporaryOnionKey.key(inView: [head, "250-CLIENT \(Self.label) x25519:QUJD Flags=Permanent", "250 OK"])
                 == "QUJD"
         )
-        // Of another kind: there is one, and it is not ours.
+        // A key of another type: there is one, but it is not ours.
         #expect(TemporaryOnionKey.key(inView: [head, "250-CLIENT \(Self.label) x448:QUJD", "250 OK"]) == "")
     }
 }

@@ -24,8 +24,8 @@ package final class StandingStore: Sendable {
 
     /// Opens the store, or creates an empty one. Reads the whole file once, and blocks while it does.
     /// - Parameters:
-    ///   - path: of the database; `-wal`, `-shm` and `.lock` are appended for the files beside it.
-    ///   - keyFile: holds the key; may be on other storage.
+    ///   - path: the path of the database. The files beside it append `-wal`, `-shm` and `.lock` to it.
+    ///   - keyFile: the path of the key file, which may be on other storage.
     package static func open(at path: String, keyFile: String) throws(StoreError) -> StandingStore {
         let file = try StoreFile(
             .standing, at: path, keyFile: keyFile, makeCheck: check, isRightKey: { check(of: $0) == $1 })

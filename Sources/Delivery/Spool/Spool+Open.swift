@@ -8,8 +8,8 @@ extension Spool {
     /// Opens the spool, or creates an empty one. Only their owner can read its files. Reads the whole file once, and
     /// blocks while it does.
     /// - Parameters:
-    ///   - path: of the database; `-wal`, `-shm`, `.lock` and `.rowkeys` are appended for the files beside it.
-    ///   - keyFile: holds the key; may be on other storage, and is created together with the spool.
+    ///   - path: the path of the database. The files beside it append `-wal`, `-shm`, `.lock` and `.rowkeys` to it.
+    ///   - keyFile: the path of the key file, which is created together with the spool and may be on other storage.
     ///   - maxBytes: the bound on envelopes and outcomes in bytes; SQLite's log, up to some megabytes, is not included.
     ///   - now: the time, Unix time in seconds.
     ///   - onExpired: receives the ids of expired envelopes that were removed to make room.

@@ -7,7 +7,7 @@ import TNP
 package struct SpooledEnvelope: Sendable, Redacted {
     /// The app profile that the node determined; ``Envelope/app`` may be empty.
     package let app: String
-    /// That app's format, by which the envelope's fields were checked.
+    /// The app's envelope format, against which the node checked the envelope's fields.
     package let format: EnvelopeFormat
     /// The envelope itself.
     package let envelope: Envelope

@@ -5,7 +5,8 @@ import Store
 extension StoreKind {
     /// The spool. A committed envelope survives a power failure, because its sender has received QUEUED.
     package static let spool = StoreKind(
-        name: "spool", lossWhenMoved: "the notifications in it are not delivered", applicationID: 0x546F_6373,  // "Tocs"
+        name: "spool", lossWhenMoved: "the notifications in it are not delivered",
+        applicationID: 0x546F_6373,  // "Tocs"
         durability: .full,
         migrations: [
             """

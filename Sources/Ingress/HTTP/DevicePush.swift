@@ -32,10 +32,10 @@ enum DevicePush {
     /// Describes a decoding error; the decoder's own description could quote the body.
     private static func problem(_ error: any Error, _ body: [UInt8]) -> String {
         switch error {
-        case _ where body.isEmpty: "the body is empty: it must be a JSON object with the key encrypted"
-        case DecodingError.keyNotFound, DecodingError.valueNotFound: "the body lacks the key encrypted"
+        case _ where body.isEmpty: "the body is empty: it must be a JSON object with the key \"encrypted\""
+        case DecodingError.keyNotFound, DecodingError.valueNotFound: "the body lacks the key \"encrypted\""
         case DecodingError.typeMismatch:
-            "the body must be a JSON object: encrypted is a string, isUrgent and isMutableContent are booleans"
+            "the body must be a JSON object: \"encrypted\" is a string, \"isUrgent\" and \"isMutableContent\" are booleans"
         default: "the body is not JSON"
         }
     }

@@ -10,7 +10,7 @@ struct RelayRequest: Redacted {
     enum Dialect: Equatable {
         /// `GET /relay`: Bisq 1 and Haveno.
         case relay
-        /// `POST /v1/apns/device/…` and `/v1/fcm/device/…`: Bisq 2, and tools.
+        /// `POST /v1/apns/device/…` and `/v1/fcm/device/…`: Bisq 2 and bisqremote.
         case device(Magic)
     }
 
@@ -37,7 +37,7 @@ struct RelayRoute: Redacted {
     private let query: Bytes
     private let deviceToken: Bytes
 
-    /// - Throws: ``Stray`` if the path is unknown, or does not accept the method.
+    /// - Throws: ``NoRoute`` if the path is unknown, or does not accept the method.
     init(_ request: HTTPRequest) throws(NoRoute) {
         self.request = request
         let mark = request.target.firstIndex(of: UInt8(ascii: "?")) ?? request.target.endIndex

@@ -85,7 +85,7 @@ package struct IngressSession {
     private var decoder = FrameDecoder(maximumLength: Frame.maximumLengthBeforeWelcome)
     /// Submissions without a final result.
     private var inFlight: Set<UInt32> = []
-    /// Those of ``inFlight`` that are stored durably. The sender has received QUEUED, so the connection may close.
+    /// The part of ``inFlight`` that is stored durably. The sender has received QUEUED, so the connection may close.
     private var queued: Set<UInt32> = []
     /// The time of the last frame or the last final result, whichever is later.
     private var idleSince: MonotonicTime
@@ -242,11 +242,13 @@ package struct IngressSession {
         _ frame: Frame, now: MonotonicTime, welcome: (Rules) -> Welcome, _ effects: inout Effects
     ) throws(ProtocolError) {
         if phase == .hello, frame.type != FrameType.hello.rawValue {
-            throw ProtocolError(code: .protocolError, text: "a frame before HELLO")
+            throw ProtocolError(code: .protocolError, text: "received a frame before HELLO")
         }
         switch try Message(frame) {
         case .hello(let hello):
-            guard phase == .hello else { throw ProtocolError(code: .protocolError, text: "a second HELLO") }
+            guard phase == .hello else {
+                throw ProtocolError(code: .protocolError, text: "received a second HELLO")
+            }
             _ = try ProtocolVersion.agreed(with: hello)
             phase = .identified
             effects.isIdentified = true
@@ -261,7 +263,7 @@ package struct IngressSession {
             phase = .draining
             endIfDone(&effects)
         case .welcome, .result, .puzzle:
-            throw ProtocolError(code: .protocolError, text: "a frame that only a node sends")
+            throw ProtocolError(code: .protocolError, text: "received a frame that only a node sends")
         }
     }
 
@@ -273,7 +275,8 @@ package struct IngressSession {
         control.take(rules.control, now: now)
     }
 
-    /// As many as ``Rules/maximumInFlight`` are free: they may have been sent before the sender knew.
+    /// Counts an excess submission. The first ``Rules/maximumInFlight`` are not charged: the sender may have sent
+    /// them before it learned of the limit or the GOAWAY.
     private mutating func countExcess(_ now: MonotonicTime) throws(ProtocolError) {
         excess += 1
         if excess > rules.maximumInFlight { try countControl(now) }
@@ -287,7 +290,7 @@ package struct IngressSession {
             effects.output.append(SubmissionResult(request: request, outcome: outcome))
         }
         guard !inFlight.contains(request) else {
-            throw ProtocolError(code: .protocolError, text: "a request number that is still in flight")
+            throw ProtocolError(code: .protocolError, text: "received a request number that is still in flight")
         }
         guard phase == .identified else {
             try countExcess(now)

@@ -81,7 +81,7 @@ package final class FCMAccessToken {
         return try result.get()
     }
 
-    /// Drops the token if it is still this one, because Google no longer accepts it.
+    /// Discards the current token if it has this header, which Google has rejected.
     func invalidate(_ header: [UInt8]) {
         if current?.header == header { current = nil }
     }

@@ -83,8 +83,8 @@ package enum FCMAnswers {
             let status: String?
             let details: [Detail]?
 
-            /// Whether the device token is at fault: it is if `message.token` is among the violations, or if FCM itself
-            /// reports `INVALID_ARGUMENT` without naming a field.
+            /// Whether the device token is invalid: the violations name the field `message.token`, or they name no field
+            /// and an FcmError reports `INVALID_ARGUMENT`.
             var concernsToken: Bool {
                 let fields = (details ?? []).flatMap { $0.fieldViolations ?? [] }.map(\.field)
                 return fields.isEmpty

@@ -7,7 +7,7 @@ import Time
 /// FCM for one app under one service account.
 package final class FCMProvider: Provider {
     /// How long the node waits for FCM's answer. Google recommends at least 10 s; the rest of the delivery time allows one
-    /// resend on another connection.
+    /// more attempt on another connection.
     package static let answerTimeout = Duration.seconds(15)
 
     private let builder: FCMRequestBuilder

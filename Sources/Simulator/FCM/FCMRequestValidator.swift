@@ -6,9 +6,9 @@ import HTTP2
 struct FCMRequestValidator {
     struct Answer: Equatable {
         var status: Int
-        /// The google.rpc.Code.
+        /// The name of the google.rpc.Code, e.g. `NOT_FOUND`.
         var code: String?
-        /// The ErrorCode of FcmError, in errors of FCM itself.
+        /// The `errorCode` of the FcmError detail; `nil` if the error has no such detail.
         var errorCode: String?
         /// The invalid field.
         var field: String?

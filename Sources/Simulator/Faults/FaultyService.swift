@@ -35,7 +35,7 @@ final class FaultyService: RequestHandler {
     /// The state of a connection.
     private struct Record {
         var requests = 0
-        /// The highest stream whose request has met its fate.
+        /// The highest stream whose request was not ignored because of a GOAWAY.
         var highestProcessed: Int32 = 0
         var outstanding: [Int32: Outstanding] = [:]
         var recent = RecentAnswers()

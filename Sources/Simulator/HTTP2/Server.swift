@@ -112,8 +112,8 @@ package final class Server {
         try reopen()
     }
 
-    /// Starts or stops swallowing. While it is on, open connections and new ones, the latter already before TLS, read
-    /// and drop all bytes and write nothing. Connections that were swallowed stay so.
+    /// Starts or stops swallowing. A swallowed connection reads and drops all bytes and writes nothing, a new one even
+    /// before TLS. After a stop, swallowed connections stay swallowed.
     /// - Throws: ``ListenError``, because the listener is reopened.
     package func set(isSwallowing: Bool) throws(ListenError) {
         guard isSwallowing != self.isSwallowing else { return }

@@ -80,7 +80,9 @@ extension PairingReview {
         if let bar = text.unicodeScalars.first(where: bars.contains) {
             return ["it contains \(bar) instead of |: replace it"]
         }
-        if text.lowercased().contains("%7c") { return ["it contains %7C instead of |: it was copied from a link"] }
+        if text.lowercased().contains("%7c") {
+            return ["it contains %7C instead of |: it was copied from a link; replace each %7C with |"]
+        }
         return []
     }
 

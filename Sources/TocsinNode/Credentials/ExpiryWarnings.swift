@@ -24,7 +24,7 @@ struct ExpiryWarnings {
 
     private var given: [String: (end: Int64, nearness: Nearness)] = [:]
 
-    /// The warning that is due for a certificate now, if any; counts as given.
+    /// Returns the warning that is due for a certificate now and records it as given; `nil` if none is due.
     /// - Parameters:
     ///   - file: the certificate's file.
     ///   - end: when it expires, Unix time in seconds. A different time means a different certificate.

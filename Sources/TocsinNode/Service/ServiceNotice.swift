@@ -15,7 +15,7 @@ package enum ServiceNotice: Equatable, Sendable {
     case stopping(within: Duration)
     /// One sentence for `systemctl status`. All users of the machine can read it.
     case status(String)
-    /// The service is alive; due again before the watchdog timeout.
+    /// The service is alive. The manager expects the next one before the watchdog timeout.
     case watchdog
 
     /// The longest status in bytes; longer ones are truncated.

@@ -53,7 +53,7 @@ extension FloodReport {
             + "\n    answers of the node"
         let rows = HostileKind.allCases.compactMap { kind in
             hostile[kind].map { figures in
-                let failed = figures.failedConnections == 0 ? "" : ", not connected × \(figures.failedConnections)"
+                let failed = figures.failedConnections == 0 ? "" : ", failed connections × \(figures.failedConnections)"
                 return Self.line(
                     kind.title, [figures.circuits, figures.connections, figures.closed, figures.frames].map { "\($0)" })
                     + "\n    \(figures.summary.isEmpty ? "none" : figures.summary)\(failed)"
@@ -68,7 +68,7 @@ extension FloodReport {
             bad device tokens forwarded in \(seconds) s: \(refusals.badTokens); unproven budget: \(unprovenBudget)
                 rejected by production \(refusals.production), development \(refusals.development) \
             (the same tokens again), Google \(refusals.google)
-            envelopes that rang again: \(repeats)
+            repeated rings for the same envelope: \(repeats)
             node alive at the end: \(isAlive ? "yes" : "no")
             """
     }

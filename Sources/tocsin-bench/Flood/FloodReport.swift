@@ -34,8 +34,8 @@ struct FloodReport {
         return flooded.latencies.p99 / calm.latencies.p99
     }
 
-    /// The promises that the node did not keep, as text.
-    /// - Parameter maxMegabytes: the bound of its resident memory; `nil` for none.
+    /// The expectations that the node did not meet, as text.
+    /// - Parameter maxMegabytes: the limit of its resident memory; `nil` for none.
     func violations(maxMegabytes: Int? = nil) -> [String] {
         var broken: [String] = []
         for (phase, when) in [(FloodPhase.calm, "in the calm phase"), (.flooded, "under the flood")] {
@@ -59,7 +59,7 @@ struct FloodReport {
         where figures.circuits > 0 && figures.connections == 0 {
             broken.append("no hostile circuit of the kind \(kind.title) reached the node")
         }
-        if repeats > 0 { broken.append("\(repeats) envelopes rang again") }
+        if repeats > 0 { broken.append("phones rang again for the same envelope, \(repeats) times in all") }
         let unreadable = hostile.values.reduce(0) { $0 + $1.unreadable }
         if unreadable > 0 { broken.append("the node sent invalid TNP on \(unreadable) streams") }
         if !isAlive { broken.append("the node no longer delivers") }

@@ -9,7 +9,7 @@ import Time
 final class Tally: Sendable {
     private struct Seen {
         var times: UInt16 = 0
-        /// Deliveries of which the node may not have received the answer.
+        /// Deliveries whose answer may not have reached the node.
         var unanswered: UInt16 = 0
         var id = 0
         var collapseID = 0
@@ -78,15 +78,15 @@ final class Tally: Sendable {
         var envelopes = 0
         /// Deliveries beyond the first of an envelope.
         var repeats = 0
-        /// Repeats although the node had received an answer.
+        /// Repeats of a delivery whose answer had reached the node.
         var unexplained = 0
-        /// Repeats under another apns-id.
+        /// Repeats with another apns-id than the first delivery.
         var otherIDs = 0
-        /// Repeats under another collapse id.
+        /// Repeats with another collapse id than the first delivery.
         var otherCollapseIDs = 0
     }
 
-    /// The present sums.
+    /// The current sums.
     var sums: Sums {
         state.withLock { state in
             var sums = Sums(otherIDs: state.secondIDs, otherCollapseIDs: state.otherCollapseIDs)

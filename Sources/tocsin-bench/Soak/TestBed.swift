@@ -120,7 +120,7 @@ actor TestBed {
         let before = MonotonicTime.now
         node?.end(by: SIGKILL)
         node = nil
-        // What the node has sent is still in the sockets, and is delivered now.
+        // Lets the peers read what the node's sockets still hold.
         await loop.sleep(for: .milliseconds(50))
         tally.nodeKilled(after: before, before: .now)
     }

@@ -46,7 +46,8 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
         case .bisq1, .haveno: ("pipe", "the phone receives magic|iv|Base64")
         case .bisqConnect:
             ("sealed", "the phone receives the Base64 of nonce, ciphertext and tag, without a magic")
-        case .own: ("pipe", "the phone receives magic|iv|Base64, as with Bisq 1; as with Bisq Connect: \"sealed\"")
+        case .own:
+            ("pipe", "the phone receives magic|iv|Base64, as with Bisq 1; \"sealed\" for the format of Bisq Connect")
         }
     }
 
@@ -83,7 +84,7 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
                 "message_magic = \"HavenoMessageiOS\"", "alert = \"Haveno notification\"",
                 "content_available = \"request\"",
                 TOMLLine.noted(
-                    "mutable_content = \"never\"", "as for Bisq 1, from whose app Haveno's is forked"),
+                    "mutable_content = \"never\"", "as for Bisq 1: Haveno's app is a fork of Bisq 1's"),
             ]
         case .bisqConnect:
             [

@@ -30,7 +30,7 @@ struct InitCommand: AsyncParsableCommand {
               tocsin init --yes --app own --name mine --topic com.example.mine --certificate-file push.p12 --no-http
             """)
 
-    @Option(help: "Whose phones the node serves: \(AppTemplate.allCases.map(\.rawValue).joined(separator: ", ")).")
+    @Option(help: "The app that the node serves: \(AppTemplate.allCases.map(\.rawValue).joined(separator: ", ")).")
     var app: AppTemplate?
 
     @Option(help: "The app's name in the node. Default: depends on --app.")
@@ -63,7 +63,7 @@ struct InitCommand: AsyncParsableCommand {
     @Option(help: "The state directory, relative to --directory. Default: state; for /etc/tocsin: /var/lib/tocsin.")
     var state: String?
 
-    @Flag(inversion: .prefixedNo, help: "The HTTP API for today's desktops. Default: yes.")
+    @Flag(inversion: .prefixedNo, help: "Serve the HTTP API for today's desktops. Default: yes.")
     var http: Bool?
 
     @Flag(
@@ -74,7 +74,9 @@ struct InitCommand: AsyncParsableCommand {
             """)
     var spool: Bool?
 
-    @Flag(inversion: .prefixedNo, help: "Dashboard, metrics and health, for this machine only. Default: yes.")
+    @Flag(
+        inversion: .prefixedNo,
+        help: "Serve dashboard, metrics and health checks, for this machine only. Default: yes.")
     var admin: Bool?
 
     @Flag(help: "Copy the files with secrets into the directory of tocsin.toml, with mode 600.")
@@ -144,7 +146,9 @@ struct InitCommand: AsyncParsableCommand {
             let usual = answers.defaultAnswer(to: question, state: state)
             let hint = usual.map { $0.isEmpty ? "" : " [\($0)]" } ?? ""
             Terminal.error("\(answers.prompt(for: question))\(hint):")
-            guard let line = readLine() else { throw fail("nothing was written", ExitStatus.usage) }
+            guard let line = readLine() else {
+                throw fail("standard input ended: nothing was written", ExitStatus.usage)
+            }
             let typed = line.trimmed
             do throws(InitAnswers.Problem) {
                 if typed.isEmpty, usual == nil { throw InitAnswers.Problem(description: "required") }

@@ -11,20 +11,20 @@ import Testing
 @testable import Tor
 
 /// A sample node. Each snapshot has one more notification in flight.
-private final class ShownNode: AdminServer.Source {
-    var asked = 0
+private final class SampleNode: AdminServer.Source {
+    var snapshots = 0
     var isAlive = true
     var notReady: [String] = []
 
-    func metricsText() -> [UInt8] { Array("tocsin_in_flight \(asked)\n".utf8) }
+    func metricsText() -> [UInt8] { Array("tocsin_in_flight \(snapshots)\n".utf8) }
 
     func snapshot() -> NodeSnapshot {
-        asked += 1
+        snapshots += 1
         // 2026-05-29 14:03:20 UTC
         let now: Int64 = 1_780_063_400
         var history = History()
         for second in stride(from: now - 86_400, through: now, by: 6) {
-            // A night, a day with its waves, and half an hour in which a push service was out of order.
+            // A daily cycle with short-term variation, and an outage of a push service for half an hour.
             let wave = 1.2 + cos(Double(second - now + 5000) / 13_750) + 0.25 * sin(Double(second) / 420)
             let isOutage = (now - 30_000..<now - 28_200).contains(second)
             let part = Double((second / 6 &* 2_654_435_761) & 0xFFFF) / 65_536
@@ -34,8 +34,8 @@ private final class ShownNode: AdminServer.Source {
             if (0.5..<0.53).contains(part) { history.count(.gone, at: second) }
         }
         return NodeSnapshot(
-            now: now + Int64(asked), version: "1.0.0", uptime: 1_234_567, notReady: notReady,
-            connections: (tnp: 214, http: 38), circuits: 197, inFlight: 1000 + asked,
+            now: now + Int64(snapshots), version: "1.0.0", uptime: 1_234_567, notReady: notReady,
+            connections: (tnp: 214, http: 38), circuits: 197, inFlight: 1000 + snapshots,
             spool: (envelopes: 12, bytes: 9_834), effort: (all: 0, unproven: 65_536), hour: history.hour(at: now),
             day: history.day(at: now),
             refusals: [
@@ -84,52 +84,52 @@ private final class ShownNode: AdminServer.Source {
     }
 }
 
-/// The admin port as it is met by programs and by a browser.
+/// The admin port, as HTTP clients and a browser use it.
 @Suite struct DashboardTests {
     private let loop = EventLoop(name: "test")
     private var domain: LoopDomain { LoopDomain(loop) }
 
-    /// What lives on the loop.
-    private final class Stand: @unchecked Sendable {
+    /// A sample node and its server, which live on the loop.
+    private final class TestBed: @unchecked Sendable {
         // Unchecked: touched on the loop only.
-        let node: ShownNode
+        let node: SampleNode
         let server: AdminServer
 
         init(on loop: EventLoop, at endpoint: Endpoint = .tcp(host: "127.0.0.1", port: 0)) throws {
-            node = ShownNode()
+            node = SampleNode()
             server = try AdminServer(at: endpoint, on: loop, source: node)
         }
     }
 
-    /// Runs `body` with a server's address.
-    private func withServer(_ body: (Stand, String) async throws -> Void) async throws {
-        let stand = try await domain.run { domain in try Stand(on: domain.loop) }
-        let endpoint = await domain.run { _ in "\(stand.server.endpoint)" }
+    /// Runs `body` with a server and its address.
+    private func withServer(_ body: (TestBed, String) async throws -> Void) async throws {
+        let bed = try await domain.run { domain in try TestBed(on: domain.loop) }
+        let endpoint = await domain.run { _ in "\(bed.server.endpoint)" }
         let result: Result<Void, any Error>
         do {
-            result = .success(try await body(stand, endpoint))
+            result = .success(try await body(bed, endpoint))
         } catch {
             result = .failure(error)
         }
-        await domain.run { _ in stand.server.close() }
+        await domain.run { _ in bed.server.close() }
         try result.get()
     }
 
-    private func isThere(_ program: String) async throws -> Bool {
+    private func isInstalled(_ program: String) async throws -> Bool {
         if try await ChildProcess.output(of: "which", [program]).isSuccess { return true }
         print("SKIPPED: \(program) is not installed, so part of the dashboard was not tested")
         return false
     }
 
-    // MARK: Programs
+    // MARK: HTTP clients
 
     private func curl(_ arguments: [String]) async throws -> String {
         try await ChildProcess.output(of: "curl", ["-sS", "--max-time", "20"] + arguments).text
     }
 
     @Test func `each path answers with the security headers, and foreign origins get 403`() async throws {
-        guard try await isThere("curl") else { return }
-        try await withServer { stand, endpoint in
+        guard try await isInstalled("curl") else { return }
+        try await withServer { bed, endpoint in
             let answers: [(path: String, type: String, body: String)] = [
                 ("/", "text/html; charset=utf-8", "<!DOCTYPE html>"),
                 ("/metrics", "text/plain; version=0.0.4; charset=utf-8", "tocsin_in_flight"),
@@ -159,8 +159,8 @@ private final class ShownNode: AdminServer.Source {
             }
             #expect(try await curl(["-I", "http://\(endpoint)/events"]).contains("text/event-stream"))
             await domain.run { _ in
-                stand.node.isAlive = false
-                stand.node.notReady = ["no route works"]
+                bed.node.isAlive = false
+                bed.node.notReady = ["no route works"]
             }
             #expect(try await curl(["-w", "%{http_code}", "http://\(endpoint)/healthz"]).hasSuffix("}\n503"))
             #expect(
@@ -170,17 +170,17 @@ private final class ShownNode: AdminServer.Source {
     }
 
     @Test func `a unix socket accepts any Host header`() async throws {
-        guard try await isThere("curl") else { return }
+        guard try await isInstalled("curl") else { return }
         let path = NSTemporaryDirectory() + "tocsin-admin-\(UUID().uuidString.prefix(8)).sock"
-        let stand = try await domain.run { domain in try Stand(on: domain.loop, at: .unix(path: path)) }
+        let bed = try await domain.run { domain in try TestBed(on: domain.loop, at: .unix(path: path)) }
         let answer = try await curl(["--unix-socket", path, "http://anything.example/healthz"])
-        await domain.run { _ in stand.server.close() }
+        await domain.run { _ in bed.server.close() }
         #expect(answer == "{\"status\":\"ok\"}\n")
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
     /// Reads a stream of events.
-    private final class Listening: ByteStreamHandler {
+    private final class EventReader: ByteStreamHandler {
         var text = ""
         var isOver = false
         let stream: ByteStream
@@ -212,47 +212,47 @@ private final class ShownNode: AdminServer.Source {
     }
 
     @Test func `the server samples the node only while a client reads the event stream`() async throws {
-        try await withServer { stand, _ in
+        try await withServer { bed, _ in
             try await domain.run { domain in
-                let one = try await Listening(to: stand.server, on: domain.loop)
-                let other = try await Listening(to: stand.server, on: domain.loop)
+                let one = try await EventReader(to: bed.server, on: domain.loop)
+                let other = try await EventReader(to: bed.server, on: domain.loop)
                 #expect(await eventually { one.events >= 3 && other.events >= 3 })
                 #expect(one.text.hasPrefix("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"))
                 #expect(!one.text.contains("Content-Length"))
-                // Rendered once for both.
-                #expect(stand.node.asked <= one.events + 2)
+                // One snapshot is rendered for both.
+                #expect(bed.node.snapshots <= one.events + 2)
                 one.stream.close()
                 other.stream.close()
                 await domain.loop.sleep(for: AdminServer.interval * 2)
-                let asked = stand.node.asked
+                let snapshots = bed.node.snapshots
                 await domain.loop.sleep(for: AdminServer.interval * 2)
-                #expect(stand.node.asked == asked)
-                let again = try await Listening(to: stand.server, on: domain.loop)
+                #expect(bed.node.snapshots == snapshots)
+                let again = try await EventReader(to: bed.server, on: domain.loop)
                 #expect(await eventually { again.events >= 2 })
-                stand.server.close()
+                bed.server.close()
                 #expect(await eventually { again.isOver })
             }
         }
     }
 
     @Test func `an event stream over the limit gets 503, and a closed one frees its place`() async throws {
-        try await withServer { stand, _ in
+        try await withServer { bed, _ in
             try await domain.run { domain in
-                var listening: [Listening] = []
+                var readers: [EventReader] = []
                 for count in 1...AdminServer.maximumStreams {
-                    listening.append(try await Listening(to: stand.server, on: domain.loop))
-                    #expect(await eventually { listening[count - 1].events >= 1 })
+                    readers.append(try await EventReader(to: bed.server, on: domain.loop))
+                    #expect(await eventually { readers[count - 1].events >= 1 })
                 }
-                let late = try await Listening(to: stand.server, on: domain.loop)
+                let late = try await EventReader(to: bed.server, on: domain.loop)
                 #expect(await eventually { late.text.contains("close one of them.\n") })
                 #expect(late.text.hasPrefix("HTTP/1.1 503 "))
-                listening[3].stream.close()
-                for _ in 0..<100 where listening.count == AdminServer.maximumStreams {
-                    let next = try await Listening(to: stand.server, on: domain.loop)
+                readers[3].stream.close()
+                for _ in 0..<100 where readers.count == AdminServer.maximumStreams {
+                    let next = try await EventReader(to: bed.server, on: domain.loop)
                     #expect(await eventually { !next.text.isEmpty })
-                    if next.text.hasPrefix("HTTP/1.1 200 ") { listening.append(next) }
+                    if next.text.hasPrefix("HTTP/1.1 200 ") { readers.append(next) }
                 }
-                #expect(listening.count == AdminServer.maximumStreams + 1)
+                #expect(readers.count == AdminServer.maximumStreams + 1)
             }
         }
     }
@@ -260,45 +260,45 @@ private final class ShownNode: AdminServer.Source {
     @Test func `a new connection evicts an idle one at the limit, never an event stream`()
         async throws
     {
-        try await withServer { stand, _ in
+        try await withServer { bed, _ in
             try await domain.run { domain in
-                let listening = try await Listening(to: stand.server, on: domain.loop)
-                #expect(await eventually { listening.events >= 1 })
+                let reader = try await EventReader(to: bed.server, on: domain.loop)
+                #expect(await eventually { reader.events >= 1 })
                 var idle: [StreamReader] = []
                 for _ in 0..<AdminServer.maximumConnections + 8 {
-                    idle.append(StreamReader(try await domain.loop.dial(stand.server.endpoint, timeout: .seconds(5))))
+                    idle.append(StreamReader(try await domain.loop.dial(bed.server.endpoint, timeout: .seconds(5))))
                 }
-                let late = try await Listening(to: stand.server, on: domain.loop)
-                #expect(await eventually { late.events >= 1 && listening.events >= 3 })
-                #expect(!listening.isOver)
+                let late = try await EventReader(to: bed.server, on: domain.loop)
+                #expect(await eventually { late.events >= 1 && reader.events >= 3 })
+                #expect(!reader.isOver)
             }
         }
     }
 
     // MARK: Browser
 
-    /// What a browser tells of a page.
-    private struct Seen: Decodable {
+    /// What `browse.py` reports about a page.
+    private struct PageReport: Decodable {
         var html: String
-        /// What the page, or the browser for it, wrote to the console.
+        /// Console messages of the page and of the browser.
         var console: [String]
-        /// The addresses that the page asked for.
+        /// The URLs that the page requested.
         var requests: [String]
-        /// By how much the page is wider than its window.
+        /// By how many pixels the page is wider than its window.
         var overflow: Int
     }
 
-    /// Shows the page in Chromium until an expression is true, as `Tests/System/Browser/browse.py` says.
-    private func browse(_ endpoint: String, _ arguments: [String]) async throws -> Seen {
+    /// Opens the page in Chromium with `Tests/System/Browser/browse.py`, until an expression is true.
+    private func browse(_ endpoint: String, _ arguments: [String]) async throws -> PageReport {
         let output = try await ChildProcess.output(
             of: "python3", ["Tests/System/Browser/browse.py", "http://\(endpoint)/"] + arguments)
         try #require(output.isSuccess, "\(output.text)")
-        return try JSONDecoder().decode(Seen.self, from: Data(output.text.utf8))
+        return try JSONDecoder().decode(PageReport.self, from: Data(output.text.utf8))
     }
 
     private func hasBrowser() async throws -> Bool {
-        let hasPython = try await isThere("python3")
-        let hasChromium = try await isThere("chromium")
+        let hasPython = try await isInstalled("python3")
+        let hasChromium = try await isInstalled("chromium")
         return hasPython && hasChromium
     }
 
@@ -307,26 +307,26 @@ private final class ShownNode: AdminServer.Source {
         page.firstMatch(of: /In flight<\/span> <strong>([0-9,]+)/).flatMap { Int($0.1.replacing(",", with: "")) }
     }
 
-    /// The same, where the page's own script is asked.
+    /// The same number, as a JavaScript expression.
     private static let figure = "Number(document.querySelector('#flow li + li strong').textContent.replace(',', ''))"
 
     @Test(.timeLimit(.minutes(3)))
     func `the page shows its figures without JavaScript`() async throws {
         guard try await hasBrowser() else { return }
-        try await withServer { stand, endpoint in
+        try await withServer { bed, endpoint in
             let page = try await browse(endpoint, ["--no-script"])
             #expect(figure(page.html) == 1001)
             #expect(page.html.contains("JavaScript is off") && page.html.contains("expires in 11 days"))
             #expect(page.console.isEmpty)
-            await domain.run { _ in #expect(stand.node.asked == 1) }
+            await domain.run { _ in #expect(bed.node.snapshots == 1) }
         }
     }
 
     @Test(.timeLimit(.minutes(3)))
     func `with JavaScript the page follows the node, logs nothing and contacts no other host`() async throws {
         guard try await hasBrowser() else { return }
-        try await withServer { stand, endpoint in
-            // The second is that of the first event.
+        try await withServer { bed, endpoint in
+            // Snapshot 1 is in the page, snapshot 2 in the first event.
             let page = try await browse(endpoint, ["--until", "\(Self.figure) >= 1004"])
             #expect(figure(page.html) ?? 0 >= 1004)
             #expect(page.console.isEmpty)
@@ -340,26 +340,26 @@ private final class ShownNode: AdminServer.Source {
     @Test(.timeLimit(.minutes(3)))
     func `a page that lost its node shows since when, and reconnects to the next one`() async throws {
         guard try await hasBrowser() else { return }
-        try await withServer { stand, endpoint in
+        try await withServer { bed, endpoint in
             async let gone = browse(endpoint, ["--until", "document.title == 'Tocsin: no connection'"])
             await domain.run { _ in
-                _ = await eventually { stand.node.asked >= 3 }
-                stand.server.close()
+                _ = await eventually { bed.node.snapshots >= 3 }
+                bed.server.close()
             }
             let page = try await gone
             #expect(page.html.contains("No connection to the node since "))
             #expect(figure(page.html) ?? 0 >= 1002)
         }
-        try await withServer { stand, endpoint in
-            // The page is still there when another node comes to the same address.
+        try await withServer { bed, endpoint in
+            // The page is still open when another node starts at the same address.
             let until = "document.title.startsWith('Tocsin: T') && \(Self.figure) >= 2000"
             async let again = browse(endpoint, ["--until", until])
             let next = try await domain.run { domain in
-                _ = await eventually { stand.node.asked >= 3 }
-                stand.server.close()
+                _ = await eventually { bed.node.snapshots >= 3 }
+                bed.server.close()
                 await domain.loop.sleep(for: .seconds(1))
-                let next = try Stand(on: domain.loop, at: stand.server.endpoint)
-                next.node.asked = 1000
+                let next = try TestBed(on: domain.loop, at: bed.server.endpoint)
+                next.node.snapshots = 1000
                 return next
             }
             let page = try await again
@@ -377,7 +377,7 @@ private final class ShownNode: AdminServer.Source {
         }
     }
 
-    /// The pictures in the documentation: `make screenshots` names the directory for them.
+    /// Takes the screenshots of the documentation: `make screenshots` sets their directory.
     @Test(.timeLimit(.minutes(3)), arguments: ["light", "dark"])
     func `the page renders in light and in dark mode`(_ scheme: String) async throws {
         guard try await hasBrowser() else { return }

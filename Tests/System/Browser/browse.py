@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows a page in headless Chromium and prints, as JSON, what came of it: the DOM, the console, the requests.
+"""Opens a page in headless Chromium and prints its DOM, console messages and requests as JSON.
 
     browse.py URL [--no-script] [--dark] [--size WIDTHxHEIGHT] [--until EXPRESSION] [--screenshot FILE]
 
-Talks the DevTools protocol over two pipes (--remote-debugging-pipe), where each message ends with a zero byte. The
-browser has a directory of its own and finds no machine but this one.
+Speaks the DevTools protocol over two pipes (--remote-debugging-pipe), where each message ends with a NUL byte. The
+browser has a temporary profile and resolves no host but 127.0.0.1.
 """
 
 import argparse
@@ -36,8 +36,8 @@ class Browser:
         commands, self.out = os.pipe()
         self.answers, replies = os.pipe()
 
-        def give_pipes():
-            # Moved out of the way first: they may be 3 and 4 themselves, the wrong way round.
+        def move_pipes():
+            # Duplicated above 4 first: they may be descriptors 3 and 4 already, in the wrong order.
             first, second = os.dup(commands), os.dup(replies)
             while first < 5 or second < 5:
                 first, second = os.dup(first), os.dup(second)
@@ -45,7 +45,7 @@ class Browser:
             os.dup2(second, 4)
 
         self.process = subprocess.Popen(
-            ["chromium", *FLAGS, f"--user-data-dir={directory}", "about:blank"], preexec_fn=give_pipes,
+            ["chromium", *FLAGS, f"--user-data-dir={directory}", "about:blank"], preexec_fn=move_pipes,
             close_fds=False, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
         os.close(commands)
@@ -56,7 +56,7 @@ class Browser:
             ready, _, _ = select.select([self.answers], [], [], max(0, self.deadline - time.monotonic()))
             part = os.read(self.answers, 1 << 20) if ready else b""
             if not part:
-                sys.exit("the browser has ended, or did not answer in time")
+                sys.exit("the browser exited or did not answer in time")
             self.rest += part
         message, self.rest = self.rest.split(b"\0", 1)
         return json.loads(message)
@@ -81,15 +81,15 @@ class Browser:
 
     def end(self):
         try:
-            # Its session, which has its own helpers in it and nothing else.
+            # Its session contains the browser and its helpers and nothing else.
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         self.process.wait()
 
 
-def told(events):
-    """What the console says, and every address that the page asked for."""
+def console_and_requests(events):
+    """Returns the console messages and the URLs that the page requested."""
     console, requests = [], []
     for event in events:
         parameters = event.get("params", {})
@@ -144,7 +144,7 @@ def main():
                 picture = call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
                 with open(options.screenshot, "wb") as file:
                     file.write(base64.b64decode(picture["data"]))
-            console, requests = told(browser.events)
+            console, requests = console_and_requests(browser.events)
         finally:
             browser.end()
     json.dump({"html": html, "console": console, "requests": requests, "overflow": overflow}, sys.stdout)

@@ -19,19 +19,19 @@ import javax.crypto.spec.IvParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * A desktop of today, for tests: seals a notification as Bisq 1 or Bisq 2 does, with the JDK's own cryptography, and
- * hands it to a relay with the JDK's own HTTP client. It shares no code with the node. It shows what it was answered,
- * never key or token.
+ * A Bisq desktop for tests: seals a notification as Bisq 1 or Bisq 2 does, with the JDK's cryptography, and sends it to
+ * a relay with the JDK's HTTP client. It shares no code with the node. It prints the relay's answer, but never a key or
+ * a token.
  */
 public final class BisqDesktop {
     private static final String USAGE = """
         usage: java BisqDesktop.java [--v1] PROXY RELAY PAIRING TYPE TITLE TEXT
-          --v1     the POST of Bisq 2 in place of the GET of Bisq 1
+          --v1     send the POST of Bisq 2 instead of the GET of Bisq 1
           PROXY    host:port of a SOCKS proxy, which resolves the relay's name; or direct
           RELAY    base URL, e.g. http://example.onion
           PAIRING  magic|descriptor|key|device token; with --v1 the key is Base64 of 32 bytes
           TYPE     SETUP_CONFIRMATION, OFFER, TRADE, DISPUTE, PRICE, MARKET or ERASE; with --v1 a category
-        Ends with 0 where the relay said success, with 1 where it said anything else or nothing.""";
+        Exits with 0 if the relay answered success, with 1 if it answered anything else or nothing.""";
 
     /** The four parts of a pairing token. */
     private record Pairing(String magic, String descriptor, String key, String deviceToken) {
@@ -51,11 +51,11 @@ public final class BisqDesktop {
             return magic.equals("android");
         }
 
-        /** Whether the desktop believes that this phone wakes an app in the background. */
+        /** Whether the desktop assumes that this phone wakes an app in the background. */
         boolean isContentAvailable() {
             String[] words = descriptor.split(" ");
             return switch (words[0]) {
-                // Without a second word this throws, as the desktop does.
+                // Throws without a second word, as the desktop does.
                 case "iPhone" -> words[1].startsWith("X") || words[1].equals("6s")
                     || words[1].matches("[0-9]+[a-z]*") && Integer.parseInt(words[1].replaceAll("[a-z]", "")) > 6;
                 case "iPad" -> words.length > 1 && words[1].equals("Pro");
@@ -65,7 +65,7 @@ public final class BisqDesktop {
     }
 
     private record Notification(String type, String title, String text) {
-        /** Whether it rings: what the user has no say in is fixed, for the rest the sound is on. */
+        /** Whether it has a sound: fixed for SETUP_CONFIRMATION and ERASE, switched on for the rest. */
         boolean hasSound() {
             return !type.equals("ERASE");
         }
@@ -95,11 +95,11 @@ public final class BisqDesktop {
         try {
             if (isV1) {
                 answer = post(proxy, relay, pairing, notification);
-                // Bisq 2 asks for no more than this: any 2xx, with a body.
+                // Bisq 2 requires only this: any 2xx status, with a body.
                 isSuccess = answer.status / 100 == 2 && answer.body.length > 0;
             } else {
                 answer = get(proxy, relay, pairing, notification);
-                // Before 1.10 nothing but 200 counted, and no version takes other words than these.
+                // Before 1.10 only status 200 counted, and every version requires exactly this body.
                 isSuccess = answer.status == 200
                     && Arrays.equals(answer.body, "success".getBytes(StandardCharsets.US_ASCII));
             }
@@ -147,8 +147,8 @@ public final class BisqDesktop {
 
     private static String sealCBC(String key, String iv, String clearText) throws Exception {
         StringBuilder padded = new StringBuilder(clearText);
-        // Counted in characters, as the desktop counts: text beyond ASCII may then come to no whole blocks, and the
-        // cipher throws. The phone's owner gets nothing. It stays so here, because it is so there.
+        // Pads by characters, as the desktop does: the bytes of text beyond ASCII may then not fill whole blocks, and
+        // the cipher throws. The phone gets nothing. This copies the desktop's error on purpose.
         while (padded.length() % 16 != 0) {
             padded.append(' ');
         }
@@ -170,7 +170,7 @@ public final class BisqDesktop {
             + "\",\"message\":\"" + escaped(notification.text) + "\",\"category\":\"" + notification.type + "\"}";
         byte[] body = ("{\"encrypted\":\"" + sealGCM(pairing.key, clearText)
             + "\",\"isUrgent\":true,\"isMutableContent\":true}").getBytes(StandardCharsets.UTF_8);
-        // The device token as it is: a colon is not escaped.
+        // The device token is not escaped, not even its colon.
         HttpURLConnection connection =
             open(proxy, relay + "/v1/" + (pairing.isAndroid() ? "fcm" : "apns") + "/device/" + pairing.deviceToken);
         connection.setRequestMethod("POST");
@@ -197,9 +197,9 @@ public final class BisqDesktop {
         return Base64.getEncoder().encodeToString(whole);
     }
 
-    // Both
+    // Shared by both
 
-    /** As Gson escapes by default. */
+    /** Escapes as Gson does by default. */
     private static String escaped(String text) {
         StringBuilder output = new StringBuilder();
         for (char character : text.toCharArray()) {

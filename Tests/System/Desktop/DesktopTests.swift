@@ -8,7 +8,7 @@ import Testing
 
 @testable import Tor
 
-/// Desktops of today, written with what the JDK has and nothing of ours: `Tests/System/Desktop/BisqDesktop.java`.
+/// Today's desktops, simulated by `Tests/System/Desktop/BisqDesktop.java`, which uses only the JDK and none of our code.
 @Suite(.serialized) struct DesktopTests {
     private static let java = ["/usr/bin/java", "\(ProcessInfo.processInfo.environment["JAVA_HOME"] ?? "")/bin/java"]
         .first { FileManager.default.isExecutableFile(atPath: $0) }
@@ -18,8 +18,8 @@ import Testing
 
     private struct NoEndpoint: Error {}
 
-    /// A node whose endpoint is a port on loopback, and a SOCKS proxy before it.
-    private struct Way {
+    /// A node whose HTTP endpoint is a loopback port, behind a SOCKS proxy.
+    private struct Setup {
         let stage = Stage()
         let httpPort: UInt16
         let proxy: UInt16
@@ -33,13 +33,13 @@ import Testing
             try await stage.start(http: "127.0.0.1:0", more: Stage.profile(.bisqConnect))
             guard case .tcp(_, let port)? = await stage.httpEndpoint else { throw NoEndpoint() }
             httpPort = port
-            // Until the proxy is up.
+            // Wait until the proxy is up.
             for _ in 0..<50 where await !stage.reaches(.tcp(host: "127.0.0.1", port: proxy)) {
                 try await Task.sleep(for: .milliseconds(100))
             }
         }
 
-        /// Runs the desktop; the proxy resolves the name.
+        /// Runs the desktop; the proxy resolves the node's name.
         func send(_ options: [String] = [], pairing: String, _ type: String, _ title: String, _ text: String)
             async throws -> (isSuccess: Bool, text: String)
         {
@@ -55,83 +55,83 @@ import Testing
         }
     }
 
-    /// Nil, with a word about it, where there is no Java.
-    private func way() async throws -> Way? {
+    /// `nil`, after a printed note, if Java is not installed.
+    private func setup() async throws -> Setup? {
         guard let java = Self.java else {
-            print("SKIPPED: java is not installed; no desktop of today was run (make packages-test installs it)")
+            print("SKIPPED: java is not installed; no desktop was tested (make packages-test installs it)")
             return nil
         }
         try #require(FileManager.default.fileExists(atPath: Self.microsocks), "make packages-test installs it")
-        return try await Way(java: java)
+        return try await Setup(java: java)
     }
 
     @Test func `a Java desktop rings the phones of Bisq 1 through a SOCKS proxy`() async throws {
-        guard let way = try await way() else { return }
+        guard let setup = try await setup() else { return }
         for (magic, model) in [(Magic.iOS, "iPhone 15"), (.iOSDev, "iPhone14,5"), (.android, "Google Pixel 8")] {
             let phone = Phone.new(magic, model: model)
-            await way.stage.services.register(phone)
+            await setup.stage.services.register(phone)
             for (type, title, text) in [
                 ("SETUP_CONFIRMATION", "", ""), ("TRADE", "Trade 'x' <1> & 2 = 3", "line 1\nline \"2\" \\"),
                 ("ERASE", "", ""),
             ] {
-                let result = try await way.send(pairing: phone.pairingToken, type, title, text)
+                let result = try await setup.send(pairing: phone.pairingToken, type, title, text)
                 #expect(result.isSuccess)
                 #expect(result.text == "success\n")
-                let received = try #require(await way.stage.received(phone.deviceToken).last)
+                let received = try #require(await setup.stage.received(phone.deviceToken).last)
                 let shown = try phone.open(received.encrypted)
                 #expect([shown.type, shown.title, shown.message] == [type, title, text])
                 #expect(received.hasSound == (type != "ERASE"))
                 if magic != .android { #expect(received.isContentAvailable == (magic == .iOS)) }
             }
-            #expect(await way.stage.received(phone.deviceToken).count == 3)
+            #expect(await setup.stage.received(phone.deviceToken).count == 3)
         }
-        await way.end()
+        await setup.end()
     }
 
     @Test func `a Java desktop rings the phones of Bisq 2 through a SOCKS proxy`() async throws {
-        guard let way = try await way() else { return }
+        guard let setup = try await setup() else { return }
         for magic in [Magic.iOS, .android] {
-            let phone = await way.stage.phone(magic, .bisqConnect)
+            let phone = await setup.stage.phone(magic, .bisqConnect)
             let key = try #require(phone.registration).symmetricKeyBase64
-            // Written like a pairing token, which this app has none of.
+            // In the format of a pairing token, which this app does not have.
             let registration = "\(magic.rawValue)|test|\(key)|\(phone.deviceToken)"
-            let result = try await way.send(
+            let result = try await setup.send(
                 ["--v1"], pairing: registration, "trade_update", "Obchod", "Zpráva ✓ 'x' <1>")
             #expect(result.isSuccess)
             #expect(result.text == "success\n")
-            let received = try #require(await way.stage.received(phone.deviceToken).last)
+            let received = try #require(await setup.stage.received(phone.deviceToken).last)
             let shown = try phone.open(received.encrypted)
             #expect([shown.type, shown.title, shown.message] == ["trade_update", "Obchod", "Zpráva ✓ 'x' <1>"])
             #expect(received.hasSound)
         }
-        await way.end()
+        await setup.end()
     }
 
     @Test func `a Java desktop reports a rejected notification as a failure`() async throws {
-        guard let way = try await way() else { return }
-        let stranger = Phone.new(.iOS, model: "iPhone 15")
-        let result = try await way.send(pairing: stranger.pairingToken, "TRADE", "a", "b")
+        guard let setup = try await setup() else { return }
+        let unregistered = Phone.new(.iOS, model: "iPhone 15")
+        let result = try await setup.send(pairing: unregistered.pairingToken, "TRADE", "a", "b")
         #expect(!result.isSuccess)
         #expect(result.text.hasPrefix("400 {"))
         #expect(result.text.contains("\"reason\":303"))
-        #expect(await way.stage.services.received.isEmpty)
-        await way.end()
+        #expect(await setup.stage.services.received.isEmpty)
+        await setup.end()
     }
 
     @Test func `text that Bisq 1 cannot seal never leaves the desktop`() async throws {
-        guard let way = try await way() else { return }
-        let phone = await way.stage.phone(.iOS)
-        // It pads by characters, and one of these takes two bytes: no whole blocks.
-        let result = try await way.send(pairing: phone.pairingToken, "TRADE", "Zpráva", "ok")
+        guard let setup = try await setup() else { return }
+        let phone = await setup.stage.phone(.iOS)
+        // Bisq 1 pads by characters, and one of these takes two bytes, so the bytes do not fill whole blocks.
+        let result = try await setup.send(pairing: phone.pairingToken, "TRADE", "Zpráva", "ok")
         #expect(!result.isSuccess)
         #expect(result.text.contains("IllegalBlockSizeException"))
-        #expect(await way.stage.services.requests(.apnsProduction) == 0)
-        await way.end()
+        #expect(await setup.stage.services.requests(.apnsProduction) == 0)
+        await setup.end()
     }
 }
 
 extension Stage {
-    /// Whether somebody listens there.
+    /// Whether a process listens at the endpoint.
     fileprivate func reaches(_ endpoint: Endpoint) async -> Bool {
         guard let stream = try? await loop.dial(endpoint, timeout: .seconds(1)) else { return false }
         stream.close()

@@ -25,7 +25,8 @@ import Testing
         }
         let result = try await ChildProcess.output(
             of: "swiftc",
-            ["-typecheck", "-swift-version", "6", "-package-name", "other", "-I", modules.path()] + maps + [file.path()],
+            ["-typecheck", "-swift-version", "6", "-package-name", "other", "-I", modules.path()] + maps
+                + [file.path()],
             timeout: .seconds(120))
         #expect(result.isSuccess, "\(result.text)")
     }

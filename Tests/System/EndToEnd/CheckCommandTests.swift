@@ -23,7 +23,7 @@ import Testing
         certificate_password_file = "apns.p12.password"
         """
 
-    /// What is found with this configuration.
+    /// The findings of a check of this configuration.
     private func findings(_ text: String, on stage: Stage, online: Bool = true) async throws -> [Finding] {
         let checkup = try checkup(text, on: stage)
         let offline = await checkup.offline()
@@ -37,7 +37,7 @@ import Testing
         return NodeCheck(configuration, searchPath: "/nowhere", on: EventLoop(name: "check"))
     }
 
-    private func words(_ findings: [Finding]) -> String {
+    private func summary(_ findings: [Finding]) -> String {
         findings.map { "\($0.grade) \($0.area) \($0.subject): \($0.text)" }.joined(separator: "\n")
     }
 
@@ -49,11 +49,11 @@ import Testing
         let endpoints = try await stage.services.start()
         let found = try await findings(stage.configuration(endpoints, credential: credential), on: stage)
         let online = found.filter { [.network, .apple, .google].contains($0.area) || $0.subject == "127.0.0.1" }
-        #expect(online.allSatisfy { $0.grade == .ok }, "\(words(online))")
+        #expect(online.allSatisfy { $0.grade == .ok }, "\(summary(online))")
         #expect(online.count { $0.area == .apple } == 2 && online.count { $0.area == .google } == 1)
         #expect(
             online.contains { $0.area == .clock } && online.contains { $0.text.contains("its certificate expires in") })
-        #expect(!found.hasFailure, "\(words(found))")
+        #expect(!found.hasFailure, "\(summary(found))")
         #expect(await stage.services.received.isEmpty)
         await stage.end()
     }
@@ -78,7 +78,7 @@ import Testing
         #expect(disallowed.allSatisfy { $0.grade == .failed && $0.text.contains("com.example.none") })
         #expect(disallowed.count == 2)
         try rewrite("apns.p8", with: SigningKey.generate(.es256).pem, on: stage)
-        // A token of the earlier key is no good for this one.
+        // A provider token of the earlier key is not valid for this one.
         let apple = try await findings(stage.configuration(endpoints), on: stage).filter { $0.area == .apple }
         #expect(apple.map(\.grade) == [.failed, .failed])
         await stage.end()
@@ -108,7 +108,7 @@ import Testing
             try rewrite(
                 "apns.p12", with: PKCS12.pack(issued, password: SimulatedServices.certificatePassword), on: stage)
             let found = try await findings(text, on: stage, online: false)
-            #expect(found.contains { $0.grade == grade && $0.text.contains(word) }, "\(word): \(words(found))")
+            #expect(found.contains { $0.grade == grade && $0.text.contains(word) }, "\(word): \(summary(found))")
         }
         try rewrite("apns.p12.password", with: Array("wrong".utf8), on: stage)
         let wrong = try await findings(text, on: stage, online: false)
@@ -144,7 +144,7 @@ import Testing
         let text = stage.configuration(endpoints)
         await stage.services.moveClock(by: 400)
         let clock = try await findings(text, on: stage).filter { $0.area == .clock }
-        #expect(clock.contains { $0.grade == .failed && $0.text.contains("behind") }, "\(words(clock))")
+        #expect(clock.contains { $0.grade == .failed && $0.text.contains("behind") }, "\(summary(clock))")
         await stage.services.moveClock(by: -400)
         try await stage.services.setCertificate(of: .apnsProduction, to: .expired)
         try await stage.services.setCertificate(of: .apnsDevelopment, to: .otherName)
@@ -171,8 +171,8 @@ import Testing
         let found = try await findings(stage.configuration(endpoints), on: stage)
         #expect(found.contains { $0.area == .state && $0.text.contains("pid \(getpid())") })
         #expect(
-            found.count { $0.area == .ports && $0.text.contains("the running node listens") } == 2, "\(words(found))")
-        #expect(!found.hasFailure, "\(words(found))")
+            found.count { $0.area == .ports && $0.text.contains("the running node listens") } == 2, "\(summary(found))")
+        #expect(!found.hasFailure, "\(summary(found))")
         #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
         #expect(await stage.stopNode())
         let stopped = try await findings(stage.configuration(endpoints), on: stage, online: false)
@@ -241,8 +241,8 @@ import Testing
         ] {
             all += try await findings(text, on: stage)
         }
-        let words = words(all) + all.json
-        let leaks = secrets.count { words.contains($0) }
+        let summary = summary(all) + all.json
+        let leaks = secrets.count { summary.contains($0) }
         #expect(leaks == 0)
         await stage.end()
     }

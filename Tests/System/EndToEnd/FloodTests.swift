@@ -10,7 +10,7 @@ import Testing
 @testable import tocsin
 @testable import tocsin_bench
 
-/// The flood test in short, and the rules by which it is played.
+/// A short flood test, and the rules that the flood test follows.
 @Suite struct FloodTests {
     @Test func `honest senders are served while hostile circuits of all kinds flood the node`() async throws {
         let (isSuccess, text) = try await ChildProcess.output(
@@ -31,7 +31,7 @@ import Testing
         #expect(text.contains("node alive at the end: yes"))
     }
 
-    // MARK: What is promised
+    // MARK: Requirements
 
     @Test func `the flood report names each violated requirement and no other`() {
         var report = FloodReport()
@@ -95,14 +95,14 @@ import Testing
 
     private let id = TorCircuit(number: 7)
 
-    /// What a script sends in its first seconds, as the node would read it.
+    /// The envelopes that a script sends in its first seconds, decoded as the node does.
     private func envelopes(of circuit: HostileCircuit, seconds: Int) throws -> [Envelope] {
         var random = SystemRandomNumberGenerator()
         var script = HostileScript(circuit, after: id.proxyLine, turn: 0)
         var (bytes, time) = ([UInt8](), Duration.zero)
-        while time < .seconds(seconds), let stroke = script.next(using: &random) {
-            bytes += stroke.bytes
-            time += stroke.pause
+        while time < .seconds(seconds), let burst = script.next(using: &random) {
+            bytes += burst.bytes
+            time += burst.pause
         }
         var decoder = FrameDecoder(maximumLength: Frame.defaultMaximumLength)
         decoder.append(bytes.dropFirst(id.proxyLine.count))
@@ -124,8 +124,8 @@ import Testing
 
     @Test func `a replay sends the same envelope fifty times per second`() throws {
         var random = SystemRandomNumberGenerator()
-        let addressee = Recipient.invented(.iOS, using: &random)
-        var source = EnvelopeGenerator([.iOS: [addressee.deviceToken]])
+        let recipient = Recipient.invented(.iOS, using: &random)
+        var source = EnvelopeGenerator([.iOS: [recipient.deviceToken]])
         let captured = source.next(.iOS)
         let envelopes = try envelopes(of: HostileCircuit(kind: .replaying, captured: captured), seconds: 2)
         #expect(envelopes.count == 100)
@@ -141,18 +141,19 @@ import Testing
         #expect(Set(envelopes.map(\.digest)).count == 40)
     }
 
-    @Test(arguments: MalformedStream.allCases) func `a malformed stream lasts at most 5 s and sends at most 250 frames per second`(
+    @Test(arguments: MalformedStream.allCases)
+    func `a malformed stream lasts 5 s and sends 250 frames per second at most`(
         _ garbage: MalformedStream
     ) throws {
         var random = SystemRandomNumberGenerator()
-        var (frames, time, strokes) = (0, Duration.zero, 0)
-        while let stroke = garbage.burst(strokes, after: id.proxyLine, using: &random) {
-            frames += stroke.frames
-            time += stroke.pause
-            strokes += 1
-            try #require(strokes < 100)
+        var (frames, time, bursts) = (0, Duration.zero, 0)
+        while let burst = garbage.burst(bursts, after: id.proxyLine, using: &random) {
+            frames += burst.frames
+            time += burst.pause
+            bursts += 1
+            try #require(bursts < 100)
         }
-        #expect(strokes > 0 && time <= .seconds(5))
+        #expect(bursts > 0 && time <= .seconds(5))
         #expect(Double(frames) <= 250 * (time / .seconds(1)))
     }
 
@@ -175,7 +176,7 @@ import Testing
     }
 }
 
-/// Reads the first line of each stream and refuses to hear more.
+/// Reads the first line of each stream, then sends GOAWAY and closes.
 private actor RefusingNode {
     private nonisolated let loop = EventLoop(name: "refusing")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }

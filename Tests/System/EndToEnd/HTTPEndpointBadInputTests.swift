@@ -6,7 +6,7 @@ import Simulator
 import TNP
 import Testing
 
-/// What is no request, or far too much of one, at the HTTP endpoint.
+/// Malformed and oversized requests at the HTTP endpoint.
 @Suite struct HTTPEndpointBadInputTests {
     private static let target =
         "/relay?token=\(String(repeating: "ab", count: 32))&msg="
@@ -21,7 +21,7 @@ import Testing
 
     /// Name, bytes, status.
     private static let cases: [(String, [UInt8], Int)] = [
-        ("a line that never ends", text("GET /" + String(repeating: "a", count: 100_000)), 414),
+        ("an endless request line", text("GET /" + String(repeating: "a", count: 100_000)), 414),
         ("a parameter of 11 kB", RequestBytes.get("/relay?x=" + String(repeating: "a", count: 11_000)), 414),
         (
             "a field of 64 kB",
@@ -39,31 +39,34 @@ import Testing
             chunked(String(repeating: "4000\r\n\(String(repeating: " ", count: 0x4000))\r\n", count: 64)), 413
         ),
         (
-            "a body of more than there are numbers",
+            "a Content-Length beyond the integers",
             RequestBytes.request("POST", device, fields: ["Content-Length: 99999999999999999999999"]), 400
         ),
-        ("a body of less than nothing", RequestBytes.request("POST", device, fields: ["Content-Length: -1"]), 400),
-        ("two lengths", RequestBytes.request("POST", device, fields: ["Content-Length: 2", "Content-Length: 3"]), 400),
+        ("a negative Content-Length", RequestBytes.request("POST", device, fields: ["Content-Length: -1"]), 400),
         (
-            "a length and chunks",
+            "two Content-Length fields",
+            RequestBytes.request("POST", device, fields: ["Content-Length: 2", "Content-Length: 3"]), 400
+        ),
+        (
+            "both Content-Length and chunked coding",
             RequestBytes.request("POST", device, fields: ["Content-Length: 5", "Transfer-Encoding: chunked"])
                 + text("0\r\n\r\n"), 400
         ),
         ("a chunk without a length", chunked("xyz\r\n"), 400),
         ("a chunk of 17 digits", chunked("11111111111111111\r\n"), 400),
-        ("a coding that nobody knows", RequestBytes.request("POST", device, fields: ["Transfer-Encoding: gzip"]), 501),
-        ("an expectation that nobody knows", RequestBytes.get("/relay", fields: ["Expect: a miracle"]), 417),
+        ("an unknown transfer coding", RequestBytes.request("POST", device, fields: ["Transfer-Encoding: gzip"]), 501),
+        ("an unknown expectation", RequestBytes.get("/relay", fields: ["Expect: a miracle"]), 417),
         ("NUL in the target", text("GET /relay?token=a\u{0}b HTTP/1.1\r\n\r\n"), 400),
         ("a control byte in the target", text("GET /relay?token=a\u{7F}b HTTP/1.1\r\n\r\n"), 400),
         ("NUL in a field", RequestBytes.get("/relay", fields: ["X-Nul: a\u{0}b"]), 400),
         ("a space before the colon", RequestBytes.get("/relay", fields: ["X-Space : a"]), 400),
         ("no version, as before 1.0", text("GET /relay\r\n\r\n"), 505),
-        ("a version that there is not", RequestBytes.get(target, version: "3.7"), 505),
+        ("an unknown HTTP version", RequestBytes.get(target, version: "3.7"), 505),
         ("the preface of HTTP/2", text("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505),
         ("a TLS ClientHello", [0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3] + [UInt8](repeating: 7, count: 508), 400),
         ("SSH", text("SSH-2.0-OpenSSH_9.2\r\n"), 400),
         ("SOCKS", [5, 1, 0], 400),
-        ("bytes at random", [0xFF, 0x80, 0x13, 0x99, 0x00, 0x0A, 0x0D, 0xF0], 400),
+        ("random bytes", [0xFF, 0x80, 0x13, 0x99, 0x00, 0x0A, 0x0D, 0xF0], 400),
         ("lower-case", text("get / http/1.1\r\n\r\n"), 400),
         ("half a line", text("GET /rel"), 408),
         ("half a head", text("GET /relay HTTP/1.1\r\nHost: "), 408),
@@ -93,7 +96,7 @@ import Testing
         let good = RequestBytes.relay(
             "iOS", token: phone.deviceToken, text: RequestBytes.pipe("BisqMessageiOS"))
         #expect(try await stage.ask(RequestBytes.get(good)).text == "success")
-        // Nothing of it has come further, and nothing of it is in the log.
+        // No bad input reached a push service or the log.
         #expect(await stage.services.received.count == 1)
         let words = ["X-Long", "OpenSSH", "miracle", "aaaaaaaa", String(repeating: "ab", count: 32)]
         #expect(stage.log.lines.count { line in words.contains { line.contains($0) } } == 0)
@@ -114,7 +117,7 @@ import Testing
         var bytes: [UInt8] = []
         bytes.append(Hello())
         guard case .goAway(let goAway)? = try messages(try await stage.http(bytes)).last else {
-            Issue.record("no GOAWAY came")
+            Issue.record("no GOAWAY received")
             return
         }
         #expect(goAway.code == .protocolError)

@@ -5,16 +5,16 @@ import Simulator
 import TNP
 import Testing
 
-/// What the tests of today's two relays ask of them, asked of the endpoint.
+/// A request as in the tests of today's two relays, and what the HTTP endpoint must answer.
 struct EndpointCase: Sendable, CustomTestStringConvertible {
     enum Expected: Sendable {
-        /// The seven bytes of `/relay`.
+        /// The seven bytes `success` of `/relay`.
         case success
-        /// The JSON of v1.
+        /// The JSON of v1 for an accepted notification.
         case accepted
-        /// A refusal of `/relay`, with the reason of TNP.
+        /// A rejection by `/relay`, with the reason code of TNP.
         case refused(status: Int = 400, reason: Int)
-        /// A refusal of v1.
+        /// A rejection by v1.
         case refusedByV1(code: String, isUnregistered: Bool = false)
         case notFound
 
@@ -22,21 +22,21 @@ struct EndpointCase: Sendable, CustomTestStringConvertible {
             switch self {
             case .success, .accepted: 200
             case .refused(let status, _): status
-            // bisq-relay's for all that Apple or Google does not accept: Bisq 2 reads the fields of no other.
+            // As bisq-relay for all that Apple or Google rejects: Bisq 2 reads the fields of no other status.
             case .refusedByV1: 400
             case .notFound: 404
             }
         }
     }
 
-    /// In the words of Docs/bisq.md, where the endpoint differs from a relay.
+    /// Also the name of a row in Docs/bisq.md, if the endpoint differs from a relay.
     let name: String
     let request: [UInt8]
     let expected: Expected
-    /// The status of the relay of 2018, and of bisq-relay 2; nil: they have no such case, or nobody knows.
+    /// The status of the relay of 2018, and of bisq-relay 2; `nil` if there is no such case or the status is unknown.
     var relay2018: Int?
     var relay2: Int?
-    /// What is to reach the phone; nil: nothing.
+    /// The envelope that must reach the phone; `nil` if none may.
     var delivers: String?
 
     var testDescription: String { name }
@@ -52,7 +52,7 @@ extension EndpointCase {
     fileprivate static let googleLong = String(decoding: bytes(ofHex: googleAsHex), as: UTF8.self)
     fileprivate static let google = "e_M2xI21SaeCewtTLH6ZPO:APA91bGdjMdP4uz_YTDJrH-WltXKlAqYMfSHCK-tCR-daSxnTwuKDZIxx"
     fileprivate static let apple = "a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f90"
-    // And some that Apple and Google refuse.
+    // Device tokens that Apple and Google reject.
     fileprivate static let appleGone = String(repeating: "0d", count: 32)
     fileprivate static let appleUnknown = String(repeating: "7e57ed", count: 11) + "00"
     fileprivate static let appleForeign = String(repeating: "f0", count: 32)
@@ -69,7 +69,7 @@ extension EndpointCase {
         return bytes
     }
 
-    /// Makes these device tokens known.
+    /// Registers these device tokens.
     fileprivate static func register(on services: SimulatedServices) async {
         let (topic, project) = ("bisqremote.joachimneumann.com", "bisqnotifications")
         for token in [google, googleLong] { await services.set(Device(platform: .fcm, app: project), for: token) }
@@ -88,7 +88,7 @@ extension EndpointCase {
     private static let some = RequestBytes.hex("Some Message")
     private static let full = "isProduction=true&isContentAvailable=true&snd=true"
 
-    /// A request that reaches its phone: the token as it stands in the query, `text` in hexadecimal.
+    /// A request that reaches its phone: the token as written in the query, the envelope in hexadecimal.
     private static func delivered(
         _ name: String, _ parameters: String, _ token: String, _ magic: String, relay2018: Int? = nil, relay2: Int?,
         hex: (String) -> String = RequestBytes.hex
@@ -357,7 +357,7 @@ private struct OpenEndpoint: SuiteTrait, TestScoping {
             .deletingLastPathComponent().deletingLastPathComponent()
         let page = try String(contentsOf: root.appending(path: "Docs/bisq.md"), encoding: .utf8)
         for test in EndpointCase.relay + EndpointCase.v1 where test.differs {
-            #expect(page.contains("| \(test.name) |"), "the table of Docs/bisq.md has no row of this name")
+            #expect(page.contains("| \(test.name) |"), "the table of Docs/bisq.md has no row with this name")
         }
     }
 }

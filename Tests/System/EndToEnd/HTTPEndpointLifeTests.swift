@@ -9,7 +9,7 @@ import Testing
 @testable import TocsinNode
 @testable import tocsin
 
-/// What becomes of connections of the HTTP endpoint when something ends: the node, a sender, a sender's good name.
+/// Connections of the HTTP endpoint when the node stops or reloads, a sender disconnects, or a circuit is blocked.
 @Suite struct HTTPEndpointLifeTests {
     private func request(_ phone: Phone, closes: Bool = true) -> [UInt8] {
         let magic = phone.pairing.magic == .android ? "BisqMessageAndroid" : "BisqMessageiOS"
@@ -18,8 +18,8 @@ import Testing
             closes: closes)
     }
 
-    /// Waits until the node has no connections any more.
-    private func expectEmptied(_ stage: Stage) async throws {
+    /// Waits until the node has no connections left.
+    private func expectNoConnections(_ stage: Stage) async throws {
         for _ in 0..<100 where await stage.connectionCount > 0 { try await Task.sleep(for: .milliseconds(50)) }
         #expect(await stage.connectionCount == 0)
     }
@@ -67,16 +67,16 @@ import Testing
         let bad = RequestBytes.get("/relay?isAndroid=maybe", closes: false)
         let first = try HTTPAnswer.all(in: try await stage.http(proxyLine + Array(repeating: bad, count: 8).joined()))
         #expect(first.prefix(5).allSatisfy { $0.status == 400 })
-        // Each answer belongs to a request: none is said to a request that was never read.
+        // Each answer belongs to a request that the node has read.
         #expect(first.count <= 8 && first.count >= 5)
         let again = try HTTPAnswer.all(in: try await stage.http(proxyLine + bad))
         #expect(again.map(\.status) == [429])
         #expect(again.first.flatMap { $0.headers["retry-after"].flatMap { Int($0) } } ?? 0 > 60)
-        // Others are served.
+        // Other circuits are served.
         let phone = await stage.phone(.iOS)
         let other = Array("PROXY TCP6 fc00:dead:beef:4dad::0:b8 ::1 184 80\r\n".utf8)
         #expect(try await stage.ask(other + request(phone)).text == "success")
-        try await expectEmptied(stage)
+        try await expectNoConnections(stage)
         await stage.end()
     }
 
@@ -86,7 +86,7 @@ import Testing
         let phone = await stage.phone(.iOS)
         try await stage.services.apply(FaultDirective("apns-production latency=fixed:500"))
         _ = try await stage.http(request(phone), readingFor: .milliseconds(100))
-        try await expectEmptied(stage)
+        try await expectNoConnections(stage)
         for _ in 0..<100 where await stage.received(phone.deviceToken).isEmpty {
             try await Task.sleep(for: .milliseconds(50))
         }
@@ -100,7 +100,7 @@ import Testing
         let phone = await stage.phone(.iOS)
         let answer = try await stage.ask(request(phone))
         #expect(answer.status == 400 && answer.text.contains("PROXY line"))
-        try await expectEmptied(stage)
+        try await expectNoConnections(stage)
         await stage.end()
     }
 
@@ -110,7 +110,7 @@ import Testing
         let answer = try await stage.ask(
             Array("PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 183 80\r\n".utf8) + RequestBytes.get("/relay"))
         #expect(answer.status == 400 && answer.text.contains("circuit_ids"))
-        try await expectEmptied(stage)
+        try await expectNoConnections(stage)
         await stage.end()
     }
 

@@ -8,16 +8,16 @@ import TNP
 import Testing
 import TocsinClient
 
-/// How one speaks to a node's HTTP endpoint.
+/// Requests to a node's HTTP endpoint.
 extension Stage {
-    /// The one answer to a request that closes its connection.
+    /// Sends a request that closes its connection and returns the only answer.
     nonisolated func ask(_ request: [UInt8], toHEAD: Bool = false) async throws -> HTTPAnswer {
         let answers = try HTTPAnswer.all(in: try await http(request), toHEAD: toHEAD)
         try #require(answers.count == 1, "\(answers.count) answers instead of one")
         return answers[0]
     }
 
-    /// Says each of these on one connection as soon as the one before has been answered.
+    /// Sends these requests over one connection, each after the answer to the one before.
     func converse(_ requests: [[UInt8]]) async throws -> [HTTPAnswer] {
         let stream = try await loop.dial(httpSocket, timeout: .seconds(5))
         let reader = StreamReader(stream)
@@ -42,27 +42,27 @@ extension Stage {
         return answers
     }
 
-    /// What has come for a phone.
+    /// The notifications that arrived for a device token.
     nonisolated func received(_ deviceToken: String) async -> [ReceivedNotification] {
         await services.received.filter { $0.deviceToken == deviceToken }
     }
 
-    /// A phone that Apple or Google know.
+    /// A new phone that is registered with the stand-in for Apple or Google.
     nonisolated func phone(_ magic: Magic, _ app: PhoneApp = .bisq) async -> Phone {
         let phone = Phone.new(magic, model: "test", app: app)
         await services.register(phone)
         return phone
     }
 
-    /// Another app beside the stage's own.
-    /// - Parameter alert: what its iPhones show; Android gets data only.
+    /// The configuration of an app besides the stage's own.
+    /// - Parameter alert: the text that its iPhones show; Android gets data only.
     nonisolated static func profile(_ app: PhoneApp, alert: String = "New notification") -> String {
         profile("\(app)", app.format, topic: app.topic, account: app.serviceAccountFile, alert: alert) { magic in
             app.messageMagic(magic)
         }
     }
 
-    /// One that rings the phones of the stage's own app with envelopes that have no magic.
+    /// An app for the same phones as the stage's own, with envelopes that have no magic.
     static let sealed = profile(
         "sealed", .sealed, topic: PhoneApp.bisq.topic, account: PhoneApp.bisq.serviceAccountFile,
         alert: "New notification"
@@ -93,7 +93,7 @@ extension Stage {
     }
 }
 
-/// The endpoint as the desktops of today meet it.
+/// The HTTP endpoint, as today's desktops use it.
 @Suite struct HTTPEndpointTests {
     private static let appleMagic = "BisqMessageiOS"
     private static let googleMagic = "BisqMessageAndroid"
@@ -127,7 +127,7 @@ extension Stage {
             + "38484d6958514b555457464d78586e306c3850696f4337516b6f7554344b7a6a364b5342575a64794675374278366a526d6c4"
             + "f796f3d"
         #expect(target.utf8.count == 621)
-        // The head as Apache's client writes it, but for Connection.
+        // The head as Apache's client writes it, except for Connection.
         let head =
             "GET \(target) HTTP/1.1\r\n"
             + "User-Agent: bisq/1.9.17, uid:7f8a6f0e-9f5b-4f0b-8d4e-5f1d7c2b9a10\r\n"
@@ -190,7 +190,7 @@ extension Stage {
         let all = orders(["isAndroid", "isProduction", "isContentAvailable", "snd", "token", "msg"])
         #expect(all.count == 720)
         var sent: [String] = []
-        // 42 of them; 17 shares no factor with the size of any group that begins alike.
+        // Every 17th order: 17 has no common factor with the size of any group of orders that begin alike.
         for (index, order) in all.enumerated() where index.isMultiple(of: 17) {
             let text = RequestBytes.pipe(Self.appleMagic)
             let values = [
@@ -256,7 +256,7 @@ extension Stage {
         let phone = await stage.phone(.android)
         let request = relay(phone, RequestBytes.pipe(Self.googleMagic))
         for _ in 0..<3 { expectSuccess(try await stage.ask(request)) }
-        // And at the same time.
+        // The same with concurrent requests.
         let other = relay(phone, RequestBytes.pipe(Self.googleMagic))
         try await withThrowingTaskGroup(of: HTTPAnswer.self) { group in
             for _ in 0..<4 { group.addTask { try await stage.ask(other) } }
@@ -309,7 +309,7 @@ extension Stage {
             for magic in Magic.allCases {
                 let phone = await stage.phone(magic, app)
                 let text = app.messageMagic(magic).map { RequestBytes.pipe($0) } ?? RequestBytes.sealed()
-                // Apple and Google refuse what comes under another app's name.
+                // Apple and Google reject a notification under another app's name.
                 expectSuccess(try await stage.ask(relay(phone, text)), "\(app) \(magic)")
                 let received = try #require(await stage.received(phone.deviceToken).first)
                 #expect(received.encrypted == text)
@@ -338,7 +338,7 @@ extension Stage {
         await stage.end()
     }
 
-    // MARK: What is refused, and what is for later
+    // MARK: Rejections and retries
 
     @Test func `a request over the phone's rate limit gets 429 with Retry-After, and succeeds after it`()
         async throws
@@ -353,7 +353,7 @@ extension Stage {
         #expect(refused.headers["retry-after"] == "1")
         #expect(refused.json?["status"] as? Int == 429)
         #expect(refused.json?["reason"] as? Int == 200)
-        // For v1 this is another app, and so another device.
+        // v1 selects another app, so the token counts as another device.
         let path = "/v1/fcm/device/\(phone.deviceToken)"
         #expect(try await stage.ask(RequestBytes.post(path, RequestBytes.push(RequestBytes.sealed()))).status == 200)
         let refusedV1 = try await stage.ask(RequestBytes.post(path, RequestBytes.push(RequestBytes.sealed())))
@@ -410,7 +410,7 @@ extension Stage {
         for _ in 0..<100 where await stage.received(phone.deviceToken).isEmpty {
             try await Task.sleep(for: .milliseconds(50))
         }
-        // Delivered meanwhile: the resend is told so, and rings nobody.
+        // Delivered meanwhile: the resend gets success and does not ring the phone again.
         var last = try await stage.ask(request)
         for _ in 0..<5 where last.status == 503 { last = try await stage.ask(request) }
         expectSuccess(last)
@@ -490,7 +490,7 @@ extension Stage {
         try await stage.start(gates: "[limits]\nabuse_burst = 20\nabuse_per_minute = 1", more: Stage.sealed)
         let request = RequestBytes.request(method, path, fields: ["Content-Length: 0"], closes: false)
         let answers = try HTTPAnswer.all(in: try await stage.http(Array(repeatElement(request, count: 30).joined())))
-        // The one after the last of the account was read together with it.
+        // The node may already have read the request after the last one that the limit allows.
         #expect((20...21).contains(answers.count))
         #expect(answers.allSatisfy { $0.status == status })
         #expect(answers.last?.headers["connection"] == "close")
@@ -503,13 +503,13 @@ extension Stage {
         let phone = await stage.phone(.iOS)
         await stage.services.kill(.fcm)
         let needed: Set = ["content-type", "content-length", "connection", "retry-after", "allow"]
-        let stranger = String(repeating: "ab", count: 32)
+        let unknown = String(repeating: "ab", count: 32)
         for (request, type) in [
             (relay(phone, RequestBytes.pipe(Self.appleMagic)), "text/plain"),
             (RequestBytes.get("/relay"), "application/json"), (RequestBytes.get("/"), "application/json"),
             (RequestBytes.post("/relay", "{}"), "application/json"),
             (
-                RequestBytes.post("/v1/apns/device/\(stranger)", RequestBytes.push(RequestBytes.sealed())),
+                RequestBytes.post("/v1/apns/device/\(unknown)", RequestBytes.push(RequestBytes.sealed())),
                 "application/json"
             ),
             (relay(await stage.phone(.android), RequestBytes.pipe(Self.googleMagic)), "application/json"),
@@ -518,7 +518,7 @@ extension Stage {
             let answer = try await stage.ask(request)
             #expect(Set(answer.headers.keys).isSubset(of: needed))
             #expect(answer.headers["content-type"]?.split(separator: ";").first.map(String.init) == type)
-            #expect(!answer.text.contains(stranger) && !answer.text.contains(phone.deviceToken))
+            #expect(!answer.text.contains(unknown) && !answer.text.contains(phone.deviceToken))
         }
         await stage.end()
     }
@@ -548,7 +548,7 @@ extension Stage {
         let stage = Stage()
         try await stage.start(more: Stage.sealed)
         let (apple, google) = (await stage.phone(.iOS), await stage.phone(.android))
-        // The first takes longest.
+        // The first request takes the longest.
         var faults = Faults()
         faults.latency = .fixed(300)
         try await stage.services.set(faults, on: .apnsProduction)
@@ -568,12 +568,12 @@ extension Stage {
         await stage.end()
     }
 
-    @Test func `an HTTP 1.0 request is answered, and its connection closed`() async throws {
+    @Test func `an HTTP 1.0 request without Host is answered`() async throws {
         let stage = Stage()
         try await stage.start()
         let phone = await stage.phone(.iOS)
         let target = RequestBytes.relay("iOS", token: phone.deviceToken, text: RequestBytes.pipe(Self.appleMagic))
-        // Without Host, and without a word on the connection.
+        // Without the fields Host and Connection.
         expectSuccess(try await stage.ask(Array("GET \(target) HTTP/1.0\r\n\r\n".utf8)))
         await stage.end()
     }
@@ -613,7 +613,7 @@ extension Stage {
     @Test func `no part of a request is logged, not even at trace level`() async throws {
         let stage = Stage()
         try await stage.start(limits: "patience = 0", more: Stage.sealed)
-        let (phone, stranger) = (await stage.phone(.iOS), Phone.new(.iOS, model: "stranger"))
+        let (phone, unknown) = (await stage.phone(.iOS), Phone.new(.iOS, model: "unknown"))
         let (text, sealed) = (RequestBytes.pipe(Self.appleMagic), RequestBytes.sealed())
         let uid = UUID().uuidString
         let agent = ["User-Agent: bisq/1.9.17, uid:\(uid)"]
@@ -622,12 +622,12 @@ extension Stage {
         }
         for request in [
             RequestBytes.get(target(phone, text), fields: agent),
-            RequestBytes.get(target(stranger, text), fields: agent),
+            RequestBytes.get(target(unknown, text), fields: agent),
             RequestBytes.get(target(phone, text + "x"), fields: agent),
             RequestBytes.get(target(phone, text) + "&token=ab", fields: agent),
             RequestBytes.get(target(phone, "Nobody|" + text), fields: agent),
             RequestBytes.post("/v1/apns/device/\(phone.deviceToken)", RequestBytes.push(sealed), fields: agent),
-            RequestBytes.post("/v1/apns/device/\(stranger.deviceToken)", RequestBytes.push(sealed), fields: agent),
+            RequestBytes.post("/v1/apns/device/\(unknown.deviceToken)", RequestBytes.push(sealed), fields: agent),
             RequestBytes.post("/v1/apns/device/\(phone.deviceToken)", "{\"\(sealed)\": 1", fields: agent),
             RequestBytes.get("/\(uid)", fields: agent), RequestBytes.request("BREW", "/\(uid)", fields: agent),
         ] {
@@ -635,9 +635,9 @@ extension Stage {
         }
         let parts = text.split(separator: "|").map(String.init)
         let secrets =
-            [phone, stranger].flatMap { [$0.deviceToken, RequestBytes.hex($0.deviceToken)] }
+            [phone, unknown].flatMap { [$0.deviceToken, RequestBytes.hex($0.deviceToken)] }
             + [parts[1], parts[2], RequestBytes.hex(text), sealed, uid, "bisq/1.9"]
-        // Without a line there would be nothing to look at.
+        // Without any line the check below would prove nothing.
         #expect(!stage.log.lines.isEmpty)
         let leaks = stage.log.lines.count { line in
             secrets.contains { line.lowercased().contains($0.lowercased()) }

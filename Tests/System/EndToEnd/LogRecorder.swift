@@ -3,14 +3,14 @@
 import Logging
 import Synchronization
 
-/// Keeps every line that is logged, at every level.
+/// Records every log line, at every level.
 final class LogRecorder: Sendable {
     private let kept = Mutex<[String]>([])
 
     var lines: [String] { kept.withLock { $0 } }
 
-    /// How many lines say this.
-    func count(of words: String) -> Int { lines.count { $0.contains(words) } }
+    /// The number of lines that contain this text.
+    func count(of text: String) -> Int { lines.count { $0.contains(text) } }
 
     var logger: Logger {
         Logger(label: "test") { _ in Handler(recorder: self) }

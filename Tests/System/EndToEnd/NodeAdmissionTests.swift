@@ -14,7 +14,7 @@ import TocsinClient
 @testable import TocsinNode
 @testable import tocsin
 
-/// Admission in a real node: limits, standing, puzzles and sender keys as senders meet them.
+/// Admission in a real node: limits, standing, puzzles and sender keys as senders see them.
 @Suite struct NodeAdmissionTests {
     private func phone(_ magic: Magic, on stage: Stage) async -> Phone {
         let phone = Phone.new(magic, model: "test")
@@ -96,7 +96,7 @@ import TocsinClient
             """
         try await stage.reload(stage.configuration(endpoints, gates: other))
         #expect(try await outcome(phone, on: stage, by: client, "3").reason == .senderKeyRequired)
-        // What was used up under the old rate comes back at the new one: in a tenth of a second instead of a minute.
+        // The allowance refills at the new rate: in a tenth of a second instead of a minute.
         let used = try await outcome(phone, on: stage, by: client, "4", signedBy: try key(1))
         #expect(used.reason == .deviceTokenOverRate)
         #expect((1...100).contains(used.retryAfter))
@@ -121,7 +121,7 @@ import TocsinClient
                 state: .unregistered(since: now + 1000)), for: phone.pairing.deviceToken)
         let gone = try await outcome(phone, on: stage, by: client, "2")
         #expect(gone.kind == .gone)
-        let asked = await stage.services.requests(.apnsProduction)
+        let requestsBefore = await stage.services.requests(.apnsProduction)
         let again = try await outcome(phone, on: stage, by: client, "4")
         #expect(again.kind == .gone)
         #expect(again.goneSince == gone.goneSince)
@@ -130,7 +130,7 @@ import TocsinClient
         try await stage.startNode(stage.configuration(endpoints))
         let second = stage.client()
         #expect(try await outcome(phone, on: stage, by: second, "5").kind == .gone)
-        #expect(await stage.services.requests(.apnsProduction) == asked)
+        #expect(await stage.services.requests(.apnsProduction) == requestsBefore)
         await second.close()
         await stage.end()
     }
@@ -143,8 +143,8 @@ import TocsinClient
         var bytes = line
         bytes.append(Hello(agent: ""))
         for request in 1...6 as ClosedRange<UInt32> {
-            let stranger = Phone.new(.android, model: "stranger")
-            bytes.append(Submission(request: request, envelope: try stage.envelope(for: stranger)))
+            let unregistered = Phone.new(.android, model: "unregistered")
+            bytes.append(Submission(request: request, envelope: try stage.envelope(for: unregistered)))
         }
         let heard = try messages(try await stage.raw(bytes))
         let codes = heard.compactMap { if case .goAway(let goAway) = $0 { goAway.code } else { nil } }
@@ -154,7 +154,7 @@ import TocsinClient
         hello.append(Hello(agent: ""))
         let again = try messages(try await stage.raw(hello))
         guard case .goAway(let goAway)? = again.first else {
-            Issue.record("it was listened to")
+            Issue.record("the blocked circuit was accepted")
             return
         }
         #expect(goAway.code == .abuse)
@@ -162,7 +162,7 @@ import TocsinClient
         var other = Array("PROXY TCP6 fc00:dead:beef:4dad::0:b8 ::1 184 80\r\n".utf8)
         other.append(Hello(agent: ""))
         guard case .welcome? = try messages(try await stage.raw(other, readingFor: .milliseconds(300))).first else {
-            Issue.record("another circuit was sent away")
+            Issue.record("another circuit was rejected")
             return
         }
         await stage.end()
@@ -182,7 +182,7 @@ import TocsinClient
         for file in ["standing.sqlite", "standing.sqlite-wal", "standing.key"] {
             let path = "\(stage.directory)/state/\(file)"
             guard let data = FileManager.default.contents(atPath: path) else {
-                // SQLite's log goes when the last connection is closed.
+                // SQLite deletes its write-ahead log when the last connection is closed.
                 #expect(file == "standing.sqlite-wal", "\(file) is missing")
                 continue
             }
@@ -203,7 +203,7 @@ import TocsinClient
         #expect(try await outcome(phone, on: stage, by: client, "1", signedBy: try key(1)).kind == .delivered)
         await client.close()
         _ = await stage.stopNode()
-        // As if all that is known were of three years ago.
+        // As if all stored rows were three years old.
         let store = try StandingStore.open(
             at: "\(stage.directory)/state/standing.sqlite", keyFile: "\(stage.directory)/state/standing.key")
         var rows: [StandingRow] = []
@@ -256,8 +256,8 @@ import TocsinClient
         _ = await stage.stopNode()
         try await stage.startNode(stage.configuration(endpoints))
         let second = stage.client()
-        let stranger = try await outcome(phone, on: stage, by: second, "5", signedBy: try key(2))
-        #expect(stranger.reason == .senderKeyMismatch)
+        let withOtherKey = try await outcome(phone, on: stage, by: second, "5", signedBy: try key(2))
+        #expect(withOtherKey.reason == .senderKeyMismatch)
         #expect(try await outcome(phone, on: stage, by: second, "6", signedBy: try key(1)).kind == .delivered)
         #expect(await stage.services.received.count == 3)
         await second.close()
@@ -271,11 +271,11 @@ import TocsinClient
         try await stage.start()
         let (owned, seized) = (await phone(.iOS, on: stage), await phone(.iOS, on: stage))
         let client = stage.client()
-        // The owner's desktop cannot sign; whoever has the device token can.
+        // The owner's desktop cannot sign; an attacker who has the device token can.
         #expect(try await outcome(owned, on: stage, by: client, "1").kind == .delivered)
         #expect(try await outcome(owned, on: stage, by: client, "2", signedBy: try key(2)).kind == .delivered)
         #expect(try await outcome(owned, on: stage, by: client, "3").kind == .delivered)
-        // One that was bound by somebody else is given back.
+        // The operator removes a binding that another sender made.
         #expect(try await outcome(seized, on: stage, by: client, "4", signedBy: try key(2)).kind == .delivered)
         #expect(try await outcome(seized, on: stage, by: client, "5").reason == .senderKeyRequired)
         try Data("\(seized.pairingToken)\n".utf8).write(to: URL(filePath: "\(stage.directory)/pairing"))
@@ -291,7 +291,7 @@ import TocsinClient
         await stage.end()
     }
 
-    // MARK: Turns
+    // MARK: Fairness
 
     @Test func `a sender with two thousand envelopes does not delay other senders`() async throws {
         let stage = Stage()
@@ -315,9 +315,9 @@ import TocsinClient
         for index in 0..<5 {
             #expect(try await outcome(quiet, on: stage, by: other, "\(index)").kind == .delivered)
         }
-        let overtook = await stage.services.received.count - before
-        // Each of the five waits for those under way and one turn of the other, not for all that came before it.
-        #expect(overtook < 200, "\(overtook)")
+        let deliveredMeanwhile = await stage.services.received.count - before
+        // Each of the five waits for the requests in flight and one turn of the other sender, not for its whole queue.
+        #expect(deliveredMeanwhile < 200, "\(deliveredMeanwhile)")
         await greedy.close()
         await flood.value
         await other.close()
@@ -328,7 +328,7 @@ import TocsinClient
 
     @Test func `a flood of envelopes does not evict a stored outcome early`() async throws {
         let stage = Stage()
-        // Room for 1010 outcomes, and ten minutes to keep them.
+        // Room for 1010 outcomes, each kept for ten minutes.
         try await stage.start(limits: "replay_entries = 1000\ntotal_in_flight = 10\nin_flight = 5")
         let (honest, flood) = (stage.client(), stage.client())
         let (phone, other) = (await phone(.iOS, on: stage), await phone(.iOS, on: stage))
@@ -339,7 +339,7 @@ import TocsinClient
             let outcome = try await outcome(other, on: stage, by: flood, "\(index)")
             if outcome.reason == .nodeBusy { busy = outcome }
         }
-        // It is the newcomer who is told to wait, and for how long: until the oldest has had its time.
+        // The new envelope gets RETRY, with a retry-after until the oldest outcome expires.
         #expect(try #require(busy).retryAfter > 500_000)
         let rung = await stage.services.received.count
         #expect(rung == 1010)
@@ -361,7 +361,7 @@ import TocsinClient
         #expect(try await outcome(phone, on: stage, by: client).kind == .delivered)
         let first = try messages(await stage.readFirstHeld())
         guard case .goAway(let goAway)? = first.first else {
-            Issue.record("the oldest stranger was not sent away")
+            Issue.record("the oldest unidentified connection was not closed")
             return
         }
         #expect(goAway.code == .busy)
@@ -395,7 +395,7 @@ import TocsinClient
         try await stage.start(limits: "connections = 8\nhandshake_timeout = 1")
         let phone = await phone(.iOS, on: stage)
         for round in 1...3 {
-            // Their time for a first word runs out, and the node waits a little for them to close; they do not.
+            // Their handshake times out, and the node waits for them to close, but they do not.
             for _ in 0..<2 {
                 try await stage.holdOpen()
                 try await stage.holdOpen(at: stage.httpSocket)
@@ -430,21 +430,21 @@ import TocsinClient
         hello.append(Hello(agent: ""))
         for number in 2...6 {
             try await stage.holdOpen(saying: hello)
-            // Each is identified before the next one comes.
+            // Each is identified before the next one connects.
             for _ in 0..<100 where await stage.identifiedCount < number { try await Task.sleep(for: .milliseconds(10)) }
         }
-        // Who has only just come is not sent away for another.
+        // A recent connection is not evicted for another one.
         #expect(try goAwayCode(try await stage.raw(hello)) == .busy)
         try await Task.sleep(for: .seconds(10))
         #expect(try goAwayCode(try await stage.raw(hello)) == .busy)
-        let told = try messages(await stage.readFirstHeld())
-        guard case .goAway(let goAway)? = told.last else {
-            Issue.record("the oldest of the quiet ones was not let go of")
+        let received = try messages(await stage.readFirstHeld())
+        guard case .goAway(let goAway)? = received.last else {
+            Issue.record("the oldest idle connection was not closed")
             return
         }
         #expect(goAway.code == .idle)
         #expect(try goAwayCode(try await stage.raw(hello, readingFor: .milliseconds(300))) == nil)
-        // The one that rings phones has kept its place.
+        // The connection that rings phones was not evicted.
         #expect(try await outcome(phone, on: stage, by: client, "2").kind == .delivered)
         await stage.closeIdle()
         await client.close()
@@ -463,9 +463,9 @@ import TocsinClient
         try await stage.reload(stage.configuration(endpoints, limits: "idle_timeout = 500"))
         #expect(await stage.connectionCount == 2)
         try await stage.reload(stage.configuration(endpoints, more: "[senders]\nmode = \"required\""))
-        let told = try messages(await stage.readFirstHeld())
-        guard case .goAway(let goAway)? = told.last else {
-            Issue.record("it was not let go of")
+        let received = try messages(await stage.readFirstHeld())
+        guard case .goAway(let goAway)? = received.last else {
+            Issue.record("the connection was not closed")
             return
         }
         #expect(goAway.code == .idle)
@@ -480,7 +480,7 @@ import TocsinClient
         try await stage.start(limits: "read_timeout = 1\nin_flight = 10000\nmax_frame = 4096")
         var bytes: [UInt8] = []
         bytes.append(Hello(agent: ""))
-        // Each is answered, and none of the answers is read: the stream is not resumed.
+        // Each gets an answer, and the stream never reads one.
         for request in 1...20_000 as ClosedRange<UInt32> {
             bytes += [0, 0, 0, 5, 3] + [UInt8](withUnsafeBytes(of: request.bigEndian) { Array($0) })
         }

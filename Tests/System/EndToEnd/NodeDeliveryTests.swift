@@ -9,8 +9,8 @@ import TocsinClient
 
 @testable import Time
 
-/// What hurts users of other gateways (pushy#865, APNSwift#93, sygnal#104 and many more), each as a rule that holds here:
-/// a real node, real HTTP/2 and TLS, stand-ins that misbehave.
+/// Known problems of other gateways (pushy#865, APNSwift#93, sygnal#104 and many more), each as a rule for this node:
+/// tested with a real node, real HTTP/2 and TLS, and stand-ins that misbehave.
 @Suite struct NodeDeliveryTests {
     private func submit(
         _ count: Int, to phone: Phone, by client: TocsinClient, on stage: Stage, named name: String = "n",
@@ -88,19 +88,19 @@ import TocsinClient
         var hole = Faults()
         hole.isBlackHole = true
         try await stage.services.set(hole, on: .apnsProduction)
-        // The connection that was swallowed stays so; those who come anew are served.
+        // The open connection remains a black hole; new connections are served.
         try await stage.services.set(Faults(), on: .apnsProduction)
         let start = MonotonicTime.now
         #expect(allDelivered(await submit(5, to: phone, by: client, on: stage)))
         #expect(MonotonicTime.now - start > .seconds(5))
         #expect(await stage.services.connectionsAccepted(.apnsProduction) == 2)
-        // It was swallowed, not delivered: sent again, each rang once.
+        // The black hole delivered nothing: each envelope was sent again and rang the phone once.
         #expect(await stage.services.received.count == 6)
         await client.close()
         await stage.end()
     }
 
-    /// How long connections that fail after 100 of 150 envelopes delay them, by the way they fail.
+    /// Connections that fail after 100 of 150 envelopes: the kind of failure, and the maximum delay in seconds.
     @Test(arguments: [("silent", 12), ("stall", 20)])
     func `envelopes on a failed connection are delivered over the next one`(_ fault: String, _ limit: Int) async throws
     {
@@ -150,13 +150,13 @@ import TocsinClient
         try await stage.services.set(faults, on: .apnsProduction)
         let client = stage.client()
         let outcomes = await submit(60, to: phone, by: client, on: stage)
-        // Nine of a hundred are reset twice: their senders are told that it was not taken for certain.
+        // Nine of a hundred are reset twice: their senders get RETRY, because delivery is uncertain.
         #expect(outcomes.allSatisfy { $0?.kind == .delivered || $0?.reason == .providerUnreachable })
         #expect(outcomes.contains { $0?.kind == .delivered })
         let received = await stage.services.received
         let requests = await stage.services.requests(.apnsProduction)
         #expect(requests <= 120)
-        // Eighteen of sixty are reset after Apple has taken them, about; a breaker that opens lets fewer come to it.
+        // About eighteen of sixty are reset after Apple has accepted them, fewer if the breaker opens.
         #expect(Dictionary(grouping: received, by: \.encrypted).values.contains { $0.count == 2 })
         for copies in Dictionary(grouping: received, by: \.encrypted).values {
             #expect(copies.count <= 2)
@@ -219,7 +219,7 @@ import TocsinClient
         let alarm = stage.log.lines.first { $0.contains("ExpiredProviderToken") }
         #expect(alarm?.contains("this machine's clock is 7") == true)
         #expect(alarm?.contains("behind the provider's") == true)
-        // The next one is not sent at all, and is told how long to wait.
+        // The node does not send the next envelope, and reports a retry-after.
         let next = await submit(1, to: phone, by: client, on: stage, named: "next").first ?? nil
         #expect(next?.kind == .retry && next?.reason == .credentialsRefused)
         #expect((30_000...80_000).contains(next?.retryAfter ?? 0))
@@ -233,7 +233,7 @@ import TocsinClient
         let phone = await phone(.android, on: stage)
         let client = stage.client()
         #expect(allDelivered(await submit(1, to: phone, by: client, on: stage, named: "before")))
-        // One second more, and it has ended for Google; the node, whose clock is another, still thinks it good.
+        // One second later the access token expires for Google, while the node's clock still says that it is valid.
         await stage.services.moveClock(by: 3599)
         try await Task.sleep(for: .milliseconds(1100))
         #expect(allDelivered(await submit(1, to: phone, by: client, on: stage)))
@@ -282,17 +282,17 @@ import TocsinClient
         let client = stage.client()
         var reasons: [Reason] = []
         for index in 0..<40 {
-            let stranger = Phone.new(.iOSDev, model: "test")
-            // As if the topic in the configuration were another app's.
+            let foreign = Phone.new(.iOSDev, model: "test")
+            // As if the configuration had another app's topic.
             await stage.services.set(
-                Device(platform: .apnsDevelopment, app: "another.app"), for: stranger.pairing.deviceToken)
-            let outcomes = await submit(1, to: stranger, by: client, on: stage, named: "\(index)")
+                Device(platform: .apnsDevelopment, app: "another.app"), for: foreign.pairing.deviceToken)
+            let outcomes = await submit(1, to: foreign, by: client, on: stage, named: "\(index)")
             if let outcome = outcomes.first ?? nil { reasons.append(outcome.reason) }
         }
         #expect(reasons.first == .badDeviceToken)
         #expect(reasons.suffix(20).allSatisfy { $0 == .credentialsRefused })
         #expect(stage.log.count(of: "rejects most device tokens") == 1)
-        // A phone that is gone for good is not told so while the node does not know what to believe.
+        // During the surge the node does not report a phone as gone.
         let gone = Phone.new(.iOSDev, model: "test")
         await stage.services.set(
             Device(
@@ -337,12 +337,12 @@ import TocsinClient
         let stuck = Task { await submit(50, to: phones.0, by: clients[0], on: stage, named: "stuck") }
         #expect(allDelivered(await submit(50, to: phones.1, by: clients[1], on: stage, named: "dev")))
         #expect(allDelivered(await submit(50, to: phones.2, by: clients[2], on: stage, named: "google")))
-        // All that was meanwhile: not one of the others has had an outcome.
+        // All this happened while the stuck envelopes had no outcome.
         #expect(await stage.services.received.count == 100)
         let outcomes = await stuck.value
         #expect(outcomes.allSatisfy { $0?.kind == .retry && $0?.reason == .providerUnreachable })
         #expect(outcomes.allSatisfy { ($0?.retryAfter ?? 0) > 0 })
-        // The breaker is open: whoever comes now is told at once.
+        // The breaker is open: the next envelope gets its outcome at once.
         let start = MonotonicTime.now
         let next = await submit(1, to: phones.0, by: clients[0], on: stage, named: "next").first ?? nil
         #expect(next?.reason == .providerUnreachable && MonotonicTime.now - start < .seconds(2))
@@ -379,10 +379,10 @@ import TocsinClient
         let client = stage.client()
         let first = await submit(1, to: busy, by: client, on: stage, named: "first").first ?? nil
         #expect(first?.reason == .providerThrottles && first?.retryAfter == 40_000)
-        let asked = await stage.services.requests(.apnsProduction)
+        let requestsBefore = await stage.services.requests(.apnsProduction)
         let second = await submit(1, to: busy, by: client, on: stage, named: "second").first ?? nil
         #expect(second?.reason == .providerThrottles && (30_000...40_000).contains(second?.retryAfter ?? 0))
-        #expect(await stage.services.requests(.apnsProduction) == asked)
+        #expect(await stage.services.requests(.apnsProduction) == requestsBefore)
         #expect(allDelivered(await submit(20, to: other, by: client, on: stage)))
         await client.close()
         await stage.end()
@@ -398,7 +398,7 @@ import TocsinClient
         let client = stage.client()
         let outcomes = await submit(60, to: phone, by: client, on: stage)
         let taken = outcomes.count { $0?.kind == .delivered }
-        // No lane takes more than it leaves to the others: half, and one.
+        // A lane uses at most half of the limit, plus one.
         #expect(taken >= 5 && taken <= 10)
         #expect(outcomes.count { $0?.reason == .nodeBusy && ($0?.retryAfter ?? 0) > 0 } == 60 - taken)
         #expect(allDelivered(await submit(5, to: phone, by: client, on: stage, named: "after")))
@@ -426,14 +426,14 @@ import TocsinClient
         let later = try await clients[0].submit(envelope, timeout: .seconds(20))
         #expect(later.kind == .delivered && later.providerID == outcomes.first??.providerID)
         #expect(await stage.services.requests(.apnsProduction) == 1)
-        // What was refused for good is refused again without asking.
-        let stranger = Phone.new(.android, model: "test")
-        let refused = try stage.envelope(for: stranger)
+        // A final rejection is repeated without another request.
+        let unregistered = Phone.new(.android, model: "test")
+        let refused = try stage.envelope(for: unregistered)
         for _ in 0..<3 {
             let outcome = try await clients[0].submit(refused, timeout: .seconds(20))
             #expect(outcome.reason == .badDeviceToken)
         }
-        // One of them asked for an access token.
+        // One of the two requests was for an access token.
         #expect(await stage.services.requests(.fcm) == 2)
         for client in clients { await client.close() }
         await stage.end()

@@ -11,7 +11,7 @@ import TocsinClient
 @testable import TocsinNode
 @testable import Tor
 
-/// What an operator does with a running node: other settings, other credentials, a proxy.
+/// How an operator changes a running node: settings, credentials, a proxy.
 @Suite struct NodeOperationTests {
     @Test func `a second node on the same state directory fails and names the first one's process`()
         async throws
@@ -25,7 +25,7 @@ import TocsinClient
         let error = await #expect(throws: ConfigurationError.self) { _ = try await second.start() }
         #expect(error?.key == "node.state")
         #expect(error?.problem.contains("process \(getpid())") == true)
-        // The first goes on, and when it has ended the place is free.
+        // The first node keeps running; after it stops, another one can start.
         let phone = await stage.phone(.iOS)
         let client = stage.client()
         #expect(try await client.submit(stage.envelope(for: phone)).kind == .delivered)
@@ -64,15 +64,15 @@ import TocsinClient
         let client = TocsinClient(TocsinClient.Options(node: stage.socket), on: stage.loop) { progress in
             if case .connected = progress { connected.increment() }
         }
-        let underWay = Task { try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)) }
+        let pending = Task { try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)) }
         try await Task.sleep(for: .milliseconds(200))
         try await stage.reload(stage.configuration(endpoints, alert: "Other words"))
-        #expect(try await underWay.value.kind == .delivered)
+        #expect(try await pending.value.kind == .delivered)
         let after = try await client.submit(try stage.envelope(for: phone, title: "2"), timeout: .seconds(20))
         #expect(after.kind == .delivered)
         #expect(await stage.services.received.map(\.alert) == ["New notification", "Other words"])
         #expect(connected.value == 1)
-        // Apple's two environments have a new provider each, Google's is as it was, and the key's token serves on.
+        // Both of Apple's environments get a new provider, Google's is unchanged, and the provider token stays in use.
         #expect(stage.log.count(of: "routes_replaced=2") == 1)
         #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
         await client.close()
@@ -125,7 +125,7 @@ import TocsinClient
         try await stage.start()
         let phone = await phone(.iOS, on: stage)
         let file = URL(filePath: "\(stage.directory)/apns.p8")
-        // The same key in another file: what counts is that it is read.
+        // The same key in a changed file: the test is whether the node reads it again.
         var pem = try Data(contentsOf: file)
         pem.append(contentsOf: Array("\n".utf8))
         try pem.write(to: file)
@@ -141,7 +141,7 @@ import TocsinClient
         await stage.end()
     }
 
-    // MARK: The way out
+    // MARK: Outbound proxy
 
     private static let proxies = [("/usr/bin/microsocks", "socks5"), ("/usr/bin/tinyproxy", "http")]
 
@@ -163,7 +163,7 @@ import TocsinClient
             try Data(text.utf8).write(to: URL(filePath: "\(stage.directory)/tinyproxy.conf"))
             process = ChildProcess(program, ["-d", "-c", "\(stage.directory)/tinyproxy.conf"])
         }
-        // A name that only the proxy can make anything of where the node has no name server.
+        // A host name, which only the proxy can resolve if the node has no name server.
         let configuration = stage.configuration(
             endpoints, more: "[outbound]\nproxy = \"\(scheme)://127.0.0.1:\(port)\""
         )
@@ -173,7 +173,7 @@ import TocsinClient
         for magic in Magic.allCases {
             let phone = await phone(magic, on: stage)
             var outcome: Outcome?
-            // Until the proxy is up.
+            // Retry until the proxy is up.
             for attempt in 0..<50 where outcome?.kind != .delivered {
                 outcome = try await client.submit(
                     try stage.envelope(for: phone, title: "\(attempt)"), timeout: .seconds(20))
@@ -187,9 +187,9 @@ import TocsinClient
     }
 }
 
-/// Counts from wherever it is called.
+/// A counter that a closure on another thread increments.
 private final class Counter: @unchecked Sendable {
-    // Unchecked: counted up on one loop only, and read when nothing more comes.
+    // Unchecked: incremented on one loop only, and read after the last increment.
     private(set) var value = 0
     func increment() { value += 1 }
 }

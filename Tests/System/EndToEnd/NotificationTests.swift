@@ -17,21 +17,21 @@ import Tor
 @testable import TocsinNode
 @testable import tocsin
 
-/// A node and the stand-ins for Apple and Google, with phones of each kind; all in a directory that goes away.
+/// A node and the stand-ins for Apple and Google, in a temporary directory.
 actor Stage {
     nonisolated let loop = EventLoop(name: "stage")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     nonisolated let services: SimulatedServices
     nonisolated let directory: String
-    /// Whose keys must not come to light.
+    /// Phones whose keys must not appear in the log.
     private nonisolated let phones = Mutex<[Phone]>([])
-    /// What the node logs.
+    /// The node's log.
     nonisolated let log = LogRecorder()
     private let nodeLoop = EventLoop(name: "node")
     private var node: Node?
-    /// Connections that nobody reads from.
+    /// Connections that the test does not read from.
     private var held: [ByteStream] = []
-    private var portTaken: Listener?
+    private var occupiedPort: Listener?
 
     init() {
         directory = URL.temporaryDirectory.appending(path: "tocsin-e2e-\(UUID().uuidString.prefix(8))").path()
@@ -41,7 +41,7 @@ actor Stage {
     nonisolated var socket: Endpoint { .unix(path: "\(directory)/tnp.sock") }
     nonisolated var httpSocket: Endpoint { .unix(path: "\(directory)/http.sock") }
 
-    /// The configuration of a node for the stand-ins.
+    /// The configuration of a node that uses the stand-ins.
     nonisolated func configuration(
         _ endpoints: SimulatedServices.Endpoints, circuitIDs: Bool = false,
         gates: String = SimulatedConfiguration.unlimitedRates, limits: String = "",
@@ -98,24 +98,24 @@ actor Stage {
         let file = "\(directory)/tocsin.toml"
         try Data(text.utf8).write(to: URL(filePath: file))
         var configuration = try Configuration(text: text, file: file)
-        // None but where it is asked for.
+        // No tor unless the configuration enables it.
         configuration.decideTor(path: "")
         let node = Node(configuration, logger: log.logger, on: nodeLoop, whenReachable: whenReachable)
         _ = try await node.start()
         self.node = node
     }
 
-    /// Connections that have said HELLO.
+    /// The number of connections that have sent HELLO.
     var identifiedCount: Int { get async { await node?.identifiedConnectionCount ?? 0 } }
 
     var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
 
-    /// What `/readyz` says where it is not 200.
+    /// The reasons that `/readyz` gives if the node is not ready.
     var reasonsNotReady: [String] { get async { await node?.snapshot?.notReady ?? [] } }
 
     var torStatus: TorStatus? { get async { await node?.torStatus } }
 
-    /// Where the HTTP endpoint is, also where the system chose its port.
+    /// The address of the HTTP endpoint, also if the system chose its port.
     var httpEndpoint: Endpoint? { get async { await node?.httpEndpoint } }
 
     func stopNode() async -> Bool { await node?.stop() ?? true }
@@ -127,17 +127,17 @@ actor Stage {
         return port
     }
 
-    /// Takes a port that is free, before the node can.
-    func takePort() throws -> UInt16 {
+    /// Occupies a free port, so that the node cannot listen there.
+    func occupyPort() throws -> UInt16 {
         let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { $0.close() }
         guard case .tcp(_, let port) = listener.endpoint else { return 0 }
-        portTaken = listener
+        occupiedPort = listener
         return port
     }
 
-    func givePortBack() { portTaken = nil }
+    func releasePort() { occupiedPort = nil }
 
-    /// Gives the running node another configuration, as an operator would.
+    /// Reloads the running node with another configuration, as an operator would.
     func reload(_ text: String) async throws {
         try Data(text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         await node?.reload()
@@ -160,14 +160,14 @@ actor Stage {
             BisqNotification(kind: .trade, title: title, message: "Zpráva ✓", sentDate: 1).json)
     }
 
-    /// Connects to the node, says this and then reads nothing.
+    /// Connects to the node, sends these bytes and reads nothing.
     func holdOpen(at endpoint: Endpoint? = nil, saying bytes: [UInt8] = []) async throws {
         let stream = try await loop.dial(endpoint ?? socket, timeout: .seconds(5))
         stream.write(bytes)
         held.append(stream)
     }
 
-    /// What the first of those connections has been told until its end.
+    /// Reads what the node sent on the first of those connections until it closed.
     func readFirstHeld() async -> [UInt8] { await StreamReader(held[0]).readToEnd() }
 
     func closeIdle() {
@@ -175,7 +175,7 @@ actor Stage {
         held = []
     }
 
-    /// Connects to the node and exchanges bytes: what comes until the node closes, or nothing more for a while.
+    /// Connects to the node, sends these bytes and returns what arrives until the node closes or the time is up.
     func raw(
         _ bytes: [UInt8], to endpoint: Endpoint? = nil, through proxy: Proxy? = nil,
         readingFor time: Duration = .seconds(10)
@@ -193,8 +193,8 @@ actor Stage {
 }
 
 extension Stage {
-    /// No line of the log, at any level, holds anything of what was sent here or of what the node is trusted with: the
-    /// end of every test in this target.
+    /// Checks that no log line, at any level, contains a part of an envelope, a device token, a key or a credential.
+    /// Every test in this target ends with this check.
     private func expectNothingLeaked() async {
         var secrets = Set(await services.deviceTokens)
         for received in await services.received {
@@ -215,27 +215,27 @@ extension Stage {
                 secrets.formUnion(line.split(separator: "\\n").map(String.init))
             }
         }
-        // Looked for by their beginnings, all at once: some tests have very many. Shorter ones are words, and every log has
-        // those.
-        let beginnings = Set(
+        // Compares only the first bytes, with all secrets at once: some tests have very many. Shorter secrets are
+        // skipped: every log contains such text.
+        let prefixes = Set(
             secrets.flatMap { [$0, Data($0.utf8).map { String(format: "%02x", $0) }.joined()] }
-                .filter { $0.utf8.count >= Beginning.length }.map {
-                    Beginning(Array($0.utf8.prefix(Beginning.length))[...])
+                .filter { $0.utf8.count >= Prefix.length }.map {
+                    Prefix(Array($0.utf8.prefix(Prefix.length))[...])
                 })
         for line in log.lines {
             let bytes = Array(line.utf8)
-            guard bytes.count >= Beginning.length else { continue }
-            for start in 0...(bytes.count - Beginning.length)
-            where beginnings.contains(Beginning(bytes[start..<(start + Beginning.length)])) {
-                // The secret itself is not printed here, either.
-                Issue.record("a log line holds a secret behind: \(String(decoding: bytes[..<start], as: UTF8.self))")
+            guard bytes.count >= Prefix.length else { continue }
+            for start in 0...(bytes.count - Prefix.length)
+            where prefixes.contains(Prefix(bytes[start..<(start + Prefix.length)])) {
+                // The message does not contain the secret itself.
+                Issue.record("a log line contains a secret after: \(String(decoding: bytes[..<start], as: UTF8.self))")
                 break
             }
         }
     }
 
     /// The first bytes of a secret.
-    private struct Beginning: Hashable {
+    private struct Prefix: Hashable {
         static let length = 16
         private let first: UInt64
         private let second: UInt64
@@ -246,7 +246,7 @@ extension Stage {
         }
     }
 
-    /// Says this to the HTTP endpoint: what comes until it closes, or nothing more for a while.
+    /// Sends these bytes to the HTTP endpoint and returns what arrives until it closes or the time is up.
     func http(_ bytes: [UInt8], readingFor time: Duration = .seconds(10)) async throws -> [UInt8] {
         try await raw(bytes, to: httpSocket, readingFor: time)
     }
@@ -388,17 +388,17 @@ private let hello: [UInt8] = {
         let client = stage.client()
         #expect(try await client.submit(envelope, timeout: .seconds(20)).kind == .delivered)
         await client.close()
-        // One segment: a greeting, what is refused by itself, what the node has an outcome for, and a good-bye.
-        let stranger = try Envelope(
+        // One segment: HELLO, a submission that is rejected at once, one with a stored outcome, and GOAWAY.
+        let ofUnknownApp = try Envelope(
             app: Array("nobody".utf8)[...], magic: .iOS, deviceToken: envelope.deviceToken, iv: envelope.iv,
             ciphertext: envelope.ciphertext, format: .pipe)
         var bytes = hello
-        bytes.append(Submission(request: 1, envelope: stranger))
+        bytes.append(Submission(request: 1, envelope: ofUnknownApp))
         bytes.append(Submission(request: 2, envelope: envelope))
         bytes.append(GoAway(code: .shuttingDown))
         let heard = try messages(try await stage.raw(bytes))
         guard case .welcome? = heard.first else {
-            Issue.record("WELCOME is not the first: \(heard)")
+            Issue.record("WELCOME is not the first message: \(heard)")
             return
         }
         let results = heard.compactMap { message in
@@ -414,12 +414,12 @@ private let hello: [UInt8] = {
         let stage = Stage()
         try await stage.start(limits: "shutdown_timeout = 2")
         var bytes = hello
-        // Each is refused by itself (no fields), which costs the node an answer.
+        // Each submission is rejected (it has no fields) and causes an answer.
         for request in UInt32(1)...5000 {
             bytes += [0, 0, 0, 5, 3] + withUnsafeBytes(of: request.bigEndian) { Array($0) }
         }
         let flood = bytes
-        let sent = try await LoopDomain(stage.loop).run { domain in
+        let unsent = try await LoopDomain(stage.loop).run { domain in
             let stream = try await domain.loop.dial(stage.socket, timeout: .seconds(5))
             final class Silent: ByteStreamHandler {
                 func stream(_ stream: ByteStream, received bytes: RawSpan) {}
@@ -429,13 +429,13 @@ private let hello: [UInt8] = {
             stream.handler = silent
             for _ in 0..<40 { stream.write(flood) }
             await domain.loop.sleep(for: .seconds(1))
-            // The node has stopped reading: what we have left cannot be sent.
+            // The node has stopped reading, so that some bytes cannot be sent.
             let unsent = stream.unsent
             withExtendedLifetime(silent) {}
             stream.close()
             return unsent
         }
-        #expect(sent > 0)
+        #expect(unsent > 0)
         await stage.end()
     }
 
@@ -480,7 +480,7 @@ private let hello: [UInt8] = {
         #expect(await stage.stopNode())
         let kinds = await outcomes.value
         let delivered = kinds.filter { $0 == .delivered }.count
-        // What has no outcome was not taken; nothing is delivered that the sender was not told of.
+        // An envelope without an outcome was not accepted; every delivery is reported to the sender.
         #expect(await stage.services.received.count == delivered + 1)
         await client.close()
         await stage.end()
@@ -490,13 +490,13 @@ private let hello: [UInt8] = {
         let stage = Stage()
         let other = SimulatedServices(SimulatedServices.Options(directory: stage.directory + "-other"), on: stage.loop)
         let endpoints = try await stage.services.start()
-        let strangers = try await other.start()
+        let otherEndpoints = try await other.start()
         let phones = (Phone.new(.iOS, model: "a"), Phone.new(.iOSDev, model: "b"), Phone.new(.android, model: "c"))
         for phone in [phones.0, phones.1, phones.2] { await stage.services.register(phone) }
-        // Production: nobody listens. Development: another authority's certificate.
+        // Production: a port without a listener. Development: another authority's certificate.
         let text = stage.configuration(endpoints)
             .replacing("https://\(endpoints.production)", with: "https://127.0.0.1:1")
-            .replacing("https://\(endpoints.development)", with: "https://\(strangers.development)")
+            .replacing("https://\(endpoints.development)", with: "https://\(otherEndpoints.development)")
         try await stage.startNode(text)
         let client = stage.client()
         for phone in [phones.0, phones.1] {
@@ -526,12 +526,12 @@ private let hello: [UInt8] = {
     @Test func `a node whose port is in use names the key and releases all it holds`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
-        let port = try await stage.takePort()
+        let port = try await stage.occupyPort()
         let text = stage.configuration(endpoints, http: "127.0.0.1:\(port)", more: "[spool]\nenabled = true")
         let error = await #expect(throws: PortError.self) { try await stage.startNode(text) }
         #expect(error?.key == "listen.http")
         #expect(error?.description.contains("another process listens there") == true)
-        await stage.givePortBack()
+        await stage.releasePort()
         // Lock, spool, standing and the other endpoint's socket are free again.
         try await stage.startNode(text)
         let phone = Phone.new(.iOS, model: "iPhone")
@@ -563,7 +563,8 @@ private let hello: [UInt8] = {
         #expect(
             await problem { _ in wrongPassword }.contains("the password in certificate_password_file is wrong"))
         #expect(await problem { $0.replacing("service-account.json", with: "apns.p8") }.contains("service account"))
-        #expect(await problem { $0.replacing("\"ca.pem\"", with: "\"apns.p12.password\"") }.contains("no PEM certificate"))
+        #expect(
+            await problem { $0.replacing("\"ca.pem\"", with: "\"apns.p12.password\"") }.contains("no PEM certificate"))
         await stage.end()
     }
 
@@ -572,14 +573,14 @@ private let hello: [UInt8] = {
         let endpoints = try await stage.services.start()
         let phone = Phone.new(.iOS, model: "test")
         await stage.services.register(phone)
-        // The node comes only after the client has begun to knock.
+        // The node starts only after the client has begun to connect.
         let client = stage.client()
         let envelope = try stage.envelope(for: phone)
         async let outcome = client.submit(envelope, timeout: .seconds(30))
         try await Task.sleep(for: .milliseconds(300))
         try await stage.startNode(stage.configuration(endpoints))
         #expect(try await outcome.kind == .delivered)
-        // And is restarted while the client keeps its connection.
+        // The node restarts, and the client connects again.
         _ = await stage.stopNode()
         await stage.services.moveClock(by: 1500)
         async let second = client.submit(try stage.envelope(for: phone, title: "again"), timeout: .seconds(30))
@@ -622,23 +623,23 @@ private let hello: [UInt8] = {
             #expect(try phone.open(try #require(received).encrypted).message == "Zpráva ✓")
             await client.close()
         }
-        // A port that the service does not have: the proxy's refusal in words.
+        // A port that the service does not have: the client reports the proxy's error.
         guard case .tcp(let onion, _) = access.onion else { return }
-        let stranger = stage.client(
+        let toWrongPort = stage.client(
             TocsinClient.Options(node: .tcp(host: onion, port: 81), proxy: .socks5(access.socks, nil)))
         let error = await #expect(throws: ClientError.self) {
-            _ = try await stranger.submit(
+            _ = try await toWrongPort.submit(
                 try stage.envelope(for: Phone.new(.iOS, model: "x")), timeout: .seconds(5))
         }
         #expect(error.map { "\($0)".contains("proxy error") } == true, "\(String(describing: error))")
-        await stranger.close()
+        await toWrongPort.close()
         _ = await stage.stopNode()
-        try await runsItsOwnTor(stage, endpoints, network, access)
+        try await checkManagedTor(stage, endpoints, network, access)
         await network.stop()
         await stage.end()
     }
 
-    /// A private network; once in a while the first does not come up in time on a busy machine.
+    /// Starts a private network, with one retry: on a busy machine the first may not come up in time.
     private func network(for stage: Stage) async throws -> (PrivateTorNetwork, PrivateTorNetwork.Access) {
         func start() async throws -> (PrivateTorNetwork, PrivateTorNetwork.Access) {
             let network = try PrivateTorNetwork(on: stage.loop)
@@ -650,17 +651,17 @@ private let hello: [UInt8] = {
         do {
             return try await start()
         } catch let error as TorError {
-            print("a private Tor network did not come up and is tried once more: \(error)")
+            print("a private Tor network did not come up; second try: \(error)")
             return try await start()
         }
     }
 
-    /// The same node with a tor of its own, in the same network.
-    private func runsItsOwnTor(
+    /// Tests the same node with a tor of its own, in the same network.
+    private func checkManagedTor(
         _ stage: Stage, _ endpoints: SimulatedServices.Endpoints, _ network: PrivateTorNetwork,
         _ access: PrivateTorNetwork.Access
     ) async throws {
-        // tor as it is installed, but for the network that it goes into.
+        // The installed tor with the options of the private network.
         let lines = await network.memberTorrcLines.map { line in
             let (key, value) = (line.prefix { $0 != " " }, line.drop { $0 != " " }.dropFirst())
             return "--\(key) '\(value)'"
@@ -697,7 +698,7 @@ private let hello: [UInt8] = {
         let outcome = try await client.submit(stage.envelope(for: phone), timeout: .seconds(60))
         #expect(outcome.kind == .delivered)
         await client.close()
-        // And as Bisq 1 asks it.
+        // The same with a request of Bisq 1.
         let request = BisqRelayRequest(try stage.envelope(for: phone, title: "today")).bytes(host: "\(address)")
         let answer = try await stage.raw(
             request, to: .tcp(host: "\(address)", port: 80), through: .socks5(access.socks, nil),

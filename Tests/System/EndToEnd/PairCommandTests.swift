@@ -13,7 +13,7 @@ import TocsinClient
 @testable import tocsin
 
 @Suite struct PairCommandTests {
-    /// Parses and runs it as the command line does.
+    /// Parses the arguments and runs the command, as the command line does.
     private func pair(_ arguments: [String]) async throws {
         var command = try PairCommand.parseAsRoot(arguments)
         if var asynchronous = command as? any AsyncParsableCommand {
@@ -30,7 +30,7 @@ import TocsinClient
         try await body(directory)
     }
 
-    /// What a phone with this key reads, by no code of the simulator's.
+    /// Decrypts an envelope as a phone with this key does, without the simulator's code.
     private func open(_ encrypted: String, _ pairing: PairingToken) throws -> String {
         let parts = encrypted.split(separator: "|")
         let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
@@ -55,7 +55,7 @@ import TocsinClient
             let text = try open(notification.encrypted, phone.pairing)
             #expect(text.contains("\"title\":\"\",\"message\":\"\",\"type\":\"\(type)\""))
         }
-        // Both were signed with the key of the pairing, which is bound now.
+        // Both were signed with the pairing's sender key, which is now bound to the phone.
         let unsigned = try await stage.client().submit(stage.envelope(for: phone), timeout: .seconds(20))
         #expect(unsigned.reason == .senderKeyRequired)
         await stage.end()
@@ -125,7 +125,7 @@ import TocsinClient
             guard let text = try await scan(file) else { return }
             let pairing = try PairingToken(text)
             #expect(pairing.magic == magic && pairing.descriptor == "Phone 8")
-            // And that one shown again is the same.
+            // The QR code of that token has the same text.
             let copy = "\(directory)/copy.png"
             try await pair(["show", "--token", text, "--png", copy])
             let isSame = try await scan(copy) == text
@@ -133,13 +133,13 @@ import TocsinClient
         }
     }
 
-    /// What zbarimg reads; nil where it is not installed.
+    /// The text that zbarimg reads; `nil` if it is not installed.
     private func scan(_ file: String) async throws -> String? {
         guard try await ChildProcess.output(of: "which", ["zbarimg"]).isSuccess else {
-            print("SKIPPED: zbarimg is not installed; no picture was read back")
+            print("SKIPPED: zbarimg is not installed; no QR code was read back")
             return nil
         }
-        // Its complaints about a machine without D-Bus go to standard error.
+        // On a machine without D-Bus zbarimg writes warnings to standard error.
         let command = "exec zbarimg --quiet --raw --oneshot -Sdisable -Sqrcode.enable \"$0\" 2>/dev/null"
         return try await ChildProcess.output(of: "sh", ["-c", command, file]).text
             .split(whereSeparator: \.isNewline).joined()

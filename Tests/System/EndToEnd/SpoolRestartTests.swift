@@ -10,11 +10,12 @@ import TocsinClient
 @testable import TocsinNode
 @testable import Tor
 
-/// QUEUED and what it promises, with a real node, its spool on disk, and stand-ins that are away.
+/// QUEUED and its guarantees: a real node, its spool on disk, and stand-ins that are down.
 @Suite struct SpoolRestartTests {
     private let spool = "[spool]\nenabled = true"
 
-    private func seen(_ count: Int, on stage: Stage) async throws -> [ReceivedNotification] {
+    /// Waits up to 10 s for this many notifications.
+    private func waitForReceived(_ count: Int, on stage: Stage) async throws -> [ReceivedNotification] {
         for _ in 0..<200 {
             let received = await stage.services.received
             if received.count >= count { return received }
@@ -44,7 +45,7 @@ import TocsinClient
                 try stage.envelope(for: phone), timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
             #expect(outcome.kind == (canQueue ? .queued : .delivered))
             #expect(welcomed.value == canQueue)
-            #expect(try await seen(1, on: stage).count == 1)
+            #expect(try await waitForReceived(1, on: stage).count == 1)
             await client.close()
             await stage.end()
         }
@@ -66,19 +67,19 @@ import TocsinClient
             #expect(outcome.kind == .queued)
             envelopes.append(envelope)
         }
-        // The others are not held up by what waits.
+        // Queued envelopes do not delay the other routes.
         let google = try await client.submit(try stage.envelope(for: phones.1), timeout: .seconds(20))
         #expect(google.kind == .delivered)
-        // Who does not accept QUEUED is told RETRY at once or soon, and never waits for what lies in the spool.
+        // A sender that does not accept QUEUED gets RETRY soon, and does not wait for the spooled envelope.
         let resent = try await client.submit(envelopes[0], timeout: .seconds(30))
         #expect(resent.kind == .retry)
         await client.close()
         #expect(await stage.stopNode())
         try await stage.services.restart(.apnsProduction)
         try await stage.startNode(stage.configuration(endpoints, more: spool))
-        let received = try await seen(21, on: stage)
+        let received = try await waitForReceived(21, on: stage)
         #expect(received.count == 21 && Set(received.map(\.encrypted)).count == 21)
-        // A sender that comes back later learns what became of it, and the phone does not ring again.
+        // A sender that returns later gets the outcome, and the phone does not ring again.
         let later = stage.client()
         for envelope in envelopes {
             #expect(try await later.submit(envelope, timeout: .seconds(20)).kind == .delivered)
@@ -140,7 +141,7 @@ import TocsinClient
         let phone = await phone(.iOS, on: stage)
         await stage.services.kill(.apnsProduction)
         let client = stage.client()
-        // Enough of them to open the breaker, whose probes they then are.
+        // Enough envelopes to open the breaker, which then uses them as probes.
         for index in 0..<30 {
             let envelope = try Sealer(phone.pairing).seal(
                 BisqNotification(kind: .price, title: "\(index)", message: "m", sentDate: 1).json, ttl: 4)
@@ -151,7 +152,7 @@ import TocsinClient
         try await Task.sleep(for: .seconds(6))
         #expect(stage.log.count(of: "breaker=open") >= 1)
         try await stage.services.restart(.apnsProduction)
-        // No other traffic: only what waits can find out that the service is back.
+        // No other traffic: only the queued envelope can detect that the service is back.
         var received: [ReceivedNotification] = []
         for _ in 0..<300 where received.isEmpty {
             try await Task.sleep(for: .milliseconds(100))
@@ -198,7 +199,7 @@ import TocsinClient
     }
 }
 
-/// The program that is built beside the tests.
+/// The programs that are built next to the tests.
 enum Program {
     static var path: String { built("tocsin") }
     static var bench: String { built("tocsin-bench") }
@@ -209,7 +210,7 @@ enum Program {
     }
 }
 
-/// A value that somebody else sets.
+/// A value that a closure on another thread sets.
 private final class Once<Value: Sendable>: @unchecked Sendable {
     // Unchecked: set on one loop before the call that is awaited returns.
     private(set) var value: Value?

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# An empty Debian in a directory of its own, for the tests of this directory, which source this file:
+# An empty Debian in a temporary directory, for the tests in this directory, which source this file:
 #   . debian-root.sh; in_namespaces "$@"; make_root [PACKAGE,...]; boot_root
-# Needs root, debootstrap and a Debian mirror, which is the one that this machine installs from. What was mounted, started
-# and written is gone when the test ends, however it ends.
-# They set: work, a directory for the test itself; root, the Debian; container, the pid of systemd-nspawn, if it runs.
+# Needs root, debootstrap and a Debian mirror: the one that this machine uses. All mounts, processes and files are
+# removed when the test ends, also if it fails.
+# The functions set: work, a directory for the test; root, the Debian; container, the pid of systemd-nspawn if it runs.
 
-# Starts the test again where its mounts and processes end with it.
+# Restarts the test in namespaces of its own, so that its mounts and processes end with it.
 in_namespaces() {
     [ "$(id -u)" = 0 ] || { echo "$0: must be root, for debootstrap and chroot" >&2; exit 77; }
     local tool
@@ -20,19 +20,19 @@ in_namespaces() {
     work=$(mktemp -d)
     root=$work/root
     container=
-    # A network with nothing but its own loopback: a node that runs on this machine is in nobody's way.
+    # A network namespace with only a loopback device: a node that runs on this machine does not interfere.
     unshare --net -- sh -c 'ip link set lo up && exec sleep infinity' &
     network=$!
     trap 'end_container; kill $network 2>/dev/null || true; umount -R "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
-    # As the first process of its namespace it would not hear these otherwise.
+    # The first process of a pid namespace ignores these signals unless it has a handler.
     trap 'exit 130' INT TERM
-    trap 'echo "$0: line $LINENO: $BASH_COMMAND has failed" >&2' ERR
+    trap 'echo "$0: line $LINENO: $BASH_COMMAND failed" >&2' ERR
 }
 
-# in_network COMMAND ...: runs it in that network.
+# in_network COMMAND ...: runs the command in that network namespace.
 in_network() { nsenter -t "$network" -n -- "$@"; }
 
-# make_root [PACKAGE,...]: the least that Debian can be, and these packages.
+# make_root [PACKAGE,...]: installs a minimal Debian and these packages.
 make_root() {
     local release mirror
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -46,7 +46,7 @@ make_root() {
     }
 }
 
-# In a network of its own: what a test does there needs no other, and the ports are free. Fails where it cannot boot.
+# Boots the Debian in a network namespace of its own, where all ports are free. Fails if it cannot boot.
 boot_root() {
     command -v systemd-nspawn >/dev/null || return 1
     systemd-nspawn --quiet --boot --register=no --keep-unit --private-network --console=pipe \
@@ -62,14 +62,14 @@ is_booted() {
 }
 end_container() {
     if [ -n "$container" ]; then
-        # Its first process, and all others with it: nobody waits for an orderly end.
+        # Kills its first process, and all others with it: no orderly shutdown is needed.
         kill -KILL "$(leader)" 2>/dev/null || true
         wait "$container" 2>/dev/null || true
         container=
     fi
 }
 
-# Tries for some seconds.
+# soon COMMAND ...: retries the command for about 30 s.
 soon() {
     local tries=0
     until "$@"; do

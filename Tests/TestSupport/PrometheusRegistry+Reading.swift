@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Reads the registry from within the program. A name that is not in the catalogue has no series.
+@testable import Prometheus
+
+/// Reads the registry by the names of its metrics. A name that is not in the catalogue has no series.
 extension PrometheusRegistry {
     /// Returns the value of a counter or gauge.
     /// - Parameters:

@@ -16,9 +16,9 @@ package final class AdminServer: HTTPConnection.Delegate {
         var isAlive: Bool { get }
     }
 
-    /// Maximum connections. A further one replaces an idle connection; if none is idle, it is closed.
+    /// Maximum connections. A further one replaces an idle connection; if none is idle, the new connection is closed.
     static let maximumConnections = 32
-    /// Maximum event streams. A further one gets 503.
+    /// Maximum event streams. A request for a further one gets 503.
     static let maximumStreams = 8
     /// The time between two events.
     static let interval = Duration.seconds(1)

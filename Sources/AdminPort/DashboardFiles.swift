@@ -48,7 +48,7 @@ enum DashboardFiles {
           });
         }
 
-        // The browser reconnects by itself only after a broken connection, not after an error status or without an answer.
+        // The browser reconnects by itself only after a broken connection, not after an error status or if no answer comes.
         setInterval(() => {
           const now = Date.now();
           if (now - heard < silence) return;

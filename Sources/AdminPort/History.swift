@@ -36,7 +36,7 @@ package struct History: Sendable {
         private let width: Int64
         private var slots: [NodeSnapshot.Bucket]
 
-        /// - Parameter width: seconds of a bucket.
+        /// - Parameter width: the length of a bucket in seconds.
         init(width: Int64, count: Int) {
             self.width = width
             slots = Array(repeating: NodeSnapshot.Bucket(start: .min), count: count)
@@ -58,7 +58,7 @@ package struct History: Sendable {
         }
 
         private func place(of time: Int64) -> (start: Int64, index: Int) {
-            // Rounds down also before 1970, which an unset clock may show.
+            // Rounds down for negative times too: an unset clock may show a time before 1970.
             let number = time >= 0 ? time / width : (time + 1) / width - 1
             let count = Int64(slots.count)
             return (number * width, Int((number % count + count) % count))

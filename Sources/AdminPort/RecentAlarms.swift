@@ -4,9 +4,9 @@ import Logging
 
 /// The most recent alarms. A repeated alarm is counted and keeps its latest details.
 struct RecentAlarms: Sendable {
-    /// Maximum alarms; a further one replaces the alarm with the oldest last occurrence.
+    /// Maximum number of alarms; a further one replaces the alarm that has not occurred for the longest time.
     static let maximumAlarms = 50
-    /// Maximum characters of a text; the rest is cut off.
+    /// Maximum length of a text in characters; the rest is cut off.
     static let maximumTextLength = 600
 
     private struct Entry {

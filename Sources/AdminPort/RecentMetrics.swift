@@ -3,7 +3,7 @@
 import DequeModule
 import Prometheus
 
-/// Periodic copies of metrics, from which the dashboard computes the values of about the last hour.
+/// Periodic copies of metrics, from which the dashboard computes the values for about the last hour.
 package struct RecentMetrics {
     /// The metrics at one moment.
     package struct Sample {

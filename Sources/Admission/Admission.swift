@@ -4,12 +4,13 @@ import Cryptography
 import TNP
 import Time
 
-/// Decides whether the node admits a submission, rejects it, or asks its sender to retry. The push services thus see
-/// what honest senders send, at a rate that they accept, whatever attackers send. Pure: events and time in, decisions
-/// out; it never names a phone or a sender.
+/// Decides whether the node admits a submission, rejects it, or asks its sender to retry. Whatever attackers send, the
+/// push services thus receive what honest senders send, at a rate that they accept. `Admission` performs no I/O and
+/// reads no clock: callers pass in events and times. It never names a phone or a sender.
 ///
-/// A submission passes three gates: ``enters(on:at:)`` and, unless it is a resend of an envelope that the node knows,
-/// ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``concluded(_:_:_:at:)`` records its outcome.
+/// A submission passes three gates: ``checkCircuit(_:at:)`` and, unless it is a resend of an envelope that the node
+/// knows, ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``finish(_:with:contact:at:)`` records
+/// its outcome.
 package struct Admission {
     /// The endpoint that received a submission.
     package enum SenderProtocol: String, Sendable {
@@ -19,22 +20,22 @@ package struct Admission {
         case http
     }
 
-    /// What ``Admission/concluded(_:_:_:at:)`` needs to know of an admitted submission.
+    /// What ``Admission/finish(_:with:contact:at:)`` needs to know about an admitted submission.
     package struct Ticket: Sendable, Redacted {
         let token: UInt64
-        /// The index of its app in `apps`.
+        /// The index of the submission's app in `apps`.
         let app: Int
-        /// The keyed hash of the key that signed it; 0 if none.
+        /// The keyed hash of the key that signed the submission; 0 if none.
         let signer: UInt64
-        /// Whether it is known to be unsigned.
+        /// Whether the submission is known to be unsigned.
         let isUnsigned: Bool
-        /// Whether no push service has accepted its device token yet.
+        /// Whether no push service has accepted the device token yet.
         package let isUnproven: Bool
-        /// The circuit that it came from.
+        /// The circuit that the submission came from.
         package let circuit: CircuitID
-        /// The endpoint that received it.
+        /// The endpoint that received the submission.
         package let senderProtocol: SenderProtocol
-        /// The effort of its proof of work, in expected hashes.
+        /// The effort of the proof of work, in expected hashes.
         package let effort: UInt32
     }
 
@@ -51,10 +52,11 @@ package struct Admission {
     /// A linear search through a handful of apps is faster than hashing.
     private var apps: [(name: String, allowance: Allowance)] = []
     private var node = Allowance()
-    /// The budget for device tokens that no push service has accepted yet.
+    /// The TNP endpoint's budget for device tokens that no push service has accepted yet.
     private var unproven = Allowance()
-    /// The rate of the HTTP endpoint, and its budget for device tokens that no push service has accepted yet.
+    /// The budget of the HTTP endpoint.
     private var http = Allowance()
+    /// The HTTP endpoint's budget for device tokens that no push service has accepted yet.
     private var httpUnproven = Allowance()
     private var seeds: PuzzleSeeds
     /// The effort required for every TNP submission.
@@ -68,7 +70,7 @@ package struct Admission {
 
     /// Starts with no known device tokens.
     /// - Parameters:
-    ///   - hash: uses the node's key. Restored rows must have been hashed with the same key.
+    ///   - hash: hashes device tokens and sender keys under the node's key. Restored rows must use the same key.
     ///   - seed: the seed of the first puzzle, 16 random bytes.
     package init(_ settings: AdmissionSettings, hash: KeyedHash, seed: [UInt8], now: MonotonicTime) {
         self.settings = settings
@@ -81,7 +83,7 @@ package struct Admission {
 
     // MARK: Connections
 
-    /// Registers a connection as soon as its circuit is known.
+    /// Registers a connection. Call this as soon as the connection's circuit is known.
     /// - Returns: the GOAWAY to reject the connection with, or `nil` if it is accepted. Do not call
     ///   ``disconnected(_:at:)`` for a rejected connection.
     package mutating func connected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
@@ -101,7 +103,7 @@ package struct Admission {
     }
 
     /// Charges a circuit's abuse account for one violation.
-    /// - Returns: a GOAWAY if this blocks the circuit.
+    /// - Returns: a GOAWAY if this violation blocks the circuit.
     package mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         let (rate, block) = (settings.abuse, Duration.seconds(settings.abuseBlock))
         let isExhausted = circuits.update(circuit) { known in
@@ -126,7 +128,7 @@ package struct Admission {
     /// The puzzle that every TNP submission must solve.
     package func puzzle(at now: MonotonicTime) -> Puzzle { seeds.puzzle(effort: effort.effort, at: now) }
 
-    /// The efforts required for all submissions and for unproven device tokens; 0 if none is required.
+    /// The efforts required for every TNP submission and for unproven device tokens; 0 if no proof is required.
     package var efforts: (all: UInt32, unproven: UInt32) {
         (effort.effort, max(effort.effort, unprovenEffort.effort))
     }
@@ -148,8 +150,8 @@ package struct Admission {
         if wait > .zero { throw .retry(.connectionOverRate, after: wait) }
     }
 
-    /// The second gate, for submissions that are not resends: checks proof of work and signature. It does not depend on
-    /// the device token.
+    /// The second gate, for submissions that are not resends: checks proof of work and signature. The result does not
+    /// depend on the device token.
     /// - Returns: the effort of the proof, in expected hashes.
     package mutating func verify(
         _ submission: Submission, on circuit: CircuitID, through senderProtocol: SenderProtocol, at now: MonotonicTime
@@ -173,12 +175,12 @@ package struct Admission {
         if senderProtocol == .tnp { effort.count(isRefused: true, paid: paid) }
     }
 
-    /// The third gate: checks limits and the record of the device token. A refusal by one rule uses up no allowance of
-    /// another.
+    /// The third gate: checks limits and the record of the device token. If one rule refuses the submission, this uses
+    /// up no allowance of the other rules.
     ///
-    /// A refusal that depends on the device token (dead, bound, over its rate) is reported only where an unknown device
-    /// token would have been admitted. Otherwise an attacker who has used up the budget for unknown ones could learn,
-    /// without ringing the phone, whether the node serves it.
+    /// The node reports a refusal that depends on the device token (dead, bound, over its rate) only where it would
+    /// have admitted an unknown device token. Otherwise an attacker who has used up the budget for unknown device
+    /// tokens could learn, without ringing the phone, whether the node serves that phone.
     /// - Parameters:
     ///   - paid: the result of ``verify(_:on:through:at:)``.
     ///   - app: the name of the app profile.
@@ -201,15 +203,15 @@ package struct Admission {
         let httpWait = senderProtocol == .http ? http.wait(settings.http, now: now) : .zero
         let longestWait = max(appWait, nodeWait, httpWait)
         guard longestWait == .zero else {
-            // Of these refusals, only those of TNP senders by the node's own rate raise the effort: an app over its
-            // rate must not raise it for other apps, and HTTP senders cannot do proof of work.
+            // Raises the effort only if the node's own rate refuses a TNP sender here: an app over its rate must not
+            // raise the effort for other apps, and HTTP senders cannot do proof of work.
             if senderProtocol == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: paid) }
             throw .retry(.nodeBusy, after: longestWait)
         }
         if isUnproven || tokenRefusal != nil { try checkUnproven(submission, paid: paid, circuit, senderProtocol, now) }
         if senderProtocol == .tnp { effort.count(isRefused: false, paid: paid) }
         if let tokenRefusal {
-            // Today's HTTP desktops ignore GONE and also ring live phones, so their circuit is not charged.
+            // HTTP circuits are not charged: today's desktops ignore GONE, and they also ring live phones.
             let isCharged = tokenRefusal.kind == .gone && senderProtocol != .http
             throw Refusal(tokenRefusal, goAway: isCharged ? charge(circuit, at: now) : nil)
         }
@@ -230,7 +232,7 @@ package struct Admission {
             isUnproven: isUnproven, circuit: circuit, senderProtocol: senderProtocol, effort: paid)
     }
 
-    /// The refusal that follows from the record of the device token, if any.
+    /// The refusal that the record of the device token requires; `nil` if none.
     private func tokenRefusal(
         to submission: Submission, _ signer: UInt64, _ standing: TokenRecord.Standing, _ record: inout TokenRecord,
         _ moment: ClockReading
@@ -255,12 +257,12 @@ package struct Admission {
         guard settings.puzzle.mode != .off else { return 0 }
         switch seeds.validate(proof, for: digest, effort: effort.effort, now: now) {
         case .notRequired: return 0
-        // A proof below the minimum effort costs nothing to make. It counts as 0, or it would move its sender ahead of
-        // all others in the fair queue.
+        // A proof below the minimum effort costs almost nothing to make. It counts as 0: otherwise it would move its
+        // sender ahead of all others in the fair queue.
         case .valid(let effort): return effort < settings.puzzle.minimum ? 0 : effort
         case .missing: throw Refusal(.retry(.proofRequired, after: 0), puzzle: puzzle(at: now))
         case .tooSmall, .stale: throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now))
-        // The node has computed a hash for an invalid proof.
+        // Charged, because checking an invalid proof costs the node a hash.
         case .wrong:
             throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now), goAway: charge(circuit, at: now))
         }
@@ -272,9 +274,9 @@ package struct Admission {
         return apps.count - 1
     }
 
-    /// Hashes a device token together with its app and system; Apple's environments share the hash. Apple accepts
-    /// hexadecimal digits of either case, so the hash ignores case: otherwise one token could be written in very many
-    /// ways.
+    /// Hashes a device token together with its app and platform. A token has the same hash in both of Apple's
+    /// environments. The hash of an Apple token ignores case: Apple accepts hexadecimal digits of either case, so one
+    /// token could otherwise be written in very many ways.
     private func hash(of envelope: Envelope, app: String) -> UInt64 {
         Self.name(of: envelope.deviceToken, magic: envelope.magic, app: app, under: hash)
     }
@@ -291,7 +293,7 @@ package struct Admission {
     /// The keyed hash of the key that signed the submission; 0 if it is unsigned or signatures are ignored.
     private func signer(of submission: Submission, to token: UInt64) -> UInt64 {
         guard settings.senders != .off, let signature = submission.signature else { return 0 }
-        // The hash includes the device token, so that it does not reveal whether two phones have the same sender.
+        // Includes the device token, so that the hash does not reveal whether two phones have the same sender.
         return TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, signature.key, label: 2) })
     }
 
@@ -306,7 +308,8 @@ package struct Admission {
             let reason: Reason = submission.proof == nil ? .proofRequired : .proofWrong
             throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
         }
-        // Each may turn out to be bad: a circuit may have only as many in flight as its abuse account has left.
+        // Each unproven device token may turn out to be bad, so a circuit may have only as many in flight as its abuse
+        // account has left.
         let rate = settings.abuse
         let isFull = circuits.update(circuit) { known in
             known.abuseAccount.resetIfOverdrawn(rate, now: now)
@@ -328,7 +331,7 @@ package struct Admission {
     // MARK: Outcomes
 
     /// Records the final outcome of an admitted submission.
-    /// - Returns: a GOAWAY if this blocks the circuit.
+    /// - Returns: a GOAWAY if the outcome blocks the circuit.
     package mutating func finish(
         _ ticket: Ticket, with outcome: Outcome, contact: ProviderContact, at moment: ClockReading
     ) -> GoAway? {
@@ -336,8 +339,9 @@ package struct Admission {
         if ticket.isUnproven {
             circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) }
         }
-        // A submission that no push service was asked about is refunded, except to its circuit. One whose ttl ran out
-        // is not: it takes a place in the replay window (PROTOCOL §3), which could otherwise be filled for free.
+        // A submission that the node sent to no push service is refunded, except to its circuit. A submission with an
+        // expired ttl is not refunded: it takes a place in the replay window (PROTOCOL §3), which could otherwise be
+        // filled for free.
         let isFree = contact != .contacted && outcome.reason != .ttlRanOut
         if isFree {
             switch ticket.senderProtocol {
@@ -363,7 +367,7 @@ package struct Admission {
         case .rejected where outcome.reason == .badDeviceToken:
             change(ticket.token) { $0.standing = .unproven }
             return charge(ticket.circuit, at: moment.monotonic)
-        // The node made a futile request: the sender could have known that the notification is too large.
+        // Charged: the sender could have known that the notification is too large, and the node made a futile request.
         case .rejected where outcome.reason == .tooLarge: return charge(ticket.circuit, at: now)
         case .rejected, .queued, .retry: break
         }
@@ -372,8 +376,8 @@ package struct Admission {
 
     /// Charges a circuit for an unproven device token that a push service refused during a surge of token refusals. The
     /// node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a few such
-    /// tokens as told stays far below the limit; a flood does not.
-    /// - Returns: a GOAWAY if this blocks the circuit.
+    /// tokens when RETRY tells it to stays far below the limit; a flood does not.
+    /// - Returns: a GOAWAY if this charge blocks the circuit.
     package mutating func chargeSuspectedToken(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         charge(circuit, at: now)
     }
@@ -387,9 +391,9 @@ package struct Admission {
         _ = finish(ticket, with: outcome, contact: .contacted, at: moment)
     }
 
-    /// The outcome with the device token's remaining allowance and the time until it is full again, if it is DELIVERED.
-    /// Other outcomes do not show them: otherwise anyone who knows the device token could watch, without ringing the
-    /// phone, when others ring it.
+    /// Adds to a DELIVERED outcome the device token's remaining allowance and the time until that is full again. Other
+    /// outcomes do not show them: otherwise anyone who knows the device token could watch, without ringing the phone,
+    /// when others ring it.
     package func addingAllowance(to outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
         guard outcome.kind == .delivered else { return outcome }
         return (tokens[ticket.token]?.allowance ?? Allowance()).added(to: outcome, settings.device, now: now)
@@ -404,7 +408,7 @@ package struct Admission {
         let recordsUnsigned =
             ticket.isUnsigned && !isBound && settings.senderQuietDays > 0 && record.unsignedDay != moment.day
         if record.standing == .proven, !binds, !recordsUnsigned {
-            // The time of acceptance is kept in memory only: it is not worth a disk write per notification.
+            // Updates the time of acceptance in memory only: it is not worth a disk write per notification.
             tokens.update(ticket.token) { $0.since = moment.milliseconds }
             return
         }
@@ -421,10 +425,10 @@ package struct Admission {
     }
 
     /// Records that a device token is gone.
-    /// - Returns: whether that is new: `false` if the token was dead already, or if a push service accepted it after
-    ///   `since`.
+    /// - Returns: whether the node learned this now: `false` if the token was dead already, or if a push service
+    ///   accepted it after `since`.
     private mutating func died(_ ticket: Ticket, since: UInt64, _ moment: ClockReading) -> Bool {
-        // An acceptance in the future was recorded before the wall clock was corrected, and is ignored.
+        // Ignores an acceptance in the future, which was recorded before the wall clock was corrected.
         if let record = tokens[ticket.token], record.standing == .proven, record.since > since,
             record.since <= moment.milliseconds
         {
@@ -448,7 +452,7 @@ package struct Admission {
         if record.day >= day, tokens.update(record.token, { $0.allowance.take(rate, now: now) }) { return }
         var used = record
         used.allowance.take(rate, now: now)
-        // Use must not revive an expired standing or binding.
+        // Using a token must not revive its expired standing or binding.
         used.standing = settings.standing(of: record, on: day)
         settings.forgetOldBinding(of: &used, on: day)
         used.use(on: day)
@@ -471,8 +475,8 @@ package struct Admission {
     }
 
     private mutating func forget(_ record: TokenRecord) {
-        // Bounded even while the store fails: it then keeps rows too long, and ``restore(_:on:)`` drops those that have
-        // expired.
+        // Bounds the list even while the store fails. The store then keeps some rows too long, and ``restore(_:on:)``
+        // drops those that have expired.
         if record.isPersistent || record.isUnsaved, forgotten.count < settings.deviceTokens {
             forgotten.append(record.token)
         }
@@ -480,9 +484,9 @@ package struct Admission {
 
     // MARK: Time
 
-    /// Expires records and circuits and adjusts the efforts. Call this once per second.
+    /// Expires records and circuits, and adjusts the efforts. Call this once per second.
     /// - Parameters:
-    ///   - queue: the share of the node's room for envelopes that is in use, from 0 to 1.
+    ///   - queue: the share of the node's capacity for envelopes that is in use, from 0 to 1.
     ///   - seed: makes 16 random bytes; called when a new puzzle is due.
     /// - Returns: whether ``puzzle(at:)`` has changed and must be announced.
     package mutating func tick(queue: Double, at moment: ClockReading, seed: () -> [UInt8]) -> Bool {
@@ -522,7 +526,7 @@ package struct Admission {
 }
 
 extension AdmissionSettings {
-    /// The standing of a record on a day: an old acceptance or death no longer counts.
+    /// The standing of a record on a day. An acceptance or death that is too old no longer counts.
     fileprivate func standing(of record: TokenRecord, on day: UInt16) -> TokenRecord.Standing {
         switch record.standing {
         case .proven where record.age(on: day) >= provenDays: .unproven
@@ -536,7 +540,7 @@ extension AdmissionSettings {
         record.age(on: day) >= senderForgetDays ? 0 : record.sender
     }
 
-    /// Whether an unsigned submission has reached the phone within `senderQuietDays`. A signed one then does not bind
+    /// Whether an unsigned submission has reached the phone within `senderQuietDays`. If so, a signed one does not bind
     /// the device token (PROTOCOL §3, Binding).
     fileprivate func hasRecentUnsigned(of record: TokenRecord, on day: UInt16) -> Bool {
         record.unsignedDay.map { Int(day) - Int($0) < senderQuietDays } ?? false
@@ -560,7 +564,7 @@ extension Allowance {
 }
 
 extension EffortControl.Settings {
-    /// The settings for unproven device tokens: in every mode but `off`, work is required only under pressure.
+    /// The settings for unproven device tokens: they require work only under pressure, or never in mode `off`.
     var forUnproven: EffortControl.Settings {
         EffortControl.Settings(mode: mode == .off ? .off : .adaptive, least: minimum, most: maximum)
     }
@@ -569,13 +573,15 @@ extension EffortControl.Settings {
 // MARK: Unbinding
 
 extension Admission {
-    /// The hashes that identify a device token in an operator's request: one as Apple's, one as Google's.
+    /// The hashes that may identify a device token in an operator's request, which does not name the platform: the hash
+    /// as an Apple token, then the hash as a Google token.
     package static func hashes(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
         [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
     }
 
-    /// Removes the sender keys of these device tokens. The next signed submission that is delivered binds each again.
-    /// - Parameter names: the results of ``names(of:app:under:)``.
+    /// Unbinds these device tokens from their sender keys. The next signed submission that is delivered to one binds it
+    /// again.
+    /// - Parameter names: the results of ``hashes(of:app:under:)``.
     /// - Returns: how many device tokens were bound.
     package mutating func unbind(_ names: [UInt64]) -> Int {
         names.count { name in
@@ -593,12 +599,12 @@ extension Admission {
     package struct Changes: Sendable, Redacted {
         /// The rows to insert or replace.
         package var rows: [StandingRow]
-        /// The hashes of the device tokens whose rows to delete.
+        /// The hashes of the device tokens to delete.
         package var forgotten: [UInt64]
     }
 
     /// Takes the changes that the store does not have yet; `nil` if there are none.
-    /// - Parameter limit: the maximum of each kind. The rest follows with the next call.
+    /// - Parameter limit: the maximum number of rows, and of deletions. The next call returns the rest.
     package mutating func takeChanges(atMost limit: Int) -> Changes? {
         guard !unsaved.isEmpty || !forgotten.isEmpty else { return nil }
         var rows: [StandingRow] = []
@@ -630,10 +636,10 @@ extension Admission {
         for token in changes.forgotten where forgotten.count < settings.deviceTokens { forgotten.append(token) }
     }
 
-    /// Restores a row of the store at the start.
+    /// Restores a row of the store when the node starts.
     package mutating func restore(_ row: StandingRow, on moment: ClockReading) {
         var record = TokenRecord(row)
-        // A row written by a clock that was ahead ages from now on.
+        // A row from a time when the clock was ahead ages from now on.
         record.clamp(to: moment.day, moment.milliseconds)
         record.standing = settings.standing(of: record, on: moment.day)
         settings.forgetOldBinding(of: &record, on: moment.day)

@@ -6,11 +6,11 @@ package enum SenderKeyMode: String, CaseIterable, Sendable {
     case off
     /// Trust on first use: the first signed notification that reaches a phone binds its device token to the key.
     case optional
-    /// As `optional`, and unsigned submissions are rejected.
+    /// Like `optional`, but unsigned submissions are rejected.
     case required
 }
 
-/// The settings of ``Admission``. All but ``deviceTokens`` take effect while the node runs.
+/// The settings of ``Admission``. All except ``deviceTokens`` can change while the node runs.
 package struct AdmissionSettings: Sendable, Equatable {
     /// The rate of submissions to one device token.
     package var device = Rate(burst: 20, perMinute: 10)

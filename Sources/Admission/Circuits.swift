@@ -4,35 +4,36 @@ import DequeModule
 import TNP
 import Time
 
-/// The known circuits, each with its rate of submissions and its abuse account. Bounded: a circuit without a connection
-/// is forgotten once its allowances are full and it is not blocked, or to make room for another.
+/// The known circuits, each with its rate limit and its abuse account. The table is bounded: it forgets a circuit
+/// without a connection once the circuit's allowances are full and it is not blocked, or earlier to make room.
 struct Circuits {
     /// The state of one circuit.
     struct Circuit {
         var submissions = Allowance()
         /// The abuse account: the number of violations that the circuit may still commit.
         var abuseAccount = Allowance()
-        /// The circuit's submissions are refused until then.
+        /// The node refuses the circuit's submissions until this time.
         var blockedUntil = MonotonicTime(nanoseconds: 0)
         var connections = 0
-        /// Unproven device tokens in flight. Each may turn out to be bad.
+        /// The number of unproven device tokens in flight. Each may turn out to be bad.
         var unproven = 0
-        /// Whether it has an entry in ``Circuits/idle``.
+        /// Whether the circuit has an entry in ``Circuits/idle``.
         var isInIdleList = false
 
-        /// Whether the circuit can be forgotten, because a new one would be treated no better.
+        /// Whether forgetting the circuit gives it no advantage: a new circuit would be treated no better.
         func isForgettable(at now: MonotonicTime) -> Bool {
             unproven == 0 && blockedUntil <= now && abuseAccount.isFull(now: now) && submissions.isFull(now: now)
         }
     }
 
     private var circuits: [CircuitID: Circuit] = [:]
-    /// Circuits without a connection, each listed once, with the time of the entry. Some may have reconnected.
+    /// Circuits that lost their last connection, each listed once, with the time of the entry. Some may have
+    /// reconnected.
     private var idle: Deque<(circuit: CircuitID, since: MonotonicTime)> = []
     private static let retention = Duration.seconds(60)
 
-    /// The maximum size in bytes for `capacity` circuits. A dictionary has a power of two slots, at most 3/4 of them in
-    /// use, and exists twice while it grows. An entry of ``idle`` takes two words; 32 bytes leave room for its growth.
+    /// The maximum size in bytes for `capacity` circuits. A dictionary has a power of two slots, uses up to 3/4 of
+    /// them, and exists twice while it grows. An entry of ``idle`` takes two words; 32 bytes leave room for its growth.
     static func maximumBytes(capacity: Int) -> Int {
         var places = 1
         while places * 3 / 4 < capacity { places *= 2 }
@@ -71,8 +72,8 @@ struct Circuits {
         if isNewlyIdle == true { idle.append((circuit, now)) }
     }
 
-    /// Forgets circuits that have had no connection for 60 s and would be treated no better if they were new. Checks
-    /// each one at most once per 60 s.
+    /// Forgets circuits that have had no connection for 60 s, except those to which this would give an advantage (see
+    /// ``Circuit/isForgettable(at:)``). Checks each circuit no more than once per 60 s.
     mutating func purge(now: MonotonicTime) {
         while let oldest = idle.first, now - oldest.since >= Self.retention {
             idle.removeFirst()

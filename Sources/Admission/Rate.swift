@@ -8,12 +8,12 @@ package struct Rate: Sendable, Equatable {
     package let burst: Int
     /// The sustained rate per minute.
     package let perMinute: Int
-    /// Nanoseconds until one more is allowed.
+    /// Nanoseconds in which the bucket gains one.
     let interval: UInt64
     /// Nanoseconds until an empty bucket is full again.
     let refillTime: UInt64
 
-    /// The range of `burst`. Like ``ratesPerMinute``, it keeps every sum of nanoseconds from overflowing.
+    /// The range of `burst`. Together with ``perMinuteRange``, it keeps every sum of nanoseconds from overflowing.
     package static let burstRange = 1...10_000_000
     /// The range of `perMinute`.
     package static let perMinuteRange = 1...1_000_000_000
@@ -28,10 +28,10 @@ package struct Rate: Sendable, Equatable {
     }
 }
 
-/// A token bucket for a ``Rate``, in one word (GCRA, ITU-T I.371 annex A). It holds the time at which it is full again.
-/// If the clock goes back or the rate becomes smaller, the bucket is empty at worst.
+/// A token bucket for a ``Rate`` (GCRA, ITU-T I.371 annex A), stored as one word: the time at which the bucket is full
+/// again. If the clock goes back or the rate becomes smaller, the bucket is empty at worst.
 package struct Allowance: Sendable, Equatable {
-    /// The time at which it is full again, in nanoseconds of the monotonic clock.
+    /// The time at which the bucket is full again, in nanoseconds of the monotonic clock.
     var fullAt: UInt64
 
     /// A full bucket.
@@ -39,7 +39,7 @@ package struct Allowance: Sendable, Equatable {
 
     init(fullAt: UInt64) { self.fullAt = fullAt }
 
-    /// The used part, in nanoseconds of the rate.
+    /// The used part of the bucket, as the nanoseconds that the rate takes to refill it.
     @inline(__always)
     private func used(_ rate: Rate, _ now: MonotonicTime) -> UInt64 {
         fullAt > now.nanoseconds ? min(fullAt - now.nanoseconds, rate.refillTime) : 0
@@ -50,8 +50,8 @@ package struct Allowance: Sendable, Equatable {
         Int((rate.refillTime - used(rate, now)) / rate.interval)
     }
 
-    /// The time until one is left; zero if one is left now. A bucket below empty, which was used under another rate,
-    /// becomes empty.
+    /// The time until the bucket contains at least one; zero if it does now. A bucket below empty, which was used under
+    /// another rate, becomes empty.
     @inline(__always)
     package mutating func wait(_ rate: Rate, now: MonotonicTime) -> Duration {
         if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.refillTime {
@@ -66,21 +66,21 @@ package struct Allowance: Sendable, Equatable {
         if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.refillTime { fullAt = now.nanoseconds }
     }
 
-    /// The time until it is full.
+    /// The time until the bucket is full.
     package func fullIn(_ rate: Rate, now: MonotonicTime) -> Duration { .nanoseconds(Int64(used(rate, now))) }
 
-    /// Takes one. An empty bucket stays empty.
+    /// Takes one from the bucket. An empty bucket stays empty.
     @inline(__always)
     package mutating func take(_ rate: Rate, now: MonotonicTime) {
         fullAt = now.nanoseconds &+ min(used(rate, now) + rate.interval, rate.refillTime)
     }
 
-    /// Gives one back.
+    /// Gives one back to the bucket.
     package mutating func refund(_ rate: Rate, now: MonotonicTime) {
         let used = used(rate, now)
         fullAt = now.nanoseconds &+ (used > rate.interval ? used - rate.interval : 0)
     }
 
-    /// Whether it is full, like a new one.
+    /// Whether the bucket is full, like a new one.
     func isFull(now: MonotonicTime) -> Bool { fullAt <= now.nanoseconds }
 }

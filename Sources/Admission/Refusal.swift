@@ -8,7 +8,7 @@ package struct Refusal: Error, Equatable, Sendable {
     package var outcome: Outcome?
     /// The puzzle to announce before the outcome, if the submission lacks a sufficient proof.
     package var puzzle: Puzzle?
-    /// Sent after the outcome, if the circuit is blocked.
+    /// The GOAWAY to send after the outcome, if the circuit is blocked.
     package var goAway: GoAway?
 
     /// - Parameters: as the properties of the same names.
@@ -18,7 +18,7 @@ package struct Refusal: Error, Equatable, Sendable {
         self.goAway = goAway
     }
 
-    /// RETRY after `wait`.
+    /// A refusal with RETRY after `wait`.
     static func retry(_ reason: Reason, after wait: Duration, _ text: String? = nil) -> Refusal {
         Refusal(.retry(reason, after: wait.wireMilliseconds, text: text))
     }

@@ -2,9 +2,9 @@
 
 import COpenSSL
 
-/// AES-256 in CBC mode without padding (NIST SP 800-38A), as Bisq 1's phones decrypt it.
+/// AES-256 in CBC mode without padding (NIST SP 800-38A), which Bisq 1's phones decrypt.
 package enum AES256CBC {
-    /// Encrypts whole blocks; `nil` if the length of key (32 bytes), iv (16) or message (a multiple of 16) is wrong.
+    /// Encrypts whole blocks; `nil` unless `key` has 32 bytes, `iv` 16 and `message` a multiple of 16.
     package static func encrypt(_ message: [UInt8], key: [UInt8], iv: [UInt8]) -> [UInt8]? {
         guard key.count == 32, iv.count == 16, message.count.isMultiple(of: 16) else { return nil }
         return Cipher(EVP_aes_256_cbc(), encrypt: true, key: key, iv: iv)?.run(message)
@@ -22,7 +22,7 @@ package enum AES256GCM {
     /// Length of the tag in bytes.
     package static let tagLength = 16
 
-    /// The ciphertext of `message` followed by its tag; `nil` if the length of key (32 bytes) or nonce (12) is wrong.
+    /// The ciphertext of `message` followed by its tag; `nil` unless `key` has 32 bytes and `nonce` 12.
     package static func seal(_ message: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8]? {
         guard key.count == 32, nonce.count == 12,
             let cipher = Cipher(EVP_aes_256_gcm(), encrypt: true, key: key, iv: nonce),
@@ -33,8 +33,8 @@ package enum AES256GCM {
         return ciphertext + tag
     }
 
-    /// The decrypted message; `nil` if a length is wrong or the tag is invalid: another key sealed the message, or it
-    /// was altered.
+    /// The decrypted message; `nil` if a length is wrong or the tag is invalid, because the message was encrypted with
+    /// another key or altered.
     package static func open(_ sealed: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8]? {
         guard key.count == 32, nonce.count == 12, sealed.count >= tagLength,
             let cipher = Cipher(EVP_aes_256_gcm(), encrypt: false, key: key, iv: nonce)

@@ -30,13 +30,13 @@ package enum BLAKE2b {
         }
     }
 
-    /// Searches for a number whose hash is wanted. Hashes each number as eight bytes in network order after what `fill`
-    /// writes. Allocates nothing, and calls `fill` once.
+    /// Searches for a number with a hash that `isWanted` accepts. Each hash is that of the bytes that `fill` writes,
+    /// followed by the number as eight bytes in network order. Allocates nothing, and calls `fill` once.
     /// - Parameters:
-    ///   - start: the first number; 0 follows the largest.
-    ///   - tries: the maximum of numbers to try.
-    ///   - capacity: the maximum of bytes that `fill` writes.
-    /// - Returns: the first number with a wanted hash, or `nil` if none has one.
+    ///   - start: the first number to try. After the largest number, the search continues with 0.
+    ///   - tries: the maximum number of numbers to try.
+    ///   - capacity: the maximum number of bytes that `fill` writes.
+    /// - Returns: the first number with an accepted hash; `nil` if there is none.
     package static func findNonce(
         from start: UInt64, tries: UInt64, after capacity: Int, _ fill: (inout OutputRawSpan) -> Void,
         where isWanted: (Digest256) -> Bool

@@ -3,7 +3,7 @@
 import COpenSSL
 import CSodium
 
-/// Base32 (RFC 4648 §6) without padding, as tor writes keys and onion addresses.
+/// Base32 (RFC 4648 §6) without padding, which tor uses for keys and onion addresses.
 package enum Base32 {
     private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".utf8)
 
@@ -29,8 +29,8 @@ package enum Base32 {
         return text
     }
 
-    /// The bytes that Base32 of either case encodes; `nil` if `text` contains an invalid character, has an impossible
-    /// length, or ends in bits that are not zero.
+    /// Decodes Base32 of either case; `nil` if `text` contains an invalid character, has an impossible length, or if
+    /// its unused last bits are not zero.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 5 / 8)

@@ -12,7 +12,7 @@ package enum Base64 {
     package static func encode(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
         let length = encodedCount(bytes.count)
         let start = output.count
-        // One more byte for the NUL that EVP_EncodeBlock writes.
+        // Reserves one more byte for the NUL that EVP_EncodeBlock writes.
         output.append(contentsOf: repeatElement(0, count: length + 1))
         let wrote: Void? = bytes.withContiguousStorageIfAvailable { input in
             output.withUnsafeMutableBufferPointer { buffer in
@@ -49,12 +49,12 @@ package enum Base64 {
         return output
     }
 
-    /// The bytes that padded standard Base64 encodes; `nil` if `text` is not that.
+    /// Decodes padded standard Base64; `nil` if `text` is anything else.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         decode(text, variant: sodium_base64_VARIANT_ORIGINAL)
     }
 
-    /// The bytes that unpadded URL-safe Base64 encodes; `nil` if `text` is not that.
+    /// Decodes unpadded URL-safe Base64; `nil` if `text` is anything else.
     package static func decodeURLSafe(_ text: some Collection<UInt8>) -> [UInt8]? {
         decode(text, variant: sodium_base64_VARIANT_URLSAFE_NO_PADDING)
     }

@@ -4,7 +4,7 @@ import COpenSSL
 
 /// A private certificate authority, which issues the certificates of the simulated Apple and Google servers.
 package final class CertificateAuthority: @unchecked Sendable {
-    // Unchecked: init sets certificate and key, which are only read afterwards.
+    // Unchecked: nothing changes the certificate and the key after init.
     private let certificate: OpaquePointer
     private let key: OpaquePointer
 
@@ -21,10 +21,10 @@ package final class CertificateAuthority: @unchecked Sendable {
         EVP_PKEY_free(key)
     }
 
-    /// The authority's certificate in PEM form, for clients that must trust it.
+    /// The authority's certificate in PEM form, for clients that have to trust the authority.
     package var pem: [UInt8] { certificate.pem }
 
-    /// What a certificate is for.
+    /// The purpose of a certificate.
     package enum Purpose: Sendable {
         /// A server with these DNS names or addresses.
         case server(names: [String])
@@ -32,8 +32,8 @@ package final class CertificateAuthority: @unchecked Sendable {
         case client
     }
 
-    /// Issues a certificate with a new key. `validFor` counts in seconds from now; a negative value gives an expired
-    /// certificate.
+    /// Issues a certificate with a new key. It expires `validFor` seconds from now; with a negative value, it has
+    /// expired already.
     package func issue(subject: String, purpose: Purpose, validFor: Int = 86_400 * 7) -> CertifiedKey {
         let leafKey = Self.newKey()
         defer { EVP_PKEY_free(leafKey) }

@@ -13,7 +13,7 @@ package struct CertificateFacts: Sendable, Equatable {
     package var commonName: String?
     /// The subject's user id, in which Apple writes the app's bundle id.
     package var userID: String?
-    /// The APNs environment; `nil` if the certificate names none, like those that Apple did not issue.
+    /// The APNs environment; `nil` if the certificate names none, for instance because Apple did not issue it.
     package var environment: Environment?
     /// The start of the validity period, Unix time in seconds.
     package var notBefore: Int64
@@ -31,12 +31,12 @@ package struct CertificateFacts: Sendable, Equatable {
         self.notAfter = notAfter
     }
 
-    // Apple's extensions "APNs development" and "APNs production".
+    // The object identifiers of Apple's extensions "APNs development" and "APNs production".
     private static let developmentExtension = "1.2.840.113635.100.6.3.1"
     private static let productionExtension = "1.2.840.113635.100.6.3.2"
     private static let longestName = 256
 
-    /// Reads the first certificate of a PEM text; `nil` if there is none.
+    /// Reads the first certificate in a PEM text; `nil` if there is none.
     package init?(pem: [UInt8]) {
         defer { ERR_clear_error() }
         let certificate = withBIO(reading: pem) { PEM_read_bio_X509($0, nil, nil, nil) } ?? nil
@@ -80,7 +80,7 @@ package struct CertificateFacts: Sendable, Equatable {
 }
 
 extension OpaquePointer {
-    /// Of an X509: the start of its validity, in Unix time in seconds.
+    /// The start of the validity period of this X509 certificate, Unix time in seconds.
     fileprivate var notBefore: Int64 {
         var days: Int32 = 0
         var seconds: Int32 = 0

@@ -8,7 +8,7 @@ package struct CertifiedKey: Sendable, Redacted {
     package let certificates: [UInt8]
     /// The private key in PEM form.
     package let privateKey: SecretBytes
-    /// When the leaf certificate expires, in Unix time in seconds.
+    /// When the leaf certificate expires, Unix time in seconds.
     package let notAfter: Int64
 
     init(certificates: [UInt8], privateKey: SecretBytes, notAfter: Int64) {
@@ -20,9 +20,9 @@ package struct CertifiedKey: Sendable, Redacted {
 
 /// Why a `.p12` file could not be opened.
 package enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Not a PKCS #12 file.
+    /// The file is not a PKCS #12 file.
     case notPKCS12
-    /// The password does not open it.
+    /// The password is wrong.
     case wrongPassword
     /// The file contains no certificate with its private key.
     case incomplete
@@ -31,16 +31,16 @@ package enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .notPKCS12: "not a PKCS #12 (.p12) file"
-        case .wrongPassword: "the password does not open it"
-        case .incomplete: "it contains no certificate with its private key"
+        case .wrongPassword: "the password of the .p12 file is wrong"
+        case .incomplete: "contains no certificate with its private key: export both together"
         }
     }
 }
 
 /// PKCS #12 files (RFC 7292), the format in which Apple's push certificates are exported.
 package enum PKCS12 {
-    // Keychain Access still exports with RC2, which OpenSSL 3 has in its legacy provider. Loading a provider by name
-    // unloads the default one, so load both.
+    // Keychain Access still exports with RC2, which OpenSSL 3 has only in its legacy provider. Loading a provider
+    // explicitly stops OpenSSL from loading the default one, so this loads both.
     private static let legacyCiphers: Void = {
         _ = OSSL_PROVIDER_load(nil, "default")
         _ = OSSL_PROVIDER_load(nil, "legacy")
@@ -97,10 +97,10 @@ package enum PKCS12 {
 }
 
 extension OpaquePointer {
-    /// Of an X509: the certificate in PEM form.
+    /// This X509 certificate in PEM form.
     var pem: [UInt8] { bytes { PEM_write_bio_X509($0, self) } }
 
-    /// Of an X509: the end of its validity, in Unix time in seconds.
+    /// The end of the validity period of this X509 certificate, Unix time in seconds.
     var notAfter: Int64 {
         var days: Int32 = 0
         var seconds: Int32 = 0

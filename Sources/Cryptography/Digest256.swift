@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A 256-bit digest, stored inline: comparing, hashing and copying it allocates nothing.
+/// A 256-bit digest. It is stored inline, so that comparing, hashing and copying it allocates nothing.
 public struct Digest256: Hashable, Sendable {
     var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
@@ -11,7 +11,7 @@ public struct Digest256: Hashable, Sendable {
         withUnsafeMutableBytes(of: &words) { fill($0) }
     }
 
-    /// The digest with these bytes; `nil` unless there are exactly 32.
+    /// Creates a digest from these bytes; `nil` unless there are exactly 32.
     package init?(_ bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         withUnsafeMutableBytes(of: &words) { $0.copyBytes(from: bytes) }
@@ -36,7 +36,7 @@ public struct Digest256: Hashable, Sendable {
             && one.words.2 == other.words.2 && one.words.3 == other.words.3
     }
 
-    /// Hashes the first eight bytes, which are uniformly distributed already.
+    /// Hashes only the first eight bytes, because they are already uniformly distributed.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
     }

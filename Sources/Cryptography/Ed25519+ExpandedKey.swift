@@ -3,11 +3,11 @@
 import CSodium
 
 extension Ed25519 {
-    /// Length of an expanded private key in bytes: the scalar, followed by the prefix that derives nonces (RFC 8032
-    /// §5.1.5).
+    /// Length in bytes of an expanded private key: the scalar, followed by the prefix from which nonces are derived
+    /// (RFC 8032 §5.1.5).
     package static let expandedKeyLength = 64
 
-    /// The public key of an expanded private key: its scalar times the base point.
+    /// The public key of an expanded private key: the base point times the key's scalar.
     /// - Parameter expandedKey: borrowed for the duration of the call.
     /// - Returns: 32 bytes; `nil` if the key is not 64 bytes long or its scalar is zero.
     package static func publicKey(ofExpandedKey expandedKey: RawSpan) -> [UInt8]? {

@@ -9,13 +9,13 @@ public enum Ed25519 {
     /// Length of a signature in bytes.
     package static let signatureLength = 64
 
-    /// A private key, made from a 32-byte seed.
+    /// A private key, derived from a 32-byte seed.
     public struct PrivateKey: Sendable {
         private let secret: SecretBytes
         /// The public key, 32 bytes.
         public let publicKey: [UInt8]
 
-        /// The key derived from this seed; `nil` if the seed is not 32 bytes long.
+        /// Derives the key from this seed; `nil` if the seed is not 32 bytes long.
         public init?(seed: [UInt8]) {
             Sodium.initialised
             guard seed.count == Int(crypto_sign_SEEDBYTES) else { return nil }

@@ -2,14 +2,15 @@
 
 import Glibc
 
-/// A lock that one process holds at a time, until it releases the lock or ends in any way.
+/// A lock on a file that only one process can hold at a time. The lock ends when the process releases it, exits or
+/// crashes.
 package final class FileLock: Sendable {
     private let descriptor: Int32
 
-    /// Locks the file `path`, creating it if it does not exist. It is never removed: a lock on a removed file excludes
-    /// no other process.
-    /// - Throws: ``PrivateFileError/inUse(file:pid:)`` with `file` and the holder's process id, if another process
-    ///   holds the lock.
+    /// Locks the file at `path`, creating it if it does not exist. Nothing ever removes the file: a lock on a removed
+    /// file excludes no other process.
+    /// - Throws: ``PrivateFileError/inUse(file:pid:)`` with `file` and the process id of the lock's holder, if another
+    ///   process holds the lock.
     package init(at path: String, for file: String) throws(PrivateFileError) {
         _ = try PrivateFile.ensure(path)
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
@@ -21,7 +22,7 @@ package final class FileLock: Sendable {
             close(descriptor)
             throw error
         }
-        // Only for the error message of the next process. The lock does not depend on it.
+        // Writes the process id for the error message of other processes. The lock does not depend on it.
         let own = Array("\(getpid())\n".utf8)
         if ftruncate(descriptor, 0) == 0 { _ = own.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, 0) } }
         self.descriptor = descriptor

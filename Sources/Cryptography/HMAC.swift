@@ -4,7 +4,7 @@ import CSodium
 
 /// HMAC message authentication codes (RFC 2104), by libsodium.
 package enum HMAC {
-    /// The HMAC-SHA-256 of `message` under a key of any length, 32 bytes.
+    /// The HMAC-SHA-256 (32 bytes) of `message` under a key of any length.
     package static func sha256(_ message: [UInt8], key: [UInt8]) -> [UInt8] {
         Sodium.initialised
         var state = crypto_auth_hmacsha256_state()

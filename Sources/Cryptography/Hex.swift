@@ -18,9 +18,9 @@ package enum Hex {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes that hexadecimal of either case encodes; `nil` if `text` is not that.
+    /// Decodes hexadecimal of either case; `nil` if `text` is not hexadecimal.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
-        // Reading a generic collection byte by byte is many times slower.
+        // Uses contiguous storage if there is any: reading a generic collection byte by byte is many times slower.
         text.withContiguousStorageIfAvailable(decodeBuffer) ?? Array(text).withUnsafeBufferPointer(decodeBuffer)
     }
 
@@ -40,7 +40,7 @@ package enum Hex {
         return isHexadecimal ? output : nil
     }
 
-    /// The bytes that a hexadecimal string encodes; `nil` if `text` is not that.
+    /// Decodes a hexadecimal string of either case; `nil` if `text` is not hexadecimal.
     package static func decode(_ text: String) -> [UInt8]? { decode(text.utf8) }
 
     /// Whether this character is a hexadecimal digit.

@@ -7,7 +7,7 @@ package enum KeyFile {
     /// Length of a key in bytes.
     package static let length = 32
 
-    /// Reads the key, or makes one if the file does not exist.
+    /// Reads the key, or creates the file with a new key if it does not exist.
     package static func readOrCreate(_ path: String) throws(PrivateFileError) -> SecretBytes {
         do {
             return try read(path)
@@ -21,7 +21,7 @@ package enum KeyFile {
 
     /// Reads the key.
     package static func read(_ path: String) throws(PrivateFileError) -> SecretBytes {
-        // Non-blocking, because opening a pipe would wait for a writer.
+        // Non-blocking: otherwise, if the path names a pipe, open would wait for a writer.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw errno == ENOENT ? PrivateFileError.missing(file: path) : .system(path)

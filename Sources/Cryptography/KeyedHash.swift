@@ -3,7 +3,7 @@
 import CSodium
 
 /// 64 bits of BLAKE2b under a secret key. Tables and files contain this hash in place of a device token or sender key.
-/// Without the key it cannot be inverted, and collisions cannot be constructed.
+/// Without the secret key, the hash cannot be inverted and collisions cannot be constructed.
 package struct KeyedHash: Sendable {
     private let key: SecretBytes
 
@@ -14,8 +14,8 @@ package struct KeyedHash: Sendable {
         self.key = key
     }
 
-    /// The hash of two parts; never 0. It includes the length of each part, so that different pairs never form the same
-    /// input. Allocates nothing if the parts together are shorter than 1 KiB.
+    /// The hash of two parts; never 0. The hashed input includes the length of each part, so that different pairs never
+    /// form the same input. Allocates nothing if the parts together are shorter than 1 KiB.
     /// - Parameter label: the kind of the parts. Equal parts of different kinds have different hashes.
     package func callAsFunction(
         _ first: some Collection<UInt8>, _ second: some Collection<UInt8>, label: UInt8

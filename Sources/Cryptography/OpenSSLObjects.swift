@@ -2,7 +2,7 @@
 
 import COpenSSL
 
-/// The reason of the oldest error in this thread's OpenSSL error queue. Clears the queue.
+/// Returns the reason of the oldest error in this thread's OpenSSL error queue, and clears the queue.
 func openSSLReason() -> String {
     let code = ERR_get_error()
     ERR_clear_error()

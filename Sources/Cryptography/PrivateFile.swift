@@ -2,7 +2,7 @@
 
 import Glibc
 
-/// Files that only their owner may read, whatever the umask.
+/// Files that only their owner may read and write, whatever the umask.
 package enum PrivateFile {
     private static let mode: mode_t = 0o600
 
@@ -21,7 +21,7 @@ package enum PrivateFile {
         return Int(status.st_size)
     }
 
-    /// Creates a file with these bytes and syncs it to disk. There must be no file yet.
+    /// Creates a file with these bytes and syncs it to disk. Throws if the file exists already.
     package static func create(_ path: String, holding bytes: [UInt8]) throws(PrivateFileError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw .system(path) }
@@ -35,12 +35,12 @@ package enum PrivateFile {
         }
     }
 
-    /// Removes all permissions but the owner's from a file, if it exists.
+    /// Removes the permissions of everyone except the owner from a file, if it exists.
     package static func restrict(_ path: String) throws(PrivateFileError) {
         guard chmod(path, mode) == 0 || errno == ENOENT else { throw .system(path) }
     }
 
-    /// Syncs the directory: without that, a new file may be lost in a crash.
+    /// Syncs the directory of `path` to disk: otherwise a crash may lose a new file.
     private static func syncDirectory(of path: String) -> Bool {
         let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
         let descriptor = open(directory, O_RDONLY | O_CLOEXEC)

@@ -4,7 +4,7 @@ import Glibc
 
 /// Why a private file cannot be used. The description says what is wrong, with which file, and what to do.
 package enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Another process has locked the file; its process id, if known.
+    /// Another process has locked the file; `pid` is its process id, `nil` if unknown.
     case inUse(file: String, pid: Int32?)
     /// The key file does not exist.
     case missing(file: String)

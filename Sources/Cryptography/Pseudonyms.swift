@@ -2,8 +2,8 @@
 
 import CSodium
 
-/// Pseudonyms for device tokens in logs. Equal tokens have equal pseudonyms for one day, and without that day's key a
-/// pseudonym does not reveal its token (SipHash-2-4 under a key derived by BLAKE2b from a key of the process).
+/// Pseudonyms for device tokens in logs. A token keeps its pseudonym for one day. Without that day's key, a pseudonym
+/// does not reveal the token (SipHash-2-4 under a key that BLAKE2b derives from a key of the process).
 package struct Pseudonyms: Sendable {
     private let master: [UInt8]
     private var day: Int64 = .min

@@ -4,8 +4,8 @@
 package protocol Redacted: CustomStringConvertible, CustomReflectable {}
 
 extension Redacted {
-    /// `<redacted>`.
+    /// Always `<redacted>`.
     public var description: String { "<redacted>" }
-    /// A mirror without children.
+    /// A mirror without children, so that dumps do not show the contents.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

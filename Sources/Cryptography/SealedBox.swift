@@ -3,8 +3,8 @@
 import CSodium
 
 /// Authenticated encryption of stored data: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03), by libsodium. A sealed
-/// text is `nonce (24) ‖ ciphertext ‖ tag (16)`. The nonce is long enough to be random for any number of texts. Prints
-/// as `<redacted>`.
+/// text is `nonce (24) ‖ ciphertext ‖ tag (16)`. The nonce is random; it is so long that random nonces do not repeat,
+/// however many texts are sealed. Prints as `<redacted>`.
 package struct SealedBox: Sendable, Redacted {
     /// Length of a key in bytes.
     package static let keyLength = 32
@@ -16,7 +16,7 @@ package struct SealedBox: Sendable, Redacted {
 
     private let key: SecretBytes
 
-    /// A box with this key; `nil` if the key is not 32 bytes long.
+    /// Creates a box with this key; `nil` if the key is not 32 bytes long.
     package init?(key: SecretBytes) {
         Sodium.initialised
         guard key.count == Self.keyLength else { return nil }
@@ -28,12 +28,12 @@ package struct SealedBox: Sendable, Redacted {
         seal(plain, authenticating: data, nonce: SecureRandom.bytes(Self.nonceLength))
     }
 
-    /// Seals with a given nonce, which must never be used twice, for test vectors.
+    /// Seals with a given nonce, for test vectors. Never use a nonce twice with the same key.
     func seal(_ plain: [UInt8], authenticating data: [UInt8], nonce: [UInt8]) -> [UInt8] {
         key.withUnsafeBytes { Self.seal(plain, authenticating: data, nonce: nonce, key: $0) }
     }
 
-    /// Seals with a one-time key of 32 bytes, without the locked memory of a box.
+    /// Seals with a one-time key of 32 bytes, which is not copied to locked memory as a box's key is.
     package static func seal(_ plain: [UInt8], authenticating data: [UInt8], underOneTimeKey key: [UInt8]) -> [UInt8] {
         precondition(key.count == keyLength)
         return key.withUnsafeBytes {
@@ -57,7 +57,7 @@ package struct SealedBox: Sendable, Redacted {
         return output
     }
 
-    /// The plain text; `nil` if `sealed` was sealed with another key or other data, was altered, or is cut short.
+    /// The plain text; `nil` if `sealed` was sealed with another key or other data, was altered, or is truncated.
     package func open(_ sealed: [UInt8], authenticating data: [UInt8]) -> [UInt8]? {
         key.withUnsafeBytes { Self.open(sealed, authenticating: data, key: $0) }
     }
@@ -85,20 +85,20 @@ package struct SealedBox: Sendable, Redacted {
 }
 
 extension SecretBytes {
-    /// A key of 32 bytes for one purpose: the keyed BLAKE2b of `label` under this key of 16 to 64 bytes.
+    /// Derives a key of 32 bytes for one purpose: the keyed BLAKE2b of `label` under this key of 16 to 64 bytes.
     package func derivedKey(for label: StaticString) -> SecretBytes {
         let message = UnsafeRawBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount)
         var key = keyedHash(of: message, count: SealedBox.keyLength)
         return SecretBytes(moving: &key)
     }
 
-    /// The keyed BLAKE2b of a digest, `count` (16 to 64) bytes, under this key of 16 to 64 bytes. Without the key it
-    /// does not reveal what it identifies.
+    /// The keyed BLAKE2b of a digest, `count` (16 to 64) bytes, under this key of 16 to 64 bytes. Without the key, the
+    /// hash does not reveal the digest.
     package func keyedHash(of digest: Digest256, count: Int) -> [UInt8] {
         digest.withBytes { keyedHash(of: $0, count: count) }
     }
 
-    /// The keyed BLAKE2b of any bytes, `count` (16 to 64) bytes.
+    /// The keyed BLAKE2b of any bytes, `count` (16 to 64) bytes, under this key of 16 to 64 bytes.
     package func keyedHash(of bytes: [UInt8], count: Int) -> [UInt8] {
         bytes.withUnsafeBytes { keyedHash(of: $0, count: count) }
     }

@@ -2,9 +2,9 @@
 
 import CSodium
 
-/// Secret bytes in locked memory between guard pages, wiped on release and printed as `<redacted>`.
+/// Secret bytes in locked memory between guard pages. They are wiped on release. Prints as `<redacted>`.
 public final class SecretBytes: @unchecked Sendable, Redacted {
-    // Unchecked: init writes the memory once; it is only read until deinit.
+    // Unchecked: only init writes the memory.
     private let memory: UnsafeMutableRawBufferPointer
 
     /// The number of bytes.
@@ -13,7 +13,7 @@ public final class SecretBytes: @unchecked Sendable, Redacted {
     /// Copies `bytes` into locked memory. The caller must wipe its own copy; see ``init(moving:)``.
     package init(_ bytes: some Collection<UInt8>) {
         Sodium.initialised
-        guard let base = sodium_malloc(max(bytes.count, 1)) else { fatalError("out of locked memory") }
+        guard let base = sodium_malloc(max(bytes.count, 1)) else { fatalError("no locked memory for a secret") }
         memory = UnsafeMutableRawBufferPointer(start: base, count: bytes.count)
         memory.copyBytes(from: bytes)
         sodium_mprotect_readonly(base)
@@ -28,7 +28,8 @@ public final class SecretBytes: @unchecked Sendable, Redacted {
 
     deinit { sodium_free(memory.baseAddress) }
 
-    /// Lends the bytes for the duration of the call. Do not copy them to where they could be logged.
+    /// Calls `body` with the bytes, which are valid only during the call. Do not copy them to a place from which they
+    /// could be logged.
     package func withBytes<Result>(_ body: (RawSpan) throws -> Result) rethrows -> Result {
         try body(UnsafeRawBufferPointer(memory).bytes)
     }

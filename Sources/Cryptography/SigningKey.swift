@@ -10,11 +10,11 @@ package enum SignatureAlgorithm: String, Sendable {
     case rs256 = "RS256"
 }
 
-/// Why a key cannot be used.
+/// The reason why a key cannot be used.
 package enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The text is not a PEM-encoded private key.
     case notPEM(reason: String)
-    /// The key is not of the kind that the algorithm requires.
+    /// The key is not of the type that the algorithm requires.
     case wrongKind(expected: SignatureAlgorithm)
 
     /// The error message for the operator.
@@ -31,7 +31,7 @@ package enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
 package final class SigningKey: @unchecked Sendable, Redacted {
     // Unchecked: the EVP_PKEY does not change after init, and OpenSSL counts its references atomically.
     private let key: OpaquePointer
-    /// The algorithm of its signatures.
+    /// The algorithm of the key's signatures.
     package let algorithm: SignatureAlgorithm
 
     private init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {
@@ -40,7 +40,7 @@ package final class SigningKey: @unchecked Sendable, Redacted {
     }
 
     /// Reads a PKCS #8 or traditional key in PEM form.
-    /// - Throws: ``KeyError`` if the text contains no key, or one of another kind.
+    /// - Throws: ``KeyError`` if the text contains no key, or a key of the wrong type.
     package convenience init(pem: [UInt8], algorithm: SignatureAlgorithm) throws(KeyError) {
         // The callback supplies no pass phrase: OpenSSL must never prompt on the terminal.
         let key = withBIO(reading: pem) { PEM_read_bio_PrivateKey($0, nil, { _, _, _, _ in -1 }, nil) } ?? nil
@@ -61,7 +61,7 @@ package final class SigningKey: @unchecked Sendable, Redacted {
 
     deinit { EVP_PKEY_free(key) }
 
-    /// The public key, which verifies signatures.
+    /// The public key, which verifies this key's signatures.
     package var verifyingKey: VerifyingKey {
         EVP_PKEY_up_ref(key)
         return VerifyingKey(owning: key, algorithm: algorithm)
@@ -104,9 +104,9 @@ package final class SigningKey: @unchecked Sendable, Redacted {
 
 /// A public key that verifies signatures.
 package final class VerifyingKey: @unchecked Sendable {
-    // Unchecked: as for SigningKey.
+    // Unchecked: the same reasons apply as for SigningKey.
     private let key: OpaquePointer
-    /// The algorithm of the signatures that it verifies.
+    /// The algorithm of the signatures that the key verifies.
     package let algorithm: SignatureAlgorithm
 
     fileprivate init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {

@@ -2,7 +2,8 @@
 
 import CSodium
 
-/// Initialises libsodium, which selects its fastest implementations. Every use of libsodium evaluates ``ready`` first.
+/// Initialises libsodium, which then selects its fastest implementations. Evaluate ``initialised`` before every use of
+/// libsodium.
 enum Sodium {
     static let initialised: Void = {
         precondition(sodium_init() >= 0, "libsodium could not be initialised")

@@ -7,13 +7,13 @@ package enum X25519 {
     /// Length of a private or public key in bytes.
     package static let keyLength = 32
 
-    /// A new private key.
+    /// Creates a random private key.
     package static func privateKey() -> SecretBytes {
         var bytes = SecureRandom.bytes(keyLength)
         return SecretBytes(moving: &bytes)
     }
 
-    /// The public key of `privateKey`; `nil` if that is not 32 bytes long.
+    /// The public key of `privateKey`; `nil` if `privateKey` is not 32 bytes long.
     package static func publicKey(of privateKey: SecretBytes) -> [UInt8]? {
         Sodium.initialised
         guard privateKey.count == keyLength else { return nil }

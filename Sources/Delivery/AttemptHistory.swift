@@ -6,8 +6,8 @@ import Time
 
 /// How often and for how long the node itself retries.
 package struct RetryPolicy: Sendable, Equatable {
-    /// The most attempts, not counting immediate repeats, for an envelope that is not in the spool; for one that is,
-    /// the most attempts with an unknown fate.
+    /// For an envelope that is not in the spool: the maximum number of attempts, not counting immediate repeats. For a
+    /// stored envelope: the maximum number of attempts with an unknown fate.
     package var attempts: Int
     /// How long an envelope that is not in the spool is retried before its sender gets RETRY.
     package var patience: Duration
@@ -19,31 +19,33 @@ package struct RetryPolicy: Sendable, Equatable {
     }
 }
 
-/// The attempts for one envelope, and the next step after each result. Pure: time and randomness are parameters.
+/// Tracks the attempts for one envelope and decides the next step after each result. Pure: time and randomness are
+/// parameters.
 struct AttemptHistory {
-    /// The next step.
+    /// What to do after an attempt.
     enum Step: Equatable {
         /// The result's outcome is the envelope's final outcome.
         case finish
-        /// The ttl ends before another attempt could begin.
+        /// The envelope expires before another attempt could begin.
         case expire
-        /// Another attempt follows after this pause.
+        /// Make another attempt after this pause.
         case again(after: Duration)
     }
 
-    /// Bounds for the attempts of an envelope.
+    /// What limits further attempts for an envelope.
     struct Bounds {
         let policy: RetryPolicy
-        /// Whether the envelope is in the spool: then only its ttl bounds it, unless its fate is unknown repeatedly.
+        /// Whether the envelope is in the spool. A stored envelope is retried until its ttl ends, unless its fate is
+        /// unknown repeatedly.
         let isStored: Bool
-        /// Time since it was accepted.
+        /// Time since the node accepted the envelope.
         let age: Duration
-        /// Time until its ttl ends; `nil` for ttl 0.
+        /// Time until the envelope expires; `nil` for ttl 0.
         let timeLeft: Duration?
     }
 
     private static let backoff = Backoff(base: .seconds(1), cap: .seconds(900))
-    /// Attempts that the provider did not process and that are repeated at once.
+    /// How many attempts that the provider did not process are repeated immediately.
     private static let freeReplays = 16
     private static let replayBackoff = Backoff(base: .milliseconds(5), cap: .seconds(1))
     private static let longestReplayPause = Duration.seconds(1)
@@ -60,6 +62,7 @@ struct AttemptHistory {
     /// Whether the immediate repeats are used up; further ones count as failures of the lane.
     var isOutOfReplays: Bool { replays >= Self.freeReplays }
 
+    /// Records the result of an attempt and returns the next step.
     /// - Parameter random: from 0 up to 1; drawn only if another attempt follows.
     mutating func next(after attemptResult: AttemptResult, _ bounds: Bounds, random: @autoclosure () -> Double) -> Step
     {
@@ -67,7 +70,8 @@ struct AttemptHistory {
         case .never: return .finish
         case .atOnce where replays < Self.freeReplays:
             replays += 1
-            // The first two have no delay, whatever the patience: a connection that goes away refuses each stream once.
+            // The first two repeats have no delay and ignore the patience: a connection that goes away refuses each
+            // stream once.
             if replays <= 2 { return bounds.timeLeft == .zero ? .expire : .again(after: .zero) }
             return bounded(replayBackoff.next(random: random()), bounds)
         case .onceMore:
@@ -95,7 +99,8 @@ struct AttemptHistory {
         return bounded(max(Self.spread(minimum, random: random), backoff.next(random: random)), bounds)
     }
 
-    /// Adds up to a tenth, so that envelopes with the same retry-after do not return at the same moment.
+    /// Adds a random delay of up to a tenth, so that envelopes with the same retry-after do not return at the same
+    /// moment.
     private static func spread(_ seconds: UInt32, random: Double) -> Duration {
         Duration.seconds(Int64(seconds)) * (1 + random / 10)
     }

@@ -7,7 +7,8 @@ import Time
 
 /// Results that follow from what the node knows rather than from an attempt.
 extension AttemptResult {
-    /// Holds an envelope back: the node suspends attempts on this lane, or for this device, for this time.
+    /// The result for an envelope that the node holds back, because attempts on its lane or for its device are
+    /// suspended for this time.
     static func heldBack(_ reason: Reason, for time: Duration, _ answer: String) -> AttemptResult {
         let milliseconds = UInt32(clamping: Int64(time.milliseconds.rounded(.up)))
         return AttemptResult(
@@ -15,11 +16,11 @@ extension AttemptResult {
             retryAfter: milliseconds / 1000 + 1)
     }
 
-    /// Replaces the refusal of a device token during a surge of refusals: the node does not believe it, and the sender
-    /// keeps its pairing.
+    /// Replaces the refusal of a device token during a surge of token refusals: the node does not trust the refusal, so
+    /// the sender gets RETRY and keeps its pairing.
     static func duringSurge(_ attemptResult: AttemptResult) -> AttemptResult {
         AttemptResult(
-            .retry(.credentialsRefused, after: 300_000, text: "the push service rejects most device tokens at present"),
+            .retry(.credentialsRefused, after: 300_000, text: "the push service currently rejects most device tokens"),
             disposition: .heldBack(.credentialsRefused), answer: attemptResult.answer, retryAfter: 300)
     }
 

@@ -6,7 +6,7 @@ import TNP
 import Time
 
 /// Circuit breaker of a lane (closed → open → half-open): holds envelopes back while the lane fails, and probes until
-/// it works again. Pure: events and time in, decisions out.
+/// the lane works again. Pure: events and time are parameters, decisions are return values.
 package struct Breaker: Sendable {
     /// What the breaker lets through.
     package enum State: String, Sendable, CaseIterable {
@@ -21,27 +21,27 @@ package struct Breaker: Sendable {
     /// Whether an envelope may go to the provider.
     enum Admission: Equatable {
         case go
-        /// It may, as a probe: its result closes or opens the breaker.
+        /// The envelope may go out as a probe: its result closes or opens the breaker.
         case probe
-        /// Not before this time; the reason is that of the result that opened the breaker.
+        /// The envelope must wait for this time; the reason is that of the result that opened the breaker.
         case refused(Reason, retryAfter: Duration)
     }
 
     /// Weight of one failure in the moving average: about eight failures in a row open the breaker.
     private static let weight = 0.125
     private static let threshold = 0.65
-    /// How long the breaker stays open after failures: the first time, and at most.
+    /// How long the breaker stays open after failures: the first time, and the maximum.
     private static let strained = (first: Duration.seconds(2), longest: Duration.seconds(60))
-    /// How long the breaker stays open, at most, after an answer that only the operator or time can change; and the
-    /// longest retry-after that it honours.
+    /// The maximum time that the breaker stays open after an answer that only the operator or time can change.
     private static let longestBlocked = Duration.seconds(600)
+    /// The longest retry-after that the breaker honours.
     private static let longestRetryAfter = Duration.seconds(3600)
     /// Retry-after for envelopes that arrive while a probe is in flight.
     private static let probeTime = Duration.seconds(2)
 
     /// The current state.
     package private(set) var state = State.closed
-    /// Moving average of failed attempts, from 0 to 1.
+    /// Moving average of the share of failed attempts, from 0 to 1.
     private var failures = 0.0
     private var openings = 0
     /// When an open breaker lets a probe through.
@@ -50,19 +50,20 @@ package struct Breaker: Sendable {
     /// Whether a probe is in flight.
     private(set) var isProbing = false
 
-    /// Why and for how long an open breaker holds envelopes back; `nil` if it is closed, half-open or ready for a probe.
+    /// Why and for how long an open breaker holds envelopes back; `nil` if it is closed, half-open or ready for a
+    /// probe.
     func refusal(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
         state == .open && now < openUntil ? (reason, openUntil - now) : nil
     }
 
-    /// The refusal for an envelope that arrives now and cannot wait: as ``refusal(_:)``, and also while a probe is in
-    /// flight.
+    /// The refusal for an envelope that arrives now and cannot wait: like ``refusal(_:)``, but also refuses while a
+    /// probe is in flight.
     func arrivalRefusal(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
         refusal(now) ?? (state == .halfOpen && isProbing ? (reason, Self.probeTime) : nil)
     }
 
-    /// Decides about an envelope that is ready to go out. After ``Admission/go`` and ``Admission/probe``,
-    /// ``record(_:retryAfter:wasProbe:now:random:)`` must follow.
+    /// Decides whether to admit an envelope that is ready to go out. After ``Admission/go`` and ``Admission/probe``,
+    /// the caller must call ``record(_:retryAfter:wasProbe:now:random:)``.
     mutating func admit(_ now: MonotonicTime) -> Admission {
         if let refusal = refusal(now) { return .refused(refusal.reason, retryAfter: refusal.retryAfter) }
         switch state {
@@ -120,7 +121,7 @@ package struct Breaker: Sendable {
     ) {
         state = .open
         reason = disposition.reason
-        // Doubles with each failed probe; up to a fifth is random, so that lanes do not recover in step.
+        // Doubles with each failed probe; adds up to a fifth at random, so that lanes do not recover in step.
         let length = max(min(first, Self.longestRetryAfter), min(first * (1 << min(openings, 10)), longest))
         openings += 1
         openUntil = now + length * (1 + random / 5)

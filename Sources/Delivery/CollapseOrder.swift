@@ -9,7 +9,7 @@ struct CollapseOrder {
     private var young: [Int: UInt64] = [:]
     private var old: [Int: UInt64] = [:]
 
-    /// - Parameter capacity: the most collapse ids remembered at a time.
+    /// - Parameter capacity: the maximum number of collapse ids remembered at a time.
     init(capacity: Int) { half = max(1, capacity / 2) }
 
     /// Records that a provider accepted the envelope with this sequence number.

@@ -4,23 +4,23 @@ import EventLoop
 import Time
 
 /// Limits the attempts in flight at one provider by AIMD: one more for each window's worth of good answers, 30 % fewer
-/// when the provider signals overload or its latency exceeds 3 × the base latency + 50 ms. Pure: events and time in, a
-/// limit out.
+/// when the provider signals overload or its latency exceeds 3 × the base latency + 50 ms. Pure: events and time are
+/// parameters, and the result is a limit.
 ///
-/// The queue that a full window causes at the provider must not count as the provider's own latency, or the window
-/// would grow because of its own effect. So the base latency may fall at any time, but rises only by measurements under
-/// light load: with at most a quarter of the window in flight, or the smallest window. Under sustained load the window
-/// shrinks to a quarter once a minute until the base is measured again. The base cannot creep up: if the limit
-/// admits a window only because of that window's own queue, a quarter of it has a quarter of the latency, and three
-/// times that is less. Each measurement lowers the limit towards 3 × the true base + 50 ms, or towards 200 ms if that is
-/// more.
+/// A full window causes a queue at the provider. The delay in that queue must not count as the provider's own latency,
+/// or the window would grow because of its own effect. So the base latency may fall at any time, but it rises only by
+/// measurements under light load: with no more than a quarter of the window in flight, or with the smallest window.
+/// Under sustained load the window shrinks to a quarter once a minute until the base is measured again. The base cannot
+/// creep up: if the latency limit admits a window only because of that window's own queue, a quarter of the window has
+/// a quarter of the latency, and three times that is less than the full window's latency. Each measurement lowers the
+/// latency limit towards 3 × the true base + 50 ms, or towards 200 ms if that is more.
 struct ConcurrencyWindow: Sendable {
     private static let decrease = 0.7
-    /// Minimum time between two decreases, in milliseconds; in less time the effect of a decrease does not show.
+    /// Minimum time between two decreases, in milliseconds; a decrease takes that long to show an effect.
     private static let shortestRound = 100.0
     /// Answers required for a measurement.
     private static let minimumSamples = 8
-    /// Most answers over which latency is smoothed.
+    /// Maximum number of answers over which latency is smoothed.
     private static let longestSmoothing = 64
     /// Age at which the base latency is measured again under sustained load.
     private static let baseLifetime = Duration.seconds(60)
@@ -30,17 +30,18 @@ struct ConcurrencyWindow: Sendable {
         didSet { window = min(max(window, Double(range.lowerBound)), Double(range.upperBound)) }
     }
     private var window: Double
-    /// Attempts that have begun and not ended.
+    /// Number of attempts that have begun and not ended.
     private(set) var inFlight = 0
-    /// Whether the window doubles each round: until the first decrease, and again after trouble at the smallest window.
-    /// Such trouble is not caused by the window, so the decreases before it measured nothing.
+    /// Whether the window doubles each round: until the first decrease, and again after overload or high latency at the
+    /// smallest window. The window does not cause these, so the earlier decreases measured nothing.
     private var isSlowStart = true
     private var lastDecrease: MonotonicTime?
-    /// Attempts that began by then saw another window or another load; their answers are ignored.
+    /// When the current measurement began. Answers to earlier attempts are ignored, because these attempts ran under
+    /// another window or another load.
     private var since = MonotonicTime(nanoseconds: 0)
-    /// Whether at most a quarter of the window has been in flight since then.
+    /// Whether no more than a quarter of the window has been in flight since ``since``.
     private var isLightlyLoaded = false
-    /// Good answers to attempts that began after ``since``.
+    /// Number of good answers to attempts that began after ``since``.
     private var samples = 0
     /// Smoothed latency of these answers, in milliseconds.
     private var smoothed = 0.0
@@ -70,14 +71,14 @@ struct ConcurrencyWindow: Sendable {
     /// Smoothed latency above which the window shrinks, in milliseconds.
     private var latencyLimit: Double { base.map { 3 * $0 + 50 } ?? .infinity }
 
-    /// Records that an attempt begins; ``ended(latency:isOverload:now:)`` or ``gaveUp()`` must follow once.
+    /// Records that an attempt begins; ``ended(latency:isOverload:now:)`` or ``abandoned()`` must follow once.
     mutating func began() { inFlight += 1 }
 
     /// Records that an attempt has ended.
     /// - Parameters:
-    ///   - latency: from handing the envelope to the provider until its answer.
-    ///   - isOverload: whether the provider answered 429 for the whole lane or 503, or did not answer; the latency is
-    ///     then ignored.
+    ///   - latency: the time from handing the envelope to the provider until the provider's answer; ignored if
+    ///     `isOverload`.
+    ///   - isOverload: whether the provider answered 429 for the whole lane or 503, or did not answer.
     mutating func ended(latency: Duration, isOverload: Bool, now: MonotonicTime) {
         precondition(inFlight > 0, "an attempt must end exactly once")
         let wasUsed = inFlight * 2 >= limit
@@ -92,7 +93,7 @@ struct ConcurrencyWindow: Sendable {
         if wasUsed, smoothed <= latencyLimit { grow() }
     }
 
-    /// Records the end of an attempt in which the provider had no part; it measures nothing.
+    /// Records the end of an attempt that did not involve the provider; its latency is not measured.
     mutating func abandoned() {
         precondition(inFlight > 0, "an attempt must end exactly once")
         inFlight -= 1
@@ -106,7 +107,7 @@ struct ConcurrencyWindow: Sendable {
         smoothed += (min(latency.milliseconds, 2 * latencyLimit) - smoothed) / Double(memory)
     }
 
-    /// Compares the smoothed latency with the limit, once there are enough answers for the present window.
+    /// Compares the smoothed latency with the limit, once there are enough answers for the current window.
     private mutating func validate(_ now: MonotonicTime) {
         if isLightlyLoaded || base == nil {
             if smoothed > latencyLimit, isSmallest { isSlowStart = true }

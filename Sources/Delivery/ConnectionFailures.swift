@@ -10,7 +10,7 @@ struct ConnectionFailures {
     private var last: MonotonicTime?
 
     /// Records that a request was lost with its connection.
-    /// - Returns: whether it is the first of its event.
+    /// - Returns: whether the request is the first one lost in its event.
     mutating func isNew(_ now: MonotonicTime) -> Bool {
         if let last, now - last < Self.eventLength { return false }
         last = now

@@ -4,8 +4,8 @@ import EventLoop
 import TNP
 import Time
 
-/// Device tokens that a provider asked not to be sent to for some time; others are not affected. Bounded: when it is
-/// full, it removes expired pauses, then an arbitrary one.
+/// The device tokens for which a provider asked the node to pause; other tokens are not affected. Bounded: when the
+/// table is full, it removes expired pauses, then an arbitrary one.
 struct DevicePauses {
     private struct Pause {
         var until: MonotonicTime
@@ -18,13 +18,13 @@ struct DevicePauses {
 
     init(capacity: Int) { self.capacity = capacity }
 
-    /// The rest of the token's pause; `nil` if it is not paused.
+    /// The time left of the token's pause; `nil` if it is not paused.
     func remaining(_ token: Bytes, now: MonotonicTime) -> Duration? {
         guard !pauses.isEmpty, let pause = pauses[token.tableKey], pause.until > now else { return nil }
         return pause.until - now
     }
 
-    /// Pauses the token for at least `seconds`, and longer each time.
+    /// Pauses the token for at least `seconds`; each further pause is longer.
     mutating func pause(_ token: Bytes, seconds: UInt32, now: MonotonicTime, random: Double) {
         let key = token.tableKey
         if pauses.count >= capacity, pauses[key] == nil { makeRoom(now) }
@@ -51,8 +51,8 @@ struct DevicePauses {
 }
 
 extension Bytes {
-    /// Key for a table of this process: SipHash under a random key of the process. An attacker cannot construct
-    /// collisions, and no table holds a device token.
+    /// Key for an in-memory table: SipHash under a random key of this process. An attacker cannot construct collisions,
+    /// and the tables hold no device tokens.
     var tableKey: Int {
         var hasher = Hasher()
         withUnsafeBytes { hasher.combine(bytes: $0) }

@@ -11,7 +11,7 @@ import Time
 /// detection of resends, and delivery from the spool. Each envelope gets exactly one final outcome.
 ///
 /// The decisions are value types (``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``,
-/// ``TokenRefusalSurge``, ``ReplayWindow``, ``CollapseOrder``, ``EnvironmentSearch``); this actor performs them.
+/// ``TokenRefusalSurge``, ``ReplayWindow``, ``CollapseOrder``, ``EnvironmentSearch``); this actor carries them out.
 package actor Dispatch {
     /// Providers by route, passed between actors of one loop.
     package struct Providers: @unchecked Sendable {
@@ -33,23 +33,25 @@ package actor Dispatch {
     let observer: @Sendable (DispatchEvent) -> Void
     let now: @Sendable () -> Int64
 
-    /// Every envelope without a final outcome, in memory or in the spool, as far as this process has read the spool.
+    /// Every envelope without a final outcome, in memory or in the spool; excludes rows of the spool that this process
+    /// has not read yet.
     var pendingEnvelopes: [Digest256: PendingEnvelope] = [:]
-    /// Of those, envelopes in memory.
+    /// Number of pending envelopes in memory.
     package internal(set) var inFlight = 0
-    /// Of those in memory, envelopes that wait for the disk.
+    /// Number of pending envelopes in memory that wait for the disk.
     var storing = 0
-    /// Of those in memory, envelopes rejected from a lane's queue whose tasks have not resumed yet.
+    /// Number of pending envelopes in memory that a lane's queue has rejected and that still wait for their tasks to
+    /// resume.
     private var leaving = 0
     var window: ReplayWindow
     private var pauses: DevicePauses
-    /// By app, because a device token of one app is invalid for another. All together hold up to
-    /// `limits.replay_entries`.
+    /// Histories of device tokens by app, because a device token of one app is invalid for another. Together they hold
+    /// up to `limits.replay_entries` tokens.
     private var tokens: [String: TokenHistory] = [:]
     private var tokensPerApp = 0
     private var collapses: CollapseOrder
-    /// The sequence number of the last accepted envelope. Starts above every row id of a spool, so that envelopes of an
-    /// earlier process have lower numbers than those of this one.
+    /// The sequence number of the last accepted envelope. It starts above every row id of a spool, so that envelopes of
+    /// an earlier process have lower numbers than those of this process.
     private var sequence: UInt64 = 1 << 63
     private var sleepers: [ObjectIdentifier: Sleeper] = [:]
     private(set) var isDraining = false
@@ -69,16 +71,16 @@ package actor Dispatch {
     /// Why the spool is full; `nil` if it has room.
     var shortage: SpoolShortage?
 
-    /// Stored envelopes spend longer pauses in the spool rather than in memory.
+    /// The longest pause that a stored envelope spends in memory; during longer pauses it waits in the spool.
     private static let longestInMemory = Duration.seconds(2)
     /// How often to check whether the app of a stored envelope is configured again.
     private static let unservedPause = Duration.seconds(300)
     /// Retry-after while the node is busy or shutting down, in milliseconds.
     package static let busyRetry: UInt32 = 1000
     private static let maxRetired = 64
-    /// Approximate bytes of a request besides the ciphertext: part of an envelope's cost in the fair queue.
+    /// Approximate bytes of a request without the ciphertext: part of an envelope's cost in the fair queue.
     private static let requestOverhead = 512
-    /// The most waits of 1 ms for envelopes in flight when the dispatch closes.
+    /// Maximum number of waits of 1 ms for envelopes in flight when the dispatch closes.
     private static let closingTurns = 5000
 
     /// Makes a dispatch without providers; ``start(_:)`` begins delivery.
@@ -107,8 +109,8 @@ package actor Dispatch {
         serve(providers.byRoute)
     }
 
-    /// Replaces the providers, by route; a route without a provider is no longer served. Requests in flight at replaced
-    /// providers are still answered.
+    /// Replaces the provider of each route; a route without a new provider is no longer served. Replaced providers
+    /// finish their requests in flight.
     package nonisolated func replace(_ providers: Providers, limits: DispatchLimits) {
         assumeIsolated { dispatch in
             dispatch.limits = limits
@@ -136,8 +138,8 @@ package actor Dispatch {
     /// Whether envelopes can be stored durably.
     package nonisolated var canQueue: Bool { assumeIsolated { $0.spool != nil } }
 
-    /// Accepts no more envelopes and ends all pauses: envelopes that are not in the spool get RETRY 400, stored ones
-    /// stay there. Attempts in flight continue.
+    /// Accepts no more envelopes and ends all pauses: envelopes that are not in the spool get RETRY 400, and stored
+    /// envelopes stay in the spool. Attempts in flight continue.
     package func drain() {
         isDraining = true
         loadTimer = nil
@@ -149,8 +151,8 @@ package actor Dispatch {
     package func close() async {
         drain()
         for provider in retired + lanes.values.map(\.provider) { provider.close() }
-        // Failed attempts are answered in the next turns of this loop, stores by the next commit. The wait is bounded,
-        // because a disk may hang.
+        // Senders get the outcomes of failed attempts in the next turns of this loop, and those of stores after the
+        // next commit. The wait is bounded, because a disk may hang.
         for _ in 0..<Self.closingTurns where inFlight > 0 { await loop.sleep(for: .milliseconds(1)) }
         await spool?.close()
         spool = nil
@@ -159,7 +161,7 @@ package actor Dispatch {
 
     // MARK: Accepting
 
-    /// Whether the envelope is a resend: one with the same digest is pending, or its outcome is remembered.
+    /// Whether the envelope is a resend: an envelope with the same digest is pending, or its outcome is remembered.
     /// - Parameter app: the name of its app profile.
     package nonisolated func isResend(_ envelope: Envelope, app: String) -> Bool {
         assumeIsolated { dispatch in
@@ -171,7 +173,7 @@ package actor Dispatch {
         }
     }
 
-    /// Reports the outcome of a resend (``isResend(_:app:)``), now or when there is one.
+    /// Reports the outcome of a resend (``isResend(_:app:)``), at once or as soon as the outcome is known.
     package nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
         assumeIsolated { dispatch in
             if let pendingEnvelope = dispatch.pendingEnvelopes[envelope.digest] { return pendingEnvelope.attach(reply) }
@@ -181,9 +183,10 @@ package actor Dispatch {
         }
     }
 
-    /// The refusal of an envelope whatever its device token, so that the answer reveals nothing about the tokens that
-    /// the node knows; `nil` if there is none.
-    /// - Parameter acceptsQueued: whether it may be stored, and so wait for the breaker to close.
+    /// The refusal of an envelope for reasons that do not depend on its device token, so that the answer reveals
+    /// nothing about the tokens that the node knows; `nil` if there is no such reason.
+    /// - Parameter acceptsQueued: whether the sender accepts QUEUED, so that the envelope may be stored and wait for
+    ///   the breaker to close.
     package nonisolated func refusal(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Outcome? {
         assumeIsolated { dispatch in
             guard let lane = dispatch.lanes[Route(app: app, magic: envelope.magic)] else {
@@ -238,9 +241,9 @@ package actor Dispatch {
     /// Accepts an envelope that is not a resend (``isResend(_:app:)``), or refuses it. The reply receives exactly one
     /// final outcome.
     /// - Parameters:
-    ///   - app: the name of its app profile; ``Envelope/app`` may be empty.
-    ///   - format: of that profile.
-    ///   - origin: decides the envelope's share of a lane under load.
+    ///   - app: the name of the envelope's app profile; ``Envelope/app`` may be empty.
+    ///   - format: the envelope format of that profile.
+    ///   - origin: determines the envelope's share of a lane under load.
     package nonisolated func submit(
         _ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply
     ) {
@@ -278,8 +281,8 @@ package actor Dispatch {
         }
     }
 
-    /// Whether memory has room for one more. A lane may hold only as many envelopes as it leaves free for others, so
-    /// that a hanging lane cannot take all the room.
+    /// Whether memory has room for one more envelope of this route. A lane may hold only as many envelopes as it leaves
+    /// free for other lanes, so that a hanging lane cannot take all the room.
     func hasRoom(for route: Route) -> Bool {
         let left = limits.totalInFlight - (inFlight - storing - leaving)
         return left > 0 && (lanes[route]?.inFlight ?? 0) - (lanes[route]?.rejecting ?? 0) <= left
@@ -355,7 +358,8 @@ package actor Dispatch {
         return pendingEnvelope.attempts.next(after: attemptResult, bounds, random: Double.random(in: 0..<1))
     }
 
-    /// Makes one attempt, and one more in the other environment if the first does not know the device token.
+    /// Makes one attempt, and one more in Apple's other environment if the first environment does not know the device
+    /// token.
     private func attempt(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async -> AttemptResult {
         let app = pendingEnvelope.route.app
         while true {
@@ -384,14 +388,14 @@ package actor Dispatch {
             return .heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
         }
         guard await waitForTurn(of: pendingEnvelope, envelope, at: lane) else {
-            // The lane was replaced: continue at the new one.
+            // The lane was replaced: continue in the new one.
             if let other = lanes[lane.route], other !== lane, !isDraining {
                 return await attempt(pendingEnvelope, envelope, at: other)
             }
             if pendingEnvelope.expiry.hasPassed(at: now()) {
                 return AttemptResult(.rejected(.ttlRanOut), disposition: .notSent, answer: "expired")
             }
-            // If the breaker opened meanwhile, that is the reason, not a lack of room.
+            // If the breaker opened during the wait, report its reason rather than a lack of room.
             if let refusal = lane.breaker.refusal(.now) {
                 pendingEnvelope.heldBy = lane
                 return .heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
@@ -424,21 +428,22 @@ package actor Dispatch {
     }
 
     /// Records the result in the lane.
-    /// - Returns: its effect on the lane, given what else is known.
+    /// - Returns: the effect of the result on the lane, adjusted by what the node already knows.
     private func note(
         _ attemptResult: AttemptResult, of pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane,
         wasProbe: Bool
     ) -> Disposition.LaneEffect {
         var disposition = attemptResult.disposition
         if disposition.retry == .atOnce, pendingEnvelope.attempts.isOutOfReplays { disposition.lane = .failure }
-        // All requests on a connection fail with it, which counts as one failure. A failed probe counts by itself, and
-        // so does an envelope that is lost a second time, on another connection.
+        // A lost connection fails all its requests, which together count as one failure. A failed probe counts
+        // separately, and so does an envelope that is lost a second time, on another connection.
         if disposition.retry == .onceMore, disposition.lane == .none,
             wasProbe || pendingEnvelope.attempts.hasUnknownFate || lane.connectionFailures.isNew(.now)
         {
             disposition.lane = .failure
         }
-        // Attempts that were in flight when the device was paused say nothing new, and must not stop other devices.
+        // Results of attempts that were in flight when the device was paused are no news, and must not stop delivery to
+        // other devices.
         if disposition.token == .paused, disposition.lane == .failure,
             pauses.remaining(envelope.deviceToken, now: .now) != nil
         {
@@ -461,7 +466,7 @@ package actor Dispatch {
     }
 
     /// Records what the result says about the device token.
-    /// - Returns: the result for the sender, given what was known.
+    /// - Returns: the result for the sender, adjusted by what the node already knew about the token.
     private func learn(
         _ attemptResult: AttemptResult, _ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, from magic: Magic
     ) -> AttemptResult {
@@ -492,19 +497,19 @@ package actor Dispatch {
                 token, seconds: attemptResult.outcome.retryAfter / 1000, now: .now, random: Double.random(in: 0..<1))
         case .unknownInEnvironment, .otherApp:
             let isFirst = tokens[app, default: TokenHistory(capacity: tokensPerApp)].refused(token)
-            // During a surge, repeated refusals count too: otherwise it would end for lack of first ones.
+            // During a surge, repeated refusals count too: otherwise the surge would end for lack of first refusals.
             if isFirst || lane.surge.isActive { lane.surge.refused(.now, isProven: pendingEnvelope.origin.isProven) }
             if lane.surge.isActive, !pendingEnvelope.origin.isProven {
                 observer(.unprovenTokenRefused(pendingEnvelope.origin.circuit))
             }
             if lane.surge.isActive {
-                // Answers during a surge are not believed.
+                // Answers during a surge are not trusted.
                 pendingEnvelope.search.reset()
                 return .duringSurge(attemptResult)
             }
         case .gone:
-            // Apple's timestamp says when it last found the token invalid. A later acceptance contradicts it: ask once
-            // more.
+            // The timestamp says when Apple last found the token invalid. If Apple accepted the token later, ask Apple
+            // once more.
             if let since = attemptResult.outcome.goneSince,
                 tokens[app, default: TokenHistory(capacity: tokensPerApp)].contradicts(token, goneSince: since)
             {
@@ -552,7 +557,7 @@ package actor Dispatch {
         endProbe(pendingEnvelope)
     }
 
-    /// Ends the envelope's role as its lane's probe, if it has that role, so that another can take it.
+    /// If the envelope is its lane's probe, ends that role, so that another envelope can become the probe.
     private func endProbe(_ pendingEnvelope: PendingEnvelope) {
         guard let lane = pendingEnvelope.probedLane else { return }
         pendingEnvelope.probedLane = nil
@@ -608,7 +613,7 @@ package actor Dispatch {
 
     private static var second: Int64 { Int64(MonotonicTime.now.nanoseconds / 1_000_000_000) }
 
-    /// How long the oldest envelope in the queue has waited, derived from the next expiry: an envelope with a ttl
+    /// How long the oldest envelope in the queue has waited, estimated from the next expiry: an envelope with a ttl
     /// shorter than the node's patience seems older than it is.
     func longestWait(at lane: Lane) -> Duration {
         guard let expiry = lane.queue.nextExpiry() else { return .zero }

@@ -3,9 +3,9 @@
 import Providers
 import TNP
 
-/// What a ``Dispatch`` reports to logs, metrics and admission. Two events identify a phone: the device token of
-/// ``attempt(_:deviceToken:_:waited:took:)`` is only made into a pseudonym, and that of a recovered envelope only into
-/// a keyed hash.
+/// What a ``Dispatch`` reports to logs, metrics and admission. Two events identify a phone. Observers use the device
+/// token of ``attempt(_:deviceToken:_:waited:took:)`` only to derive a pseudonym, and the device token of a recovered
+/// envelope only to derive a keyed hash.
 package enum DispatchEvent {
     /// A new provider serves this route; its breaker is closed.
     case serving(Route)
@@ -16,16 +16,17 @@ package enum DispatchEvent {
     case finished(Route, Outcome)
     /// An envelope that an earlier process accepted has its final outcome; no reply reports it.
     case recovered(Envelope, app: String, Outcome)
-    /// During a surge, a push service refused a device token that none has accepted before; its sender gets RETRY.
+    /// During a surge, a push service refused a device token that no push service has accepted before; the sender on
+    /// this circuit gets RETRY.
     case unprovenTokenRefused(CircuitID)
-    /// A lane's breaker changed state, or a probe of it ended, with this answer.
+    /// A lane's breaker changed state, or a probe ended, after this answer.
     case breaker(Route, Breaker.State, answer: String)
-    /// A surge of token refusals began, which means that the environment or the topic is wrong; or it ended.
+    /// A surge of token refusals began or ended. A surge means that the environment or the topic is probably wrong.
     case tokenRefusalSurge(Route, isActive: Bool)
     /// The spool did not store an envelope, or could not be read, for this reason.
     case spoolRefused(String)
-    /// The spool is full, for this reason; `nil` when it has room again.
+    /// The spool is full for this reason; `nil` if it has room again.
     case spoolShortage(SpoolShortage?)
-    /// Number of rows that could not be read and were dropped since the spool was opened.
+    /// The spool dropped unreadable rows; the number is the total since the spool was opened.
     case spoolUnreadable(Int)
 }

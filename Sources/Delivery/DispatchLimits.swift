@@ -4,22 +4,23 @@ import Providers
 
 /// The bounds of a ``Dispatch``.
 package struct DispatchLimits: Sendable, Equatable {
-    /// Envelopes in memory without an outcome.
+    /// Maximum number of envelopes in memory without an outcome.
     package var totalInFlight: Int
     /// How often and for how long the node retries.
     package var retry: RetryPolicy
     /// Seconds for which a final outcome is repeated to a resend (PROTOCOL §3).
     package var replaySeconds: Int
-    /// Outcomes remembered for that; also bounds what is known of device tokens and of collapse ids.
+    /// Number of past outcomes remembered for resends; also bounds the device tokens and the collapse ids that the node
+    /// remembers.
     package var replayEntries: Int
 
-    /// Envelopes that may wait in the spool; each takes some hundred bytes of memory.
+    /// Maximum number of envelopes in the spool; each takes a few hundred bytes of memory.
     package var maxStored: Int
-    /// Attempts in flight at one provider.
+    /// Maximum number of attempts in flight at one provider.
     package var concurrency: Int
 
     /// Capacity of the replay window: one outcome for each envelope that may be in flight or in the spool, and
-    /// ``replayEntries`` past ones.
+    /// ``replayEntries`` past outcomes.
     var outcomes: Int { replayEntries + maxStored + totalInFlight }
 
     /// - Parameters: as the properties of the same names.

@@ -9,30 +9,30 @@ package struct DispatchStatistics: Sendable {
     package struct Lane: Sendable {
         /// The route that the lane serves.
         package let route: Route
-        /// The state of its breaker.
+        /// The state of the lane's breaker.
         package let breaker: Breaker.State
         /// Whether a surge of token refusals is active.
         package let hasTokenRefusalSurge: Bool
-        /// Envelopes of this lane in memory.
+        /// Number of envelopes of this lane in memory.
         package let inFlight: Int
-        /// Of those, envelopes in the lane's queue.
+        /// Number of envelopes in the lane's queue; part of ``inFlight``.
         package let waiting: Int
         /// Approximate wait of the oldest envelope in the queue.
         package let oldest: Duration
     }
 
-    /// Envelopes in memory.
+    /// Number of envelopes in memory.
     package let inFlight: Int
-    /// Envelopes on disk, and the bytes that the spool takes; `nil` without a spool.
+    /// Number of envelopes on disk, and the size of the spool in bytes; `nil` without a spool.
     package let stored: (envelopes: Int, bytes: Int)?
     /// Why the spool is full; `nil` if it has room, or without a spool.
     package let shortage: SpoolShortage?
-    /// Sorted by route.
+    /// The lanes, sorted by route.
     package let lanes: [Lane]
 }
 
 extension Dispatch {
-    /// The present state.
+    /// The current state.
     package nonisolated var statistics: DispatchStatistics {
         assumeIsolated { dispatch in
             let lanes = dispatch.lanes.values.sorted { $0.route.description < $1.route.description }

@@ -3,20 +3,21 @@
 import Providers
 import TNP
 
-/// Finds out which of Apple's two environments knows a device token: if one does not, it asks the other once (Apple,
+/// Finds out which of Apple's two environments knows a device token: if one does not, the other is asked once (Apple,
 /// "Handling notification responses from APNs": BadDeviceToken also means the wrong environment).
 struct EnvironmentSearch {
-    /// The environment to ask, if not that of the sender's magic.
+    /// The environment to ask; `nil` for the environment of the sender's magic.
     private var home: Magic?
     private var hasSwitched = false
 
     /// Starts with the environment that accepted the device token before, unless the search has begun.
-    /// - Parameter known: `nil` if that is the environment of the sender's magic, or if none has accepted the token.
+    /// - Parameter known: the environment that accepted the token; `nil` if that is the environment of the sender's
+    ///   magic, or if no environment has accepted the token.
     mutating func begin(at known: Magic?) {
         if home == nil { home = known }
     }
 
-    /// The environment to ask for an envelope of this magic.
+    /// The environment to ask for an envelope with this magic.
     func environment(for magic: Magic) -> Magic { home ?? magic }
 
     /// Records the answer of an environment.
@@ -41,7 +42,7 @@ struct EnvironmentSearch {
         }
     }
 
-    /// Discards the answers: the next attempt starts with the sender's magic.
+    /// Discards the answers: the next attempt starts with the environment of the sender's magic.
     mutating func reset() { self = EnvironmentSearch() }
 }
 

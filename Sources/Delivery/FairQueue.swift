@@ -3,18 +3,19 @@
 import HeapModule
 
 /// A fair queue of many flows by deficit round robin (Shreedhar and Varghese, 1995): a flow with 10 000 elements delays
-/// itself, not the others. Each flow belongs to a band, and a higher band always goes first.
+/// itself, not other flows. Each flow belongs to a band, and a higher band always goes first.
 ///
-/// The owner bounds the number of elements and calls ``makeRoom(for:band:now:)`` at that bound. Memory is proportional
-/// to the most elements that have waited at a time; an empty flow takes no memory and keeps no deficit.
+/// The owner bounds the number of elements and calls ``makeRoom(for:band:now:)`` when the bound is reached. Memory is
+/// proportional to the largest number of elements that have waited at a time; an empty flow takes no memory and keeps
+/// no deficit.
 package struct FairQueue<Element> {
     private var order: FairOrder
     /// Indexed by the slots of `order`.
     private var elements: [Element?] = []
 
     /// - Parameter quantum: the cost that a flow may consume in one round, more than 0. It should be at least the usual
-    ///   cost of an element: one that costs more waits for cost / quantum rounds, all of which ``popFirst()`` has to go
-    ///   through.
+    ///   cost of an element: an element that costs more waits for cost / quantum rounds, and ``popFirst()`` has to go
+    ///   through all of them.
     package init(quantum: Int) { order = FairOrder(quantum: quantum) }
 
     /// Number of waiting elements.
@@ -28,7 +29,7 @@ package struct FairQueue<Element> {
     ///   - flow: the sender; a sender has a separate flow in each band.
     ///   - band: from 0 to 63; higher goes first.
     ///   - cost: at least 1, in the units of the quantum.
-    ///   - expiresAt: the second, on the owner's clock, at which it expires; `Int64.max` for never.
+    ///   - expiresAt: the second, on the owner's clock, at which the element expires; `Int64.max` for never.
     package mutating func append(_ element: Element, flow: UInt64, band: UInt8, cost: Int, expiresAt: Int64) {
         let slot = order.append(flow: flow, band: band, cost: cost, expiresAt: expiresAt)
         if slot == elements.count {
@@ -52,10 +53,10 @@ package struct FairQueue<Element> {
         return expired
     }
 
-    /// Evicts an element to make room for a new one of this flow and band: an expired one if there is any; else the
-    /// newest element of the longest flow in the lowest occupied band. The latter requires that the band is lower than
-    /// the new element's, or that it is the same band and the flow has at least two more elements than the new
-    /// element's flow.
+    /// Evicts an element to make room for a new element of this flow and band. Evicts an expired element if there is
+    /// one; otherwise the newest element of the longest flow in the lowest occupied band. The latter requires that this
+    /// band is lower than the new element's band, or that it is the same band and the longest flow has at least two
+    /// more elements than the new element's flow.
     /// - Parameter now: the second on the owner's clock.
     /// - Returns: the evicted element; `nil` if the new element has to be refused instead.
     package mutating func makeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Element? {
@@ -87,7 +88,7 @@ package struct FairQueue<Element> {
 
 extension FairQueue: Sendable where Element: Sendable {}
 
-/// The queue without its elements, which it knows by slot, a small number that is reused. Not generic, so that it is
+/// The order of a ``FairQueue``. Refers to elements by slot, a small number that is reused. Not generic, so that it is
 /// compiled here once.
 private struct FairOrder: Sendable {
     private struct Key: Hashable {
@@ -98,7 +99,7 @@ private struct FairOrder: Sendable {
     private struct Entry {
         let flow: Int
         let cost: Int
-        /// From 1, in the order of arrival; 0 in a free slot.
+        /// Position in the order of arrival, from 1; 0 in a free slot.
         var number: UInt64
     }
 
@@ -112,7 +113,7 @@ private struct FairOrder: Sendable {
     }
 
     private struct Band {
-        /// The flow whose turn it is, its quantum added; `nil` if the band is empty.
+        /// The flow that has its turn, with its quantum already added; `nil` if the band is empty.
         var turn: Int?
         /// At index n - 1, one of the flows with n elements, or `nil` if there is none. The last entry is never `nil`.
         var byLength: [Int?] = []
@@ -141,7 +142,7 @@ private struct FairOrder: Sendable {
     private var bands = [Band](repeating: Band(), count: 64)
     /// One bit for each band that has elements.
     private var occupied: UInt64 = 0
-    /// All entries that expire, and some that have left the queue otherwise; the latter are skipped at the top.
+    /// All entries that expire, and some entries that have already left the queue, which are skipped at the top.
     private var expiries = Heap<Expiry>()
 
     init(quantum: Int) {
@@ -219,8 +220,8 @@ private struct FairOrder: Sendable {
             let first = flows[longest].first
         else { return nil }
         if lowest == newcomer.band {
-            // With two more, the longest flow is still not shorter than the new element's flow afterwards: flows do not
-            // evict each other in turn.
+            // With two elements more, the longest flow is not shorter than the new element's flow after the eviction,
+            // so two flows do not evict each other in turn.
             let own = slotOfFlow[newcomer].map { flows[$0].count } ?? 0
             guard flows[longest].count >= own + 2 else { return nil }
         }
@@ -277,7 +278,7 @@ private struct FairOrder: Sendable {
         flows[flow].deficit += quantum
     }
 
-    /// Updates the length of a flow, which changes by one.
+    /// Updates the length of a flow; the length changes by one.
     private mutating func setLength(of flow: Int, to length: Int) {
         let band = Int(flows[flow].key.band)
         let old = flows[flow].count
@@ -292,7 +293,7 @@ private struct FairOrder: Sendable {
             peers.insert(flow, before: peer)
             if peer == nil { bands[band].byLength[length - 1] = flow }
         }
-        // A flow that leaves the greatest length is now one shorter, so at most one entry at the end is empty.
+        // If the longest flow became shorter, it did so by one element, so no more than one entry at the end is empty.
         if let longest = bands[band].byLength.last, longest == nil { bands[band].byLength.removeLast() }
         // Frees memory after a long flow; otherwise each band could keep as much as the whole queue.
         if bands[band].byLength.capacity > 4 * bands[band].byLength.count + 64 {
@@ -301,7 +302,7 @@ private struct FairOrder: Sendable {
     }
 }
 
-/// Values by number; a free number is reused.
+/// Values by slot number; free numbers are reused.
 private struct Slots<Value: Sendable> {
     private(set) var values: [Value] = []
     private var unused: [Int] = []
@@ -332,8 +333,8 @@ private struct Rings {
 
     func after(_ number: Int) -> Int { links[number].after }
 
-    /// Inserts a number directly before `head`, which is the end of its ring. Without a head, the number becomes a
-    /// ring of its own.
+    /// Inserts a number directly before `head`, which is the end of that ring. If `head` is `nil`, the number becomes a
+    /// new ring.
     mutating func insert(_ number: Int, before head: Int?) {
         while links.count <= number { links.append((links.count, links.count)) }
         let after = head ?? number
@@ -343,7 +344,8 @@ private struct Rings {
         links[after].before = number
     }
 
-    /// - Returns: the number after it; `nil` if it was alone.
+    /// Removes a number from its ring.
+    /// - Returns: the next number in the ring; `nil` if the ring is now empty.
     mutating func remove(_ number: Int) -> Int? {
         let (before, after) = links[number]
         links[before].after = after

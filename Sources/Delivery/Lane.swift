@@ -6,17 +6,17 @@ import Providers
 import TNP
 import Time
 
-/// One provider in one environment under one credential, with its own breaker, window and queue, so that trouble stays
-/// in one lane.
+/// One provider in one environment under one credential, with its own breaker, window and queue, so that a failure
+/// affects one lane only.
 final class Lane {
     let route: Route
     let provider: any Provider
     var breaker = Breaker()
     var surge: TokenRefusalSurge
     var connectionFailures = ConnectionFailures()
-    /// Envelopes of this lane in memory.
+    /// Number of envelopes of this lane in memory.
     var inFlight = 0
-    /// Of those, envelopes rejected from the queue whose tasks have not resumed yet.
+    /// Number of envelopes in memory that the queue has rejected and that still wait for their tasks to resume.
     var rejecting = 0
     /// A queued attempt, resumed with `true` when its turn comes or `false` when it is rejected.
     typealias Waiting = UnsafeContinuation<Bool, Never>
@@ -24,12 +24,12 @@ final class Lane {
     var window: ConcurrencyWindow
     /// Attempts that wait for room in the window.
     var queue = FairQueue<Waiting>(quantum: Lane.quantum)
-    /// Spool rows that wait for the breaker to close; they are not read before.
+    /// Spool rows that wait for the breaker to close, and are not read until then.
     var heldRows: Deque<Int64> = []
     /// The held row that goes out as the breaker's next probe.
     var probeRow: Int64?
 
-    /// About the cost of the largest envelope, so that each flow has at least one turn per round.
+    /// Approximate cost of the largest envelope, so that each flow has at least one turn per round.
     private static let quantum = 4096
     /// Smallest window, however slow the provider is, and initial window.
     private static let (smallestWindow, initialWindow) = (4, 128)

@@ -8,7 +8,7 @@ import Time
 
 /// Receives an envelope's outcomes: at most one QUEUED, then one final outcome. Called on the dispatch's loop.
 package struct Reply: @unchecked Sendable {
-    // Unchecked: created and called on one loop's thread; it only passes between actors of that loop.
+    // Unchecked: created, passed and called on one loop's thread, between actors of that loop.
 
     /// Whether the client accepts QUEUED before the final outcome, once the envelope is stored durably.
     let acceptsQueued: Bool
@@ -48,47 +48,48 @@ package struct Origin: Sendable {
         self.isProven = isProven
     }
 
-    /// The band in the fair queue: more effort goes first, twice the effort is one band higher.
+    /// The band in the fair queue: more effort goes first, and twice the effort is one band higher.
     var band: UInt8 { effort == 0 ? 0 : UInt8(32 - effort.leadingZeroBitCount) }
 }
 
 /// An accepted envelope that has no final outcome yet.
 final class PendingEnvelope: @unchecked Sendable {
-    // Unchecked: used by its dispatch only; the task that carries it runs there.
+    // Unchecked: only its dispatch uses it, and the task that delivers it runs on that dispatch.
 
     let digest: Digest256
-    /// The destination that its sender chose.
+    /// The destination that the sender chose.
     let route: Route
     let format: EnvelopeFormat
     let origin: Origin
     let taken: MonotonicTime
-    /// The order of acceptance: envelopes of an earlier process have lower numbers than those of this one.
+    /// Position in the order of acceptance: envelopes of an earlier process have lower numbers than those of this
+    /// process.
     let sequence: UInt64
     /// The reservation of the iv in the replay window, if there is one.
     let pair: ReplayWindow.PairKey?
     var expiry: Expiry
-    /// `nil` while it waits in the spool and takes no memory here.
+    /// The content; `nil` while it is only in the spool and takes no memory.
     var envelope: Envelope?
-    /// Its row in the spool.
+    /// The row in the spool; `nil` if the envelope is not stored.
     var row: Int64?
-    /// Whether it was loaded from the spool.
+    /// Whether the envelope in memory was loaded from the spool.
     var isLoaded = false
-    /// Whether it has reached a provider, or had to leave a queue for lack of room.
+    /// Whether the envelope has reached a provider, or had to leave a queue for lack of room.
     var contact = ProviderContact.notContacted
-    /// Whether an earlier process accepted it.
+    /// Whether an earlier process accepted the envelope.
     var isRecovered = false
     /// The submissions that wait for the outcome.
     private(set) var replies: [Reply] = []
-    /// Number of replies at which unwanted ones are removed: a client that reconnects and resends leaves a reply
+    /// Number of replies at which unwanted replies are removed: a client that reconnects and resends leaves a reply
     /// behind.
     private var nextPurge = 16
-    /// The most submissions that may wait for one envelope.
+    /// Maximum number of submissions that may wait for the outcome of one envelope.
     private static let maxReplies = 256
     var attempts = AttemptHistory()
     var search = EnvironmentSearch()
-    /// The lane whose open breaker holds it back.
+    /// The lane that holds the envelope back because its breaker is open.
     var heldBy: Lane?
-    /// The lane whose breaker it goes out to probe.
+    /// The lane that the envelope goes out to probe.
     var probedLane: Lane?
     /// The outcome reported to senders that do not accept QUEUED.
     var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)

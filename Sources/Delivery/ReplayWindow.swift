@@ -7,7 +7,7 @@ import TNP
 import Time
 
 /// Makes a resend harmless (PROTOCOL §3): repeats recent outcomes without asking the provider again, and rejects an iv
-/// that returns with another ciphertext. Bounded: the caller makes sure that there is room (``count``), so that no
+/// that is reused with another ciphertext. Bounded: the caller makes sure that there is room (``count``), so that no
 /// outcome is evicted before it expires.
 struct ReplayWindow {
     /// Hash of a device token and an iv.
@@ -25,7 +25,7 @@ struct ReplayWindow {
 
     private struct Pair {
         let ciphertext: Int
-        /// Envelopes in flight with this pair.
+        /// Number of envelopes in flight with this pair.
         var claims: Int
         var until: MonotonicTime
     }
@@ -113,7 +113,7 @@ struct ReplayWindow {
         }
     }
 
-    /// Whether a resend gets the same outcome: the provider's final answers, but not those that may change on a retry.
+    /// Whether a resend gets this outcome again: true for final answers of the provider that a retry would not change.
     static func isRepeated(_ outcome: Outcome) -> Bool {
         switch outcome.kind {
         case .delivered, .gone: true
@@ -139,7 +139,8 @@ struct ReplayWindow {
     private mutating func forgetOldest() {
         guard let first = order.popFirst() else { return }
         outcomes[first.digest] = nil
-        // Another envelope may still need this iv: one that names its app has another digest than one that does not.
+        // Another envelope may still need this iv: naming the app or omitting it gives two digests for the same
+        // content.
         if let key = first.pair, let pair = pairs[key], pair.claims <= 0, pair.until <= first.until { pairs[key] = nil }
     }
 }

@@ -6,7 +6,7 @@ import TNP
 package struct Route: Hashable, Sendable, CustomStringConvertible {
     /// The app profile's name.
     package let app: String
-    /// The platform, with Apple's two environments apart.
+    /// The platform; Apple's two environments have separate values.
     package let magic: Magic
 
     /// - Parameters: as the properties of the same names.
@@ -18,7 +18,7 @@ package struct Route: Hashable, Sendable, CustomStringConvertible {
     /// The form in WELCOME, e.g. "bisq/iOS".
     package var description: String { "\(app)/\(magic.rawValue)" }
 
-    /// Hashes app and magic. Faster than hashing the magic's text: the lanes are looked up several times per envelope.
+    /// Hashes app and magic. Avoids hashing the magic's text, because each envelope looks up its lane several times.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(app)
         switch magic {

@@ -2,24 +2,24 @@
 
 import TNP
 
-/// What the providers have answered about device tokens: the environment that knows each, its last acceptance, and
-/// whether it was refused. Bounded; keyed by hash, so that the tokens themselves are not kept.
+/// What the providers have answered about device tokens: for each token the environment that knows it, its last
+/// acceptance, and whether it was refused. Bounded; keyed by hash, so that the tokens themselves are not kept.
 struct TokenHistory {
     /// What is known of one token.
     struct Record: Equatable {
-        /// The Apple environment that knows it, if not that of the sender's magic.
+        /// The Apple environment that knows the token; `nil` if it is that of the sender's magic or is not known.
         var environment: Magic?
         /// Unix time in milliseconds of the last acceptance; 0 if there was none.
         var accepted: UInt64 = 0
         var isRefused = false
     }
 
-    /// When the younger half is full it becomes the older one, and the older one is dropped: recent entries stay.
+    /// Capacity of each half. When the younger half is full, it replaces the older half, so that recent entries stay.
     private let half: Int
     private var young: [Int: Record] = [:]
     private var old: [Int: Record] = [:]
 
-    /// - Parameter capacity: the most tokens remembered at a time.
+    /// - Parameter capacity: the maximum number of tokens remembered at a time.
     init(capacity: Int) { half = max(1, capacity / 2) }
 
     subscript(token: Bytes) -> Record { young[token.tableKey] ?? old[token.tableKey] ?? Record() }
@@ -30,7 +30,7 @@ struct TokenHistory {
     }
 
     /// Records that the provider refused the token.
-    /// - Returns: whether it was not refused before.
+    /// - Returns: whether this is the first refusal since the token was last accepted.
     mutating func refused(_ token: Bytes) -> Bool {
         var record = self[token]
         guard !record.isRefused else { return false }
@@ -40,8 +40,8 @@ struct TokenHistory {
         return true
     }
 
-    /// Whether a provider accepted the token after `since`, when it is reported to be gone (Unix time in milliseconds).
-    /// Discards that acceptance, so that a second report is believed.
+    /// Whether a provider accepted the token after `since`, the reported time at which the token was gone (Unix time in
+    /// milliseconds). Discards that acceptance, so that a second report is trusted.
     mutating func contradicts(_ token: Bytes, goneSince since: UInt64) -> Bool {
         var record = self[token]
         guard record.accepted > since else { return false }

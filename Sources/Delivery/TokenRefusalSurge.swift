@@ -3,12 +3,12 @@
 import EventLoop
 import Time
 
-/// Detects a surge of token refusals, which means that the environment or the topic is wrong; single refusals mean that
-/// a pairing has ended. During a surge senders get RETRY and keep their pairings. Only acceptances end a surge, because
-/// these senders may all retry long afterwards.
+/// Detects a surge of token refusals, which means that the environment or the topic is probably wrong; single refusals
+/// mean that a pairing has ended. During a surge senders get RETRY and keep their pairings. Only acceptances end a
+/// surge, because these senders may all retry much later.
 ///
-/// Anyone can invent device tokens. While the provider accepts any token, environment and topic are right, and only
-/// refusals of tokens that were accepted before count.
+/// Anyone can invent device tokens. As long as the provider accepts some token, environment and topic are right, and
+/// only refusals of tokens that were accepted before count.
 struct TokenRefusalSurge: Sendable {
     /// Share of refusals among all answers above which a surge begins, and at or below which it ends.
     private static let (begins, ends) = (0.5, 0.25)
@@ -38,8 +38,8 @@ struct TokenRefusalSurge: Sendable {
         validate()
     }
 
-    /// Records a refused device token. The caller reports only the first refusal of each token, but all of them during
-    /// a surge.
+    /// Records a refused device token. The caller reports only the first refusal of each token, but every refusal
+    /// during a surge.
     mutating func refused(_ now: MonotonicTime, isProven: Bool) {
         advance(now)
         if isProven { present.refused += 1 } else { present.refusedUnproven += 1 }
@@ -49,7 +49,7 @@ struct TokenRefusalSurge: Sendable {
     private mutating func advance(_ now: MonotonicTime) {
         let passed = now - since
         guard passed >= Self.interval else { return }
-        // An active surge is judged by at least as many answers as it takes to begin one, however long they take.
+        // During a surge an interval lasts until it has at least the number of answers required to begin a surge.
         if isActive, present.refused + present.refusedUnproven + present.accepted < Self.minimumRefusals { return }
         last = isActive || passed < Self.interval * 2 ? present : Count()
         present = Count()

@@ -25,8 +25,8 @@ enum AppleAdvice {
             isOther ? "\(text). Only builds from Xcode need this environment" : text)
     }
 
-    /// Answers to a credential for the other environment only. In the development environment they are just a warning:
-    /// the production environment alone is enough for App Store builds.
+    /// Answers that mean that the credential is for the other environment only. For the development environment they are
+    /// just a warning: the production environment alone is enough for App Store builds.
     private static let otherEnvironment: Set<String> = [
         "BadCertificateEnvironment", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
     ]

@@ -9,9 +9,9 @@ enum ClockCheck {
     static let earliest: Int64 = 1_735_689_600
     /// The latest plausible time: 2100-01-01.
     static let latest: Int64 = 4_102_444_800
-    /// A difference of more seconds than this is a warning.
+    /// A difference of more than this number of seconds is a warning.
     static let noticeable: Int64 = 60
-    /// With a difference of more seconds than this, Apple and Google refuse tokens.
+    /// Apple and Google refuse tokens if the difference is more than this number of seconds.
     static let refused: Int64 = 300
 
     private static let cure = "synchronise it with timedatectl set-ntp true"

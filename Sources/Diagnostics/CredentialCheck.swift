@@ -9,7 +9,7 @@ enum CredentialCheck {
     /// A certificate that expires within this number of seconds is a warning.
     static let expiryNotice: Int64 = 30 * 86_400
 
-    /// Checks that the node's user can read a file that is readable by its owner only. `nil` if so.
+    /// Checks that the node's user can read a file that only its owner can read. `nil` if it can.
     /// - Parameter nodeUser: the user that runs the node.
     static func owner(_ file: String, owner: uid_t, nodeUser: uid_t) -> Finding? {
         guard owner != nodeUser else { return nil }
@@ -21,7 +21,7 @@ enum CredentialCheck {
                 + "chown \(UserName.forCommands(nodeUser)) \(file)")
     }
 
-    /// Compares `key_id` with the id in the name of the key file, which Apple puts there. `nil` if they do not differ.
+    /// Compares `key_id` with the key id that Apple puts in the name of the key file. `nil` if they do not differ.
     static func fileName(_ file: String, keyID: String) -> Finding? {
         guard let id = AppleKeyName.keyID(in: file), id != keyID else { return nil }
         return Finding(

@@ -33,7 +33,7 @@ enum GoogleAdvice {
         case "SENDER_ID_MISMATCH":
             return (
                 .failed,
-                "\(word): the service account belongs to another project than the app: use a file of the app's project"
+                "\(word): the service account and the app belong to different projects: use a file of the app's project"
             )
         case "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR":
             return (

@@ -3,9 +3,9 @@
 import Admission
 import NodeConfiguration
 
-/// Advice for operators that enable the HTTP API, whose senders (today's desktops) neither sign nor retry.
+/// Advice for operators that enable the HTTP API. Its senders (today's desktops) neither sign nor retry.
 package enum HTTPEndpointAdvice {
-    /// One advice for each setting that makes such senders lose notifications.
+    /// A piece of advice for each setting that makes such senders lose notifications.
     package static func texts(for configuration: Configuration) -> [(key: String, text: String)] {
         guard configuration.listen.http != nil else { return [] }
         var texts: [(key: String, text: String)] = []

@@ -77,8 +77,8 @@ extension LimitCheck {
         self.init(process: whose, isNode: isNode, files: files, locked: locked, core: core)
     }
 
-    /// Reads the limits of the running node. Without one, reads those of this process, which a node started from here
-    /// would inherit. `nil` if the system does not provide them.
+    /// Reads the limits of the running node. If no node runs, reads the limits of this process, which a node started from
+    /// here would inherit. `nil` if the system does not provide them.
     /// - Parameter node: the pid of the running node.
     static func read(node: Int32?) -> LimitCheck? {
         if let node, let text = text(of: "/proc/\(node)/limits") {

@@ -52,7 +52,11 @@ extension NodeCheck {
         let settings = configuration.tor.settings(state: configuration.state)
         guard settings.isManaged || settings.externalServiceDirectory != nil else {
             return isWanted
-                ? [Finding(.onion, "onion", .failed, "unknown: set tor.onion_directory to its directory")] : []
+                ? [
+                    Finding(
+                        .onion, "onion", .failed,
+                        "address unknown: set tor.onion_directory to the directory of the onion service")
+                ] : []
         }
         switch OnionState(settings) {
         case .missing:
@@ -73,7 +77,7 @@ extension NodeCheck {
     }
 
     private func reach(_ onion: Endpoint, through tor: Endpoint, isOpen: Bool, isWanted: Bool) async -> Finding {
-        // Random credentials get new circuits and a new descriptor from tor, so that its caches prove nothing.
+        // Random credentials make tor build new circuits and fetch the descriptor again instead of using its caches.
         let label = SOCKS5.Credentials(user: "tocsin-check", password: "\(UInt64.random(in: 0...UInt64.max))")
         do {
             _ = try await NodeHandshake.exchange(

@@ -133,7 +133,11 @@ extension NodeCheck {
                 "\(error): check that the firewall allows outgoing connections to port \(url.port)"
                     + (configuration.outboundProxy.map { ", and that the proxy at \($0.endpoint) works" } ?? ""))
         case nil:
-            return Finding(.network, url.authority, .failed, "no connection within \(dialTimeout.components.seconds) s")
+            return Finding(
+                .network, url.authority, .failed,
+                "no connection within \(dialTimeout.components.seconds) s: check that the firewall allows outgoing"
+                    + " connections to port \(url.port)"
+                    + (configuration.outboundProxy.map { ", and that the proxy at \($0.endpoint) works" } ?? ""))
         }
     }
 

@@ -170,7 +170,7 @@ package actor NodeCheck {
 
 /// Resumes a continuation with the first of two results.
 private final class Race<Value: Sendable>: @unchecked Sendable {
-    // Unchecked: touched on the loop only, by the actor and its timer.
+    // Unchecked: only the actor and its timer access it, both on the loop.
     private var continuation: CheckedContinuation<Value?, Never>?
     var timer: Timer?
 
@@ -184,7 +184,7 @@ private final class Race<Value: Sendable>: @unchecked Sendable {
 }
 
 extension String {
-    /// Checks that a file readable by its owner only belongs to the node's user. `self` is the path.
+    /// Checks that a private file, which only its owner can read, belongs to the node's user. `self` is the path.
     fileprivate func ownerFindings(nodeUser: uid_t) -> [Finding] {
         var status = stat()
         guard stat(self, &status) == 0 else { return [] }

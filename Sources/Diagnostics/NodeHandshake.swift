@@ -34,7 +34,7 @@ enum NodeHandshake {
         switch message {
         case .welcome(let welcome): return welcome
         case .goAway(let goAway):
-            throw Failure(description: "the node answers GOAWAY \(goAway.code.rawValue): \(goAway.text)")
+            throw Failure(description: "the node answers with GOAWAY \(goAway.code.rawValue): \(goAway.text)")
         default: throw foreign
         }
     }

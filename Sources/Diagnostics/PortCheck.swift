@@ -60,7 +60,7 @@ extension PortCheck.State {
                 return error.reason == String(cString: strerror(EADDRINUSE)) ? .inUse : .impossible(error.reason)
             }
         case .unix(let path):
-            // Creates no socket: it would belong to this user, not to the node's.
+            // Creates no socket file: it would belong to this user, not to the node's user.
             if access(path, F_OK) == 0 {
                 guard let stream = try? await loop.dial(endpoint, timeout: timeout) else { return .free }
                 stream.close()

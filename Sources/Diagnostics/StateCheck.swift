@@ -24,7 +24,7 @@ package struct StateCheck {
     var user: uid_t
     /// The reason why the directory is not writable; `nil` if it is.
     var writeFailure: String?
-    /// An entry of the directory with another owner than the directory, and that owner.
+    /// An entry of the directory whose owner is not the owner of the directory, and the owner of the entry.
     var foreignEntry: (path: String, owner: uid_t)?
     var lock: LockState
 
@@ -43,8 +43,8 @@ package struct StateCheck {
         }
     }
 
-    /// The reason why a node of this user must not use the directory; `nil` if it may. Files of another user would make
-    /// the next start of the directory's own node fail.
+    /// The reason why a node that runs as this user must not use the directory; `nil` if it may. Such a node would leave
+    /// files that the directory's owner cannot open, so the next start as that owner would fail.
     package var refusal: String? {
         guard kind != .other else { return "is not a directory: choose another path in node.state" }
         guard kind == .directory else { return nil }
@@ -82,10 +82,10 @@ package struct StateCheck {
 
     private var running: Finding {
         switch lock {
-        case .free: finding(.ok, "no node runs in it")
+        case .free: finding(.ok, "no node uses it")
         case .held(let pid): finding(.ok, "the node is running" + (pid.map { " (pid \($0))" } ?? ""))
         case .unknown(let reason):
-            finding(.warning, "cannot tell whether a node runs in it (\(reason)): run the check as the node's user")
+            finding(.warning, "cannot tell whether a node uses it (\(reason)): run the check as the node's user")
         }
     }
 
@@ -143,7 +143,7 @@ extension StateCheck {
         return look(path, depth: 4)
     }
 
-    /// Checks the databases in the directory, unless a node runs: it has checked them itself.
+    /// Checks the databases in the directory, unless a node is running: that node has checked them itself.
     func databases(spool: String?) -> [Finding] {
         guard kind == .directory, lock == .free else { return [] }
         var findings: [Finding] = []

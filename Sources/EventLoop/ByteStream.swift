@@ -54,7 +54,7 @@ package final class ByteStream {
     private var lingerTimer: Timer?
     private var selfWhileLingering: ByteStream?
     private var whenFinished: (() -> Void)?
-    /// Why the stream ended; `nil` before its end. For code that was not the handler at that time.
+    /// Why the stream ended; `nil` before that. For code that was not the handler when the stream ended.
     package private(set) var endReason: StreamError?
 
     /// Takes ownership of a connected socket, as a plain stream or, if `context` is given, as the server side of TLS.
@@ -141,7 +141,7 @@ package final class ByteStream {
         }
     }
 
-    /// Sends an array of bytes in the same way.
+    /// Sends an array of bytes like the overload that takes a span.
     package func write(_ bytes: [UInt8]) { write(bytes.span.bytes) }
 
     // MARK: Reading
@@ -169,7 +169,7 @@ package final class ByteStream {
         }
     }
 
-    /// Inserts bytes before those that wait to be read.
+    /// Puts bytes in front of the buffered input, so that they are delivered first.
     func prepend(_ bytes: [UInt8]) {
         guard let bufferevent, !bytes.isEmpty else { return }
         evbuffer_prepend(bufferevent_get_input(bufferevent), bytes, bytes.count)
@@ -239,9 +239,9 @@ package final class ByteStream {
     /// Closes the stream at once and discards unsent output. Does not call the handler.
     package func close() { end(.closed, notifyingHandler: false) }
 
-    /// Closes the stream at once, after writing as much output as the kernel accepts without blocking. For a plain
-    /// stream whose peer does not merit the wait of ``finish(then:)``; on a TLS stream, unsent output is discarded.
-    /// Does not call the handler.
+    /// Closes the stream at once, after writing as much output as the kernel accepts without blocking. Use it on a
+    /// plain stream when the peer does not merit the wait of ``finish(then:)``; on a TLS stream, it discards unsent
+    /// output. Does not call the handler.
     package func closeAfterWriting() {
         if state == .open, let bufferevent, bufferevent_get_underlying(bufferevent) == nil {
             evbuffer_unfreeze(bufferevent_get_output(bufferevent), 1)
@@ -254,7 +254,7 @@ package final class ByteStream {
     package func fail(_ reason: StreamError) { end(reason) }
 
     /// Closes the stream after sending its output: shuts down this side, then discards input until the peer closes, for
-    /// at most ``lingerTime`` in all. Without that wait, a TCP reset could overtake the last bytes of output. Does not
+    /// up to ``lingerTime`` in total. Without that wait, a TCP reset could overtake the last bytes of output. Does not
     /// call the handler; calls `done` when the stream has ended.
     package func finish(then done: (() -> Void)? = nil) {
         guard state == .open else {

@@ -2,10 +2,10 @@
 
 import COpenSSL
 
-/// Records when the certificate expires that the last server presented, once `context` has verified it. It occupies the
-/// context's info callback: use one recorder per context.
+/// Records the expiry time of the certificate that the last server presented, once `context` has verified it. The
+/// recorder takes over the context's info callback: use one recorder per context.
 package final class CertificateRecorder {
-    /// The context to dial with.
+    /// The context to use for connecting.
     package let context: TLSContext
     /// When the certificate expires, in Unix time in seconds; `nil` before the first handshake.
     package private(set) var notAfter: Int64?

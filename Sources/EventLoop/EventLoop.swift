@@ -12,7 +12,7 @@ import Synchronization
 /// Each turn waits for events and runs their callbacks, runs jobs, then calls the handlers registered with
 /// ``atEndOfTurn(_:)``. Members belong to the loop's own thread unless they are marked as callable from any thread.
 public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
-    // Unchecked: `inbox` and `stopping` are synchronised; `base` has libevent's locks (evthread) for event_active;
+    // Unchecked: `inbox` and `stopping` are synchronised; libevent's locks (evthread) protect `base` for event_active;
     // everything else is used on the loop's thread only, which `preconditionOnLoop` checks at the entry points.
 
     /// Number of jobs in one turn after which the loop polls its sockets again.
@@ -71,8 +71,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         }
     }
 
-    /// Stops the loop after its current turn and waits for its thread; jobs still queued then never run. Callable from
-    /// any thread but its own. A loop that is never stopped runs as long as the process.
+    /// Stops the loop after its current turn and waits for its thread; jobs that are still queued never run. Callable
+    /// from any thread except the loop's own. A loop that is never stopped runs as long as the process.
     public func stop() {
         precondition(!isOnLoop, "an event loop cannot be stopped from its own thread")
         guard !stopping.exchange(true, ordering: .acquiringAndReleasing) else { return }

@@ -8,7 +8,7 @@ package struct FileVersion: Equatable, Sendable {
     private let inode: ino_t
     private let size: off_t
     private let written: (time_t, Int)
-    /// The ctime: also changes with the owner or mode.
+    /// The ctime, which also changes when the owner or mode changes.
     private let changed: (time_t, Int)
 
     /// The current version of the file at `path`, following symbolic links; `nil` if there is none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The client side of HTTP CONNECT (RFC 9110 §9.3.6) in HTTP/1.1 (RFC 9112), as bytes: no I/O.
+/// Encodes and parses the client side of HTTP CONNECT (RFC 9110 §9.3.6) over HTTP/1.1 (RFC 9112). No I/O.
 enum HTTPConnect {
     /// Maximum size of a response head, in bytes.
     static let maxResponseSize = 16 * 1024

@@ -117,7 +117,7 @@ package final class Listener {
         accepted(stream)
     }
 
-    /// Out of file descriptors: retrying at once would only spin.
+    /// Suspends accepting when the process is out of file descriptors: retrying at once would only spin.
     private func exhausted() { suspend(for: Self.pauseWhenExhausted) }
 
     /// Suspends accepting for this time; `.zero` means until the next turn.

@@ -82,8 +82,8 @@ struct ResolverSettings: Equatable {
 }
 
 extension [SocketAddress] {
-    /// The same addresses, with each family shuffled among its own positions. Clients spread over the addresses of a
-    /// host, and the order of families is preserved.
+    /// Shuffles the addresses of each family among that family's positions, so that clients spread over a host's
+    /// addresses and the order of families is preserved.
     func shuffledWithinFamilies(using generator: inout some RandomNumberGenerator) -> [SocketAddress] {
         var families = Dictionary(grouping: shuffled(using: &generator), by: \.family)
         return compactMap { families[$0.family]?.popLast() }

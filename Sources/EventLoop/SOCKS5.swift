@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The client side of SOCKS version 5 (RFC 1928) with user name and password (RFC 1929), as bytes: no I/O.
+/// Encodes and parses the client side of SOCKS version 5 (RFC 1928) with user name and password (RFC 1929). No I/O.
 public enum SOCKS5 {
     /// User name and password. tor isolates circuits by them (`IsolateSOCKSAuth`), so they are labels, not secrets.
     public struct Credentials: Hashable, Sendable {
@@ -93,7 +93,7 @@ extension StreamReader {
         let method = try await read(exactly: 2)
         guard method[0] == 5 else { throw .proxy("not a SOCKS5 proxy") }
         guard SOCKS5.methods(credentials).contains(method[1]) else {
-            throw .proxy("none of the offered authentication methods accepted")
+            throw .proxy("the proxy accepts none of the offered authentication methods")
         }
         if let credentials, method[1] == 2 {
             stream.write(SOCKS5.authentication(credentials))

@@ -18,7 +18,7 @@ package final class StreamReader: ByteStreamHandler {
         stream.resumeReading()
     }
 
-    /// - Parameter pausesWhenConnected: whether to read nothing, and pause the stream as soon as it is connected. The
+    /// - Parameter pausesWhenConnected: whether to pause the stream as soon as it is connected, without reading. The
     ///   first bytes from the peer are then left to the next handler.
     init(_ stream: ByteStream, limit: Int = 65_536, pausesWhenConnected: Bool) {
         self.stream = stream

@@ -42,7 +42,7 @@ package final class TLSContext: @unchecked Sendable {
     ///   - extraAuthorities: PEM certificates to trust in addition to the system's.
     ///   - identity: presented if the server requests a certificate.
     ///   - applicationProtocol: the only ALPN protocol offered, and required.
-    /// - Throws: ``SetUpError``.
+    /// - Throws: ``SetupError``.
     package static func client(
         extraAuthorities: [UInt8]? = nil, identity: Identity? = nil, applicationProtocol: String
     ) throws -> TLSContext {
@@ -59,7 +59,7 @@ package final class TLSContext: @unchecked Sendable {
     /// - Parameters:
     ///   - clientAuthorities: if given, the server requests a client certificate. The handshake fails if these
     ///     authorities (PEM) did not issue it; a client without a certificate is accepted.
-    /// - Throws: ``SetUpError``.
+    /// - Throws: ``SetupError``.
     package static func server(
         identity: Identity, clientAuthorities: [UInt8]? = nil, applicationProtocol: String
     ) throws -> TLSContext {

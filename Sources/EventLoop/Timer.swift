@@ -4,8 +4,8 @@ import CLibevent
 import Glibc
 import Time
 
-/// A one-shot timer on an event loop: fires once after each ``start(after:)`` unless stopped first. Releasing it stops
-/// it.
+/// A one-shot timer on an event loop: fires once after each ``start(after:)`` unless stopped first. Releasing the timer
+/// stops it.
 package final class Timer {
     private let loop: EventLoop
     private let fire: () -> Void

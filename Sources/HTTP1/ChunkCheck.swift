@@ -8,7 +8,7 @@ struct ChunkCheck {
     private enum Part { case endOfData, sizeLine, trailers }
     private var part = Part.sizeLine
     private var lines = LineCheck()
-    /// Bytes of the size line so far, including its line end and that of the data before it.
+    /// Length of the size line so far, including its line end and the line end of the data before it.
     private var sizeLineLength = 0
     private var sizeLine = ChunkSizeLine()
     private var trailersLeft: Int
@@ -16,7 +16,7 @@ struct ChunkCheck {
     /// - Parameter trailers: maximum bytes of the trailers, including the final empty line.
     init(trailers: Int) { trailersLeft = trailers }
 
-    /// Chunk data was consumed: the next byte is more of it, or starts its line end.
+    /// Records that chunk data was consumed: the next byte is more data, or starts the line end after the data.
     mutating func dataConsumed() {
         part = .endOfData
         sizeLineLength = 0

@@ -5,7 +5,7 @@ import Time
 
 /// One client connection: performs what its ``HTTPSession`` decides. Runs on the stream's loop.
 package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
-    /// Answers the requests of a connection. Not retained: it must live until it receives ``ended(_:)`` or closes the
+    /// Answers the requests of a connection. Not retained: it must live until it receives ``closed(_:)`` or closes the
     /// connection.
     package protocol Delegate: AnyObject {
         /// Answers a request with ``HTTPConnection/respond(_:)``, at once or later. The next request follows the
@@ -29,10 +29,10 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         case refused(response: [UInt8])
     }
 
-    /// Maximum unsent response bytes with which the host still receives the next request.
+    /// Maximum unsent response bytes; above it, the delegate does not receive the next request.
     private static let maxUnsent = 16 * 1024
-    /// Maximum requests that the host receives per turn of the loop: a client that sends many small ones must not delay
-    /// others.
+    /// Maximum requests that the delegate receives per turn of the loop: a client that sends many small requests must
+    /// not delay other clients.
     static let requestsPerTurn = 8
     /// Maximum bytes read per turn of the loop.
     private static let largestRead = 16 * 1024
@@ -44,15 +44,15 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     private var prelude: ((RawSpan) -> PreludeResult)?
     private var output: [UInt8] = []
     private var flushScheduled = false
-    /// A complete request that the host has not received yet.
+    /// A complete request that the delegate has not received yet.
     private var next: HTTPRequest?
     private var isHandling = false
-    /// The turn of the loop in which the host last received requests, and their number.
+    /// The turn of the loop in which the delegate last received requests, and their number.
     private var handedOut: (turn: UInt64, count: Int) = (0, 0)
     private var nextTurn: Timer?
     private var isPaused = false
     private var timer: Timer?
-    /// Since when output is unsent; `nil` if there is none.
+    /// When output became unsent; `nil` if all output has been sent.
     private var unreadSince: MonotonicTime?
     private var hostIsListening = true
     /// Whether the connection accepts no more output. Earlier output may still be in flight.
@@ -80,11 +80,11 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     /// Whether no request is in progress, not even a partial one.
     package var isIdle: Bool { session.isIdle }
 
-    // MARK: Calls by the host
+    // MARK: Calls by the delegate
 
     /// Answers the current request. Does nothing if there is none.
     package func respond(_ response: HTTPResponse) {
-        // The host cannot answer a request that it has not received.
+        // The delegate cannot answer a request that it has not received.
         guard next == nil else { return }
         let now = MonotonicTime.now
         perform { session, effects in session.respond(response, now: now, &effects) }
@@ -97,9 +97,8 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         perform { session, effects in session.stream(head, &effects) }
     }
 
-    /// Sends the next piece of a streamed response. Closes the connection instead if at least
-    /// ``HTTPSession/mostUnread`` bytes are unsent. The connection also closes if output stays unsent for the read
-    /// timeout.
+    /// Sends the next piece of a streamed response. Closes the connection instead if at least ``HTTPSession/maxUnsent``
+    /// bytes are unsent. The connection also closes if output stays unsent for the read timeout.
     package func send(_ bytes: [UInt8]) {
         let unsent = output.count + stream.unsent
         perform { session, effects in session.send(bytes, unsent: unsent, &effects) }
@@ -116,8 +115,8 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         end()
     }
 
-    /// Sends `farewell` unless the connection is over, and closes at once, without waiting for the client. The host
-    /// receives no further events.
+    /// Sends `farewell` unless the connection has ended, and closes at once, without waiting for the client. The
+    /// delegate receives no further events.
     package func evict(_ farewell: [UInt8]) {
         hostIsListening = false
         guard !isClosed else { return stream.close() }
@@ -126,7 +125,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         stream.closeAfterWriting()
     }
 
-    /// Closes the connection at once. The host receives no further events.
+    /// Closes the connection at once. The delegate receives no further events.
     package func close() {
         stop()
         hostIsListening = false
@@ -164,8 +163,8 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         }
     }
 
-    /// Hands the next request to the host, unless too much output is unsent. If the host answers at once, this loop
-    /// hands out the following request, not the nested call.
+    /// Hands the next request to the delegate, unless too much output is unsent. If the delegate answers at once, this
+    /// loop hands out the following request, not the nested call.
     private func handOut() {
         guard !isHandling else { return }
         isHandling = true
@@ -177,7 +176,8 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         }
     }
 
-    /// - Returns: `false` if this turn has reached ``requestsPerTurn``; the next turn continues.
+    /// - Returns: `false` if the delegate has received ``requestsPerTurn`` requests in this turn; handing out then
+    ///   continues in the next turn.
     private func countRequest() -> Bool {
         if handedOut.turn != stream.loop.turn { handedOut = (stream.loop.turn, 0) }
         guard handedOut.count < Self.requestsPerTurn else {
@@ -240,7 +240,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     private func timeReached() {
         let now = MonotonicTime.now
         if let unreadSince, now - unreadSince >= readTimeout {
-            // The client would not read a response.
+            // The client is not reading, so it would not receive an error response.
             close()
             return host.closed(self)
         }

@@ -2,25 +2,25 @@
 
 /// Size and time limits of a connection. Sizes are in bytes.
 package struct HTTPLimits: Sendable {
-    /// The request target.
+    /// Maximum size of the request target.
     package var target: Int
-    /// The request head: request line, fields and empty line; trailers count too. Above 80 KiB, the parser's own limit
-    /// applies.
+    /// Maximum size of the request head: request line, fields and empty line, plus any trailers. Above 80 KiB, the
+    /// parser's own limit applies.
     package var head: Int
-    /// The number of header fields.
+    /// Maximum number of header fields.
     package var fields: Int
-    /// The request body, decoded.
+    /// Maximum size of the decoded request body.
     package var body: Int
-    /// From the first byte of a request until it is complete.
+    /// Maximum time from the first byte of a request until the request is complete.
     package var requestTimeout: Duration
-    /// Between requests.
+    /// Maximum time between requests.
     package var idleTimeout: Duration
-    /// How long output may remain unsent.
+    /// Maximum time that output may remain unsent.
     package var readTimeout: Duration
-    /// Until the first byte of the first request.
+    /// Maximum time until the first byte of the first request.
     package var firstByteTimeout: Duration
 
-    /// The given limits; omitted ones have the node's defaults.
+    /// Creates limits; omitted ones have the node's defaults.
     package init(
         target: Int = 8192, head: Int = 16384, fields: Int = 100, body: Int = 16384,
         requestTimeout: Duration = .seconds(20), idleTimeout: Duration = .seconds(60),

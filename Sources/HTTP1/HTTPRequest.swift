@@ -6,8 +6,8 @@ import Cryptography
 package struct HTTPRequest: Sendable, Redacted {
     /// The method as received, for instance `GET`.
     package let method: String
-    /// The path and query as received, also from the absolute form (`http://host/path?query`); `*`; or `host:port` for
-    /// CONNECT. Visible ASCII only.
+    /// The path and query as received, extracted from the absolute form (`http://host/path?query`) if necessary;
+    /// `*`; or `host:port` for CONNECT. Visible ASCII only.
     package let target: [UInt8]
     /// 0 for HTTP/1.0, 1 for HTTP/1.1 and later minor versions.
     package let minorVersion: Int

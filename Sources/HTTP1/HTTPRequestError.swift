@@ -12,7 +12,7 @@ package enum HTTPRequestError: Error, Equatable, Sendable {
     case bodyTooLarge
     /// A request was not complete in time.
     case timeout
-    /// A request had begun, and this side accepts no more requests.
+    /// The server stopped accepting requests while this request was incomplete.
     case draining
     /// An expectation other than `100-continue`.
     case expectation

@@ -3,18 +3,18 @@
 import EventLoop
 import Time
 
-/// The server side of one connection: bytes, responses and time in; requests, bytes and the close out. No I/O and no
-/// clock.
+/// The server side of one connection, without I/O and without a clock. Takes received bytes, responses and the time;
+/// returns requests, bytes to send and when to close.
 ///
-/// The session hands out one request at a time. It buffers at most ``mostWaiting`` bytes behind an unanswered request.
+/// The session hands out one request at a time. It buffers at most ``maxPipelined`` bytes behind an unanswered request.
 package struct HTTPSession {
     /// What to do after an event, in this order.
     package struct Effects {
         /// Bytes to send.
         package var output: [UInt8] = []
-        /// The request to answer with ``HTTPSession/respond(_:now:_:)``: one, or none.
+        /// The request to answer with ``HTTPSession/respond(_:now:_:)``, if any; never more than one.
         package var requests: [HTTPRequest] = []
-        /// The error to answer with an error response; `ends` is also set.
+        /// The error to answer with an error response; ``closes`` is also set.
         package var fault: HTTPRequestError?
         /// Whether to close the connection after sending the output.
         package var closes = false
@@ -23,7 +23,7 @@ package struct HTTPSession {
         package init() {}
     }
 
-    /// Maximum bytes buffered behind an unanswered request: as many as one read brings, since the connection then stops
+    /// Maximum bytes buffered behind an unanswered request: the size of one read, since the connection then stops
     /// reading. If more arrive, they are all dropped and the connection closes after the response.
     package static let maxPipelined = 16 * 1024
     /// A connection with this many unsent bytes of a streamed response closes.
@@ -80,7 +80,7 @@ package struct HTTPSession {
     package mutating func received(_ bytes: RawSpan, now: MonotonicTime, _ effects: inout Effects) {
         switch phase {
         case .over: break
-        // A streamed response accepts no further request, and input must not be read without limit.
+        // No request may follow a streamed response, and input must not be read without limit.
         case .streaming: end(&effects)
         case .reading: keep(bytes, from: read(bytes, now: now, &effects), &effects)
         case .answering: keep(bytes, from: 0, &effects)
@@ -115,7 +115,7 @@ package struct HTTPSession {
     }
 
     /// Sends the next piece of a streamed response. Does nothing if there is none.
-    /// - Parameter unsent: bytes of earlier pieces that the network has not accepted; at ``mostUnread`` or more, the
+    /// - Parameter unsent: bytes of earlier pieces that the network has not accepted; at ``maxUnsent`` or more, the
     ///   connection closes instead.
     package mutating func send(_ bytes: [UInt8], unsent: Int, _ effects: inout Effects) {
         guard phase == .streaming else { return }
@@ -132,7 +132,7 @@ package struct HTTPSession {
     }
 
     /// Accepts no further requests: closes at once, or after the response to the current request. A partial request
-    /// fails with ``HTTPRequestError/leaving``. A streamed response ends.
+    /// fails with ``HTTPRequestError/draining``. A streamed response ends.
     package mutating func drain(_ effects: inout Effects) {
         isLeaving = true
         if phase == .reading, decoder.hasBegun { effects.fault = .draining }

@@ -20,7 +20,7 @@ struct ParserCall {
         self.chunks = chunks
     }
 
-    /// Passes bytes to the parser, unless there are none: that would mean the end of the stream.
+    /// Passes bytes to the parser. Skips an empty buffer, which the parser would take for the end of the stream.
     /// - Returns: the number of bytes it consumed.
     mutating func execute(_ parser: inout http_parser, _ bytes: UnsafeRawBufferPointer) -> Int {
         guard let start = bytes.baseAddress, !bytes.isEmpty else { return 0 }
@@ -81,12 +81,12 @@ struct ParserCall {
 private func notify(
     _ parser: UnsafeMutablePointer<http_parser>?, _ event: (inout ParserCall, UnsafePointer<http_parser>) -> Bool
 ) -> Int32 {
-    // -1, since on_headers_complete gives 1 and 2 their own meanings.
+    // Errors are -1, because 1 and 2 have special meanings as results of on_headers_complete.
     guard let parser, let call = parser.pointee.data?.assumingMemoryBound(to: ParserCall.self) else { return -1 }
     return event(&call.pointee, parser) ? 0 : -1
 }
 
-/// The same for events with bytes.
+/// Passes an event with bytes to the current call.
 private func notify(
     _ parser: UnsafeMutablePointer<http_parser>?, _ start: UnsafePointer<CChar>?, _ count: Int,
     _ event: (inout ParserCall, UnsafeBufferPointer<UInt8>) -> Bool

@@ -22,7 +22,7 @@ struct RequestDecoder {
     private var parts: RequestParts
     private var lines = LineCheck()
     private var emptyLines = 0
-    /// Bytes of the head so far, and how many of the first ones match the HTTP/2 preface.
+    /// Bytes of the head so far, and how many of its first bytes match the HTTP/2 preface.
     private var headCount = 0
     private var prefaceCount = 0
     /// The last eight bytes of the request line, without its line end.
@@ -95,7 +95,7 @@ struct RequestDecoder {
             if let fault { throw fault }
             if step == .endOfLine, phase == .requestLine {
                 guard parser.http_major == 1 else { throw .version }
-                // As Debian builds it, http-parser accepts any letters there.
+                // As Debian builds it, http-parser accepts any letters in place of `HTTP`.
                 guard lineTail >> 24 == Self.protocolName else { throw .malformed }
                 phase = .fields
             } else if step == .emptyLine {
@@ -124,7 +124,7 @@ struct RequestDecoder {
 
     // MARK: The parser
 
-    /// Passes bytes to the parser; not none, which would mean the end of the stream.
+    /// Passes bytes to the parser, but never an empty buffer, which the parser would take for the end of the stream.
     /// - Returns: the number of bytes it consumed.
     private mutating func feed(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
         // Moved, not copied: the arrays grow in place.

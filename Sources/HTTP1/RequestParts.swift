@@ -27,7 +27,7 @@ struct RequestParts {
 
     init(limits: HTTPLimits) { self.limits = limits }
 
-    /// The request; valid once `isWhole`.
+    /// The request; valid once ``isComplete`` is true.
     var request: HTTPRequest {
         HTTPRequest(method: method, target: target, minorVersion: minorVersion, headers: headers, body: body)
     }

@@ -74,7 +74,7 @@ final class ClientConnection: SessionEvents {
         sweep = Timer(on: loop) { [unowned self] in sweepNow() }
     }
 
-    /// Starts reading. The owner receives events from here on, including those of bytes that have already arrived.
+    /// Starts reading. The owner receives events from now on, including events for bytes that have already arrived.
     func start() {
         armSweep()
         session.stream.resumeReading()

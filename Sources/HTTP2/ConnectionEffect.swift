@@ -6,6 +6,6 @@ package enum ConnectionEffect: String, Sendable {
     case keep
     /// The connection takes no new requests; those in flight are still answered.
     case drain
-    /// The same applies to every connection to this server.
+    /// No current connection to this server takes new requests; those in flight are still answered.
     case drainAll
 }

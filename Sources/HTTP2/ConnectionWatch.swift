@@ -3,26 +3,28 @@
 import EventLoop
 import Time
 
-/// Detects a connection that looks open but is dead: events and time in, findings out. No I/O and no clock.
+/// Detects a connection that looks open but is dead: takes events and the time, returns findings. No I/O and no clock.
 struct ConnectionWatch {
     /// What to do about the connection.
     enum Finding: Equatable {
         case nothing
-        /// No byte for ``quietBeforePing`` with requests in flight, or for ``idleBeforePing`` while idle: send a PING.
+        /// No byte for ``silenceBeforePing`` with requests in flight, or for ``idleBeforePing`` while idle: send a
+        /// PING.
         case ping
         /// Bytes arrive, but no response completes: new requests go elsewhere.
         case stalled
-        /// The PING was not answered either.
+        /// No byte arrived for ``silenceTimeout`` with requests in flight, or an idle connection's PING was not
+        /// answered.
         case dead
     }
 
-    /// How long no byte may arrive, with requests in flight, before a PING is sent. An idle connection must answer its
-    /// PING within the same time.
+    /// How long the server may send nothing, with requests in flight, before a PING is sent. An idle connection must
+    /// answer its PING within the same time.
     static let silenceBeforePing = Duration.seconds(5)
-    /// How long no byte may arrive, with requests in flight, before the connection is given up: a replacement is then
-    /// in place within ten seconds.
+    /// How long the server may send nothing, with requests in flight, before the connection counts as dead. A
+    /// replacement is then in place within ten seconds.
     static let silenceTimeout = Duration.seconds(9)
-    /// How long no response may complete, with requests in flight, before new requests go elsewhere.
+    /// How long requests may be in flight without a response completing before new requests go elsewhere.
     static let responseTimeout = Duration.seconds(10)
     /// How long an idle connection stays silent before a PING (Apple: a PING after about an hour keeps it open).
     static let idleBeforePing = Duration.seconds(3600)
@@ -40,7 +42,7 @@ struct ConnectionWatch {
         lastAnswer = now
     }
 
-    /// A request is in flight after none was.
+    /// The first request is in flight after an idle time.
     mutating func becameBusy(_ now: MonotonicTime) { busySince = now }
 
     /// No request is in flight any more.

@@ -2,8 +2,8 @@
 
 import Cryptography
 
-/// Header fields in the order they were added, in one buffer. Build a block that all requests share once, and append
-/// what differs to a copy.
+/// Header fields in the order they were added, in one buffer. Build one block with the fields that all requests share,
+/// and append the fields that differ to a copy.
 package struct HeaderBlock: Sendable, Redacted {
     /// How HPACK encodes a field (RFC 7541 §6.2).
     package enum Indexing: Sendable {

@@ -4,8 +4,8 @@ import DequeModule
 import EventLoop
 import Time
 
-/// Decides which connection serves a request, and when to open and drain connections: events and time in, actions out.
-/// No I/O and no clock. Connections and waiting requests are identified by number.
+/// Decides which connection serves a request, and when to open and drain connections: takes events and the time,
+/// returns actions. No I/O and no clock. Connections and waiting requests are identified by number.
 struct PoolState {
     /// The limits and policy of a pool.
     struct Rules: Sendable {
@@ -26,7 +26,7 @@ struct PoolState {
         case dial(Int)
         /// Send this waiting request on this connection, which has a stream reserved for it.
         case run(request: Int, on: Int)
-        /// Fail this waiting request; `because` is `nil` if the pool was retired, and another one may serve the
+        /// Fail this waiting request. `because` is `nil` if the pool was retired; another pool may then serve the
         /// request.
         case fail(request: Int, because: String?)
         /// Call ``timeReached(_:_:)`` at this time.
@@ -110,7 +110,8 @@ struct PoolState {
     }
 
     /// A request on a connection has completed or failed.
-    /// - Parameter isProof: whether the response shows that the server accepts this connection's credential.
+    /// - Parameter isCredentialAccepted: whether the response shows that the server accepts this connection's
+    ///   credential.
     mutating func finished(on id: Int, isCredentialAccepted: Bool, now: MonotonicTime, _ actions: inout [Action]) {
         guard let index = connections.firstIndex(where: { $0.id == id }) else { return }
         connections[index].streams -= 1
@@ -232,8 +233,9 @@ struct PoolState {
         while connections.count(where: { $0.phase != .draining }) < rules.minimum, dial(now, &actions) {}
     }
 
-    /// Dials one more connection if streams have run out. While one is being dialled or is not yet settled, it waits:
-    /// otherwise a burst at the start would open all of them. Connections blocked for too long do not count.
+    /// Dials one more connection if streams have run out. While a connection is being dialled or is not yet settled,
+    /// the pool dials no other one: otherwise a burst at the start would open the maximum. Connections blocked for too
+    /// long do not count.
     private mutating func grow(_ now: MonotonicTime, _ actions: inout [Action]) {
         for index in connections.indices where connections[index].isBlocked && connections[index].blockedSince == nil {
             connections[index].blockedSince = now

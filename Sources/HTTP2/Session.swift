@@ -50,7 +50,7 @@ extension SessionEvents {
 package final class Session: ByteStreamHandler, TurnEndHandler {
     enum Role { case client, server }
 
-    /// The size up to which a write is filled, chosen to fill a TLS record.
+    /// The target size of a write, chosen to fill a TLS record.
     private static let writeSize = 16_336
     private static let flood = "too many frames without a response (flood protection)"
     private static let connectionWindow: Int32 = 1 << 24
@@ -72,14 +72,14 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         var options: OpaquePointer?
         nghttp2_option_new(&options)
         defer { nghttp2_option_del(options) }
-        // One stream until the server's SETTINGS allow more: "do not assume the number of streams".
+        // One stream until the server's SETTINGS allow more: a client must not assume the number of streams.
         nghttp2_option_set_peer_max_concurrent_streams(options, 1)
         let user = Unmanaged.passUnretained(self).toOpaque()
         switch role {
         case .client: nghttp2_session_client_new2(&handle, Session.callbacks, user, options)
         case .server: nghttp2_session_server_new2(&handle, Session.callbacks, user, options)
         }
-        // Each stream has its own window; a small window for the whole connection would only let streams starve.
+        // Each stream has its own window; a small window for the whole connection would only starve streams.
         nghttp2_session_set_local_window_size(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Self.connectionWindow)
         nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
         stream.handler = self

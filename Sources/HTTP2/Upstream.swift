@@ -3,9 +3,8 @@
 import EventLoop
 import Time
 
-/// A server that requests are sent to over a pool of connections: performs what ``PoolState`` decides. Each request is
-/// attempted once; a failure is thrown to the caller. An upstream with connections keeps itself alive: close or retire
-/// it.
+/// Sends requests to one server over a pool of connections, as ``PoolState`` decides. Attempts each request once and
+/// throws a failure to the caller. An upstream with connections keeps itself alive: close or retire it.
 package actor Upstream: ClientConnectionOwner {
     /// Where the server is, and how to connect to it.
     package struct Target: Sendable {

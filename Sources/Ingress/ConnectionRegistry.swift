@@ -3,17 +3,18 @@
 import Admission
 import DequeModule
 
-/// Decides which connection is closed when a new one finds no room. Keeps the connections by number, in order of arrival.
+/// Decides which connection is closed when there is no room for a new one. Keeps the connections by number, in order of arrival.
 /// Performs no I/O and reads no clock.
 ///
 /// A connection is unidentified until its sender has sent HELLO or a whole HTTP request. Unidentified connections cost an
-/// attacker nothing, so the oldest is evicted when a new connection needs room, and together they take at most half of it.
+/// attacker nothing. So the oldest is evicted when a new connection needs room, and together they take at most half of
+/// the room.
 package struct ConnectionRegistry {
     /// The limits on the number of connections.
     package struct Limits: Equatable {
-        /// The most connections at all endpoints together.
+        /// Maximum connections at all endpoints together.
         package var connections: Int
-        /// The most unidentified connections at one endpoint.
+        /// Maximum unidentified connections at one endpoint.
         var halfOpen: Int
         /// Whether the HTTP endpoint is enabled.
         var servesHTTP: Bool
@@ -28,9 +29,9 @@ package struct ConnectionRegistry {
 
         /// The connections reserved for each endpoint; the other one cannot use them.
         var reserve: Int { servesHTTP ? connections / 4 : 0 }
-        /// The most connections of one endpoint.
+        /// Maximum connections at one endpoint.
         var perEndpoint: Int { connections - reserve }
-        /// The most unidentified connections of one endpoint.
+        /// Effective maximum of unidentified connections at one endpoint.
         var halfOpenPerEndpoint: Int { max(1, min(halfOpen, connections / (servesHTTP ? 4 : 2))) }
     }
 
@@ -47,7 +48,7 @@ package struct ConnectionRegistry {
         case reject(closingIdle: UInt64?)
     }
 
-    /// How a connection is used at present.
+    /// How a connection is currently used.
     package enum Use {
         /// A submission is in flight, or the connection is new.
         case busy
@@ -63,7 +64,7 @@ package struct ConnectionRegistry {
         var unidentified: Set<UInt64> = []
         /// Oldest first; may contain connections that are identified or closed by now.
         var unidentifiedInOrder: Deque<UInt64> = []
-        /// All, oldest first, except that examined ones move to the end; may contain closed connections.
+        /// All connections, oldest first; may contain closed ones. Those examined for idleness move to the end.
         var inOrder: Deque<UInt64> = []
     }
 
@@ -84,10 +85,10 @@ package struct ConnectionRegistry {
     /// The number of identified connections.
     package var identifiedCount: Int { count - tnp.unidentified.count - http.unidentified.count }
 
-    /// Decides what happens to a new connection; the caller calls ``opened(_:at:)`` unless it is rejected.
+    /// Decides what happens to a new connection; unless it is rejected, the caller calls ``opened(_:at:)``.
     /// - Parameters:
     ///   - senderProtocol: the protocol of its endpoint.
-    ///   - use: how an existing connection is used at present.
+    ///   - use: how an existing connection is currently used.
     package mutating func place(at senderProtocol: SenderProtocol, use: (UInt64) -> Use) -> Placement {
         let isFull = count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint
         if isFull || self[senderProtocol].unidentified.count >= limits.halfOpenPerEndpoint,

@@ -11,7 +11,7 @@ package protocol SenderConnection: AnyObject {
     var number: UInt64 { get }
     /// The protocol of its endpoint.
     var senderProtocol: Admission.SenderProtocol { get }
-    /// The tor circuit it belongs to, or a stand-in without circuit IDs; `nil` until that is known.
+    /// The tor circuit of the connection, or a substitute if tor passes no circuit IDs; `nil` until it is known.
     var circuit: CircuitID? { get set }
     /// When the last bytes arrived.
     var lastRead: MonotonicTime { get }
@@ -19,38 +19,38 @@ package protocol SenderConnection: AnyObject {
     var isClosed: Bool { get }
     /// Whether a submission on this connection was delivered.
     var hasDelivered: Bool { get }
-    /// Whether the sender was sent a puzzle of its own, other than the one announced to all.
+    /// Whether the node sent this sender a puzzle that differs from the one announced to all.
     var hasOwnPuzzle: Bool { get }
 
-    /// Whether it may be closed to make room: nothing is in flight, and the connection is at least `time` old.
+    /// Whether the connection may be closed to make room: nothing is in flight, and the connection is at least `time` old.
     func isIdle(minimumAge time: Duration) -> Bool
     /// Reports the outcome of a submission.
     func finished(_ request: UInt32, _ outcome: Outcome)
     /// Reports that a submission was not admitted.
     func refused(_ request: UInt32, _ refusal: Refusal)
-    /// Pauses reading, at most for `duration`: back-pressure through tor slows a sender over its rate, instead of repeated
-    /// refusals.
+    /// Pauses reading for at most `duration`: instead of refusing submissions again and again, the node slows a sender
+    /// over its rate by back-pressure through tor.
     func pauseReading(for duration: Duration)
     /// Announces a new puzzle to the sender.
     func announce(_ puzzle: Puzzle)
-    /// Closes it as after the idle timeout: accepted submissions are answered, and the sender may reconnect at once.
+    /// Closes the connection as after the idle timeout: accepted submissions are answered; the sender may reconnect.
     func closeIdle(_ text: String)
-    /// Sends this GOAWAY and closes, without waiting for submissions in flight.
+    /// Sends this GOAWAY and closes the connection, without waiting for submissions in flight.
     func reject(_ goAway: GoAway)
-    /// Closes it at once to make room, without waiting for the peer; its place is free when this returns.
+    /// Closes the connection to make room, without waiting for the peer; its place is free when this returns.
     func evict(_ goAway: GoAway)
-    /// Announces the node's shutdown and closes once the accepted submissions are answered.
+    /// Announces the node's shutdown and closes the connection once the accepted submissions are answered.
     func shutDown(retryAfter: UInt32)
-    /// Closes it at once.
+    /// Closes the connection at once.
     func close()
 }
 
 /// The node, as a sender's connection uses it.
 package protocol SenderHost: AnyObject {
     /// Assigns the connection to this tor circuit.
-    /// - Returns: the GOAWAY to reject it with; `nil` if it is admitted.
+    /// - Returns: the GOAWAY to reject the connection with; `nil` if it is admitted.
     func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway?
-    /// The sender has sent HELLO, or a whole HTTP request.
+    /// Called when the sender has sent HELLO, or a whole HTTP request.
     func identified(_ connection: any SenderConnection)
     /// Delivers a submission; the outcome is reported to ``SenderConnection/finished(_:_:)``, a refusal to
     /// ``SenderConnection/refused(_:_:)``.
@@ -58,6 +58,6 @@ package protocol SenderHost: AnyObject {
         _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection)
     /// Counts protocol violations against the connection's circuit.
     func countViolations(_ connection: any SenderConnection, _ faults: Int)
-    /// The connection has ended.
+    /// Called when the connection has ended.
     func ended(_ connection: any SenderConnection)
 }

@@ -451,7 +451,8 @@ package struct Configuration: Sendable {
         var settings = AdmissionSettings()
         settings.device = try limits.rate("device", default: settings.device, "Submissions to one device token")
         settings.circuit = try limits.rate(
-            "circuit", default: settings.circuit, "Submissions of one circuit; of one connection without circuit ids")
+            "circuit", default: settings.circuit,
+            "Submissions of one circuit, or of one connection if there are no circuit ids")
         settings.app = try limits.rate("app", default: settings.app, "Submissions for one app")
         settings.node = try limits.rate("node", default: settings.node, "All submissions")
         settings.unproven = try limits.rate(

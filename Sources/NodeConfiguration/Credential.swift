@@ -14,7 +14,7 @@ package enum Credential {
     /// A service account for FCM.
     case google(ServiceAccount, tokenURL: ServiceURL)
 
-    /// The reason why a credential cannot be used. Contains nothing of the credential.
+    /// The reason why a credential cannot be used. Contains no part of the credential.
     package struct Problem: Error, Equatable {
         /// The file.
         package let file: String

@@ -7,7 +7,8 @@ import Synchronization
 final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
     let place: SeriesID
     private let drops: DroppedSamples
-    /// Kept separate from fractions, so that counting whole numbers is exact and takes one instruction.
+    /// Whole-number increments, kept separate from fractions so that counting whole numbers is exact and takes one
+    /// instruction.
     private let whole = Atomic<UInt64>(0)
     private let fractional = Atomic<Double>(0)
 

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// Counts what the registry dropped, by reason. Drops are permanent faults of the program: the catalogue and the
+/// Counts what the registry dropped, by reason. A drop indicates an error in the program: the catalogue and the
 /// instrumented code disagree, or a family has more series than planned.
 final class DroppedSamples: Sendable {
     enum Reason: String, CaseIterable, Error {

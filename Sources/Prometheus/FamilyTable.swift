@@ -28,8 +28,8 @@ final class FamilyTable: Sendable {
         }
     }
 
-    /// Adds a series whose value is fetched, replacing an existing one with the same label values. Returns `false` if the
-    /// family already has its maximum of series.
+    /// Adds a series that calls `fetch` for its value, replacing an existing one with the same label values. Returns
+    /// `false` if the family already has its maximum of series.
     func setCallback(_ values: [String], fetch: @escaping @Sendable () -> Double?) -> Bool {
         table.withLock { table in
             guard table[values] != nil || table.count < family.maximumSeries else { return false }
@@ -45,8 +45,8 @@ final class FamilyTable: Sendable {
         }
     }
 
-    /// The values of all series, in no order. They are read after the lock is released, because a fetch closure may call
-    /// any code.
+    /// The values of all series, in no particular order. They are read after the lock is released, because a fetch
+    /// closure may call any code.
     var readings: [(values: [String], reading: SeriesValue)] {
         table.withLock { Array($0.values) }.compactMap { series in
             series.reading.map { (series.place.values, $0) }

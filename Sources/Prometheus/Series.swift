@@ -3,7 +3,7 @@
 /// One series of a family. Instrumented code holds a reference to its series, so that counting needs no look-up.
 protocol Series: AnyObject, Sendable {
     var place: SeriesID { get }
-    /// The present value; `nil` if it is not available.
+    /// The current value; `nil` if it is not available.
     var reading: SeriesValue? { get }
 }
 

@@ -3,7 +3,8 @@
 import HTTP2
 import Time
 
-/// The difference between this machine's clock and a provider's, from the answer's `date` header (RFC 9110 §6.6.1).
+/// The difference between this machine's clock and a provider's, computed from the `date` header of an answer (RFC 9110
+/// §6.6.1).
 struct ClockSkew: CustomStringConvertible {
     /// Seconds by which this machine's clock is ahead; negative if it is behind.
     let seconds: Int64

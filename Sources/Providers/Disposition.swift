@@ -3,7 +3,7 @@
 import HTTP2
 import TNP
 
-/// How the node handles one answer of a push service: a row of an outcome table without its key. Providers act on
+/// How the node handles one answer of a push service: the value of a row in an outcome table. Providers act on
 /// ``connection`` and ``credential``, Delivery on the rest.
 package struct Disposition: Equatable, Sendable {
     /// Whether and when the node itself retries.
@@ -16,8 +16,8 @@ package struct Disposition: Equatable, Sendable {
         case onceMore
         /// With backoff, and after at least `minimum` seconds.
         case later(minimum: UInt32)
-        /// The node holds the envelope back. A stored envelope waits in the spool; for any other, the outcome is reported at
-        /// once.
+        /// The node holds the envelope back. A stored envelope waits in the spool; the sender of any other envelope
+        /// gets the outcome at once.
         case afterHold
     }
 
@@ -51,15 +51,15 @@ package struct Disposition: Equatable, Sendable {
 
     /// What the answer means for the credential.
     package enum CredentialEffect: String, Sendable {
-        /// It stays in use.
+        /// The credential stays in use.
         case kept
-        /// It is renewed once, and the request is replayed.
+        /// The credential is renewed once, and the request is replayed.
         case renewed
     }
 
     /// The kind of outcome reported to the sender if the node does not retry.
     package let kind: Outcome.Kind
-    /// The reason reported with it.
+    /// The reason reported with the outcome.
     package let reason: Reason
     /// The sender's retry-after in seconds if the provider names none; 0 for a final outcome.
     package let defaultRetryAfter: UInt32
@@ -124,7 +124,7 @@ package struct Disposition: Equatable, Sendable {
     }
 
     /// FCM throttles without saying whether the device or the whole project is over quota. The device is paused, and
-    /// repeated answers open the breaker. A single one must not, or flooding one device would stop delivery to all.
+    /// repeated answers open the breaker. A single answer must not, or flooding one device would stop delivery to all.
     static let quotaExceeded = deviceThrottled(seconds: 60).with(\.lane, .failure)
 
     /// The provider throttles the whole lane.
@@ -152,14 +152,14 @@ package struct Disposition: Equatable, Sendable {
     static let outcomeUnknown = Disposition(
         kind: .retry, reason: .providerUnreachable, defaultRetryAfter: 5, retry: .onceMore, failureSource: .provider,
         lane: .failure)
-    /// The connection failed with all its requests. That is evidence against the connection, not yet against the push
-    /// service.
+    /// The connection failed, and all its requests with it. This says something about the connection, but not yet about
+    /// the push service.
     static let connectionFailed = outcomeUnknown.with(\.lane, .none)
 
     /// Whether the request reached, or may have reached, the provider.
     package var mayHaveReachedProvider: Bool { lane != .none || retry == .onceMore }
 
-    /// A copy with one column changed.
+    /// A copy with one property changed.
     func with<Column>(_ column: WritableKeyPath<Disposition, Column>, _ value: Column) -> Disposition {
         var disposition = self
         disposition[keyPath: column] = value
@@ -200,6 +200,6 @@ package struct Disposition: Equatable, Sendable {
     private static let longestRetryAfter: UInt32 = 86_400
 }
 
-/// The `retry-after` header in seconds (RFC 9110 §10.2.3); `nil` if it is absent or a date, which neither Apple nor Google
-/// sends.
+/// The `retry-after` header in seconds (RFC 9110 §10.2.3); `nil` if it is absent or a date, which neither Apple nor
+/// Google sends.
 func retryAfter(_ headers: HeaderBlock) -> UInt32? { headers.text("retry-after").flatMap { UInt32($0) } }

@@ -6,7 +6,7 @@ import FoundationEssentials
 /// JSON Web Tokens (RFC 7519) in their compact form.
 enum JSONWebToken {
     /// Signs `claims`, a JSON object.
-    /// - Parameter keyID: `kid` of the header, if the receiver requires one.
+    /// - Parameter keyID: the `kid` header field; `nil` if the receiver does not require one.
     static func signed(claims: String, keyID: String?, by key: SigningKey) -> [UInt8] {
         let kid = keyID.map { ",\"kid\":\"\(String(decoding: JSONText.escaped($0), as: UTF8.self))\"" } ?? ""
         let header = "{\"alg\":\"\(key.algorithm.rawValue)\",\"typ\":\"JWT\"\(kid)}"

@@ -9,17 +9,17 @@ package protocol Provider: AnyObject {
     /// - Throws: `Rejection` with reason 105.
     func check(_ envelope: Envelope) throws(Rejection)
     /// Sends the envelope to the push service and waits for the answer, up to the provider's own timeout.
-    /// - Parameter expiry: until when the push service may store it.
+    /// - Parameter expiry: until when the push service may store the envelope.
     nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult
-    /// Closes its connections once all requests in flight are answered.
+    /// Closes the provider's connections once all requests in flight are answered.
     func retire()
-    /// Closes its connections at once.
+    /// Closes the provider's connections at once.
     func close()
 }
 
 /// Until when a push service may store an envelope for a phone that is offline.
 package enum Expiry: Hashable, Sendable {
-    /// It is not stored: delivered immediately or never (ttl 0).
+    /// The envelope is not stored: it is delivered immediately or never (ttl 0).
     case nowOrNever
     /// Until this Unix time in seconds.
     case at(Int64)
@@ -38,7 +38,7 @@ package enum Expiry: Hashable, Sendable {
         }
     }
 
-    /// FCM's `ttl`: seconds from this Unix time on, at most the longest that FCM accepts.
+    /// FCM's `ttl`: seconds from this Unix time until the expiry, limited to the longest that FCM accepts.
     func secondsLeft(at now: Int64) -> Int64 {
         switch self {
         case .nowOrNever: 0
@@ -46,7 +46,7 @@ package enum Expiry: Hashable, Sendable {
         }
     }
 
-    /// Whether it has expired at this Unix time in seconds; always false for ``nowOrNever``.
+    /// Whether the expiry has passed at this Unix time in seconds; always false for ``nowOrNever``.
     package func hasPassed(at now: Int64) -> Bool {
         switch self {
         case .nowOrNever: false
@@ -59,7 +59,7 @@ package enum Expiry: Hashable, Sendable {
 package struct AttemptResult: Equatable, Sendable {
     /// The outcome reported to the sender, unless the node retries.
     package var outcome: Outcome
-    /// The row of the outcome table.
+    /// How the node handles the answer, from the outcome table.
     package var disposition: Disposition
     /// The provider's name for the answer, for logs and metrics: from a closed list, or `unknown`.
     package var answer: String

@@ -39,7 +39,7 @@ package struct APNsProbe {
     }
 
     /// Sends the probe.
-    /// - Parameter timeout: for each request; at most two are sent.
+    /// - Parameter timeout: for each request; the probe sends one or two.
     package nonisolated(nonsending) func send(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
         var isReplay = false
         while true {
@@ -66,7 +66,7 @@ package struct APNsProbe {
         }
     }
 
-    /// Closes its connection.
+    /// Closes the probe's connection.
     package func close() { upstream.close() }
 }
 
@@ -99,7 +99,7 @@ package struct FCMProbe {
         }
         do {
             var request = try builder.request(for: envelope, authorization: authorization, ttl: 0)
-            // `validation` replaces the message's opening brace.
+            // `validation` replaces the opening brace of the body.
             request.body = Self.validation + request.body.dropFirst()
             let response = try await upstream.send(request, timeout: timeout)
             return ProbeAnswer(FCMAnswers.attemptResult(on: response), response)
@@ -112,7 +112,7 @@ package struct FCMProbe {
         }
     }
 
-    /// Closes its connections.
+    /// Closes the probe's connections.
     package func close() {
         token.close()
         upstream.close()

@@ -11,7 +11,7 @@ package enum TransportEvent: String, CaseIterable, Sendable {
     case noCapacity = "no-place"
     /// The server reset the stream with REFUSED_STREAM.
     case refusedStream = "refused-stream"
-    /// The stream is above the last stream of a GOAWAY.
+    /// The stream number is above the last stream that a GOAWAY names.
     case goAway = "go-away"
     /// The connection closed before the request was sent.
     case lostBeforeSent = "lost-before-sent"
@@ -24,7 +24,7 @@ package enum TransportEvent: String, CaseIterable, Sendable {
     /// The answer is larger than any documented one.
     case responseTooLarge = "response-too-large"
 
-    /// The row of the outcome table.
+    /// How the node handles the event, from the outcome table.
     package var disposition: Disposition {
         switch self {
         case .unreachable: .unavailable(seconds: 30)
@@ -32,7 +32,7 @@ package enum TransportEvent: String, CaseIterable, Sendable {
         case .refusedStream, .goAway, .lostBeforeSent: .notProcessed
         case .reset, .responseTooLarge: .outcomeUnknown
         case .connectionLost: .connectionFailed
-        // Upstream sends nothing more on that connection by then.
+        // By the time of the timeout, Upstream no longer sends on that connection.
         case .timedOut: .connectionFailed.with(\.connection, .drain)
         }
     }
@@ -56,7 +56,7 @@ package enum TransportEvent: String, CaseIterable, Sendable {
 }
 
 extension RequestFailure {
-    /// The result of an attempt whose request failed like this.
+    /// The result of an attempt that ended with this event.
     var attemptResult: AttemptResult {
         let event = TransportEvent(self)
         var attemptResult = event.disposition.attemptResult(answer: event.rawValue)

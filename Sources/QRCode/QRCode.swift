@@ -14,7 +14,7 @@ package struct QRCode: Sendable, Equatable {
 
     /// Creates the smallest code for a text. It has the lowest level of error correction, because readers scan a small code
     /// on a clean screen more easily than a larger one that tolerates damage.
-    /// - Parameter text: 1 to ``longestText`` bytes of UTF-8.
+    /// - Parameter text: 1 to ``maximumTextLength`` bytes of UTF-8.
     /// - Throws: ``QRCodeError``.
     package init(_ text: String) throws(QRCodeError) {
         let bytes = Array(text.utf8)

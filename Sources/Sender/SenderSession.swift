@@ -20,7 +20,7 @@ package struct SenderSession {
         /// Send these bytes.
         case send([UInt8])
         /// Search for a proof of work. Report the end of the search with ``solved(_:_:now:)`` or, at the deadline
-        /// `until`, with ``gaveUp(_:)``.
+        /// `until`, with ``searchEnded(_:)``.
         case solve(request: UInt32, digest: Digest256, puzzle: Puzzle, until: MonotonicTime)
         /// Cancel the search for this request's proof, which would not be sent.
         case stopSolving(UInt32)
@@ -65,7 +65,8 @@ package struct SenderSession {
     /// The seed before the current one; the node still accepts proofs for it.
     private var previousSeed: [UInt8]?
 
-    /// The largest `length` of a frame that the sender accepts. The largest frame of a node is a WELCOME with many routes.
+    /// The largest `length` of a frame that the sender accepts. The largest frame that a node sends is a WELCOME with
+    /// many routes.
     private static let maximumFrame = 128 * 1024
     /// The largest number of submissions in flight before WELCOME.
     private static let maximumEarly = 16

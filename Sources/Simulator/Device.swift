@@ -15,7 +15,7 @@ package struct Device: Sendable {
         case unregistered(since: UInt64)
         /// The token expired at this Unix time in milliseconds.
         case expired(since: UInt64)
-        /// Every request for the token gets this answer: for answers that a sender cannot provoke.
+        /// Every request for the token gets this answer, e.g. one that a sender cannot provoke.
         case answers(status: Int, reason: String, retryAfter: Int?)
     }
 

@@ -29,7 +29,8 @@ package struct SimulatedConfiguration {
         self.additionalTables = additionalTables
     }
 
-    /// Tables with limits that are never reached, for tests and benchmarks of other things. Ends within `[limits]`.
+    /// Tables with limits that are never reached, for tests and benchmarks of anything but the limits. The text ends
+    /// within `[limits]`, so that more of its keys can follow.
     package static let unlimitedRates: String = {
         let rates = ["device", "circuit", "app", "node", "unproven", "http", "http_unproven", "abuse", "control"]
             .map { "\($0)_burst = 10000000\n\($0)_per_minute = 1000000000" }.joined(separator: "\n")

@@ -94,7 +94,7 @@ package actor SimulatedServices {
     ///   - identityValidFor: validity of the servers' certificates in seconds from now; a negative value gives expired
     ///     certificates.
     ///   - serverNames: host names and addresses in the servers' certificates.
-    /// - Throws: ``SetUpError`` or `ListenError`.
+    /// - Throws: ``SetupError`` or `ListenError`.
     package func start(identityValidFor: Int = 86_400 * 7, serverNames: [String] = ["127.0.0.1", "localhost"]) throws
         -> Endpoints
     {
@@ -229,7 +229,7 @@ package actor SimulatedServices {
     // MARK: Faults
 
     /// Replaces the faults of a service.
-    /// - Throws: ``SetUpError`` before ``start(identityValidFor:serverNames:)``; `ListenError` if swallowing starts or
+    /// - Throws: ``SetupError`` before ``start(identityValidFor:serverNames:)``; `ListenError` if swallowing starts or
     ///   stops, because the listener is reopened.
     package func set(_ faults: Faults, on platform: Device.Platform) throws {
         let instance = try running(platform)
@@ -246,11 +246,11 @@ package actor SimulatedServices {
     }
 
     /// Makes a service listen again on the same endpoint after ``kill(_:)``.
-    /// - Throws: ``SetUpError`` or `ListenError`.
+    /// - Throws: ``SetupError`` or `ListenError`.
     package func restart(_ platform: Device.Platform) throws { try running(platform).server.listen() }
 
     /// Changes a service's certificate for new connections.
-    /// - Throws: ``SetUpError``, or `ListenError` because the listener is reopened.
+    /// - Throws: ``SetupError``, or `ListenError` because the listener is reopened.
     package func setCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
         let instance = try running(platform)
         guard let certificates else { return }
@@ -258,7 +258,7 @@ package actor SimulatedServices {
     }
 
     /// Applies a directive.
-    /// - Throws: ``SetUpError`` or `ListenError`.
+    /// - Throws: ``SetupError`` or `ListenError`.
     package func apply(_ line: FaultDirective) throws {
         switch line {
         case .faults(let platform, let faults): try set(faults, on: platform)

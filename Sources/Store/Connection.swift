@@ -2,13 +2,13 @@
 
 import CSQLite
 
-/// A connection to a SQLite database. Not safe for use by two threads at a time; ``ConnectionQueue`` serialises access.
+/// A connection to a SQLite database. Only one thread at a time may use it; ``ConnectionQueue`` serialises access.
 package final class Connection {
     private let handle: OpaquePointer
-    /// Prepared statements by their SQL, compiled once each: the callers' SQL texts are constants.
+    /// Prepared statements by their SQL. Each is compiled once and kept, because the callers' SQL texts are constants.
     private var statements: [String: Statement] = [:]
 
-    /// Milliseconds to wait for a lock that another connection holds, e.g. a backup.
+    /// How long to wait for a lock that another connection holds, e.g. for a backup, in milliseconds.
     private static let busyTimeout: Int32 = 5000
 
     /// Opens a database file; creates it if it does not exist and `isReadOnly` is false.
@@ -31,7 +31,7 @@ package final class Connection {
         sqlite3_close_v2(handle)
     }
 
-    /// Runs SQL without parameters, which may be several statements.
+    /// Runs one or more SQL statements without parameters.
     /// - Throws: ``SQLiteError``.
     package func execute(_ sql: String) throws(SQLiteError) {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
@@ -40,8 +40,8 @@ package final class Connection {
 
     /// Runs one statement and calls `body` with each of its rows.
     /// - Parameters:
-    ///   - sql: a constant text: it is compiled once and kept.
-    ///   - values: of the statement's parameters, in their order.
+    ///   - sql: a constant text, because the connection keeps each compiled statement.
+    ///   - values: the values of the statement's parameters, in their order.
     /// - Throws: ``SQLiteError``, or what `body` throws.
     package func run(
         _ sql: String, _ values: [any SQLiteValue] = [], _ body: (Row) throws -> Void = { _ in }
@@ -78,10 +78,10 @@ package final class Connection {
         return statement
     }
 
-    /// Rows that the last statement inserted, changed or deleted.
+    /// The number of rows that the last statement inserted, changed or deleted.
     package var changes: Int { Int(sqlite3_changes64(handle)) }
 
-    /// The row id of the last row inserted.
+    /// The row id of the last inserted row.
     package var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(handle) }
 
     /// Runs `body` in a transaction that takes the write lock at once; rolls back if `body` or the commit fails.
@@ -91,7 +91,7 @@ package final class Connection {
             try body()
             try execute("COMMIT")
         } catch {
-            // SQLite rolls back by itself after some errors, e.g. a full disk.
+            // After some errors, e.g. a full disk, SQLite has rolled back already.
             if sqlite3_get_autocommit(handle) == 0 { try? execute("ROLLBACK") }
             throw error
         }

@@ -2,7 +2,7 @@
 
 import Dispatch
 
-/// Owns a ``Connection`` and runs work on it, one piece after another, on a thread of its own. Callable from anywhere.
+/// Owns a ``Connection`` and runs closures on it, one at a time, on a background thread. Can be called from any thread.
 package final class ConnectionQueue: @unchecked Sendable {
     // Unchecked: `connection` is used on `queue` only.
     private let queue: DispatchQueue
@@ -14,11 +14,11 @@ package final class ConnectionQueue: @unchecked Sendable {
         self.connection = connection
     }
 
-    /// Runs `work` later, after all earlier work, with `nil` if the connection has been closed.
+    /// Queues `work` behind all earlier work and returns. `work` receives `nil` if the connection has been closed.
     package func async(_ work: @escaping @Sendable (Connection?) -> Void) { queue.async { work(self.connection) } }
 
-    /// Runs `work` after all earlier work and waits for it, with `nil` if the connection has been closed. Work must not
-    /// call this: it would wait for itself.
+    /// Runs `work` after all earlier work and waits until it ends. `work` receives `nil` if the connection has been
+    /// closed. Do not call this from `work`, which would wait for itself.
     package func sync<Value>(_ work: (Connection?) throws -> Value) rethrows -> Value {
         try queue.sync { try work(connection) }
     }

@@ -2,7 +2,7 @@
 
 import CSQLite
 
-/// An error of SQLite. Contains neither the statement nor its values.
+/// An error that SQLite reported. Contains neither the statement nor its values.
 package struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The extended result code (SQLite's "Result and Error Codes").
     package let extendedCode: Int32
@@ -14,7 +14,7 @@ package struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible 
 
     package var description: String { "\(message) (SQLite \(extendedCode))" }
 
-    /// The last error of a connection, or the meaning of `code` where there is no connection.
+    /// Creates the last error of a connection, or the error that `code` means if there is no connection.
     init(_ code: Int32, of connection: OpaquePointer?) {
         extendedCode = connection.map { sqlite3_extended_errcode($0) } ?? code
         message = String(cString: connection.map { sqlite3_errmsg($0) } ?? sqlite3_errstr(code))

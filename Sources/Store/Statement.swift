@@ -18,7 +18,7 @@ final class Statement {
     deinit { sqlite3_finalize(handle) }
 
     func bind(_ values: [any SQLiteValue]) throws(SQLiteError) {
-        precondition(values.count == Int(sqlite3_bind_parameter_count(handle)), "a value for each parameter")
+        precondition(values.count == Int(sqlite3_bind_parameter_count(handle)), "wrong number of values")
         for (index, value) in values.enumerated() {
             let code = value.bind(to: handle, at: Int32(index + 1))
             guard code == SQLITE_OK else { throw SQLiteError(code, of: connection) }
@@ -26,7 +26,7 @@ final class Statement {
     }
 
     /// Advances to the next row.
-    /// - Returns: whether there is one.
+    /// - Returns: whether there is a next row.
     func step() throws(SQLiteError) -> Bool {
         let code = sqlite3_step(handle)
         switch code {
@@ -42,7 +42,7 @@ final class Statement {
     }
 }
 
-/// A value that a statement's parameter can take.
+/// A value that can be bound to a parameter of a statement.
 package protocol SQLiteValue {
     /// Binds the value to the parameter at `index`, counted from 1.
     /// - Returns: SQLite's result code.
@@ -64,7 +64,7 @@ extension Int: SQLiteValue {
     }
 }
 
-/// A blob.
+/// Bytes are bound as a blob.
 extension [UInt8]: SQLiteValue {
     package func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
         // A null pointer would bind NULL instead of an empty blob.
@@ -74,13 +74,13 @@ extension [UInt8]: SQLiteValue {
     }
 }
 
-/// The present row of a statement; valid inside the closure that receives it only.
+/// The current row of a statement; valid only inside the closure that receives it.
 package struct Row {
     private let statement: OpaquePointer
 
     init(_ statement: OpaquePointer) { self.statement = statement }
 
-    /// The integer in a column, counted from 0; 0 if it is NULL.
+    /// The integer in a column, 0 if it is NULL. Columns are counted from 0.
     package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
 
     /// Whether a column is NULL.

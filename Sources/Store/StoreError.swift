@@ -3,15 +3,15 @@
 import CSQLite
 import Cryptography
 
-/// Why a store cannot be used: what is wrong, where, and what to do.
+/// Why a store cannot be used. The description says what is wrong, with which file, and what to do.
 package struct StoreError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What is wrong.
+    /// The kinds of problem.
     package enum Problem: Equatable, Sendable {
         /// Another process has the file open.
         case inUse
-        /// The store exists, its key does not.
+        /// The store exists, but its key file does not.
         case keyMissing(store: String)
-        /// Users other than its owner may read the key.
+        /// Users other than its owner may read the key file.
         case keyReadableByOthers
         /// The key file has this many bytes instead of `KeyFile.length`.
         case keyLength(Int)
@@ -23,7 +23,7 @@ package struct StoreError: Error, Equatable, Sendable, CustomStringConvertible {
         case foreign
         /// A newer version of Tocsin wrote the file.
         case newer
-        /// The disk is full; what was to be written can be written again later.
+        /// The disk is full. The write can be retried once there is space.
         case diskFull
         /// The store has been closed.
         case closed
@@ -33,9 +33,9 @@ package struct StoreError: Error, Equatable, Sendable, CustomStringConvertible {
 
     /// The kind of the store.
     package let kind: StoreKind
-    /// The file that the problem is about.
+    /// The file that has the problem.
     package let file: String
-    /// What is wrong with it.
+    /// What is wrong with the file.
     package let problem: Problem
 
     /// - Parameters: as the properties of the same names.
@@ -63,14 +63,15 @@ package struct StoreError: Error, Equatable, Sendable, CustomStringConvertible {
         case .foreign: "\(file) is a database of another program; move it away to start with an empty \(kind.name)"
         case .newer:
             "a newer version of Tocsin wrote the \(kind.name) \(file); run that version, \(orMoved)"
-        case .diskFull: "no space left on the disk of \(file); free some: until then the \(kind.name) cannot be written"
+        case .diskFull:
+            "no space left on the disk of \(file); free some space: the \(kind.name) cannot be written until then"
         case .closed: "the \(kind.name) \(file) is closed; restart the node to use it"
         case .unusable(let reason):
             "cannot use \(file): \(reason); check its directory, its permissions and the free space"
         }
     }
 
-    /// Translates an error that opening or using a store at `file` threw.
+    /// Converts an error that was thrown while opening or using a store at `file`.
     package init(_ error: any Error, file: String, of kind: StoreKind) {
         switch error {
         case let error as StoreError: self = error
@@ -104,8 +105,8 @@ package struct StoreError: Error, Equatable, Sendable, CustomStringConvertible {
         (error as? SQLiteError)?.description ?? "unexpected \(type(of: error))"
     }
 
-    /// Whether the machine is at fault and a later start may succeed, as opposed to files or configuration that the
-    /// operator must change.
+    /// Whether a later start may succeed because the cause is the state of the machine. Otherwise the operator must
+    /// change files or the configuration.
     package var isTransient: Bool {
         switch problem {
         case .diskFull, .unusable: true

@@ -6,18 +6,17 @@ import Cryptography
 package struct StoreFile {
     /// The connection to the database.
     package let connection: Connection
-    /// The lock; the file is locked while it exists.
+    /// The lock on the store. The store is locked while this object exists.
     package let lock: FileLock
-    /// The random bytes of the key file.
+    /// The key: the random bytes of the key file.
     package let key: SecretBytes
 
-    /// Opens a store, or creates an empty one together with its key. Reads the whole file once, and blocks while it
-    /// does.
+    /// Opens a store, or creates an empty one together with its key. Blocks while it reads the whole file once.
     /// - Parameters:
-    ///   - path: the path of the database. The files beside it append `-wal`, `-shm` and `.lock` to it.
+    ///   - path: the path of the database. SQLite's other files and the lock file append `-wal`, `-shm` and `.lock`.
     ///   - keyFile: the path of the key file, which may be on other storage.
-    ///   - makeCheck: derives a text from a key; a new store keeps it to recognise the key.
-    ///   - isRightKey: whether the text was derived from this key.
+    ///   - makeCheck: derives a text from a key. A new store saves this text to recognise the key later.
+    ///   - isRightKey: returns whether the text was derived from this key.
     /// - Throws: ``StoreError``.
     package init(
         _ kind: StoreKind, at path: String, keyFile: String, makeCheck: (SecretBytes) throws -> [UInt8],
@@ -25,7 +24,8 @@ package struct StoreFile {
     ) throws(StoreError) {
         do {
             lock = try FileLock(at: path + ".lock", for: path)
-            // Only an empty store gets a new key, before anything is written to it, so that a lost key is noticed.
+            // Creates a new key only for an empty store, before anything is written to it, so that a lost key is
+            // noticed.
             let isEmpty = try PrivateFile.ensure(path) == 0
             let firstKey = try isEmpty ? KeyFile.readOrCreate(keyFile) : nil
             connection = try Connection(path)
@@ -45,9 +45,8 @@ package struct StoreFile {
         }
     }
 
-    /// Checks that this version could open the store at `path`, without changing it. For a store that no process uses;
-    /// it need not exist.
-    /// - Throws: ``StoreError``: foreign, newer or damaged.
+    /// Checks that this version could open the store at `path`, without changing it. No process may be using the store.
+    /// - Throws: ``StoreError``, e.g. if the store is foreign, newer or damaged.
     package static func inspect(_ kind: StoreKind, at path: String) throws(StoreError) {
         do {
             let connection = try Connection(path, isReadOnly: true)
@@ -60,7 +59,7 @@ package struct StoreFile {
         }
     }
 
-    /// Refuses a database of another program before anything is written to it.
+    /// Throws if the database belongs to another program. Call this before writing anything to it.
     private static func refuseForeign(_ connection: Connection, _ kind: StoreKind, file: String) throws {
         let mark = try connection.first("PRAGMA application_id") { $0.integer(0) } ?? 0
         guard mark != Int64(kind.applicationID) else { return }
@@ -68,10 +67,10 @@ package struct StoreFile {
         guard mark == 0, isEmpty else { throw StoreError(.foreign, file: file, of: kind) }
     }
 
-    /// Configures the connection: a write-ahead log, and deleted content is overwritten.
+    /// Configures the connection to use a write-ahead log and to overwrite deleted content.
     private static func configure(_ connection: Connection, _ kind: StoreKind, file: String) throws {
         guard try connection.first("PRAGMA journal_mode = WAL", convert: { $0.text(0) }) == "wal" else {
-            throw StoreError(.unusable("SQLite's WAL mode does not work on its file system"), file: file, of: kind)
+            throw StoreError(.unusable("its file system does not support SQLite's WAL mode"), file: file, of: kind)
         }
         try connection.execute(
             """
@@ -83,7 +82,7 @@ package struct StoreFile {
             """)
     }
 
-    /// Refuses damaged files and files of a newer version, and migrates the tables of older ones.
+    /// Throws if the file is damaged or of a newer version, and migrates the tables of an older version.
     private static func migrate(
         _ connection: Connection, _ kind: StoreKind, file: String, makeCheck: () throws -> [UInt8]
     ) throws {
@@ -92,7 +91,7 @@ package struct StoreFile {
         }
         let present = try version(connection)
         guard present <= kind.migrations.count else { throw StoreError(.newer, file: file, of: kind) }
-        // Set before the first table, so that a crash in between leaves a file that is recognised.
+        // Set before the first table is created, so that the file is recognised even after a crash in between.
         try connection.execute("PRAGMA application_id = \(kind.applicationID)")
         for version in present..<kind.migrations.count {
             try connection.transaction {
@@ -107,10 +106,10 @@ package struct StoreFile {
         }
     }
 
-    /// The version of the tables: how many migrations the file has had.
+    /// The version of the tables: the number of migrations that the file has had.
     private static func version(_ connection: Connection) throws -> Int {
         let version = try connection.first("PRAGMA user_version") { $0.integer(0) } ?? 0
-        // Until version 1.0, a table listed the migrations.
+        // Before version 1.0, a table listed the migrations.
         let hasList =
             try connection.first("SELECT 1 FROM sqlite_master WHERE name = 'grdb_migrations'") { $0.integer(0) } != nil
         guard version == 0, hasList else { return Int(version) }

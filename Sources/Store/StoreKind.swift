@@ -12,16 +12,16 @@ package struct StoreKind: Sendable, Equatable {
         case normal = "NORMAL"
     }
 
-    /// The name in messages, e.g. `spool`.
+    /// The store's name in messages, e.g. `spool`.
     package let name: String
     /// What the operator loses by moving the store away, as a clause for messages.
     package let lossWhenMoved: String
-    /// SQLite's `application_id` of the files.
+    /// The `application_id` of the SQLite files.
     package let applicationID: Int32
-    /// How commits are made durable.
+    /// The durability of commits.
     package let durability: Durability
-    /// The SQL that creates each version of the tables from the previous one. An empty text changes nothing, but keeps
-    /// older versions of Tocsin from opening the file. A released entry never changes.
+    /// The SQL that creates each version of the tables from the previous one. An empty text changes no table, but keeps
+    /// older versions of Tocsin from opening the file. Never change an entry after its release.
     package let migrations: [String]
 
     /// - Parameters: as the properties of the same names.

@@ -20,7 +20,7 @@ public enum Magic: String, Sendable, CaseIterable {
     }
 }
 
-/// The form in which an app's phones expect their envelopes (PROTOCOL §3, "Sealing").
+/// The envelope format that an app's phones expect (PROTOCOL §3, "Sealing").
 public enum EnvelopeFormat: String, Sendable, CaseIterable {
     /// AES-256-CBC, delivered as `<message magic>|<iv>|<Base64 of ciphertext>`.
     case pipe

@@ -3,7 +3,8 @@
 /// The value rules of PROTOCOL §3 for the fields of an envelope.
 enum FieldRules {
     static let deviceTokenLengths = 1...512
-    /// In hexadecimal digits. Apple documents its tokens as variable in length, at most 100 bytes.
+    /// The valid lengths of an Apple device token, in hexadecimal digits. Apple documents its tokens as variable in
+    /// length, at most 100 bytes.
     static let appleTokenLengths = 2...200
     static let pipeCiphertextLengths = 16...3072
     static let sealedCiphertextLengths = 17...3072

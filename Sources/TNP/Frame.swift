@@ -21,7 +21,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable {
     /// GOAWAY: the announcement that the connection ends.
     case goAway = 0x08
 
-    /// Unknown types from this one on are skipped.
+    /// The receiver skips unknown types from this value up.
     public static let firstSkippable: UInt8 = 0x80
 }
 

@@ -6,7 +6,7 @@ public struct Hello: Equatable, Sendable {
     public var lowestVersion: UInt8
     /// The highest version that the sender speaks.
     public var highestVersion: UInt8
-    /// The name of the sender's software, at most 64 bytes of UTF-8. An empty one does not distinguish the sender from
+    /// The name of the sender's software, at most 64 bytes of UTF-8. An empty name does not distinguish the sender from
     /// others.
     public var agent: String
 

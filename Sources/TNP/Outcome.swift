@@ -38,7 +38,7 @@ public struct Outcome: Equatable, Sendable {
     public var providerID: String?
     /// One sentence for a person.
     public var text: String?
-    /// The Unix time in milliseconds since which the device token is gone.
+    /// The Unix time in milliseconds since which the device token has been gone.
     public var goneSince: UInt64?
     /// The number of submissions that this device token has left now.
     public var left: UInt32?

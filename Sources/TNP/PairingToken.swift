@@ -39,7 +39,7 @@ public struct PairingToken: Sendable, Redacted {
         guard parts.count == 4 else {
             throw FormatError(
                 description:
-                    "a pairing token has four parts, magic|descriptor|key|device token; this has \(parts.count)")
+                    "a pairing token has four parts, magic|descriptor|key|device token; this text has \(parts.count)")
         }
         guard let magic = Magic(rawValue: String(parts[0])) else {
             throw FormatError(description: "the first part, the magic, is not iOS, iOSDev or android")

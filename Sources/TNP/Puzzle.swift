@@ -59,7 +59,7 @@ public struct Puzzle: Equatable, Sendable {
         }.leading
     }
 
-    /// Whether a hash is small enough for an effort. Every hash is for effort 0, which requires no work.
+    /// Whether a hash is small enough for an effort. Every hash is small enough for effort 0, which requires no work.
     public static func isSolved(hash: UInt64, effort: UInt32) -> Bool {
         effort == 0 || hash <= UInt64.max / UInt64(effort)
     }

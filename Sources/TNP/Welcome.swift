@@ -27,7 +27,8 @@ public struct Welcome: Equatable, Sendable {
     public var maximumFrame: UInt32
     /// The largest number of submissions without a final RESULT on this connection.
     public var maximumInFlight: UInt16
-    /// Seconds without a frame from the sender and without submissions in flight until the node sends GOAWAY 4.
+    /// The idle timeout in seconds: after this time without a frame from the sender and without submissions in flight,
+    /// the node sends GOAWAY 4.
     public var idleTimeout: UInt32
     /// The node's Unix time in milliseconds, rounded down to a whole minute: precise enough for a person to notice a wrong
     /// clock, too coarse to identify a machine.

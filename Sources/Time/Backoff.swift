@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Exponential backoff with full jitter: the wait before the next attempt is a random part of a ceiling that doubles
-/// from a base up to a cap, so that many clients that lost the same peer do not return at once.
+/// from a base up to a cap. Many clients that lost the same peer thus do not return at the same moment.
 ///
 /// With a base of 250 ms and a cap of 30 s, the waits for random parts of 0.5 are:
 ///
@@ -21,16 +21,16 @@ package struct Backoff: Sendable, Equatable {
 
     /// Starts without failures.
     /// - Parameters:
-    ///   - base: the ceiling of the first wait, more than zero.
-    ///   - cap: the ceiling of all waits, more than zero.
+    ///   - base: the ceiling of the first wait, greater than zero.
+    ///   - cap: the ceiling of all waits, greater than zero.
     package init(base: Duration, cap: Duration) {
-        precondition(base > .zero && cap > .zero, "base and cap must be more than zero")
+        precondition(base > .zero && cap > .zero, "base and cap must be greater than zero")
         self.base = base
         self.cap = cap
     }
 
     /// Counts one more failure.
-    /// - Parameter random: from 0 up to 1.
+    /// - Parameter random: a random number from 0 up to 1.
     /// - Returns: the wait before the next attempt: `random` times the current ceiling.
     package mutating func next(random: Double) -> Duration {
         let longest = ceiling(afterFailures: failures)
@@ -38,11 +38,11 @@ package struct Backoff: Sendable, Equatable {
         return longest * random
     }
 
-    /// The longest wait after this many earlier failures: `min(base * 2^failures, cap)`.
+    /// The ceiling of the wait after this many earlier failures: `min(base * 2^failures, cap)`.
     package func ceiling(afterFailures failures: Int) -> Duration {
         var ceiling = min(base, cap)
         var doublings = 0
-        // Compares before doubling: the product of many doublings would overflow.
+        // Compares before it doubles: doubling many times would overflow.
         while doublings < failures, ceiling < cap {
             ceiling = ceiling < cap - ceiling ? ceiling * 2 : cap
             doublings += 1

@@ -2,8 +2,8 @@
 
 /// A date of the proleptic Gregorian calendar, converted to and from days since 1970-01-01.
 ///
-/// The arithmetic is Howard Hinnant's `days_from_civil` and `civil_from_days`: years that begin in March have their
-/// leap day last, and 400 of them are always 146,097 days.
+/// The arithmetic is Howard Hinnant's `days_from_civil` and `civil_from_days`: if years begin in March,
+/// their leap day is the last day, and 400 years are always 146,097 days.
 package struct CalendarDate: Equatable, Sendable {
     /// The year; 0 is 1 BC.
     package let year: Int

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The wall clock by which admission counts days, derived from the monotonic clock. It follows small corrections at
-/// once, and a step only after the wall clock has kept it for six hours. A clock that jumps ahead and back again
-/// therefore does not age bindings and dead device tokens, and leaves no record with a day in the future.
+/// The wall clock by which admission counts days, derived from the monotonic clock. It follows small corrections of the
+/// system's wall clock at once, but a step only if the step lasts for six hours. If the system's clock jumps ahead and
+/// back again, bindings and dead device tokens therefore do not age, and no record gets a day in the future.
 package struct GuardedClock: Sendable {
-    /// The largest difference of the wall clock, in seconds, that this clock follows at once.
+    /// The largest correction of the wall clock, in seconds, that this clock follows at once.
     static let tolerance: Int64 = 300
-    /// The maximum by which one step ages records, in seconds.
+    /// The maximum number of seconds by which one step ages records.
     static let longestStep: Int64 = 7 * 86_400
     /// How long a step of the wall clock must last before this clock follows it.
     static let stepConfirmation = Duration.seconds(6 * 3600)
@@ -15,14 +15,14 @@ package struct GuardedClock: Sendable {
     private var offset: Int64
     /// Seconds by which the wall clock is assumed to be ahead.
     private var ahead: Int64 = 0
-    /// A step of the wall clock that has not lasted long enough yet.
+    /// A step of the wall clock that has not lasted for ``stepConfirmation`` yet.
     private var step: (offset: Int64, since: MonotonicTime)?
 
-    /// Starts with the wall clock.
+    /// Starts at the time of the wall clock.
     /// - Parameter wall: Unix time in seconds.
     package init(wall: Int64, at now: MonotonicTime) { offset = wall - now.wholeSeconds }
 
-    /// Assumes from now on that the wall clock is this many more seconds ahead, whatever it shows later.
+    /// Subtracts this many more seconds from every reading of the wall clock, which is assumed to be ahead.
     package mutating func assumeAhead(by seconds: Int64) {
         ahead += seconds
         offset -= seconds
@@ -36,7 +36,8 @@ package struct GuardedClock: Sendable {
             step = nil
         } else if let step, abs(measured - step.offset) <= Self.tolerance {
             guard now - step.since >= Self.stepConfirmation else { return }
-            // A clock that was behind at the start dated all records too early: correcting it must not expire them.
+            // If the wall clock was behind at the start, all records are dated too early. Its correction must not make
+            // them expire.
             let excess = max(0, measured - offset - Self.longestStep)
             ahead += excess
             offset = measured - excess

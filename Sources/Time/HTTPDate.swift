@@ -9,12 +9,12 @@ package enum HTTPDate {
     // 1970 began on a Thursday.
     private static let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let secondsPerDay: Int64 = 86_400
-    /// The last second of the year 9999: the format has no room for longer years.
+    /// The last second of the year 9999: the format has four digits for the year.
     private static let last: Int64 = 253_402_300_799
 
     /// Reads a date.
     /// - Returns: seconds since 1970, negative before; `nil` unless the text has exactly this format, including the
-    ///   case of names and the correct weekday. A leap second counts as the second after it.
+    ///   case of names and the correct weekday. A leap second is read as the second after it.
     package static func unixTime(_ text: some Collection<UInt8>) -> Int64? {
         let bytes = Array(text.prefix(pattern.count + 1))
         guard bytes.count == pattern.count, zip(bytes, pattern).allSatisfy({ matches($0, $1) }) else { return nil }

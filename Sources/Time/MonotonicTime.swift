@@ -40,6 +40,6 @@ extension Duration {
             ? 0 : UInt64(min(seconds, 1 << 33)) * 1_000_000_000 + UInt64(max(attoseconds, 0) / 1_000_000_000)
     }
 
-    /// The duration in milliseconds, with fractions.
+    /// The duration in milliseconds, including fractions.
     package var milliseconds: Double { Double(wholeNanoseconds) / 1_000_000 }
 }

@@ -23,7 +23,8 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .unreachable(let reason): "the node cannot be reached: \(reason)"
         case .proxyUnreachable(let endpoint, let reason): "the SOCKS proxy at \(endpoint) cannot be reached: \(reason)"
-        case .noResult(let time): "no result within \(time.components.seconds) s; the node may still deliver it"
+        case .noResult(let time):
+            "no result within \(time.components.seconds) s; the node may still deliver the notification"
         case .noWelcome(let time): "connected, but the node sent nothing within \(time.components.seconds) s"
         case .connectionClosed(let goAway): "connection closed: \(Self.text(goAway))"
         case .closed: "the client was closed"

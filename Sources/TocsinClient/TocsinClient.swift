@@ -9,8 +9,8 @@ import Time
 /// A client that submits envelopes to a node and waits for their outcomes.
 ///
 /// The client connects at its first submission. When the connection breaks, it reconnects and sends every submission
-/// without a final result again, with the same bytes, so that the node recognises it. If the node requires proof of work,
-/// the client computes it on other threads than the event loop's.
+/// without a final result again, with the same bytes, so that the node recognises it. If the node requires proof of
+/// work, the client computes it on threads other than the event loop's.
 ///
 /// A connected client keeps itself alive: call ``close()``, or the connection stays until the node closes it as idle.
 public actor TocsinClient {
@@ -78,8 +78,8 @@ public actor TocsinClient {
     private var wire: Wire?
     /// Keeps self alive while connected: resources of the loop must be released on its thread.
     private var selfWhileConnected: TocsinClient?
-    /// The node's GOAWAY on the present connection: the node takes no more submissions, and may still answer those that it
-    /// has taken.
+    /// The node's GOAWAY on the current connection: the node takes no more submissions, but may still answer those that
+    /// it has taken.
     private var leaving: GoAway?
     private var isConnecting = false
     private var isClosed = false
@@ -111,7 +111,8 @@ public actor TocsinClient {
     /// reason 203 or 204.
     /// - Parameters:
     ///   - envelope: the envelope to submit.
-    ///   - timeout: the time limit for an outcome, while the node is unreachable, does not answer or requires work.
+    ///   - timeout: the longest time to wait for an outcome, including time in which the node is unreachable, does not
+    ///     answer or requires work.
     ///   - acceptQueued: whether the node may store the envelope durably and deliver it later.
     ///   - returnsWhenQueued: whether to return at QUEUED. The node then tries to deliver until the ttl is over, and the
     ///     client does not report the final outcome.
@@ -150,7 +151,7 @@ public actor TocsinClient {
     private func flush() {
         if wire == nil { connect() }
         for action in session.flush(now: .now) { perform(action) }
-        if wire != nil, session.isBlockedByAbandoned { reconnect(because: "abandoned submissions fill the connection") }
+        if wire != nil, session.isBlockedByAbandoned { reconnect(because: "abandoned submissions occupy all slots") }
     }
 
     private func connect(after pause: (reason: String, delay: Duration)? = nil) {

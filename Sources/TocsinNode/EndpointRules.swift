@@ -20,8 +20,8 @@ struct EndpointRules {
     let resolver: AppResolver
 
     /// - Parameters:
-    ///   - routes: what the node serves, as WELCOME lists it.
-    ///   - onion: the node's own address for TNP, as far as it is known.
+    ///   - routes: the routes that the node serves, as WELCOME lists them.
+    ///   - onion: the node's onion address and port for TNP; `nil` if it is not known.
     init(_ configuration: Configuration, routes: [String], onion: String?) {
         let limits = configuration.limits
         tnp = IngressSession.Rules(
@@ -50,7 +50,7 @@ struct EndpointRules {
 }
 
 extension Configuration {
-    /// The TNP endpoint of the onion in this state, as senders dial it; `nil` until the address is known.
+    /// The onion address and port to which TNP senders connect; `nil` until the address is known.
     func tnpEndpoint(of status: TorStatus) -> String? {
         let ports = tor.settings(state: state).tnpPorts
         return status.address.flatMap { address in ports.first.map { "\(address):\($0)" } }

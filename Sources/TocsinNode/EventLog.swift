@@ -74,7 +74,7 @@ final class EventLog {
             "phone": "\(pseudonyms.name(of: deviceToken, at: UnixTime.now))",
         ]
         metadata["detail"] = result.detail.map { "\($0)" }
-        // Apple answers no request under an expired certificate; at most the TLS handshake fails, as in an outage.
+        // Apple answers no request if the certificate has expired; the TLS handshake may fail, as in an outage.
         let expired = certificates.first { $0.app == route.app && $0.notAfter <= UnixTime.now }
         if route.magic != .android, source == .provider, let expired {
             metadata["cause"] = "the certificate \(expired.file) expired on \(Format.date(expired.notAfter))"

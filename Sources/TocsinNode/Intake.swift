@@ -8,7 +8,7 @@ import Providers
 import TNP
 import Time
 
-/// Takes submissions through the gates, in this order. What comes earlier costs the node less, or reveals less:
+/// Takes each submission through these gates, in this order. Earlier gates cost the node less, or reveal less:
 ///
 /// 1. the form of its fields (`IngressSession`, `AppResolver`), before it gets here;
 /// 2. its circuit: not blocked, and within its rate;
@@ -40,7 +40,7 @@ final class Intake {
         announcedEffort = admission.puzzle(at: .now).effort
     }
 
-    /// The present time by both clocks, as admission counts it.
+    /// The current time by both clocks, as admission counts it.
     private var reading: ClockReading { clock.reading(at: .now) }
 
     // MARK: The gates
@@ -103,7 +103,7 @@ final class Intake {
     ) {
         let request = submission.request
         let route = Route(app: app, magic: submission.envelope.magic)
-        // The outcome is wanted even if the sender is gone: it says what became of the device token.
+        // The outcome matters even if the sender has disconnected: it may change the standing of the device token.
         let reply = Reply(
             acceptsQueued: submission.acceptQueued,
             tell: { [weak self, weak connection] outcome, contact in
@@ -197,20 +197,20 @@ final class Intake {
     // MARK: Once a second
 
     /// Advances clocks, efforts and tables.
-    /// - Parameter announce: sends a puzzle to all connections, or to those only that have one of their own.
+    /// - Parameter announce: sends a puzzle to all connections, or only to those that have one of their own.
     func tick(announce: (Puzzle, _ toOwnPuzzlesOnly: Bool) -> Void) {
         clock.observe(wall: UnixTime.now, at: .now)
         let isChanged = admission.tick(queue: dispatch.load, at: reading) { SecureRandom.bytes(Puzzle.seedLength) }
         if isChanged { announcePuzzle(announce) }
         if admission.efforts.unproven != announcedUnprovenEffort {
             announcedUnprovenEffort = admission.efforts.unproven
-            // While more is required for unproven tokens, their senders get their puzzle with a refusal.
+            // While unproven tokens require more effort, their senders get their puzzle with a refusal.
             if admission.efforts.unproven == admission.efforts.all { announce(admission.puzzle(at: .now), true) }
         }
         metrics.show(admission.efforts, known: admission.known)
     }
 
-    /// Announces the present puzzle to all connections.
+    /// Announces the current puzzle to all connections.
     func announcePuzzle(_ announce: (Puzzle, _ toOwnPuzzlesOnly: Bool) -> Void) {
         let puzzle = admission.puzzle(at: .now)
         if (puzzle.effort == 0) != (announcedEffort == 0) { log.proofOfWork(effort: puzzle.effort) }

@@ -32,7 +32,7 @@ package actor Node {
     /// Keeps self alive while running: resources of the loop must be released on its thread.
     private var selfWhileRunning: Node?
 
-    /// A node that does not run yet.
+    /// Creates a node that does not run yet.
     /// - Parameters:
     ///   - loop: the loop that everything runs on.
     ///   - whenReachable: called each time the node's own tor has published the onion.

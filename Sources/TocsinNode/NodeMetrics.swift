@@ -17,7 +17,7 @@ final class NodeMetrics {
         [
             MetricFamily(
                 "tocsin_envelopes_total", .counter,
-                help: "Final outcomes of notifications; door spool: accepted by an earlier process.",
+                help: "Final outcomes of notifications; door is spool if an earlier process accepted them.",
                 labels: ["door", "app", "magic", "outcome"], maximumSeries: NodeMetrics.maximumRouteSeries * 15),
             MetricFamily(
                 "tocsin_provider_results_total", .counter, help: "Answers of push services to attempts.",
@@ -86,12 +86,12 @@ final class NodeMetrics {
 
     private static let maximumApps = 85
     private static let maximumRouteSeries = 3 * maximumApps
-    /// In seconds: from a decision in memory to the longest wait for an answer.
+    /// Bucket bounds in seconds: from a decision in memory to the longest wait for an answer.
     private static let durations = [
         0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60,
     ]
 
-    /// A stage of an envelope's way through the node.
+    /// A stage of an envelope's path through the node.
     enum Stage: String, CaseIterable {
         /// Decoding: from the bytes to a submission.
         case ingress
@@ -303,7 +303,7 @@ final class NodeMetrics {
     /// Records the duration of a stage.
     func record(_ duration: Duration, in stage: Stage) { stages[stage]?.record(duration) }
 
-    // MARK: Present values
+    // MARK: Current values
 
     /// Shows the state of admission.
     func show(_ efforts: (all: UInt32, unproven: UInt32), known: Admission.Counts) {
@@ -336,8 +336,8 @@ final class NodeMetrics {
         gauge.record(expiry)
     }
 
-    /// Shows what changes from second to second.
-    /// - Parameter tokenAges: of Apple's provider tokens, in seconds, by app.
+    /// Shows the values that change every second.
+    /// - Parameter tokenAges: the ages of Apple's provider tokens, in seconds, by app.
     func show(_ statistics: DispatchStatistics, connections: (tnp: Int, http: Int), tokenAges: [String: Int64]) {
         tnpConnections.record(connections.tnp)
         httpConnections.record(connections.http)

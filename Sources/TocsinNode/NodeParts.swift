@@ -111,8 +111,8 @@ final class NodeParts {
         return tnp.endpoint
     }
 
-    /// Binds an endpoint, paused: an address in use must stop the start before anything is delivered, and connections
-    /// wait until the spool of an earlier process has been read.
+    /// Binds an endpoint and pauses it. An address in use must stop the start before anything is delivered, and
+    /// connections wait until the spool of an earlier process has been read.
     private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
     {
         let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in
@@ -223,7 +223,10 @@ final class NodeParts {
         guard configuration.listen.http != nil else { return }
         if configuration.admission.senders == .required {
             log.logger.warning(
-                "the HTTP endpoint accepts nothing: its senders do not sign, and senders.mode is \"required\"")
+                """
+                the HTTP endpoint accepts nothing: its senders do not sign, and senders.mode is "required": remove \
+                listen.http, or set "optional"
+                """)
         }
         for problem in connections.rules.resolver.unreachable { log.logger.warning("\(problem)") }
     }
@@ -246,7 +249,7 @@ final class NodeParts {
         log.record(event)
     }
 
-    /// Does what is done once a second, besides saving what is known about device tokens.
+    /// Does the work of each second, except saving what is known about device tokens.
     func secondPassed() {
         dispatch.expireWaiting()
         intake.tick(announce: connections.announce)

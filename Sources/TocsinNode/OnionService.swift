@@ -8,7 +8,7 @@ final class OnionService {
     private let tor: ManagedTor
     private(set) var status = TorStatus()
     private let log: EventLog
-    /// Called with each change: the status before, and the present one.
+    /// Called on each change, with the previous and the current status.
     var onChange: ((_ before: TorStatus, _ now: TorStatus) -> Void)?
 
     /// - Parameter observer: receives each status on the loop, and passes it to ``changed(to:tellsProblems:)``.

@@ -32,11 +32,11 @@ struct ProviderAssembly {
     let loop: EventLoop
     private(set) var tokens: Tokens
     private(set) var tokensByApp: [String: APNsProviderToken] = [:]
-    /// The files that were read, each in its version just before.
+    /// The files that were read, each with its version just before it was read.
     private(set) var versions: [String: FileVersion?] = [:]
     private(set) var certificates: [Certificate] = []
 
-    /// - Parameter tokens: the tokens of an earlier assembly, to be used again.
+    /// - Parameter tokens: the tokens of an earlier assembly, to be reused.
     init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) {
         self.configuration = configuration
         self.loop = loop

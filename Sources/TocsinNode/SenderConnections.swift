@@ -12,7 +12,7 @@ import Time
 final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
     /// The minimum age of a connection that may be closed to make room: a new one may be about to send.
     private static let minimumAge = Duration.seconds(10)
-    /// Rejected connections that may wait for their GOAWAY to be sent.
+    /// Maximum rejected connections that wait for their GOAWAY to be sent.
     private static let maximumRejected = Configuration.descriptorsForFiles / 2
 
     private let intake: Intake
@@ -111,7 +111,7 @@ final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
             features: features, maximumFrame: UInt32(rules.maximumFrame),
             maximumInFlight: UInt16(rules.maximumInFlight),
             idleTimeout: UInt32(rules.idleTimeout.components.seconds),
-            // To the minute: a precise clock would help to link the onions of one machine.
+            // Rounded to the minute: a precise clock would help to link the onions of one machine.
             serverTime: UInt64(max(UnixTime.now, 0)) / 60 * 60_000, puzzle: puzzle, routes: rules.routes)
     }
 

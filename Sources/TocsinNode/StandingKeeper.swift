@@ -7,7 +7,7 @@ import Time
 
 /// Loads what is known about device tokens at the start, and saves the changes while the node runs.
 final class StandingKeeper {
-    /// The most rows in one transaction: the store's write-ahead log grows with the rows of one.
+    /// Maximum rows in one transaction: the store's write-ahead log grows with the size of a transaction.
     private static let rowsPerSave = 5000
     /// Days by which the clock may be ahead of the last use of any device token, e.g. after the node was off.
     private static let longestIdleDays: Int64 = 30

@@ -7,7 +7,7 @@ import Glibc
 /// The operator's request to remove a phone's sender keys: a file in the state directory that `tocsin unbind` writes,
 /// and that the running node reads, executes and removes. It contains hashes under the node's key, no device token.
 package enum UnbindRequest {
-    /// The most hashes in one request: two for each app.
+    /// Maximum hashes in one request: two for each app.
     private static let most = 256
 
     private static func path(_ state: String) -> String { "\(state)/unbind" }
@@ -35,7 +35,7 @@ package enum UnbindRequest {
     /// Reads and removes the pending request; `nil` if there is none or it cannot be read.
     static func take(state: String) -> [UInt64]? {
         let file = path(state)
-        // Usually there is none.
+        // Usually no request is pending.
         guard access(file, F_OK) == 0 else { return nil }
         // Frees the name for the next request.
         let taken = "\(file).taken"

@@ -3,8 +3,8 @@
 import Glibc
 
 /// The client authorisation files of an onion service: `authorized_clients` in its `HiddenServiceDir`. With at least
-/// one valid file, only those clients can decrypt the descriptor; with none, the onion is open to every client that
-/// knows its address. tor reads the files at startup and on SIGHUP.
+/// one valid file, only the clients with a valid file can decrypt the descriptor; with none, the onion is open to every
+/// client that knows its address. tor reads the files at startup and on SIGHUP.
 package struct AuthorizedClients: Sendable {
     /// A client authorisation file.
     package struct Entry: Equatable, Sendable {

@@ -9,7 +9,7 @@ import SystemPackage
 /// PR_SET_PDEATHSIG is not used: the kernel sends that signal already when the thread that started the child exits, and
 /// Swift's threads come and go. A child that must not outlive this process has to watch it itself.
 package final class ChildProcess: Sendable {
-    /// An event of the process, in this order: `started` once, any number of `line`, `ended` once.
+    /// An event of the process, in this order: `started` once, any number of `line`, `terminated` once.
     package enum Event: Sendable {
         /// The process runs under this pid.
         case started(pid: Int32)
@@ -23,7 +23,7 @@ package final class ChildProcess: Sendable {
     private let status = Mutex<String?>(nil)
 
     /// Starts a program and discards its output. It runs in its own session, so that Ctrl-C at the terminal signals
-    /// only this process, which then ends the child.
+    /// only this process, which then terminates the child.
     package convenience init(_ program: String, _ arguments: [String]) {
         self.init {
             let result = try await run(
@@ -60,7 +60,7 @@ package final class ChildProcess: Sendable {
     private init(
         run: @escaping @Sendable () async throws -> String, ended: @escaping @Sendable (String) -> Void = { _ in }
     ) {
-        // Detached: the process outlives the caller's scope and ends on `end()`.
+        // Detached: the process outlives the caller's scope, until `terminate()`.
         task = Task.detached { try await run() }
         Task.detached { [task, self] in
             let text =

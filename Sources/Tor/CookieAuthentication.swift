@@ -3,8 +3,8 @@
 import Cryptography
 
 /// Authentication at a control port by a cookie file: each side proves that it knows the cookie without sending it
-/// (SAFECOOKIE, control-spec "AUTHCHALLENGE"). A process that pretends to be tor and names a
-/// file as its cookie therefore learns nothing about that file.
+/// (SAFECOOKIE, control-spec "AUTHCHALLENGE"). A process that pretends to be tor and names any file as its cookie file
+/// therefore learns nothing about that file.
 struct CookieAuthentication: Equatable {
     /// Length of a cookie in bytes.
     static let cookieLength = 32

@@ -7,7 +7,7 @@ import Time
 /// The node's own tor process, which serves the onion: restarted whenever it exits, and stopped with the node.
 ///
 /// Three mechanisms prevent an orphaned tor: ``stop()``; TAKEOWNERSHIP, by which tor exits as soon as its control
-/// connection closes, so also when this process is killed; and, until that connection is open,
+/// connection closes, even if this process is killed; and, until that connection is open,
 /// `__OwningControllerProcess`, by which tor checks every few seconds that this process is alive.
 ///
 /// A started instance keeps itself alive until it is stopped.
@@ -217,7 +217,7 @@ package actor ManagedTor {
             for line in try await control.send("GETINFO status/bootstrap-phase") { handleLine(line, generation) }
             while isRunning(generation) { handleLine(try await control.nextEvent(), generation) }
         } catch {
-            // The connection is lost; the end of the process shows whether tor has exited, too.
+            // The connection is lost. If tor has exited too, the process reports its termination.
         }
     }
 

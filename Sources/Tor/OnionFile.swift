@@ -115,7 +115,7 @@ enum OnionFile {
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 
-    /// Syncs a directory to disk: only then is a name created or removed in it durable.
+    /// Syncs a directory to disk: a name created or removed in it is durable only after that.
     private static func sync(_ directory: String) throws(OnionFileError) {
         let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .system(action: "read", path: directory, errno: errno) }

@@ -24,7 +24,7 @@ package enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible
     case noSuchClient(ClientName, directory: String)
     /// No more clients fit into the service's descriptor.
     case tooManyClients(limit: Int)
-    /// Without this client the onion would be open to every client.
+    /// This is the last client: without it, the onion would be open to every client.
     case lastClient(ClientName)
     /// A system call failed: the action, the path and the error number.
     case system(action: String, path: String, errno: Int32)

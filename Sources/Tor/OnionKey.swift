@@ -30,7 +30,7 @@ package struct OnionKey: Sendable, Redacted {
         self.init(address: address, privateKey: SecretBytes(moving: &key))
     }
 
-    /// Reads a file that contains such a line.
+    /// Reads the key from a file with one line of `ClientOnionAuthDir`.
     /// - Throws: ``OnionFileError``, also if users other than the owner can access the file.
     package init(file: String) throws(OnionFileError) {
         var text = try OnionFile.read(file, atMost: Self.longest, mustBePrivate: true)

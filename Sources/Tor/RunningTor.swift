@@ -2,7 +2,7 @@
 
 import EventLoop
 
-/// The node's running tor, as another process sees it: an operator's command.
+/// The node's running tor, as seen by another process: a command that the operator runs.
 package struct RunningTor: Sendable {
     /// tor's process id.
     package let pid: Int32

@@ -22,7 +22,7 @@ package actor TemporaryOnionKey {
     }
 
     /// Installs the key. If tor already has the same key, from the user or from another instance, this changes nothing,
-    /// and ``giveBack()`` removes nothing. Can be called again: tor forgets the key on a restart and when the user
+    /// and ``remove()`` removes nothing. Can be called again: tor forgets the key on a restart and when the user
     /// requests a new identity.
     /// - Throws: ``TorError``, or `StreamError` if tor cannot be reached.
     package func install() async throws {

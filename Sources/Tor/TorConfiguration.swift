@@ -35,7 +35,7 @@ package struct TorConfiguration: Equatable, Sendable {
     /// Builds the torrc.
     /// - Parameters:
     ///   - ports: the onion's ports and their targets.
-    ///   - controller: the pid of the process without which tor exits.
+    ///   - controller: the pid of the owning process; tor exits if that process does not exist.
     ///   - hasProofOfWork: whether this build of tor supports proof of work.
     ///   - extra: lines appended unchanged, e.g. for a private network.
     /// - Throws: ``TorConfigurationError``.
@@ -75,8 +75,8 @@ package struct TorConfiguration: Equatable, Sendable {
             "HiddenServiceMaxStreamsCloseCircuit 1",
             "HiddenServiceNumIntroductionPoints \(Self.introductionPoints)",
             "HiddenServiceAllowUnknownPorts 0",
-            // Limits what an introduction point relays. At tor's default rates and no lower: the limit rejects honest
-            // clients together with attackers.
+            // Limits what an introduction point relays, at tor's default rates. Lower rates would reject more honest
+            // clients, because the limit does not distinguish them from attackers.
             "HiddenServiceEnableIntroDoSDefense 1",
             "HiddenServiceEnableIntroDoSRatePerSec 25",
             "HiddenServiceEnableIntroDoSBurstPerSec 200",
@@ -112,8 +112,7 @@ package struct TorConfiguration: Equatable, Sendable {
 
     private static func unix(_ path: String) -> String { "unix:\(quoted(path))" }
 
-    /// A quoted path in which all but plain characters are escaped as in C: a torrc has comments and line
-    /// continuations.
+    /// Quotes a path, and escapes all but plain characters as in C: others could begin a comment or continue the line.
     static func quoted(_ path: String) -> String {
         var text = "\""
         for byte in path.utf8 {

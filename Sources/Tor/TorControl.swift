@@ -91,10 +91,10 @@ package final class TorControl {
                 process behind the port may not be tor
                 """)
         }
-        // One byte more, to detect a longer file.
+        // Room for one byte more, to detect a file that is too long.
         var cookie = [UInt8](repeating: 0, count: CookieAuthentication.cookieLength + 1)
         guard read(descriptor, &cookie, cookie.count) == CookieAuthentication.cookieLength else {
-            throw TorError("\(file) is not a cookie file of tor")
+            throw TorError("\(file) is not a cookie file of tor: check which process listens at the control port")
         }
         return cookie.dropLast()
     }
@@ -102,7 +102,7 @@ package final class TorControl {
     /// Sends a command and waits for the reply.
     /// - Parameters:
     ///   - command: one line.
-    ///   - holdsSecret: whether the reply may repeat a secret: an error then contains only the reply's status code.
+    ///   - redactsReply: whether an error contains only the reply's status code, because the reply may repeat a secret.
     /// - Returns: the lines of the reply, including data lines.
     /// - Throws: ``TorError`` if tor rejects the command, `StreamError` if the connection is lost or times out.
     @discardableResult
@@ -134,7 +134,7 @@ package final class TorControl {
             }
         }
         guard reply.last?.hasPrefix("25") == true else {
-            // Only the command's name: its arguments may contain a key.
+            // Reports only the command's name, because its arguments may contain a key.
             let words = reply.last ?? "nothing"
             throw TorError(
                 "tor rejected \(command.split(separator: " ")[0]): \(redactsReply ? String(words.prefix(3)) : words)"
@@ -143,7 +143,7 @@ package final class TorControl {
         return reply
     }
 
-    /// Returns the next event, first those in ``events``. Waits for as long as the connection is open.
+    /// Returns the next event, beginning with those in ``events``. Waits without a deadline.
     /// - Throws: `StreamError` when the connection closes.
     package func nextEvent(isolation: isolated (any Actor)? = #isolation) async throws -> String {
         if !events.isEmpty { return events.removeFirst() }

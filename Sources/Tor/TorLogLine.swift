@@ -25,7 +25,7 @@ package struct TorLogLine: Equatable, Sendable {
         text = String(String.UnicodeScalarView(scalars.prefix(Self.longestText)))
     }
 
-    /// Whether tor reports that this machine's clock is wrong: tor compares it with times that others have signed.
+    /// Whether tor reports that this machine's clock is wrong: tor compares it with signed times from others.
     package var isAboutClock: Bool {
         let text = text.lowercased()
         return text.contains("our clock is") && (text.contains("behind") || text.contains("ahead"))

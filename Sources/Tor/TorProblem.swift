@@ -10,11 +10,11 @@ package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
     case tooOld(TorVersion)
     /// tor's files cannot be written, or no torrc can be built.
     case badSettings(String)
-    /// This machine's clock is wrong, with tor's message.
+    /// This machine's clock is wrong according to tor, with tor's message.
     case clock(String)
-    /// tor's bootstrap has made no progress for ``TorSupervision/patience``.
+    /// tor's bootstrap has made no progress for ``TorSupervision/progressTimeout``.
     case stuck(percent: Int)
-    /// No directory has accepted the onion's descriptor for ``TorSupervision/patience``.
+    /// No directory has accepted the onion's descriptor for ``TorSupervision/progressTimeout``.
     case unpublished
     /// tor has exited unexpectedly, with the last warning of its log.
     case exited(status: String, lastWarning: String?)

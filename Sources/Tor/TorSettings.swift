@@ -3,7 +3,7 @@
 import EventLoop
 import Glibc
 
-/// The settings of the node's tor: `[tor]` of the configuration.
+/// The settings of the node's tor: the table `[tor]` of the configuration.
 package struct TorSettings: Equatable, Sendable {
     /// Whether the node runs its own tor.
     package var isManaged: Bool
@@ -38,7 +38,7 @@ package struct TorSettings: Equatable, Sendable {
         isManaged ? "\(directory)/onion" : externalServiceDirectory ?? "\(directory)/onion"
     }
 
-    /// The SOCKS socket of the node's own tor, with ``servesSOCKS``.
+    /// The SOCKS socket of the node's own tor; exists only with ``servesSOCKS``.
     package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }
 
     /// The default of `tor.managed`: true if tor is installed and no onion of another tor is configured.

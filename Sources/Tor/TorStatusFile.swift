@@ -2,8 +2,8 @@
 
 import Glibc
 
-/// The file that tells `tocsin onion show`, another process, the state of the onion's descriptor. It holds tor's pid
-/// and the state; the pid shows whether the file is from an earlier tor.
+/// The file from which `tocsin onion show`, a separate process, reads the state of the onion's descriptor. It holds
+/// tor's pid and the state; the pid shows whether the file is from an earlier tor.
 struct TorStatusFile {
     private static let longest = 100
 

@@ -6,10 +6,10 @@ import Time
 /// Decides when to start, stop and restart the node's tor, and keeps its status. It contains no process, socket or
 /// clock: events and the time go in, actions come out.
 ///
-///     stopped ─begin─▶ starting ─started─▶ running ─end─▶ stopping ─exited─▶ stopped
+///     stopped ─start─▶ starting ─started─▶ running ─stop─▶ stopping ─exited─▶ stopped
 ///                        ▲   │               │
-///                        │   └─notStarted──┐ │ exited
-///                        └──timePassed── waiting
+///                        │   └─startFailed─┐ │ exited
+///                        └──timerFired── waiting
 package struct TorSupervision: Sendable {
     /// An event that the supervision reacts to.
     package enum Event: Equatable, Sendable {
@@ -27,7 +27,7 @@ package struct TorSupervision: Sendable {
         case controlLost
         /// The process has exited.
         case exited(status: String)
-        /// The time of the last ``Action/wait(_:)`` is over.
+        /// The timer of the last ``Action/startTimer(_:)`` has fired.
         case timerFired
         /// The owner stops the onion.
         case stop
@@ -35,18 +35,18 @@ package struct TorSupervision: Sendable {
 
     /// An action for the owner to perform.
     package enum Action: Equatable, Sendable {
-        /// Start the process; answered by ``Event/started(pid:)`` or ``Event/notStarted(_:)``, and later by
+        /// Start the process; answered by ``Event/started(pid:)`` or ``Event/startFailed(_:)``, and later by
         /// ``Event/exited(status:)``.
         case start
         /// Stop the process, gracefully at first; answered by ``Event/exited(status:)``.
         case stop
-        /// Send ``Event/timePassed`` after this time; replaces an earlier wait.
+        /// Send ``Event/timerFired`` after this time; replaces an earlier timer.
         case startTimer(Duration)
         /// Report the changed status.
         case report
     }
 
-    /// The pause before a restart: 1, 2, 4 … seconds after failures in a row, at most ``longestPause``.
+    /// The pause before a restart: 1, 2, 4 … seconds after failures in a row, at most ``maxPause``.
     static let firstPause = Duration.seconds(1)
     static let maxPause = Duration.seconds(60)
     /// A process that has run for this long resets the backoff.
@@ -173,7 +173,7 @@ package struct TorSupervision: Sendable {
         status.address = uploads.address ?? status.address
         if status.descriptor == .published { status.problem = nil }
         guard (status.bootstrap, status.descriptor) != old else { return [] }
-        // There is progress.
+        // tor has made progress, so it is no longer stuck.
         if case .stuck? = status.problem { status.problem = nil }
         return status.descriptor == .published ? [] : [.startTimer(Self.progressTimeout)]
     }

@@ -15,7 +15,7 @@ struct BenchAdmission: AsyncParsableCommand {
         commandName: "admission", abstract: "Measure the time of an admission decision and the memory of full tables.",
         discussion: """
             Fills the table of device tokens with one admitted and delivered submission each, then measures decisions \
-            for random tokens: both gates, without proof of work.
+            for random tokens: the check of the circuit, then of the submission, without proof of work.
 
             EXAMPLES
               tocsin-bench admission
@@ -103,7 +103,7 @@ private final class AdmissionLoad {
             let now = advanceClock()
             guard let ticket = try? admit(submission, on: circuit, at: now) else { continue }
             _ = admission.finish(ticket, with: .delivered(), contact: .contacted, at: now)
-            // Drains what a store would save.
+            // Drains the changes that a store would save.
             if number.isMultiple(of: 100_000) {
                 while admission.takeChanges(atMost: 100_000) != nil {}
                 progress(number)
@@ -136,12 +136,12 @@ private final class AdmissionLoad {
             admitted += 1
         }
         let time = MonotonicTime.now - start
-        precondition(admitted == submissions.count, "a refusal takes another path and must not be measured")
+        precondition(admitted == submissions.count, "a refusal takes another code path and must not be measured")
         return time.milliseconds * 1_000_000 / Double(submissions.count)
     }
 
     private func advanceClock() -> ClockReading {
-        // Without the advance, rate limits would be used up.
+        // Advances the clock, so that rate limits are not used up.
         clock = clock + .milliseconds(1)
         return ClockReading(monotonic: clock, unix: 1_800_000_000)
     }

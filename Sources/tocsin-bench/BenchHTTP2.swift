@@ -36,7 +36,7 @@ struct BenchHTTP2: AsyncParsableCommand {
     }
 }
 
-/// Requests like those to Apple over one connection, each awaited by its own task.
+/// Sends requests like those to Apple over one connection, each awaited by its own task.
 private actor HTTP2Load {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }

@@ -37,7 +37,7 @@ struct BenchLoad: AsyncParsableCommand {
     @Option(help: "Open loop: envelopes per second.")
     var rate: Double?
 
-    @Option(help: "The process whose CPU and memory are measured. Default: this one.")
+    @Option(help: "Measure CPU and memory of the process with this id. Default: tocsin-bench itself.")
     var pid: Int32?
 
     @Option(help: "Bytes of ciphertext per envelope, a multiple of 16.")

@@ -5,7 +5,7 @@ import TNP
 
 extension EnvelopeFormat: ExpressibleByArgument {}
 
-/// The node and the manner of delivery: options of all commands that send a notification.
+/// The options of all commands that send a notification: through which node, and how.
 struct DeliveryOptions: ParsableArguments {
     @Option(help: "The node's onion address and port.")
     var node: String

@@ -193,7 +193,7 @@ private struct Demo: Sendable {
     }
 
     /// Sends an envelope as today's Bisq 1 does.
-    /// - Returns: what the node answered, and whether it was success.
+    /// - Returns: the node's answer, and whether it means success.
     private func submitByHTTP(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
         guard case .tcp(let host, _) = node else { return ("no onion address", false) }
         let answer = try await LoopDomain(loop).run { domain in

@@ -36,7 +36,7 @@ struct OutcomeText {
     /// When to retry, in seconds, rounded up.
     var retryTime: String { outcome.retryAfter == 0 ? "later" : "in \(Self.seconds(outcome.retryAfter))" }
 
-    /// How many notifications the phone may receive now, if that is none or was too few.
+    /// The number of notifications that the phone may receive now; `nil` unless it is 0 or was too small.
     var allowance: String? {
         guard let left = outcome.left, left == 0 || outcome.reason == .deviceTokenOverRate else { return nil }
         return "notifications left for this phone now: \(left)"

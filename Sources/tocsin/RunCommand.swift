@@ -57,7 +57,7 @@ struct RunCommand: AsyncParsableCommand {
         } catch let error as ConfigurationError {
             throw fail("\(error)", ExitStatus.configuration)
         } catch let error as StoreError {
-            // A service manager restarts the node only after a failure that may pass.
+            // The status tells the service manager to restart the node only if the failure may be temporary.
             throw fail("\(error)", error.isTransient ? ExitStatus.failure : ExitStatus.configuration)
         } catch {
             throw fail("\(error)", ExitStatus.failure)

@@ -66,6 +66,6 @@ struct SendCommand: AsyncParsableCommand {
 }
 
 extension Int64 {
-    /// The current time as notifications carry it: Unix time in milliseconds.
+    /// The current Unix time in milliseconds, as used in notifications.
     static var unixMillisecondsNow: Int64 { Int64(Date.now.timeIntervalSince1970 * 1000) }
 }

@@ -3,7 +3,7 @@
 import Console
 import Glibc
 
-/// Text given on the command line, or in a file, where other users of the machine cannot see it.
+/// Text given on the command line, or in a file, which hides it from other users of the machine.
 enum TextArgument {
     /// The longest text in bytes. Notifications are shorter.
     private static let longest = 16 * 1024
@@ -26,7 +26,7 @@ enum TextArgument {
         return text.hasSuffix("\n") ? String(text.dropLast()) : text
     }
 
-    /// Reads at most one byte more than ``longest``; `nil` if reading fails.
+    /// Reads up to one byte more than ``longest``, to detect longer text; `nil` if reading fails.
     private static func read(_ descriptor: Int32) -> [UInt8]? {
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: longest + 1)

@@ -50,7 +50,7 @@ struct UnbindCommand: AsyncParsableCommand {
         let deviceToken = (try? PairingToken(text))?.deviceToken ?? text
         guard !deviceToken.isEmpty, deviceToken.utf8.count <= 512, !deviceToken.contains("|") else {
             throw fail(
-                "this is neither a pairing token nor a device token; tocsin pair read tells what is wrong with a pairing token",
+                "this is neither a pairing token nor a device token; tocsin pair read shows what is wrong with a pairing token",
                 ExitStatus.usage)
         }
         let configuration = try options.load()
@@ -60,7 +60,9 @@ struct UnbindCommand: AsyncParsableCommand {
         }
         try StateOwner.actAsOwner(ofStateAt: configuration.state)
         guard Self.isNodeRunning(configuration.state) else {
-            throw fail("no node is running on \(configuration.state): start it, then try again", ExitStatus.unreachable)
+            throw fail(
+                "no node is running with state directory \(configuration.state): start it, then try again",
+                ExitStatus.unreachable)
         }
         do {
             try UnbindRequest.write(deviceToken, apps: apps, state: configuration.state)

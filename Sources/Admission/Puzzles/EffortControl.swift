@@ -2,18 +2,18 @@
 
 import Time
 
-/// Controls how much work a submission requires: none in calm times; under pressure more and more, until a flood cannot
-/// pay for more than the node can serve. The effort rises within seconds and falls over minutes, like tor's
-/// proof-of-work defence for onion services (proposal 327).
+/// Controls how much work a submission requires: none in calm times. Under pressure, the effort rises until a flood
+/// cannot pay for more submissions than the node can serve. The effort rises within seconds and falls over minutes,
+/// like tor's proof-of-work defence for onion services (proposal 327).
 ///
 /// The controller tallies submissions from one change to the next, for at most 30 s. The tally shows
 /// - *pressure* if at least 3 submissions and 5 % were refused, or if at least 3 arrived while the queue is more than
-///   half full and does not shrink: the effort rises, at most every 2 s, to twice as much, or to 1.5 times what
-///   admitted submissions paid on average, whichever is more;
+///   half full and does not shrink: the effort rises to twice its value or to 1.5 times the average that admitted
+///   submissions paid, whichever is more, but no more often than every 2 s;
 /// - *calm* if fewer than 3 submissions or less than 1 % were refused, and the queue was never more than a quarter
 ///   full: once the tally is 30 s old, the effort falls to two thirds.
 ///
-/// Between the two, the effort does not change, so that it can settle.
+/// Between pressure and calm, the effort does not change, so that it can settle.
 ///
 /// Only senders that pay move the effort. A submission with less than the required effort is not tallied, however often
 /// it is refused, and payment counts for at most four times the required effort. Otherwise a few expensive proofs could
@@ -33,12 +33,13 @@ package struct EffortControl: Sendable {
     package struct Settings: Sendable, Equatable {
         /// When proof of work is required.
         package let mode: Mode
-        /// The minimum effort when proof of work is required, in expected hashes; at least 1.
+        /// The minimum effort when proof of work is required, in expected hashes; 1 or more.
         package let minimum: UInt32
-        /// The maximum effort; at least ``least``.
+        /// The maximum effort; not less than ``minimum``.
         package let maximum: UInt32
 
-        /// The defaults take a desktop about 7 ms and 7 s, at 400 ns a hash.
+        /// Creates the settings. The default minimum takes a desktop about 7 ms and the default maximum 7 s, at 400 ns
+        /// per hash.
         /// - Precondition: 1 ≤ `least` ≤ `most`.
         package init(mode: Mode = .adaptive, least: UInt32 = 1 << 14, most: UInt32 = 1 << 24) {
             precondition(1 <= least && least <= most)
@@ -52,13 +53,13 @@ package struct EffortControl: Sendable {
     struct Tally {
         var arrivals: UInt32 = 0
         var refused: UInt32 = 0
-        /// Sum of the efforts paid by admitted submissions. Each is below 2³², and so is their number, so that the sum
-        /// cannot overflow.
+        /// The sum of the efforts paid by admitted submissions. Each effort and the number of submissions are below
+        /// 2³², so the sum cannot overflow.
         var paid: UInt64 = 0
-        /// The largest share of the queue in use.
+        /// How full the queue was at its fullest, from 0 to 1.
         var peakQueue = 0.0
 
-        /// Counts an arrival, up to 2³² − 1 of them.
+        /// Counts an arrival. Stops counting at 2³² − 1 arrivals.
         mutating func add(isRefused: Bool, paid effort: UInt32) {
             guard arrivals < .max else { return }
             arrivals += 1
@@ -76,10 +77,10 @@ package struct EffortControl: Sendable {
 
     /// The time after a change before the effort may rise, and before it may fall.
     private static let (riseInterval, fallInterval) = (Duration.seconds(2), Duration.seconds(30))
-    /// The thresholds of pressure and calm: refused arrivals in percent, and the share of the queue in use.
+    /// The thresholds of pressure and calm: refused arrivals in percent, and how full the queue is, from 0 to 1.
     private static let (pressureRefusals, calmRefusals) = (5 as UInt64, 1 as UInt64)
     private static let (pressureQueue, calmQueue) = (0.5, 0.25)
-    /// Fewer refusals, or fewer arrivals at a crowded queue, show no pressure.
+    /// The minimum number of refusals, or of arrivals at a crowded queue, that shows pressure.
     private static let minimumCount = 3
     /// Payment counts for at most this multiple of the required effort.
     private static let maximumOverpayment: UInt64 = 4
@@ -91,12 +92,12 @@ package struct EffortControl: Sendable {
             tally = Tally()
         }
     }
-    /// The effort that a submission requires, in expected hashes; 0 if none is required.
+    /// The required effort, in expected hashes; 0 if no proof of work is required.
     package private(set) var effort: UInt32 = 0
     private var tally = Tally()
     /// When the tally began.
     private var since: MonotonicTime
-    /// The share of the queue in use at the last tick.
+    /// How full the queue was at the last tick, from 0 to 1.
     private var queue = 0.0
 
     /// Starts without pressure.
@@ -109,8 +110,8 @@ package struct EffortControl: Sendable {
     /// Counts a submission.
     /// - Parameters:
     ///   - isRefused: whether it was refused because of pressure: the queue was full, or the budget that this instance
-    ///     controls was used up. Do not count refusals by other rules (a limit of its sender's own, a missing or
-    ///     invalid proof).
+    ///     controls was used up. Do not count refusals by other rules (a limit of the sender, a missing or invalid
+    ///     proof).
     ///   - paid: the effort of its proof if that is valid, else 0.
     package mutating func count(isRefused: Bool, paid: UInt32) {
         guard paid >= effort else { return }
@@ -118,7 +119,7 @@ package struct EffortControl: Sendable {
     }
 
     /// Evaluates the tally. Call this about once a second.
-    /// - Parameter queue: the share of the bounded queue in use, from 0 to 1.
+    /// - Parameter queue: how full the bounded queue is, from 0 to 1.
     /// - Returns: whether ``effort`` has changed.
     package mutating func tick(queue: Double, now: MonotonicTime) -> Bool {
         // A shrinking queue needs time, not a higher effort.
@@ -147,7 +148,7 @@ package struct EffortControl: Sendable {
         return effort != before
     }
 
-    /// The nearest effort that the settings allow; 0 if none is required.
+    /// The nearest effort that the settings allow; 0 if no proof of work is required.
     private func clamped(_ effort: UInt64) -> UInt32 {
         switch settings.mode {
         case .off: 0

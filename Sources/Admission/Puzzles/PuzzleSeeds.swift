@@ -20,15 +20,15 @@ package enum ProofCheck: Equatable, Sendable {
     case tooSmall
 }
 
-/// The current puzzle seed and the previous one. A new seed replaces the current one after one lifetime, and the
-/// previous one stays valid for one lifetime more (PROTOCOL §5).
+/// The current puzzle seed and the previous one. After one lifetime, a new seed replaces the current one, which stays
+/// valid for one more lifetime as the previous one (PROTOCOL §5).
 package struct PuzzleSeeds: Sendable {
     /// How long one seed is announced.
     package static let lifetime = Duration.seconds(3600)
 
     private var current: Puzzle
     private var previous: (puzzle: Puzzle, expiresAt: MonotonicTime)?
-    /// The time at which ``rotate(to:now:)`` is due.
+    /// The time at which a call of ``rotate(to:now:)`` is due.
     package private(set) var rotatesAt: MonotonicTime
 
     /// Starts with one seed.
@@ -38,27 +38,28 @@ package struct PuzzleSeeds: Sendable {
         rotatesAt = now + Self.lifetime
     }
 
-    /// Announces a new seed (16 random bytes) from now on. The current one becomes the previous one, and stays valid
-    /// for as long as ``puzzle(effort:at:)`` has ever promised, even if this call comes early or late.
+    /// Replaces the current seed by a new one (16 random bytes). The current one becomes the previous one. It stays
+    /// valid for as long as ``puzzle(effort:at:)`` has promised, even if this call comes early or late.
     package mutating func rotate(to seed: [UInt8], now: MonotonicTime) {
         previous = (current, max(rotatesAt, now) + Self.lifetime)
         current = Puzzle(seed: seed, effort: 0, lifetime: 0)
         rotatesAt = now + Self.lifetime
     }
 
-    /// The puzzle for WELCOME and PUZZLE: the current seed, and for how many more seconds it is accepted: the rest of
-    /// its own lifetime plus one lifetime.
-    /// - Parameter effort: the required effort in expected hashes; 0 if none is required.
+    /// The puzzle for WELCOME and PUZZLE: the current seed and the number of seconds for which the node still accepts
+    /// it, which is the rest of its lifetime plus one lifetime.
+    /// - Parameter effort: the required effort in expected hashes; 0 if no proof is required.
     package func puzzle(effort: UInt32, at now: MonotonicTime) -> Puzzle {
         // Clamped in case the clock went back.
         let left = min(rotatesAt - now, Self.lifetime) + Self.lifetime
         return Puzzle(seed: current.seed, effort: effort, lifetime: UInt32(left.components.seconds))
     }
 
-    /// Checks `proof` for the envelope of `digest` under the current or the previous seed, with at least `effort`.
-    /// Costs one hash; none if effort or seed rule the proof out; two if both seeds begin with the same four bytes.
-    /// - Parameter effort: the required effort in expected hashes; 0 if none is required. A proof is checked even then,
-    ///   because more effort goes first in the queue; an invalid one is worth nothing and does no harm.
+    /// Checks that `proof` is valid for the envelope with this digest under the current or the previous seed, and that
+    /// its effort is sufficient. Costs one hash; no hash if effort or seed rule the proof out; two hashes if both seeds
+    /// begin with the same four bytes.
+    /// - Parameter effort: the required effort in expected hashes; 0 if no proof is required. Even then the proof is
+    ///   checked, because submissions with more effort go first in the queue. An invalid proof then counts as none.
     package func validate(
         _ proof: Proof?, for digest: Digest256, effort: UInt32, now: MonotonicTime
     ) -> ProofCheck {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The record of a device token. It has 32 bytes, so that two of them share a cache line and none spans two lines.
+/// The record of a device token. It has 32 bytes, so that two records share a cache line and no record spans two lines.
 struct TokenRecord: Equatable {
     /// What the push services have reported about the token.
     enum Standing: UInt8 {
@@ -14,17 +14,17 @@ struct TokenRecord: Equatable {
 
     /// The keyed hash of the token; 0 marks an empty slot.
     var token: UInt64 = 0
-    /// The binding. If bit 63 is set, it is ``sender``, the keyed hash of the key that the token is bound to; otherwise
-    /// the day of ``unsignedDay``; 0 if neither.
+    /// The binding. If bit 63 is set, this is ``sender``, the keyed hash of the key that the token is bound to;
+    /// otherwise it is ``unsignedDay``; 0 if there is neither.
     private(set) var binding: UInt64 = 0
-    /// What is left of the token's rate.
+    /// The token bucket for submissions to this device token.
     var allowance = Allowance()
-    /// From the top: 48 bits of `since`, 13 of `day`, 2 of `standing`, 1 of `isUnsaved`.
+    /// From the most significant bit: 48 bits of `since`, 13 of `day`, 2 of `standing`, 1 of `isUnsaved`.
     private var packed: UInt64 = 0
 
     private static let (sinceShift, dayShift, standingShift): (UInt64, UInt64, UInt64) = (16, 3, 1)
     private static let (sinceMask, dayMask, standingMask): (UInt64, UInt64, UInt64) = (0xFFFF_FFFF_FFFF, 0x1FFF, 0x3)
-    /// Days are counted from 2020-01-01, for 22 years. Later days count as the last one.
+    /// The record counts days from 2020-01-01, for 22 years. Later days count as the last one.
     private static let (firstDay, lastDay): (UInt16, UInt16) = (18_262, 18_262 + 0x1FFF)
 
     init() {}
@@ -36,13 +36,13 @@ struct TokenRecord: Equatable {
         packed = packed & ~(mask << shift) | min(value, mask) << shift
     }
 
-    /// The time of its standing, Unix time in milliseconds.
+    /// When the standing began or was last confirmed, Unix time in milliseconds.
     var since: UInt64 {
         get { field(Self.sinceShift, Self.sinceMask) }
         set { setField(newValue, Self.sinceShift, Self.sinceMask) }
     }
 
-    /// The day of its last use, counted from 1970-01-01.
+    /// The day of the token's last use, counted from 1970-01-01.
     var day: UInt16 {
         get { UInt16(field(Self.dayShift, Self.dayMask)) + Self.firstDay }
         set { setField(newValue > Self.firstDay ? UInt64(newValue - Self.firstDay) : 0, Self.dayShift, Self.dayMask) }
@@ -59,8 +59,8 @@ struct TokenRecord: Equatable {
         set { binding = newValue == 0 ? 0 : Self.sender(newValue) }
     }
 
-    /// The last day on which an unsigned submission was delivered, counted from 1970-01-01; `nil` if none was, or if
-    /// the token is bound.
+    /// The last day on which an unsigned submission was delivered, counted from 1970-01-01; `nil` if there was no such
+    /// day or the token is bound.
     var unsignedDay: UInt16? {
         get { binding != 0 && binding & Self.isSender == 0 ? UInt16(truncatingIfNeeded: binding) : nil }
         set { binding = UInt64(newValue ?? 0) }
@@ -74,7 +74,7 @@ struct TokenRecord: Equatable {
         binding = stored <= UInt64(UInt16.max) ? stored : Self.sender(stored)
     }
 
-    /// Clamps days and times in the future to the current ones.
+    /// Sets days and times that are in the future to the current day and time.
     mutating func clamp(to today: UInt16, _ milliseconds: UInt64) {
         day = min(day, max(today, Self.firstDay))
         since = min(since, milliseconds)
@@ -96,7 +96,7 @@ struct TokenRecord: Equatable {
     /// Whether the record must survive a restart.
     var isPersistent: Bool { standing != .unproven || binding != 0 }
 
-    /// The cost of forgetting the record; the lowest is evicted first.
+    /// The cost of forgetting the record: records with the lowest rank are evicted first.
     var evictionRank: UInt32 {
         switch (sender != 0, standing) {
         // Without the record, any sender could bind the token.
@@ -107,10 +107,10 @@ struct TokenRecord: Equatable {
         }
     }
 
-    /// The order of eviction, lowest first: by ``rank``, then the least recently used.
+    /// The order of eviction, lowest first: by ``evictionRank``, then the least recently used.
     var evictionOrder: UInt32 { evictionRank << 16 | UInt32(day) }
 
-    /// Sets the day of the last use. A clock that was set back does not make the record older.
+    /// Records a use on this day. If the clock was set back, the day of the last use does not change.
     mutating func use(on today: UInt16) { day = max(day, today) }
 
     /// Days since the last use; 0 if the clock was set back. From 2042 on, records no longer age.

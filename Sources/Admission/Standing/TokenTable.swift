@@ -3,24 +3,26 @@
 import Glibc
 
 /// A bounded hash table of the records of device tokens, by their keyed hashes. It uses open addressing with linear
-/// probing in many shards, each with all of its slots from the start, so that nothing is ever moved to grow. The system
-/// provides the memory page by page when it is touched. A lookup touches one or two cache lines.
+/// probing, in many shards. Each shard has all of its slots from the start, so that the table never moves records to
+/// grow. The operating system provides each page of memory when it is first touched. A lookup touches one or two cache
+/// lines.
 ///
-/// When a shard is full, it evicts the least valuable of 16 neighbours. A class, because its memory must not be copied.
+/// When a shard is full, it evicts the least valuable of 16 neighbouring records. The table is a class because its
+/// memory must not be copied.
 final class TokenTable {
     /// The maximum number of records per shard, on average.
     private static let recordsPerShard = 16_384
-    /// The number of records that are compared for an eviction.
+    /// The number of records that the table compares to choose one to evict.
     private static let evictionCandidates = 16
-    /// A larger table uses huge pages: otherwise finding a page costs as much as reading it.
+    /// A table larger than this uses huge pages: with small ones, finding a page costs as much as reading it.
     private static let bytesForHugePages = 128 << 20
 
     /// All slots, shard by shard. An empty slot has the token 0.
     private let slots: UnsafeMutableBufferPointer<TokenRecord>
     private let slotsPerShard: Int
     private let shift: UInt64
-    /// The maximum number of records in one shard: a little more than its share, because chance does not fill all
-    /// shards evenly.
+    /// The maximum number of records in one shard: a little more than its share, because hashes do not fill all shards
+    /// evenly.
     private let maximumPerShard: Int
     private var counts: [Int]
     /// Where each shard starts its next search for a record to evict, like the hand of a clock.
@@ -30,7 +32,7 @@ final class TokenTable {
     /// The number of records of each standing, by its raw value.
     private var standings = [0, 0, 0]
 
-    /// - Parameter capacity: the number of records that it holds at least before it evicts any.
+    /// - Parameter capacity: the minimum number of records that the table can hold before it evicts any.
     init(capacity: Int) {
         let shape = Self.shape(capacity)
         shift = UInt64(shape.bits)
@@ -39,10 +41,11 @@ final class TokenTable {
         counts = Array(repeating: 0, count: 1 << shape.bits)
         evictionHands = counts
         let bytes = Self.mostBytes(capacity: capacity)
-        // Zeros, which are empty slots.
+        // The memory is filled with zeros, which are empty slots.
         let memory = mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
         guard let memory, memory != MAP_FAILED else {
-            // Safe to stop here: mmap reserves only addresses, at the start, before the node has accepted any envelope.
+            // Stopping is safe: mmap only reserves addresses, so it fails only here, before the node has accepted any
+            // envelope.
             fatalError("no memory for \(capacity) device tokens: lower limits.device_tokens")
         }
         if bytes > Self.bytesForHugePages { madvise(memory, bytes, MADV_HUGEPAGE) }
@@ -52,8 +55,8 @@ final class TokenTable {
 
     deinit { munmap(slots.baseAddress, slots.count * MemoryLayout<TokenRecord>.stride) }
 
-    /// The maximum size in bytes of a table of this capacity: 32 a slot, 8 slots for 7 records, and 1/32 more if there
-    /// are several shards.
+    /// The maximum size in bytes of a table of this capacity: 32 bytes per slot, 8 slots for 7 records, and 1/32 more
+    /// if there are several shards.
     static func mostBytes(capacity: Int) -> Int {
         let shape = shape(capacity)
         return shape.slots << shape.bits * MemoryLayout<TokenRecord>.stride
@@ -70,13 +73,13 @@ final class TokenTable {
     @inline(__always)
     private func shard(of token: UInt64) -> Int { shift == 0 ? 0 : Int(token >> (64 - shift)) }
 
-    /// The slot of the shard at which the search for a token's record starts.
+    /// The slot, counted within the shard, at which the search for a token's record starts.
     @inline(__always)
     private func home(of token: UInt64) -> Int {
         Int((token << shift).multipliedFullWidth(by: UInt64(slotsPerShard)).high)
     }
 
-    /// The slot of a token's record, or the empty slot for it.
+    /// The slot of a token's record, or the empty slot where the record belongs.
     @inline(__always)
     private func slot(of token: UInt64) -> Int {
         let first = shard(of: token) * slotsPerShard
@@ -116,7 +119,7 @@ final class TokenTable {
         standings[Int(after.rawValue)] += 1
     }
 
-    /// Inserts a record, or replaces the one of the same token.
+    /// Inserts a record, or replaces the existing record of the same token.
     /// - Returns: the evicted record, or the new record itself if it was not inserted.
     @discardableResult
     func insert(_ record: TokenRecord) -> TokenRecord? {
@@ -143,8 +146,8 @@ final class TokenTable {
         standings[Int(slots[found].standing.rawValue)] -= 1
         let shard = shard(of: token)
         let first = shard * slotsPerShard
-        // Records behind the gap move up if that brings them nearer to their home slots, so that no search ends too
-        // early.
+        // Moves records behind the gap into it if that brings them nearer to their home slots. Otherwise a search would
+        // end at the gap.
         var empty = found - first
         var next = empty
         while true {
@@ -176,9 +179,9 @@ final class TokenTable {
         return least
     }
 
-    /// Checks a share of the slots, so that calls once a second cover the table in about an hour. Removes each record
-    /// for which `isOver`, which may change it, returns `true`. Skips shards without records, without touching their
-    /// memory.
+    /// Checks a share of the slots, so that one call per second covers the table in about an hour. Removes each record
+    /// for which `isOver` returns `true`; `isOver` may also change the record. Skips shards without records, without
+    /// touching their memory.
     func sweep(_ isOver: (inout TokenRecord) -> Bool) {
         var budget = max(64, slots.count / 3600)
         var passed = 0

@@ -4,8 +4,8 @@ import Cryptography
 import Store
 import Synchronization
 
-/// Stores the standing of device tokens in SQLite, with keyed hashes instead of device tokens and sender keys. Callable
-/// from anywhere. Keeps no rows in memory.
+/// Stores the standing of device tokens in SQLite, with keyed hashes instead of device tokens and sender keys. Can be
+/// called from any thread. Keeps no rows in memory.
 package final class StandingStore: Sendable {
     /// The node's key for keyed hashes: the random bytes of the key file.
     package let key: SecretBytes
@@ -24,7 +24,7 @@ package final class StandingStore: Sendable {
 
     /// Opens the store, or creates an empty one. Reads the whole file once, and blocks while it does.
     /// - Parameters:
-    ///   - path: the path of the database. The files beside it append `-wal`, `-shm` and `.lock` to it.
+    ///   - path: the path of the database. SQLite's other files and the lock file append `-wal`, `-shm` and `.lock`.
     ///   - keyFile: the path of the key file, which may be on other storage.
     package static func open(at path: String, keyFile: String) throws(StoreError) -> StandingStore {
         let file = try StoreFile(
@@ -39,7 +39,7 @@ package final class StandingStore: Sendable {
 
     // MARK: Reading
 
-    /// Passes each row to `body`, most recently used first. Blocks until done, less than a second for a million rows.
+    /// Passes each row to `body`, most recently used first. Blocks until done: less than a second for a million rows.
     /// `body` must not call the store.
     package func load(_ body: (StandingRow) -> Void) throws(StoreError) {
         do {
@@ -61,9 +61,9 @@ package final class StandingStore: Sendable {
     // MARK: Writing
 
     /// Inserts or replaces rows and removes others, in one transaction: nothing changes if it throws. Does not block
-    /// the caller's thread; saves run in the order of the calls. A failed save may be retried, after
-    /// ``StoreError/Problem/diskFull`` once there is space. SQLite's write-ahead log grows by what one save changes,
-    /// about 4 KB for each row of a large store.
+    /// the caller's thread; saves run in the order of the calls. The caller may retry a failed save; after
+    /// ``StoreError/Problem/diskFull``, once there is space again. A save adds its changes to SQLite's write-ahead log:
+    /// about 4 KB for each row in a large store.
     /// - Parameters:
     ///   - rows: at most one per token.
     ///   - gone: tokens to remove, whether stored or not. A token that also has a row in `rows` is kept.
@@ -121,7 +121,7 @@ package final class StandingStore: Sendable {
 }
 
 extension StandingRow {
-    /// The row of the table; its CHECK constraints ensure that nothing is truncated.
+    /// Converts a row of the table. The table's CHECK constraints ensure that nothing is truncated.
     fileprivate init(_ row: Row) {
         self.init(
             token: UInt64(bitPattern: row.integer(0)), standing: UInt8(truncatingIfNeeded: row.integer(1)),

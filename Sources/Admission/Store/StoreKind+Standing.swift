@@ -3,16 +3,16 @@
 import Store
 
 extension StoreKind {
-    /// The store of what is known about device tokens. Commits do not wait for the disk: after a power failure, the
-    /// tokens of the last commits prove themselves again, are rejected by the push service again, or are bound again.
+    /// The store of what is known about device tokens. Commits do not wait for the disk. If a power failure undoes the
+    /// last ones, the node learns again from the push service whether it accepts these tokens, and binds them again.
     package static let standing = StoreKind(
         name: "store of device tokens",
-        lossWhenMoved: "device tokens then have to prove themselves again, and sender keys are bound again",
+        lossWhenMoved: "all device tokens are then unproven again, and sender keys are bound again",
         applicationID: 0x546F_6B6E,  // "Tokn"
         durability: .normal,
         migrations: [
-            // SQLite's integers are signed: 64-bit hashes are stored with the same bits. Rows are ordered by day, so
-            // that loading reads one page after another; the index on `token` finds them.
+            // SQLite's integers are signed: the store keeps the bits of a 64-bit hash as a signed integer. Rows are
+            // ordered by day, so that loading reads one page after another. The index on `token` finds single rows.
             """
             CREATE TABLE standing (
                 token INTEGER NOT NULL UNIQUE,

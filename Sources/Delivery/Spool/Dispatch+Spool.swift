@@ -7,10 +7,10 @@ import Providers
 import TNP
 import Time
 
-/// Delivery from the spool. A pending envelope is either in memory and carried by one task, or parked: its row is due
-/// at some time, or a lane with an open breaker holds it.
+/// Delivery from the spool. A pending envelope is either in memory, where one task delivers it, or parked: its row is
+/// due at some time, or a lane with an open breaker holds its row.
 extension Dispatch {
-    /// The most rows read from the spool at a time.
+    /// Maximum number of rows read from the spool at a time.
     private static let rowsPerLoad = 256
     private static let pauseAfterFailedLoad = Duration.seconds(1)
     /// How long a held row waits for the result of another probe.
@@ -39,7 +39,7 @@ extension Dispatch {
     /// Whether memory and spool together hold as many envelopes as they may.
     var isFull: Bool { pendingEnvelopes.count + unreadRows >= limits.totalInFlight + limits.maxStored }
 
-    /// Stores an envelope, then carries it as far as memory has room.
+    /// Stores an envelope, then delivers it if memory has room, or parks it.
     func store(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
         guard let spool, case .at(let expires) = pendingEnvelope.expiry else {
             return await deliver(pendingEnvelope, envelope)
@@ -66,7 +66,7 @@ extension Dispatch {
         }
     }
 
-    /// Records that the spool is full, until ``endShortage()`` finds room.
+    /// Records that the spool is full, until ``updateShortage()`` finds room.
     func noteShortage(_ why: SpoolShortage) {
         guard shortage != why else { return }
         shortage = why
@@ -75,9 +75,9 @@ extension Dispatch {
 
     /// The answer while the spool is full or fails.
     static let spoolIsFull = Outcome.retry(
-        .nodeBusy, after: 60_000, text: "the node cannot store envelopes at present")
+        .nodeBusy, after: 60_000, text: "the node currently cannot store envelopes")
 
-    /// Checks whether a full spool has room again, and else removes expired rows. Call once a second.
+    /// Checks whether a full spool has room again; if not, removes expired rows. Call once a second.
     func updateShortage() {
         guard shortage != nil, let spool else { return }
         // Requires some spare room, so that the shortage does not begin again at once.
@@ -90,14 +90,14 @@ extension Dispatch {
     }
 
     /// Refuses an envelope that the spool could not store or look up. If its row was loaded meanwhile, an earlier
-    /// process promised delivery, and it is carried.
+    /// process promised delivery, and the envelope is delivered.
     private func refused(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ reason: String) async {
         observer(.spoolRefused(reason))
         if pendingEnvelope.row != nil { return await deliver(pendingEnvelope, envelope) }
         finish(pendingEnvelope, Self.spoolIsFull)
     }
 
-    /// Looks up an envelope that is not to be stored: it may be a resend of one that an earlier process stored or
+    /// Looks up an envelope that will not be stored, but may be a resend of one that an earlier process stored or
     /// delivered.
     func recover(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
         let known: Spool.Known
@@ -113,8 +113,8 @@ extension Dispatch {
         }
     }
 
-    /// Adopts the row of an earlier process. If it was loaded meanwhile, this pending envelope has the row and is
-    /// carried; else the row is listed a second time, which does no harm.
+    /// Adopts the row of an earlier process. If the row was loaded meanwhile, this pending envelope has it and is
+    /// delivered; otherwise the row is listed as due a second time, which does no harm.
     private func adoptRow(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ row: Int64) async {
         let isRead = pendingEnvelope.row != nil
         pendingEnvelope.becameStored(row)
@@ -140,7 +140,8 @@ extension Dispatch {
         loadDue()
     }
 
-    /// Schedules one of the rows that a lane holds as the next probe, or all of them if the breaker is closed.
+    /// Schedules one of the rows that a lane holds as the next probe, or makes all of them due if the breaker is
+    /// closed.
     func sendProbe(of lane: Lane) {
         if lane.breaker.state == .closed || lanes[lane.route] !== lane { return releaseHeld(lane) }
         let clock = MonotonicTime.now
@@ -170,7 +171,7 @@ extension Dispatch {
         loadDue()
     }
 
-    /// Loads rows that are due into memory, as far as there is room.
+    /// Loads due rows into memory, as many as there is room for.
     func loadDue() {
         guard !isDraining, !isLoading, let spool, let loadTimer, let next = due.min else { return }
         let clock = MonotonicTime.now
@@ -188,6 +189,7 @@ extension Dispatch {
         }
     }
 
+    /// Loads these rows from the spool and starts their delivery.
     /// - Returns: whether the spool could be read.
     private func load(_ rows: [DueRow], from spool: Spool) async -> Bool {
         let found: [(id: Int64, envelope: SpooledEnvelope)]
@@ -207,16 +209,16 @@ extension Dispatch {
     private func resume(_ row: Int64, _ stored: SpooledEnvelope) {
         let envelope = stored.envelope
         if let pendingEnvelope = parked.removeValue(forKey: row) {
-            // The stored expiry counts, whatever a resend asked for.
+            // The stored expiry applies, even if a resend had another ttl.
             pendingEnvelope.expiry = .at(stored.expires)
             pendingEnvelope.envelope = envelope
             start(pendingEnvelope, envelope)
         } else if let pendingEnvelope = pendingEnvelopes[envelope.digest] {
-            // A resend arrived while the row was being read, and its task carries the envelope.
+            // A resend arrived while the row was being read, and the task of the resend delivers the envelope.
             pendingEnvelope.becameStored(row)
             pendingEnvelope.expiry = .at(stored.expires)
         } else if window.outcome(of: envelope, now: .now) == nil {
-            // Otherwise the row was listed twice, and its removal is on the way to the disk.
+            // If there is an outcome, the row was listed twice, and its removal is not on disk yet.
             let pair = window.claim(envelope, now: .now)
             let pendingEnvelope = PendingEnvelope(
                 envelope, route: Route(app: stored.app, magic: envelope.magic), format: stored.format,

@@ -7,7 +7,7 @@ import Time
 struct DueRow: Comparable {
     let time: MonotonicTime
     let row: Int64
-    /// Whether an earlier process stored it and this one has not read it yet.
+    /// Whether an earlier process stored the row and this process has not read it yet.
     var isUnread = false
 
     static func < (one: Self, other: Self) -> Bool { (one.time, one.row) < (other.time, other.row) }

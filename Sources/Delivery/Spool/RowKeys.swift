@@ -4,11 +4,11 @@ import Cryptography
 import Glibc
 import Store
 
-/// One secret for each row of the spool, in a separate file; the row is sealed under its secret. When a row is removed
+/// One secret for each row of the spool, in a separate file; the row is sealed under its secret. When a row is removed,
 /// its secret is overwritten in place, so that copies of the row in SQLite's log, in free pages or in free disk blocks
 /// cannot be opened, even with the spool's key.
 ///
-/// Used by one thread at a time, the spool's queue.
+/// Only the spool's queue uses it, so one thread at a time.
 final class RowKeys {
     /// Bytes of a secret. All zeros mark a free slot.
     static let length = 32
@@ -20,7 +20,7 @@ final class RowKeys {
     private var free: [Int] = []
     private var isDirty = false
 
-    /// Opens the file, or creates an empty one, and destroys each secret without a row: a crash may leave one.
+    /// Opens the file, or creates an empty one, and destroys each secret without a row, which a crash may leave.
     /// - Parameter used: the slots of all rows.
     /// - Throws: `PrivateFileError`; `StoreError.Problem.keyMissing` if the file lacks secrets of rows.
     init(at path: String, of spool: String, used: Set<Int>) throws {
@@ -29,7 +29,7 @@ final class RowKeys {
         self.path = path
         descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else { throw PrivateFileError.system(path) }
-        // What follows the last slot in use is overwritten, then truncated.
+        // Unused slots are overwritten; those after the last slot in use are then truncated.
         let size = Int(lseek(descriptor, 0, SEEK_END))
         let valid = 0..<size / Self.length
         guard used.allSatisfy(valid.contains) else {
@@ -60,7 +60,7 @@ final class RowKeys {
         return (slot, secret)
     }
 
-    /// The secret in a slot; zeros in a free one, under which nothing was sealed.
+    /// The secret in a slot; for a free slot all zeros, under which nothing was ever sealed.
     /// - Throws: `PrivateFileError` if it cannot be read now.
     func secret(in slot: Int) throws(PrivateFileError) -> [UInt8] {
         var secret = [UInt8](repeating: 0, count: Self.length)
@@ -70,8 +70,8 @@ final class RowKeys {
         return secret
     }
 
-    /// Overwrites the secret in a slot and frees the slot. On disk after the next ``sync()``; if that fails, the next
-    /// start destroys it.
+    /// Overwrites the secret in a slot and frees the slot. The change is on disk after the next ``sync()``; if that
+    /// fails, the next start destroys the secret.
     func destroy(_ slot: Int) {
         try? write([UInt8](repeating: 0, count: Self.length), to: slot)
         free.append(slot)

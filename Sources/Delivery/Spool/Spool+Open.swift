@@ -5,12 +5,14 @@ import Store
 import Time
 
 extension Spool {
-    /// Opens the spool, or creates an empty one. Only their owner can read its files. Reads the whole file once, and
-    /// blocks while it does.
+    /// Opens the spool, or creates an empty one. Only the owner can read the spool's files. Blocks while it reads the
+    /// whole file once.
     /// - Parameters:
-    ///   - path: the path of the database. The files beside it append `-wal`, `-shm`, `.lock` and `.rowkeys` to it.
+    ///   - path: the path of the database. The names of the other files append `-wal`, `-shm`, `.lock` and `.rowkeys`
+    ///     to it.
     ///   - keyFile: the path of the key file, which is created together with the spool and may be on other storage.
-    ///   - maxBytes: the bound on envelopes and outcomes in bytes; SQLite's log, up to some megabytes, is not included.
+    ///   - maxBytes: the limit for envelopes and outcomes in bytes; SQLite's log, up to some megabytes, is not
+    ///     included.
     ///   - now: the time, Unix time in seconds.
     ///   - onExpired: receives the ids of expired envelopes that were removed to make room.
     package static func open(
@@ -21,7 +23,7 @@ extension Spool {
             at: path, keyFile: keyFile, maxBytes: maxBytes, reserve: diskReserve, now: now, onExpired: onExpired)
     }
 
-    /// The same, leaving `reserve` bytes of the disk free.
+    /// Opens the spool, and leaves `reserve` bytes of the disk free.
     static func open(
         at path: String, keyFile: String, maxBytes: Int, reserve: Int, now: @escaping @Sendable () -> Int64,
         onExpired: @escaping ExpiryObserver

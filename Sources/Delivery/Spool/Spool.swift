@@ -8,9 +8,9 @@ import Synchronization
 import TNP
 
 /// Stores envelopes on disk until they have a final outcome, and outcomes for as long as a sender may resend: a SQLite
-/// database with each row sealed. All work runs on a queue of its own, so that no caller is blocked, and many calls
-/// share one transaction. Callable from anywhere. The work queued in memory is bounded by what callers await and
-/// finish.
+/// database with each row sealed. All work runs on a separate queue, so that no caller is blocked, and many calls
+/// share one transaction. Callable from any thread. The callers bound the work queued in memory: each store is awaited,
+/// and each finish belongs to one envelope.
 package final class Spool: Sendable {
     /// A stored envelope without its sealed content.
     package struct Entry: Equatable, Sendable {
@@ -23,13 +23,12 @@ package final class Spool: Sendable {
     /// Receives, on the spool's queue, the ids of expired envelopes that were removed to make room.
     package typealias ExpiryObserver = @Sendable ([Int64]) -> Void
 
-    /// Bytes to leave free on the disk: deleting needs space, too, so a spool that had filled the disk could not be
-    /// emptied again.
+    /// Bytes to leave free on the disk: deleting needs space too, so a spool that filled the disk could not be emptied.
     static let diskReserve = 32 << 20
 
-    /// Seconds until finishes that could not be committed are retried.
+    /// Seconds until finishes (removals with an outcome) that could not be committed are retried.
     private static let pauseAfterFailure = 1.0
-    /// Seconds until removed rows are erased from SQLite's write-ahead log, too.
+    /// Seconds until removed rows are also erased from SQLite's write-ahead log.
     private static let erasureDelay = 2.0
     /// Expired outcomes purged with each batch, in addition to twice the number of outcomes that it adds.
     private static let purgedWithEachBatch = 100
@@ -76,13 +75,13 @@ package final class Spool: Sendable {
     /// The number of unreadable rows dropped since the spool was opened.
     package var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
-    /// Why the spool is full at present, without considering that expired rows may be removed; `nil` if it has room.
+    /// Why the spool is full, counting expired rows that could be removed; `nil` if it has room.
     package var shortage: SpoolShortage? {
         if freeBytes < reserve { return .disk }
         return bytes + Self.largestRow > maxBytes ? .bytes : nil
     }
 
-    /// About the size of the largest row in bytes: an envelope with the longest ciphertext and device token.
+    /// Approximate size of the largest row in bytes: an envelope with the longest ciphertext and device token.
     private static let largestRow = 4096
 
     /// Removes expired rows. Returns at once.
@@ -97,7 +96,7 @@ package final class Spool: Sendable {
 
     // MARK: Writing
 
-    /// Stores an envelope; returns once it is on disk or the attempt has failed.
+    /// Stores an envelope; returns once the envelope is on disk or storing it has failed.
     package func store(
         _ envelope: SpooledEnvelope, isolation: isolated (any Actor)? = #isolation
     ) async -> StoreResult {
@@ -111,7 +110,8 @@ package final class Spool: Sendable {
         }
     }
 
-    /// Removes an envelope that has its final outcome in the next transaction; retries if that fails.
+    /// Removes an envelope that has its final outcome. Takes effect in the next transaction, or in a later one if that
+    /// fails.
     /// - Parameters:
     ///   - id: the id from ``store(_:isolation:)`` or ``index(isolation:)``; the row may be gone already.
     ///   - keepUntil: Unix time in seconds until which storing an envelope with this digest returns the outcome; `nil`
@@ -133,7 +133,7 @@ package final class Spool: Sendable {
         let batch = inbox.withLock { $0.takeBatch() }
         let left = perform(batch, on: connection)
         let followUp = inbox.withLock { $0.batchEnded(left: left) }
-        // Queued again instead of looped, so that reads run in between.
+        // Queues the next batch instead of looping, so that reads can run in between.
         if followUp.runs { scheduleBatch() }
         if followUp.pauses {
             DispatchQueue.global().asyncAfter(deadline: .now() + Self.pauseAfterFailure) { [weak self] in
@@ -157,7 +157,7 @@ package final class Spool: Sendable {
             let failure = StoreResult.failed(StoreError.reason(error))
             for store in batch.stores { store.continuation.resume(returning: failure) }
         }
-        // The disk may be full: truncating the log frees space, and the finishes may fit without the stores.
+        // The disk may be full: truncating the log frees space, and the finishes alone, without the stores, may fit.
         try? connection.truncateLog()
         guard !batch.stores.isEmpty, !batch.finishes.isEmpty else { return batch.finishes }
         let committed = (try? commit(SpoolBatch(finishes: batch.finishes), on: connection)) != nil
@@ -289,8 +289,8 @@ package final class Spool: Sendable {
 
     // MARK: Closing
 
-    /// Commits the queued work, writes the log into the database and closes the file. Finishes that still cannot be
-    /// committed are lost: the next start delivers their envelopes again.
+    /// Commits the queued work, writes the log into the database and closes the file. Finishes that cannot be committed
+    /// now are lost: the next start delivers their envelopes again.
     package func close(isolation: isolated (any Actor)? = #isolation) async {
         guard inbox.withLock({ $0.close() }) else { return }
         await withCheckedContinuation { continuation in

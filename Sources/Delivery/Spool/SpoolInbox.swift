@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Collects the work for the next transaction, and decides when it runs. One transaction runs at a time; what arrives
-/// meanwhile shares the next one, so that one disk flush serves many envelopes.
+/// Collects the work for the next transaction, and decides when it runs. One transaction runs at a time; work that
+/// arrives during a transaction shares the next one, so that one disk flush serves many envelopes.
 struct SpoolInbox: Sendable {
     /// What the caller has to do after adding something.
     enum Step: Equatable {
         /// Run a batch.
         case run
-        /// Nothing: a later batch takes it along.
+        /// Nothing: a later batch includes the work.
         case wait
         /// Nothing was added: the spool is closed.
         case refused
@@ -21,7 +21,7 @@ struct SpoolInbox: Sendable {
         var pauses: Bool
     }
 
-    /// The most stores, and the most finishes, in one transaction.
+    /// Maximum number of stores, and of finishes, in one transaction.
     static let largestBatch = 2000
 
     private var waiting = SpoolBatch()
@@ -47,7 +47,7 @@ struct SpoolInbox: Sendable {
 
     /// Removes and returns the next batch, which may be empty.
     mutating func takeBatch() -> SpoolBatch {
-        // A store must not overtake a finish: it may be a resend of the same envelope.
+        // A store must not overtake a finish: the store may be a resend of the same envelope.
         let isDrained = waiting.finishes.count <= Self.largestBatch
         let batch = SpoolBatch(
             stores: isDrained ? Array(waiting.stores.prefix(Self.largestBatch)) : [],
@@ -57,7 +57,7 @@ struct SpoolInbox: Sendable {
         return batch
     }
 
-    /// Records that a batch has run, except for the finishes in `left`, which wait again.
+    /// Records that a batch has run, and returns the finishes in `left`, which could not be committed, to the queue.
     mutating func batchEnded(left: [SpoolBatch.Finish]) -> FollowUp {
         waiting.finishes.insert(contentsOf: left, at: 0)
         let wasPaused = isPaused
@@ -81,8 +81,8 @@ struct SpoolInbox: Sendable {
         return waiting.stores
     }
 
-    /// Accepts nothing more and requests no more batches; the caller runs what waits.
-    /// - Returns: whether it was open.
+    /// Accepts no more work and requests no more batches; the caller runs the waiting work.
+    /// - Returns: whether the inbox was open.
     mutating func close() -> Bool {
         guard !isClosed else { return false }
         isClosed = true

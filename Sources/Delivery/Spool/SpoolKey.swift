@@ -3,8 +3,8 @@
 import Cryptography
 import TNP
 
-/// The keys derived from the spool's key file: they seal rows, and replace digests by keyed hashes on disk. Prints as
-/// `<redacted>`.
+/// The keys derived from the spool's key file: they seal rows, and turn digests into keyed hashes for the disk. Prints
+/// as `<redacted>`.
 struct SpoolKey: Sendable, Redacted {
     /// Length of a digest's keyed hash in bytes.
     static let nameLength = 16
@@ -42,8 +42,8 @@ struct SpoolKey: Sendable, Redacted {
             underOneTimeKey: rows.keyedHash(of: secret, count: SealedBox.keyLength))
     }
 
-    /// Opens the envelope of a row; `nil` if the row was forged or altered, or sealed in another way by another
-    /// version.
+    /// Opens the envelope of a row; `nil` if the row was forged or altered, or if another version sealed it in
+    /// another way.
     /// - Parameter secret: the row's secret; `nil` for a row of a version without row secrets.
     func openEnvelope(_ sealed: [UInt8], name: [UInt8], expires: Int64, secret: [UInt8]?) -> SpooledEnvelope? {
         let label = Self.label(.envelope, name, expires)
@@ -61,12 +61,12 @@ struct SpoolKey: Sendable, Redacted {
         box.seal(outcome.spooled, authenticating: Self.label(.outcome, name, until))
     }
 
-    /// Opens the outcome of a row; `nil` as for ``openEnvelope(_:name:expires:secret:)``.
+    /// Opens the outcome of a row; `nil` in the same cases as ``openEnvelope(_:name:expires:secret:)``.
     func openOutcome(_ sealed: [UInt8], name: [UInt8], until: Int64) -> Outcome? {
         box.open(sealed, authenticating: Self.label(.outcome, name, until)).flatMap(Outcome.init(spooled:))
     }
 
-    /// Makes a sealed text by which the spool recognizes its key.
+    /// Makes a sealed text with which the spool later recognizes its key.
     func makeCheck() -> [UInt8] { box.seal([], authenticating: Self.label(.check, [], 0)) }
 
     /// Whether this key sealed the check.

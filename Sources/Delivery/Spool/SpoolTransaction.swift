@@ -6,12 +6,12 @@ import TNP
 
 /// Runs the statements of one transaction and counts the spool's new totals, which take effect when it is committed.
 struct SpoolTransaction {
-    /// Bytes of a row besides its sealed content, including its index entries: a round number above what SQLite needs.
+    /// Bytes of a row without its sealed content, including its index entries: a round number above what SQLite needs.
     static let rowOverhead = 96
 
-    /// The most expired rows that one transaction removes to make room.
+    /// Maximum number of expired rows that one transaction removes to make room.
     private static let mostPurged = 2048
-    /// How many of them are removed at a time.
+    /// How many expired rows are removed at a time.
     private static let purgedAtATime = 256
 
     private let connection: Connection
@@ -31,7 +31,7 @@ struct SpoolTransaction {
     private(set) var hasRemoved = false
     /// Slots of ``RowKeys`` for rows that this transaction adds.
     private(set) var madeSlots: [Int] = []
-    /// Slots of rows that it removes.
+    /// Slots of ``RowKeys`` for rows that this transaction removes.
     private(set) var freedSlots: [Int] = []
 
     init(_ connection: Connection, key: SpoolKey, rowKeys: RowKeys, now: Int64, maxBytes: Int, count: Int, bytes: Int) {
@@ -143,7 +143,7 @@ struct SpoolTransaction {
         }
         guard let row else { return nil }
         if row.until > now, let outcome = key.openOutcome(row.sealed, name: name, until: row.until) { return outcome }
-        // Expired or unreadable: it would block the next outcome of this digest.
+        // The outcome is expired or unreadable, and would block the next outcome of this digest.
         try connection.run("DELETE FROM outcome WHERE digest = ?", [name])
         bytes -= row.sealed.count + Self.rowOverhead
         return nil

@@ -3,11 +3,12 @@
 import Cryptography
 import TNP
 
-/// An envelope as stored on disk, with all that its delivery requires after a restart. Prints as `<redacted>`.
+/// An envelope as stored on disk, with everything that is required to deliver it after a restart. Prints as
+/// `<redacted>`.
 package struct SpooledEnvelope: Sendable, Redacted {
     /// The app profile that the node determined; ``Envelope/app`` may be empty.
     package let app: String
-    /// The app's envelope format, against which the node checked the envelope's fields.
+    /// The app's envelope format; the node checked the envelope's fields against it.
     package let format: EnvelopeFormat
     /// The envelope itself.
     package let envelope: Envelope

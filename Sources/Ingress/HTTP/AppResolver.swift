@@ -10,9 +10,9 @@ package struct AppResolver: Sendable {
     private struct App {
         let name: String
         let format: EnvelopeFormat
-        /// The text before the first `|` on its iPhones; `nil` if it does not serve them.
+        /// The text before the first `|` of a notification for iPhones; `nil` if the app does not serve them.
         let appleMagic: [UInt8]?
-        /// The same on its Android phones.
+        /// The text before the first `|` for Android phones; `nil` if the app does not serve them.
         let googleMagic: [UInt8]?
 
         func magic(on platform: Magic) -> [UInt8]? { platform == .android ? googleMagic : appleMagic }

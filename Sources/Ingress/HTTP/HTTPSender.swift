@@ -25,7 +25,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         var http: HTTPLimits
         /// How long a request may wait for its response.
         var answerTimeout: Duration
-        /// The same while the node shuts down.
+        /// How long a request may wait for its response while the node shuts down.
         var shutdownAnswerTimeout: Duration
 
         /// Creates rules.
@@ -131,7 +131,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         isClosed = true
         if fault != .timeout, fault != .draining { host.countViolations(self, 1) }
         guard case .notHTTP(0) = fault else { return finalResponse(RelayResponse.error(fault.status, fault.text)) }
-        // A TNP stream begins with a zero, from the length of its first frame: a TNP sender gets GOAWAY instead.
+        // A TNP stream begins with a zero byte, the first byte of a frame length: answer a TNP sender with GOAWAY.
         var frame: [UInt8] = []
         frame.append(
             GoAway(code: .protocolError, text: "this is the HTTP port; the TNP port is set by listen.tnp"))

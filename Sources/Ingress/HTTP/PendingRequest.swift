@@ -5,7 +5,7 @@ import EventLoop
 import TNP
 import Time
 
-/// An HTTP request without a response yet: takes outcomes and time, decides which response is sent and when.
+/// An HTTP request without a response yet: decides from outcomes and time which response is sent, and when.
 struct PendingRequest {
     /// What to do after an event.
     enum Action: Equatable {

@@ -42,8 +42,8 @@ struct RelayQuery: Redacted {
         return value
     }
 
-    /// The device token. Bisq 1 sends its text in hexadecimal, Bisq 2 the token itself. An Apple token is mistaken for the
-    /// former only if its 32 random bytes are all printable, which holds for one in 6 · 10¹³.
+    /// The device token. Bisq 1 sends the text of the token in hexadecimal, Bisq 2 sends the text itself. An Apple token
+    /// is decoded by mistake only if its 32 random bytes are all printable, which holds for one in 6 · 10¹³.
     private func deviceToken() throws(Rejection) -> [UInt8] {
         let value = try needed(.token)
         guard let decoded = Hex.decode(value), !decoded.isEmpty, decoded.allSatisfy({ (0x20...0x7E).contains($0) })

@@ -61,7 +61,7 @@ struct RelayRoute: Redacted {
     }
 
     private static func device(_ path: Bytes) -> (Magic, Bytes)? {
-        // The path does not name Apple's environment: if the first does not know the device token, Delivery tries the other.
+        // The path does not name Apple's environment: if one does not know the device token, Delivery tries the other.
         for (prefix, magic) in [("/v1/apns/device/", Magic.iOS), ("/v1/fcm/device/", .android)] {
             guard path.starts(with: prefix.utf8) else { continue }
             let token = path.dropFirst(prefix.utf8.count)

@@ -96,7 +96,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
             }
         }
         if effects.isIdentified { host.identified(self) }
-        // After the output: an outcome may come at once, and may close the connection.
+        // Delivers only after the output is queued: an outcome may come at once, and may close the connection.
         for (submission, app) in effects.submissions where !isClosed {
             host.deliver(submission, app: app.name, format: app.format, for: self)
         }

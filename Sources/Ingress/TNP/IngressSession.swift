@@ -6,7 +6,7 @@ import EventLoop
 import TNP
 import Time
 
-/// The node's side of a TNP connection (PROTOCOL §1–§6): takes bytes, outcomes and time, returns bytes and submissions.
+/// The node's side of a TNP connection (PROTOCOL §1–§6): takes bytes, outcomes and time; returns bytes and submissions.
 /// Performs no I/O and reads no clock.
 package struct IngressSession {
     /// The settings of a connection, fixed for its lifetime.
@@ -89,11 +89,11 @@ package struct IngressSession {
     private var queued: Set<UInt32> = []
     /// The time of the last frame or the last final result, whichever is later.
     private var idleSince: MonotonicTime
-    /// Submissions since the last accepted one that came after GOAWAY or exceeded ``Rules/maximumInFlight``.
+    /// Excess submissions since the last accepted one: after GOAWAY, or above ``Rules/maximumInFlight``.
     private var excess = 0
     /// Since when a frame has been incomplete; `nil` between frames.
     private var frameSince: MonotonicTime?
-    /// What is left of ``Rules/control``.
+    /// The state of the rate limit ``Rules/control``.
     private var control = Allowance()
 
     init(rules: Rules, now: MonotonicTime) {

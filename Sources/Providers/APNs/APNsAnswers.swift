@@ -5,7 +5,7 @@ import HTTP2
 import TNP
 
 /// The outcome table for APNs' answers. Source of the reasons: Apple, "Handling notification responses from APNs";
-/// BadEnvironmentKeyInToken is reported by users.
+/// users have reported BadEnvironmentKeyInToken.
 package enum APNsAnswers {
     /// One row of the table.
     package struct Row: Sendable {
@@ -47,7 +47,7 @@ package enum APNsAnswers {
         Row(status: 410, reason: "ExpiredToken", disposition: .gone),
         Row(status: 410, reason: "Unregistered", disposition: .gone),
         Row(status: 413, reason: "PayloadTooLarge", disposition: .tooLarge),
-        // Apple counts token updates per connection: the token is kept, and the connection is replaced.
+        // Apple counts token updates per connection, so the node keeps the token and replaces the connection.
         Row(
             status: 429, reason: "TooManyProviderTokenUpdates",
             disposition: .throttled(seconds: 60).with(\.connection, .drain)),
@@ -93,9 +93,9 @@ package enum APNsAnswers {
         return attemptResult
     }
 
-    /// The explanation of TooManyProviderTokenUpdates in the log, in RESULT and in `tocsin check` (Apple, "Establishing a
-    /// token-based connection to APNs": at most one token in 20 minutes).
+    /// The explanation of TooManyProviderTokenUpdates in the log, in RESULT and in `tocsin check` (Apple, "Establishing
+    /// a token-based connection to APNs": at most one token in 20 minutes).
     package static let tooManyTokens =
-        "too many provider tokens for this key: another process issues them, too. Run one node per key, and retry in "
+        "too many provider tokens for this key: another process also issues them. Run one node per key, and retry in "
         + "20 minutes"
 }

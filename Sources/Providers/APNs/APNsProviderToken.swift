@@ -23,11 +23,12 @@ package final class APNsProviderToken {
 
     private struct Issued {
         let header: [UInt8]
-        /// Its age in seconds when this process obtained it, by the wall clock: 0 if this process issued it.
+        /// The age of the token in seconds when this process obtained it, by the wall clock: 0 if this process issued
+        /// it.
         let initialAge: Int64
         let obtainedAt: MonotonicTime
 
-        /// The age in seconds, by the monotonic clock, because the wall clock may jump.
+        /// The age in seconds. Uses the monotonic clock, because the wall clock may jump.
         func age(at now: MonotonicTime) -> Int64 { initialAge + (now - obtainedAt).components.seconds }
     }
 
@@ -40,7 +41,7 @@ package final class APNsProviderToken {
 
     /// Creates a token that is issued on first use.
     /// - Parameters:
-    ///   - key: of the `.p8` file.
+    ///   - key: the signing key from the `.p8` file.
     ///   - keyID: the key's 10-character identifier.
     ///   - teamID: the developer team's 10-character identifier.
     ///   - keeping: storage for the token, so that a restart issues no second one.
@@ -87,7 +88,7 @@ package final class APNsProviderToken {
         guard !hasLoaded else { return nil }
         hasLoaded = true
         guard let token = keeping?.load(), let issuedAt = issueTime(of: token) else { return nil }
-        // If the clock was set back, the age is unknown and counts as 0; the token may be renewed 20 minutes later.
+        // If the clock was set back, the age is unknown and counts as 0, so the token can be renewed 20 minutes later.
         issued = Issued(header: Self.header(token), initialAge: max(0, now - issuedAt), obtainedAt: clock)
         return issued
     }

@@ -17,7 +17,8 @@ package struct APNsProfile: Sendable {
     package var sound: String
     /// Whether iOS wakes the app in the background to process the notification (`content-available`).
     package var contentAvailable: FlagRule
-    /// Whether the app's notification service extension may decrypt the envelope before it is shown (`mutable-content`).
+    /// Whether the app's notification service extension may decrypt the envelope before it is shown
+    /// (`mutable-content`).
     package var mutableContent: FlagRule
 
     /// Text that the phone shows.
@@ -32,7 +33,7 @@ package struct APNsProfile: Sendable {
     package enum FlagRule: String, CaseIterable, Sendable {
         /// Regardless of what the sender requests.
         case always, never
-        /// As the sender requests; set if it requests nothing.
+        /// As the sender requests; set if the sender requests nothing.
         case request
 
         func isSet(_ requested: Bool?) -> Bool {
@@ -60,8 +61,8 @@ package struct APNsProfile: Sendable {
     }
 }
 
-/// Builds the APNs request for an envelope (Apple, "Sending notification requests to APNs"). The parts that all envelopes
-/// share are prepared once.
+/// Builds the APNs request for an envelope (Apple, "Sending notification requests to APNs"). The parts that all
+/// envelopes share are prepared once.
 package struct APNsRequestBuilder: Sendable {
     /// APNs' payload limit in bytes.
     package static let largestPayload = 4096
@@ -77,7 +78,7 @@ package struct APNsRequestBuilder: Sendable {
     private static let payloadEnd = Array("\"}".utf8)
 
     /// Creates a builder.
-    /// - Parameter authority: host of the environment, with its port if that is not 443.
+    /// - Parameter authority: host of the APNs environment, with its port if that is not 443.
     package init(_ profile: APNsProfile, authority: String) {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
@@ -141,7 +142,7 @@ package struct APNsRequestBuilder: Sendable {
 
     /// The request for an envelope.
     /// - Parameters:
-    ///   - authorization: value of the header; `nil` if the node authenticates with a certificate.
+    ///   - authorization: value of the `authorization` header; `nil` if the node authenticates with a certificate.
     ///   - expiry: until when APNs may store the notification.
     /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
     package func request(

@@ -21,19 +21,19 @@ package final class FCMAccessToken {
     package static let renewalMargin: Int64 = 300
     /// Seconds between a failed renewal and the next one, while the current token is still valid.
     private static let pauseAfterFailure: Int64 = 10
-    /// HTTP statuses that mean the account is refused (RFC 6749 §5.2); other errors are transient.
+    /// HTTP statuses that mean that Google refuses the account (RFC 6749 §5.2); other errors are transient.
     private static let refusals: Set<Int> = [400, 401, 403, 404]
     /// Timeout for a fetch, including its replays.
     private static let answerTimeout = Duration.seconds(20)
-    /// How often a request without an answer is resent, each time without delay: all FCM envelopes wait for the token, and
-    /// requesting it twice is harmless.
+    /// How often a token request without an answer is resent, each time without delay: all FCM envelopes wait for the
+    /// token, and requesting it twice is harmless.
     private static let replays = 16
 
     private let account: ServiceAccount
     private let upstream: Upstream
     private let headers: HeaderBlock
     private var current: (header: [UInt8], expiresAt: Int64)?
-    /// The earliest next fetch after one failed while the token was still valid; Unix time in seconds.
+    /// The earliest next fetch after a fetch that failed while the token was still valid; Unix time in seconds.
     private var nextFetch: Int64 = 0
     private var isFetching = false
     private var waiting: [UnsafeContinuation<Result<[UInt8], Failure>, Never>] = []
@@ -41,8 +41,8 @@ package final class FCMAccessToken {
     /// Creates a token that is fetched on first use.
     /// - Parameters:
     ///   - authority: host of the token endpoint, with its port if that is not 443.
-    ///   - path: of the token endpoint.
-    ///   - upstream: the token endpoint.
+    ///   - path: path of the token endpoint.
+    ///   - upstream: the connections to the token endpoint.
     package init(_ account: ServiceAccount, authority: String, path: String, upstream: Upstream) {
         self.account = account
         self.upstream = upstream

@@ -17,8 +17,8 @@ package enum FCMAnswers {
         package let disposition: Disposition
     }
 
-    /// Every documented answer except 200. The row for `INVALID_ARGUMENT` applies if a field other than the device token is
-    /// invalid; ``badToken`` applies if the device token is.
+    /// Every documented answer except 200. The row for `INVALID_ARGUMENT` applies if a field other than the device
+    /// token is invalid; ``badToken`` applies if the device token is.
     package static let table: [Row] = [
         Row(status: nil, code: "UNSPECIFIED_ERROR", disposition: .unavailable(seconds: 60, minimum: 10)),
         Row(status: 400, code: "INVALID_ARGUMENT", disposition: .invalidRequest),
@@ -28,13 +28,14 @@ package enum FCMAnswers {
         Row(status: 429, code: "RESOURCE_EXHAUSTED", disposition: .quotaExceeded),
         Row(status: 503, code: "UNAVAILABLE", disposition: .unavailable(seconds: 30, minimum: 10)),
         Row(status: 500, code: "INTERNAL", disposition: .unavailable(seconds: 30, minimum: 10)),
-        // Only device tokens of iOS and web apps cause this. A sender can invent one, so it must not open the breaker.
+        // Only device tokens of iOS and web apps cause this answer. A sender can invent such a token, so the answer
+        // must not open the breaker.
         Row(status: 401, code: "THIRD_PARTY_AUTH_ERROR", disposition: .misconfigured.with(\.lane, .success)),
         Row(status: 401, code: "UNAUTHENTICATED", disposition: .credentialExpired),
         Row(status: 403, code: "PERMISSION_DENIED", disposition: .misconfigured),
     ]
 
-    /// `INVALID_ARGUMENT` if the invalid field is the device token.
+    /// The disposition of `INVALID_ARGUMENT` if the invalid field is the device token.
     static let badToken = Disposition.badToken
 
     private static let byCode = Dictionary(uniqueKeysWithValues: table.map { ($0.code, $0) })
@@ -45,7 +46,7 @@ package enum FCMAnswers {
         case 200: .delivered
         case 401: .credentialExpired
         case 403: .misconfigured
-        // A wrong project or path; FCM reports an invalid token as UNREGISTERED.
+        // The project or the path is wrong; for an invalid token FCM answers UNREGISTERED.
         case 404: .misconfigured
         case 429: .quotaExceeded
         case 400..<500: .invalidRequest
@@ -83,8 +84,8 @@ package enum FCMAnswers {
             let status: String?
             let details: [Detail]?
 
-            /// Whether the device token is invalid: the violations name the field `message.token`, or they name no field
-            /// and an FcmError reports `INVALID_ARGUMENT`.
+            /// Whether the device token is invalid: the violations name the field `message.token`, or they name no
+            /// field and an FcmError reports `INVALID_ARGUMENT`.
             var concernsToken: Bool {
                 let fields = (details ?? []).flatMap { $0.fieldViolations ?? [] }.map(\.field)
                 return fields.isEmpty
@@ -92,8 +93,8 @@ package enum FCMAnswers {
                     : fields.contains("message.token")
             }
 
-            /// Whether the device's quota is exceeded. The subject of a QuotaFailure names the quota; for a device it is
-            /// "device message rate".
+            /// Whether the device's quota is exceeded. The subject of a QuotaFailure names the quota; for a device it
+            /// is "device message rate".
             var concernsDeviceQuota: Bool {
                 (details ?? []).contains { detail in
                     (detail.violations ?? []).contains { ($0.subject ?? "").contains("device") }

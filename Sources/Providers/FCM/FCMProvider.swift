@@ -6,8 +6,8 @@ import Time
 
 /// FCM for one app under one service account.
 package final class FCMProvider: Provider {
-    /// How long the node waits for FCM's answer. Google recommends at least 10 s; the rest of the delivery time allows one
-    /// more attempt on another connection.
+    /// How long the node waits for FCM's answer. Google recommends at least 10 s; after 15 s, the delivery time still
+    /// allows one more attempt on another connection.
     package static let answerTimeout = Duration.seconds(15)
 
     private let builder: FCMRequestBuilder
@@ -17,7 +17,7 @@ package final class FCMProvider: Provider {
     /// Creates a provider.
     /// - Parameters:
     ///   - token: the access token of the service account.
-    ///   - upstream: the message endpoint.
+    ///   - upstream: the connections to the message endpoint.
     package init(_ builder: FCMRequestBuilder, token: FCMAccessToken, upstream: Upstream) {
         self.builder = builder
         self.token = token

@@ -9,11 +9,11 @@ package struct FCMProfile: Sendable {
     package var format: EnvelopeFormat
     /// The text that a `pipe` app on the phone expects before the first `|`.
     package var messageMagic: String
-    /// What Android shows before the app has decrypted the envelope; `nil` for data-only messages, where the app shows its
-    /// own notification.
+    /// What Android shows before the app has decrypted the envelope; `nil` for data-only messages, where the app shows
+    /// its own notification.
     package var notification: Notification?
-    /// The name of a sound in the app, or `default` for the system sound. The data carries the name, too, for an app that
-    /// shows its own notification.
+    /// The name of a sound in the app, or `default` for the system sound. The data also carries the name, for an app
+    /// that shows its own notification.
     package var sound: String
 
     /// FCM's `notification` block.
@@ -63,7 +63,7 @@ package struct FCMRequestBuilder: Sendable {
     /// Creates a builder.
     /// - Parameters:
     ///   - authority: host of the endpoint, with its port if that is not 443.
-    ///   - projectID: of the service account.
+    ///   - projectID: the Firebase project of the service account.
     package init(_ profile: FCMProfile, authority: String, projectID: String) {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
@@ -106,7 +106,7 @@ package struct FCMRequestBuilder: Sendable {
 
     /// The request for an envelope.
     /// - Parameters:
-    ///   - authorization: value of the header.
+    ///   - authorization: value of the `authorization` header.
     ///   - ttl: seconds that FCM may store the message.
     /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
     package func request(for envelope: Envelope, authorization: [UInt8], ttl: Int64) throws(Rejection) -> Request {
@@ -121,8 +121,8 @@ package struct FCMRequestBuilder: Sendable {
         body += Array(",\"android\":{\"priority\":\"".utf8)
         body += Array((envelope.priority == .immediate ? "high" : "normal").utf8)
         body += Array("\",\"ttl\":\"\(ttl)s\"".utf8)
-        // Only if the sender sets one: FCM stores at most four collapse keys per device and drops the rest, so a key per
-        // envelope would lose notifications that wait for an offline phone.
+        // Sets a collapse key only if the sender does: FCM stores up to four collapse keys per device and drops the
+        // rest, so a key per envelope would lose notifications that wait for an offline phone.
         if let collapseID = envelope.collapseID {
             body += Array(",\"collapse_key\":\"".utf8)
             Self.appendEscaped(collapseID, to: &body)
@@ -131,7 +131,7 @@ package struct FCMRequestBuilder: Sendable {
         if envelope.sound { body += androidNotification }
         body += Array("}}}".utf8)
         var headers = fixedHeaders
-        // Indexed, because the value stays the same for an hour; Google does not ask for literal encoding.
+        // HPACK indexes it, because the value stays the same for an hour; Google does not require literal encoding.
         headers.append("authorization", authorization)
         return Request(headers: headers, body: body)
     }

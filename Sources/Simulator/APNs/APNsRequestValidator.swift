@@ -28,8 +28,8 @@ struct APNsRequestValidator {
     /// The bundle ids of all known apps.
     let topics: Set<String>
     let key: Key
-    /// Common name of the client certificate that a provider may use instead of a token, for the topic in the name
-    /// only.
+    /// Common name of the client certificate that a provider may use instead of a token. It is valid only for the topic
+    /// in its name.
     let certificateName: String
     /// When the current provider token was issued.
     private var lastIssued: Int64?

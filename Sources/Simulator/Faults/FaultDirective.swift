@@ -31,7 +31,7 @@ package enum FaultDirective: Sendable, Equatable {
         close=PERMILLE                  close the connection without GOAWAY and TLS close_notify
         streams=N                       MAX_CONCURRENT_STREAMS, effective immediately
         stall                           accept and deliver, but never respond
-        stall-after=N                   the same after N requests of a connection
+        stall-after=N                   as stall, after N requests of a connection
         silent-after=N                  ignore a connection, including its PINGs, after N requests
         swallow                         read and drop all bytes, never respond
         latency=fixed:MS                or uniform:LOW-HIGH, exponential:MEAN, in milliseconds
@@ -41,7 +41,7 @@ package enum FaultDirective: Sendable, Equatable {
         """
 
     /// Parses a line of words separated by spaces.
-    /// - Throws: ``Mistake``.
+    /// - Throws: ``SyntaxError``.
     package init(_ text: String) throws(SyntaxError) {
         let words = text.split(whereSeparator: \.isWhitespace).map(String.init)
         guard let first = words.first else { throw SyntaxError(description: "empty line: expected a platform") }

@@ -18,13 +18,13 @@ struct FaultPlan: Equatable {
         case swallowed
     }
 
-    /// Whether GOAWAY is sent now. A request above its last stream is dropped instead of meeting its fate.
+    /// Whether GOAWAY is sent now. A request above GOAWAY's last stream is dropped, regardless of ``fate``.
     var sendsGoAway: Bool
     var fate: Fate
 }
 
 extension Faults {
-    /// How many streams an early GOAWAY disowns, counted back from the newest.
+    /// How many streams an early GOAWAY excludes, counted back from the newest.
     private static let disownedStreams: Int32 = 3
     private static let refusedStream: UInt32 = 7
 
@@ -43,7 +43,7 @@ extension Faults {
     /// The last stream id to send in GOAWAY.
     /// - Parameters:
     ///   - newest: the newest stream that the client has opened.
-    ///   - processed: the highest stream whose request has met its fate; it is never disowned.
+    ///   - processed: the highest stream with a request that was not dropped; it is never excluded.
     func lastStream(newest: Int32, processed: Int32) -> Int32 {
         // A client's streams have odd ids.
         goAwayIsEarly ? max(processed, newest - 2 * Self.disownedStreams) : newest

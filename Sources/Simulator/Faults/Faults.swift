@@ -42,13 +42,13 @@ package struct Faults: Sendable, Equatable {
     package var concurrentStreams: UInt32?
     /// Whether requests are processed but never answered; PINGs still are.
     package var stalls = false
-    /// The same for each connection after this number of requests; `nil` for never. New connections are served.
+    /// The number of requests after which a connection stalls like that; `nil` for never. New connections are served.
     package var stallsAfter: Int?
     /// The number of requests after which a connection gets no more responses, not even to PINGs; `nil` for never. New
     /// connections are served.
     package var silentAfter: Int?
     /// Whether all bytes are read and dropped without a response: on all open connections, and on new ones before TLS.
-    /// A connection that was swallowed stays so.
+    /// These connections remain black holes after a change to false.
     package var isBlackHole = false
     /// The latency of answers.
     package var latency = Latency.none

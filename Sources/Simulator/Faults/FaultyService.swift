@@ -35,7 +35,7 @@ final class FaultyService: RequestHandler {
     /// The state of a connection.
     private struct Record {
         var requests = 0
-        /// The highest stream whose request was not ignored because of a GOAWAY.
+        /// The highest stream with a request that was not dropped because of GOAWAY.
         var highestProcessed: Int32 = 0
         var outstanding: [Int32: Outstanding] = [:]
         var recent = RecentAnswers()
@@ -160,7 +160,7 @@ final class FaultyService: RequestHandler {
             }
             timer?.start(after: time)
         }
-        // Until the stream is closed: only then has the answer been sent.
+        // Kept until the stream is closed, because the answer has been sent only then.
         if delivered != nil || timer != nil {
             records[ObjectIdentifier(connection)]?.outstanding[stream] = Outstanding(
                 delivered: delivered, timer: timer)

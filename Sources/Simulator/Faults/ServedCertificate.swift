@@ -24,7 +24,7 @@ struct ServerCertificates {
     let validFor: Int
 
     /// Returns a server-side TLS context with a new certificate.
-    /// - Parameter asksClients: whether clients are asked for a certificate of the authority.
+    /// - Parameter requestsClientCertificate: whether the server requests a client certificate of the authority.
     func context(_ certificate: ServedCertificate, requestsClientCertificate: Bool) throws -> TLSContext {
         let issuer = certificate == .untrusted ? CertificateAuthority(name: "Unknown authority") : authority
         let identity = issuer.issue(

@@ -112,8 +112,8 @@ package final class Server {
         try reopen()
     }
 
-    /// Starts or stops swallowing. A swallowed connection reads and drops all bytes and writes nothing, a new one even
-    /// before TLS. After a stop, swallowed connections stay swallowed.
+    /// Starts or stops swallowing: connections read and drop all bytes and write nothing, new ones even before TLS.
+    /// After a stop, only connections that are opened from then on are served.
     /// - Throws: ``ListenError``, because the listener is reopened.
     package func set(isSwallowing: Bool) throws(ListenError) {
         guard isSwallowing != self.isSwallowing else { return }
@@ -130,7 +130,7 @@ package final class Server {
 
     private func open() throws(ListenError) {
         let opened = try Listener(address, on: loop, tls: isSwallowing ? nil : tls) { [unowned self] in accept($0) }
-        // Keeps the port that the system chose for the next listener.
+        // Keeps the port that the system chose, so that the next listener uses it again.
         address = opened.endpoint
         listener = opened
     }

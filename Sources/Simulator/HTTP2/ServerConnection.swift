@@ -175,7 +175,7 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
         isOver = true
         detachHandler()
         guard session.stream.endReason == nil else { return ended(self) }
-        // Lingers: releasing the stream now would discard data that is still being sent.
+        // Releases the stream later, because doing so now would discard data that is still being sent.
         let timer = Timer(on: session.stream.loop) { [unowned self] in ended(self) }
         timer.start(after: ByteStream.lingerTime)
         lingerTimer = timer

@@ -24,8 +24,8 @@ package struct Phone: Sendable, Redacted {
         case registration(DeviceRegistration)
     }
 
-    /// The pairing token as the app's QR code contains it. Only for an app that ``PhoneApp/pairs``; for any other, this
-    /// is a programming error.
+    /// The pairing token as the app's QR code contains it. Requires ``PhoneApp/usesPairingToken``; for any other app,
+    /// this is a programming error.
     package var pairingToken: String {
         guard case .pairing(_, let text) = introduction else { preconditionFailure(Self.hasNoPairing) }
         return text
@@ -37,7 +37,7 @@ package struct Phone: Sendable, Redacted {
         return pairing
     }
 
-    /// The registration of an app that does not pair; `nil` for an app that pairs.
+    /// The registration of an app without pairing tokens; `nil` for an app that uses them.
     package var registration: DeviceRegistration? {
         if case .registration(let registration) = introduction { registration } else { nil }
     }
@@ -60,7 +60,7 @@ package struct Phone: Sendable, Redacted {
     }
 
     /// Creates the phone of a pairing token.
-    /// - Parameter app: an app that ``PhoneApp/pairs``.
+    /// - Parameter app: an app with ``PhoneApp/usesPairingToken``.
     package init(pairingToken: String, app: PhoneApp = .bisq) throws(PairingToken.FormatError) {
         precondition(app.usesPairingToken, Self.hasNoPairing)
         let pairing = try PairingToken(pairingToken)

@@ -74,7 +74,7 @@ package struct Reaction: Sendable, Equatable {
 }
 
 extension Reaction: CustomStringConvertible {
-    /// The alert on the screen, a note if there is a sound, and after the arrow what the app shows or does.
+    /// The alert on the screen, ♪ if there is a sound, and after → what the app shows or does.
     package var description: String {
         let words =
             alert.map { alert in "\"\(alert.title.map { "\($0): " } ?? "")\(alert.text)\"" } ?? "nothing on the screen"

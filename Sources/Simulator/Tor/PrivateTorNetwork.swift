@@ -20,7 +20,7 @@ package actor PrivateTorNetwork {
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// Number of relays besides the authority: with fewer than four, startup is less reliable.
+    /// Number of relays in addition to the authority. With fewer than four, startup is less reliable.
     private static let relayCount = 4
     private static let timeout = Duration.seconds(90)
     private static let votingInterval = 1800
@@ -98,8 +98,8 @@ package actor PrivateTorNetwork {
                     ["SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(try ports.reserve())"] + Self.relayLines))
         }
         for relay in relays {
-            // No requests for a consensus that does not exist yet: each failure lengthens the pause before the next
-            // one.
+            // Prevents requests for a consensus that does not exist yet: each failure lengthens the pause before the
+            // next request.
             if relay !== authority { relay.lines.append("FetchServerDescriptors 0") }
             try relay.seedBandwidth()
             try relay.start(authority: authorityLine)
@@ -109,8 +109,8 @@ package actor PrivateTorNetwork {
             let reply = await authority.ask("GETINFO desc/all-recent", on: self.loop) ?? []
             return reply.filter { $0.hasPrefix("router ") || $0.contains("=router ") }.count >= relays.count
         }
-        // The authority votes only now, and at once: an earlier consensus without relays would be valid for a whole
-        // interval. The offset puts the next multiple of 5 s two seconds ahead.
+        // The first vote takes place only now, because a consensus without relays would be valid for a whole interval.
+        // The authority votes every 5 s; the offset schedules the next vote in two seconds.
         progress("voting on a consensus")
         let offset = (Int(time(nil)) + 2) % 5
         _ = await authority.ask(
@@ -148,7 +148,7 @@ package actor PrivateTorNetwork {
     private func makeAuthority() async throws -> TorNode {
         let orPort = try ports.reserve()
         let directoryPort = try ports.reserve()
-        // The first vote is half an interval away, until bringUp brings it forward.
+        // Schedules the first vote half an interval ahead; bringUp then moves it forward.
         let farOffset = (Int(time(nil)) + Self.votingInterval / 2) % Self.votingInterval
         let interval = Self.votingInterval
         let node = try add(

@@ -83,7 +83,7 @@ final class TorNode {
         }
     }
 
-    /// Waits until `isTrue`.
+    /// Waits until `isTrue` returns true.
     /// - Throws: ``TorError`` after the deadline or if one of `nodes` exits.
     static func wait(
         _ nodes: [TorNode], until deadline: MonotonicTime, on loop: EventLoop, for what: String,

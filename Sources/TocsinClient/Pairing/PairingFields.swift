@@ -29,7 +29,7 @@ extension String {
 
     var isHexadecimal: Bool { utf8.allSatisfy(Hex.isDigit) }
 
-    /// Whether all characters are of Base64, the only ones in keys.
+    /// Whether all characters belong to the Base64 alphabet, the only ones that keys contain.
     var hasOnlyBase64Characters: Bool {
         utf8.allSatisfy { byte in
             switch byte {

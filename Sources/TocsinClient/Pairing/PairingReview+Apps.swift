@@ -84,7 +84,7 @@ extension PairingReview {
         return Compatibility(app: .bisqConnect, isAccepted: false, remark: remark)
     }
 
-    /// The checks that all apps that split as Java does have in common.
+    /// Makes the checks common to all apps that split the text as Java does; returns the fault, or `nil`.
     private static func wrongShape(_ pieces: PairingFields) -> String? {
         let count = pieces.java.count
         guard count == 4 else { return "it finds \(count == 1 ? "1 part" : "\(count) parts") instead of 4" }

@@ -12,12 +12,12 @@ extension PairingReview {
         }
         var hints = around(text)
         if isTwice(bare) {
-            hints.append("the pairing token is there twice: remove one of the two")
+            hints.append("the text contains the pairing token twice: remove one copy")
             return hints
         }
         let pieces = PairingFields(bare).all
         let bars = foreignBars(bare, pieces)
-        // With other characters as bars, the text has other parts: hints about parts would be wrong.
+        // If other characters are used as bars, the text splits differently, and hints about its parts would be wrong.
         guard bars.isEmpty else { return hints + bars }
         hints += pieces.count == 1 ? somethingElse(bare) : missing(pieces) + inside(pieces)
         return hints
@@ -41,23 +41,23 @@ extension PairingReview {
         var hints: [String] = []
         let ends = [text.first, text.last].compactMap { $0 }
         if text.contains(where: \.isNewline) {
-            hints.append("it contains a line break: Tocsin ignores it, other apps do not")
+            hints.append("the text contains a line break: Tocsin ignores it, but other apps do not; remove it")
         }
         if ends.contains(where: { $0.isWhitespace && !$0.isNewline }) {
-            hints.append("there is a space before or after it: remove it")
+            hints.append("there is a space before or after the pairing token: remove the space")
         }
         if ends.contains(where: quotes.contains) {
-            hints.append("there are quotation marks around it: remove them")
+            hints.append("there are quotation marks around the pairing token: remove them")
         }
         if text.unicodeScalars.contains(where: isInvisible) {
-            hints.append("it contains invisible characters: scan the QR code, or retype the text around them")
+            hints.append("the text contains invisible characters: scan the QR code, or retype the text around them")
         }
         return hints
     }
 
     private static func isTwice(_ text: String) -> Bool {
         let scalars = Array(text.unicodeScalars)
-        // Between the copies: nothing, or one or two characters of whitespace.
+        // The copies may have up to two characters of whitespace between them.
         for gap in 0...2 where (scalars.count - gap).isMultiple(of: 2) {
             let half = (scalars.count - gap) / 2
             guard half > PairingToken.keyLength, scalars[..<half].contains("|") else { continue }
@@ -78,10 +78,10 @@ extension PairingReview {
         }
         guard pieces.count < 4 else { return [] }
         if let bar = text.unicodeScalars.first(where: bars.contains) {
-            return ["it contains \(bar) instead of |: replace it"]
+            return ["the text contains \(bar) instead of |: replace each \(bar) with |"]
         }
         if text.lowercased().contains("%7c") {
-            return ["it contains %7C instead of |: it was copied from a link; replace each %7C with |"]
+            return ["the text contains %7C instead of |, because it was copied from a link: replace each %7C with |"]
         }
         return []
     }
@@ -126,7 +126,7 @@ extension PairingReview {
         }
         guard pieces.count < 4 else { return [] }
         guard pieces.count == 3, looksLikeKey(pieces[1]) else {
-            return ["parts are missing at the end: it was cut off; copy all of it"]
+            return ["parts are missing at the end: the text was cut off; copy the whole pairing token"]
         }
         return Magic(anyCase: pieces[0]) == nil
             ? ["the first part seems to be missing: iOS, iOSDev or android, and a bar"]
@@ -167,7 +167,7 @@ extension PairingReview {
             }
             if token.utf8.count == 2 * PairingToken.appleTokenLength, token.isHexadecimal {
                 hints.append(
-                    "the device token is twice as long as it should be: it is there twice, or encoded in hexadecimal twice"
+                    "the device token is twice as long as it should be: it was pasted twice, or encoded in hexadecimal twice"
                 )
             }
         }

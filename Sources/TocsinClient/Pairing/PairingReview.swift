@@ -3,14 +3,14 @@
 import Cryptography
 import TNP
 
-/// A review of a text that should be a pairing token: its parts, their faults, and the apps that accept it, in words for
-/// the person who pasted it. Of key and device token it contains only the lengths.
+/// A review of a text that should be a pairing token: its parts, their faults, and the apps that accept it, in words
+/// for the person who pasted it. It contains only the lengths of the key and the device token.
 public struct PairingReview: Sendable, Equatable {
     /// One of the four parts of a pairing token, or the surplus after them.
     public struct Part: Sendable, Equatable {
         /// The name of the part.
         public let name: String
-        /// A description of the content; for key and device token the length.
+        /// A description of the content; for the key and the device token, only the length.
         public let content: String
         /// The fault of the part; `nil` if it has none.
         public let fault: String?
@@ -108,7 +108,7 @@ public struct PairingReview: Sendable, Equatable {
         if all.count > 4 {
             let many = all.count - 4
             parts.append(
-                Part(name: "surplus", content: many == 1 ? "1 part" : "\(many) parts", fault: "must be four parts only")
+                Part(name: "surplus", content: many == 1 ? "1 part" : "\(many) parts", fault: "more than four parts")
             )
         }
         return parts

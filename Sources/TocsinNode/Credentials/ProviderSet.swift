@@ -6,7 +6,7 @@ import NodeConfiguration
 import Providers
 import Time
 
-/// The providers in service, and the credentials they were made from.
+/// The providers in service, with their credentials.
 final class ProviderSet {
     private let loop: EventLoop
     private var parts: [Route: ProviderAssembly.Part] = [:]
@@ -20,14 +20,14 @@ final class ProviderSet {
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// For the dispatch.
+    /// The providers in the form that the dispatch takes.
     var providers: Dispatch.Providers { Dispatch.Providers(parts.mapValues(\.provider)) }
 
     /// The routes in service, sorted.
     var routes: [String] { parts.keys.map(\.description).sorted() }
 
     /// Reads the credentials of a configuration and replaces the providers that change. Changes nothing if it throws.
-    /// - Returns: the routes whose provider is new or gone, and of those the ones that are gone.
+    /// - Returns: how many routes have a new provider or were removed, and the removed routes.
     /// - Throws: `ConfigurationError`.
     func load(_ configuration: Configuration) throws -> (changed: Int, removed: [Route]) {
         var assembly = ProviderAssembly(configuration, on: loop, tokens: tokens)
@@ -56,7 +56,7 @@ final class ProviderSet {
         return watch.hasChanged()
     }
 
-    /// The certificates whose expiry the operator is to be warned of now.
+    /// The expiry warnings that are due now.
     func expiryWarnings(at now: Int64) -> [(ProviderAssembly.Certificate, ExpiryWarnings.Nearness)] {
         certificates.compactMap { certificate in
             expiryWarnings.due(for: certificate.file, end: certificate.notAfter, now: now).map { (certificate, $0) }

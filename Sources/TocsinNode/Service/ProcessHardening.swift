@@ -10,7 +10,7 @@ package enum ProcessHardening {
 
     /// Disables core dumps, as files and through a core handler, and debuggers of the same user. Child processes, such
     /// as tor, write no core file either.
-    /// - Returns: whether everything succeeded. The node can run without.
+    /// - Returns: whether everything succeeded. The node can run even if not.
     package static func forbidCoreDumps() -> Bool {
         // The limit alone is not enough: a kernel.core_pattern that pipes to a program ignores it.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)

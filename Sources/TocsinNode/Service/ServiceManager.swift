@@ -54,7 +54,7 @@ package struct ServiceManager: Sendable {
     }
 
     /// Sends notices in one datagram. Waits for at most a second.
-    /// - Returns: whether they were sent. A service continues without.
+    /// - Returns: whether they were sent. The service can continue even if not.
     @discardableResult
     package func tell(_ notices: ServiceNotice...) -> Bool {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)

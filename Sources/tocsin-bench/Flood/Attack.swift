@@ -13,7 +13,7 @@ actor Attack {
 
     private let transport: FloodTransport
     private let circuits: [HostileCircuit]
-    /// The present circuit id of each.
+    /// The current id of each hostile circuit.
     private var names: [TorCircuit] = []
     private var ids: TorCircuits
     private var figures: [HostileKind: HostileStatistics] = [:]
@@ -89,7 +89,7 @@ actor Attack {
         sum.connections = 1
         sum.closed = wire.isClosed ? 1 : 0
         figures[circuit.kind, default: HostileStatistics()] += sum
-        // Another stream of the circuit may have got a new circuit already.
+        // Another stream of this circuit may already have replaced it.
         if wire.isBanned, names[index] == name { names[index] = newID(for: circuit.kind) }
         return wire.isBanned
     }

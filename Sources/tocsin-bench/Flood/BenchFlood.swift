@@ -9,9 +9,10 @@ struct BenchFlood: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "flood", abstract: "Test that honest senders are served during a flood of hostile circuits.",
         discussion: """
-            The node has its default limits. The harness plays tor and names a circuit for each stream. Honest senders \
-            send a notification every two seconds, first alone, then beside six kinds of hostile circuits at once: \
-            invented device tokens, bad device tokens, garbage, stalled streams, replays, and senders that never read.
+            The node has its default limits. The harness acts as tor and names a circuit for each stream. Honest \
+            senders send a notification every two seconds, first alone, then beside six kinds of hostile circuits at \
+            once: invented device tokens, bad device tokens, garbage, stalled streams, replays, and senders that never \
+            read.
 
             With --check it exits with 0 only if every honest envelope was delivered, the push services saw no more \
             bad device tokens than the unproven budget allows, no envelope rang twice, and the node still delivers and \
@@ -36,7 +37,7 @@ struct BenchFlood: AsyncParsableCommand {
     @Flag(help: "Connect through an onion service of a private Tor network on this machine.")
     var tor = false
 
-    @Flag(help: "Exit with 1 if a promise is broken.")
+    @Flag(help: "Exit with 1 if one of the conditions above is not met.")
     var check = false
 
     @Option(help: "Maximum resident memory of the node in megabytes; only checked with --check.")

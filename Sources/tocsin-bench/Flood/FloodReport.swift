@@ -11,11 +11,11 @@ struct FloodReport {
     var node: [FloodPhase: NodeStatistics] = [:]
     /// Statistics of the honest senders that started during the flood.
     var newcomers = HonestStatistics()
-    /// The time until the first delivery to one of them.
+    /// The time from the start of the newcomers to their first delivery.
     var firstNewcomer: Duration?
     /// Statistics of the hostile circuits, by kind.
     var hostile: [HostileKind: HostileStatistics] = [:]
-    /// What the push services rejected during ``attacked``.
+    /// What the push services rejected during the attack.
     var refusals = Refusals()
     /// The duration of the attack.
     var attackDuration = Duration.zero
@@ -24,10 +24,10 @@ struct FloodReport {
     /// Whether the node still delivered after the flood.
     var isAlive = false
 
-    /// The most bad device tokens that the node may forward during ``attacked``.
+    /// Maximum number of bad device tokens that the node may forward during the attack.
     var unprovenBudget: Int { NodeDefaults.unprovenBudget(in: attackDuration) }
 
-    /// The honest senders' p99 latency under the flood, divided by the calm one; `nil` if one is missing.
+    /// The honest senders' p99 latency under the flood, divided by that of the calm phase; `nil` if one is missing.
     var p99Ratio: Double? {
         guard let calm = honest[.calm], let flooded = honest[.flooded], calm.delivered > 0, flooded.delivered > 0
         else { return nil }
@@ -35,7 +35,7 @@ struct FloodReport {
     }
 
     /// The expectations that the node did not meet, as text.
-    /// - Parameter maxMegabytes: the limit of its resident memory; `nil` for none.
+    /// - Parameter maxMegabytes: the limit of the node's resident memory; `nil` for none.
     func violations(maxMegabytes: Int? = nil) -> [String] {
         var broken: [String] = []
         for (phase, when) in [(FloodPhase.calm, "in the calm phase"), (.flooded, "under the flood")] {

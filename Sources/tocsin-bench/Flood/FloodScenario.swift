@@ -21,7 +21,7 @@ actor FloodScenario {
 
     /// The wait before the calm phase, and between the start of the attack and the flooded phase.
     private static let leadIn = Duration.seconds(2)
-    /// Honest circuits have lower numbers, hostile ones higher ones.
+    /// The number from which hostile circuits are numbered; honest circuits have lower numbers.
     private static let firstHostileCircuit: UInt32 = 0x1_0000
     /// When the dead device tokens were unregistered: Unix time in milliseconds.
     private static let longAgo: UInt64 = 1_700_000_000_000
@@ -81,7 +81,7 @@ actor FloodScenario {
         await newcomers.begin(pace: pace)
         await measure(.flooded, honest)
 
-        Terminal.progress("waiting for what is in flight …")
+        Terminal.progress("waiting for the envelopes in flight …")
         async let ended = honest.end()
         let late = await newcomers.end()
         report.honest = await ended.figures

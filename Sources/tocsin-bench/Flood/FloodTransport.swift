@@ -5,7 +5,7 @@ import Simulator
 
 /// How the streams of a circuit reach the node.
 enum FloodTransport {
-    /// The harness plays tor: it connects to the node directly and sends a PROXY line that names the circuit.
+    /// The harness acts as tor: it connects to the node directly and sends a PROXY line that names the circuit.
     case direct(Endpoint)
     /// Through a real onion service, each circuit on a tor circuit of its own.
     case tor(PrivateTorNetwork.Access)

@@ -71,7 +71,7 @@ actor HonestSenders {
     /// Counts submissions from now on for this phase; `nil` for none.
     func count(for phase: FloodPhase?) { self.phase = phase }
 
-    /// Stops submitting, and waits for the outcomes of what is in flight.
+    /// Stops submitting, and waits for the outcomes of the envelopes in flight.
     func end() async -> (figures: [FloodPhase: HonestStatistics], first: Duration?) {
         isOver = true
         for task in work { await task.value }

@@ -7,11 +7,11 @@ import EventLoop
 enum NodeDefaults {
     private static let settings = AdmissionSettings()
 
-    /// The most bad device tokens that the push services may see in this time: the budget for device tokens that were
-    /// never accepted, plus one for rounding at the end.
+    /// Maximum number of bad device tokens forwarded to the push services in this time: the budget for device tokens
+    /// that were never accepted, plus one for rounding at the end.
     static func unprovenBudget(in time: Duration) -> Int { Int(allowed(settings.unproven, in: time)) + 1 }
 
-    /// The most envelopes that may be sent to one phone in this time.
+    /// Maximum number of envelopes that may be sent to one phone in this time.
     static func envelopesPerPhone(in time: Duration) -> Double { allowed(settings.device, in: time) }
 
     /// The time between two envelopes of one honest sender: two seconds, or longer if a run of this length would

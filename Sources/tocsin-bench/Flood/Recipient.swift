@@ -8,8 +8,8 @@ struct Recipient: Redacted {
     let magic: Magic
     let deviceToken: [UInt8]
 
-    /// A recipient with a well-formed device token that was never issued. Never of Apple's development environment: its
-    /// rejections then count only production tokens that the node tried there as well.
+    /// A recipient with a well-formed device token that was never issued. It is never one of Apple's development
+    /// environment, so that rejections there count only production tokens that the node tried there as well.
     static func invented(_ magic: Magic, using random: inout some RandomNumberGenerator) -> Self {
         let text = Hex.encode([UInt8].random(magic == .android ? 70 : 32, using: &random))
         let token = magic == .android ? "\(text.prefix(22)):APA91b\(text)" : text

@@ -2,7 +2,7 @@
 
 import TNP
 
-/// Streams that are opened and then stall, or nearly.
+/// Streams that are opened and then send nothing more, or almost nothing.
 enum StalledStream: CaseIterable {
     case silent, halfProxyLine, noHello, halfHello, byteASecond, halfSubmission, nothingAfterHello
 

@@ -14,7 +14,7 @@ struct BenchBulkhead: AsyncParsableCommand {
         abstract: "Measure the latency of each push service before and while one is a black hole.",
         discussion: """
             Sends in an open loop to Apple's production and development environments and to Google, first undisturbed, \
-            then while production swallows every byte.
+            then while production reads every byte and never answers.
 
             EXAMPLES
               tocsin-bench bulkhead --rate 300 --seconds 20

@@ -12,9 +12,9 @@ struct BenchCrash: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "crash", abstract: "Kill a node with a spool (kill -9) at random times while senders submit.",
         discussion: """
-            Half of the senders leave after QUEUED; the others wait for the final outcome and resubmit what a crash \
-            left without one. Exits with 0 only if every queued envelope was delivered, and none rang twice except \
-            those in flight during a crash.
+            Half of the senders leave after QUEUED; the others wait for the final outcome, and resubmit an envelope \
+            that has none because of a crash. Exits with 0 only if every queued envelope was delivered, and none rang \
+            twice except those in flight during a crash.
 
             EXAMPLES
               tocsin-bench crash --kills 50

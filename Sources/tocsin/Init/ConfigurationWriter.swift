@@ -18,7 +18,8 @@ struct ConfigurationWriter {
         let description: String
     }
 
-    // The file contains no secret. The group is the directory's: the node of the Debian package reads it as a member.
+    // The file contains no secret. It gets the directory's group: the Debian package's node reads it as a member of
+    // that group.
     private static let mode: mode_t = 0o640
     private static let largestSecret = 1 << 20
 
@@ -26,7 +27,7 @@ struct ConfigurationWriter {
     var file: String { "\(directory)/tocsin.toml" }
 
     /// Checks that the configuration can be written.
-    /// - Throws: ``Failure`` if the directory is missing, or a file is in the way.
+    /// - Throws: ``Failure`` if the directory is missing, or if the file exists and may not be replaced.
     func check() throws(Failure) {
         var status = stat()
         guard stat(directory, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
@@ -77,11 +78,11 @@ struct ConfigurationWriter {
         }
         guard status.st_mode & S_IFMT == S_IFREG, status.st_size <= largestSecret,
             let bytes = try? Data(contentsOf: URL(filePath: path))
-        else { throw Failure(description: "\(path) is not a credential file, or cannot be read") }
+        else { throw Failure(description: "\(path) is not a credential file, or cannot be read: check the path") }
         return Array(bytes)
     }
 
-    /// Gives a file that root copied to the owner of the state directory, who runs the node.
+    /// If root copied the file, makes the owner of the state directory its owner, because the node runs as that user.
     private func giveToNode(_ path: String, state: String) {
         var status = stat()
         if geteuid() == 0, stat(absolute(state), &status) == 0 { _ = chown(path, status.st_uid, status.st_gid) }
@@ -91,7 +92,7 @@ struct ConfigurationWriter {
     func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : "\(directory)/\(path)" }
 
     /// Writes the configuration atomically. Call ``prepare(for:)`` first.
-    /// - Throws: ``Failure``, or `ConfigurationError` if the node would reject it. Nothing is written then.
+    /// - Throws: ``Failure``, or `ConfigurationError` if the node would reject it. In both cases, nothing is written.
     func write(_ configuration: NewConfiguration) throws {
         let text = configuration.text
         _ = try Configuration(text: text, file: file)
@@ -116,7 +117,7 @@ struct ConfigurationWriter {
 
     /// Prepares for writing the configuration: checks that the node would accept it, and creates the state directory if
     /// it is missing.
-    /// - Throws: ``Failure``, or `ConfigurationError`. Nothing is written then.
+    /// - Throws: ``Failure``, or `ConfigurationError`. In both cases, nothing is written.
     func prepare(for configuration: NewConfiguration) throws {
         let read = try Configuration(text: configuration.text, file: file)
         try check()

@@ -4,7 +4,7 @@ import Console
 import Diagnostics
 import TocsinNode
 
-/// What `tocsin init` needs to know: options of the command line first, then answers to prompts, then defaults.
+/// The values that `tocsin init` needs: from options of the command line, else from prompts, else the defaults.
 struct InitAnswers: Equatable {
     var app: AppTemplate?
     var name: String?
@@ -110,7 +110,7 @@ struct InitAnswers: Equatable {
         }
     }
 
-    /// Takes an answer. The caller replaces an empty answer by the default.
+    /// Records an answer. The caller has already replaced an empty answer by the default.
     /// - Throws: ``Problem`` if the answer is invalid.
     mutating func take(_ answer: String, to question: Question) throws(Problem) {
         switch question {
@@ -141,8 +141,8 @@ struct InitAnswers: Equatable {
         }
     }
 
-    /// Takes the defaults for all questions that are left.
-    /// - Returns: the options that are required and were not given.
+    /// Answers all remaining questions with their defaults.
+    /// - Returns: the required options that are missing.
     mutating func takeDefaults(state: String) -> [String] {
         var missing: [String] = []
         for question in Question.allCases where isOpen(question) {

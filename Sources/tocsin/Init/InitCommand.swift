@@ -42,7 +42,7 @@ struct InitCommand: AsyncParsableCommand {
     @Option(help: "The file with Apple's key, .p8.")
     var keyFile: String?
 
-    @Option(help: "The id of that key. Default: taken from the name of the file, if it is the one that Apple gave.")
+    @Option(help: "The id of the key in --key-file. Default: taken from the file's name, if Apple gave that name.")
     var keyID: String?
 
     @Option(help: "The id of the team at Apple, for --key-file.")
@@ -120,7 +120,7 @@ struct InitCommand: AsyncParsableCommand {
 
     // MARK: Answers
 
-    /// The answers that the options give.
+    /// The answers given as options.
     private var given: InitAnswers {
         InitAnswers(
             app: app, name: name, topic: topic, keyFile: keyFile, keyID: keyID, teamID: teamID,
@@ -160,7 +160,7 @@ struct InitCommand: AsyncParsableCommand {
         return answers
     }
 
-    // MARK: Places
+    // MARK: Paths
 
     private func resolvedDirectory() throws -> String {
         if let directory { return try Self.absolute(directory) }
@@ -168,7 +168,7 @@ struct InitCommand: AsyncParsableCommand {
         return hasSystem ? Self.systemDirectory : try Self.absolute(".")
     }
 
-    /// The absolute path; without links and dots if it exists.
+    /// The absolute path. If it exists, links and dots in it are resolved.
     private static func absolute(_ path: String) throws -> String {
         guard !path.isEmpty else { throw fail("a path must not be empty", ExitStatus.usage) }
         guard let resolved = realpath(path, nil) else {
@@ -179,7 +179,7 @@ struct InitCommand: AsyncParsableCommand {
         return String(cString: resolved)
     }
 
-    /// Restricts a file with a secret to its owner after consent, or prints how to do that.
+    /// Sets mode 600 on a file with a secret if the operator agrees; otherwise prints the command for it.
     private static func protect(_ file: String, isAsking: Bool, isAgreed: Bool) {
         var status = stat()
         guard stat(file, &status) == 0, status.st_mode & 0o077 != 0 else { return }

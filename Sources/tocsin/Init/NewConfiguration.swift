@@ -11,11 +11,11 @@ struct NewConfiguration: Equatable {
     var template: AppTemplate
     /// The app's name in the node.
     var name: String
-    /// `nil` for no iPhones.
+    /// The credential for APNs; `nil` to serve no iPhones.
     var apple: AppleCredential?
     /// The bundle id of the iOS app.
     var topic: String
-    /// `nil` for no Android phones.
+    /// The credential for FCM; `nil` to serve no Android phones.
     var serviceAccountFile: String?
     /// The node's state directory.
     var state: String
@@ -34,9 +34,9 @@ struct NewConfiguration: Equatable {
             let mark = hasSpool ? "" : "# "
             parts.append([
                 TOMLLine.noted(
-                    "\(mark)[spool]", "success may then also mean \"stored\": the node retries until it is delivered"),
+                    "\(mark)[spool]", "\"success\" may then also mean \"stored\": the node retries until delivery"),
                 TOMLLine.noted(
-                    "\(mark)enabled = true", "without it, Bisq 1 and Haveno lose notifications answered 429 or 503"),
+                    "\(mark)enabled = true", "without it, Bisq 1 and Haveno lose notifications that get 429 or 503"),
             ])
         }
         parts.append([

@@ -35,7 +35,7 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
         let pair = ClientAuthorization(for: address)
         try OnionOptions.attempt { () throws(OnionFileError) in
             let name = try ClientName(name)
-            // Written before the onion is closed: no sender must be authorised whose key is lost.
+            // Writes the key before closing the onion: if writing fails, no sender is authorised without having a key.
             if let output { try StateOwner.asCaller { () throws(OnionFileError) in try pair.key.write(to: output) } }
             do throws(OnionFileError) {
                 try clients.authorize(pair.publicKey, as: name)

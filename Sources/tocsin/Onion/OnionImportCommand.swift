@@ -32,7 +32,7 @@ struct OnionImportCommand: AsyncParsableCommand {
         }
         let (address, clients) = try OnionOptions.attempt { () throws(OnionFileError) in
             let keys = try OnionKeys(directory: directory)
-            // The authorised senders before the keys: a closed onion must not be open in between.
+            // Copies the authorised senders before the keys, so that a closed onion is never open in between.
             let present = try OnionKeys.present(in: settings.serviceDirectory)
             guard present == nil || present?.address == keys.address else {
                 throw .occupied(directory: settings.serviceDirectory, address: present?.address ?? keys.address)

@@ -23,7 +23,7 @@ struct OnionKeyOption: ParsableArguments {
         }
     }
 
-    /// The key that tor needs while the node is reached; `nil` if the option is not given.
+    /// The key that tor needs to reach the node; `nil` if the option is not given.
     /// - Parameter node: the onion to reach.
     /// - Throws: the exit code, after printing what is wrong with the key.
     func temporaryKey(for node: Endpoint, on loop: EventLoop) throws -> TemporaryOnionKey? {

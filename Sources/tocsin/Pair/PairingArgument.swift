@@ -21,7 +21,7 @@ struct PairingArgument: ParsableArguments {
     /// The content of standard input without its last line end if the argument is `-`; else the argument itself.
     static func text(_ argument: String) -> String {
         guard argument == "-" else { return argument }
-        // On a terminal, one line; a file may have been broken into several lines on its way.
+        // From a terminal, reads one line. In a file, the token may be wrapped into several lines.
         var text = readLine(strippingNewline: false) ?? ""
         while isatty(STDIN_FILENO) == 0, text.utf8.count <= PairingReview.maximumTextLength,
             let line = readLine(strippingNewline: false)
@@ -42,6 +42,6 @@ struct PairingArgument: ParsableArguments {
         }
     }
 
-    /// Joins the lines of a token that a terminal or a mail program has broken.
+    /// Joins the lines of a token that a terminal or a mail program has wrapped.
     static func oneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined() }
 }

@@ -21,8 +21,8 @@ enum SecretFile {
     }
 
     /// Writes a file with mode 0600.
-    /// - Parameter replacing: whether an existing file may be replaced. That happens atomically, once the new one is on
-    ///   disk.
+    /// - Parameter replacing: whether an existing file may be replaced. The replacement is atomic, once the new file is
+    ///   on disk.
     /// - Throws: ``Failure``, `PrivateFileError`.
     static func write(_ bytes: [UInt8], to path: String, replacing: Bool) throws {
         var status = stat()

@@ -176,7 +176,7 @@ import Testing
         #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
         #expect(await stage.stopNode())
         let stopped = try await findings(stage.configuration(endpoints), on: stage, online: false)
-        #expect(stopped.contains { $0.area == .state && $0.text.contains("no node runs in it") })
+        #expect(stopped.contains { $0.area == .state && $0.text.contains("no node uses it") })
         #expect(stopped.count { $0.area == .ports && $0.text == "free" } == 2)
         #expect(stopped.contains { $0.subject.hasSuffix("standing.sqlite") && $0.grade == .ok })
         await stage.end()

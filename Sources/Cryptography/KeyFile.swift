@@ -21,19 +21,19 @@ package enum KeyFile {
 
     /// Reads the key.
     package static func read(_ path: String) throws(PrivateFileError) -> SecretBytes {
-        // Non-blocking: otherwise, if the path names a pipe, open would wait for a writer.
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else {
-            throw errno == ENOENT ? PrivateFileError.missing(file: path) : .system(path)
+        var bytes: [UInt8]
+        do {
+            bytes = try RegularFile.read(path, atMost: length, access: .owner)
+        } catch {
+            switch error {
+            case .system(ENOENT): throw .missing(file: path)
+            case .system(let number): throw .unusable(file: path, reason: String(cString: strerror(number)))
+            case .notRegular: throw .unusable(file: path, reason: "not a regular file")
+            case .accessibleByOthers: throw .readableByOthers(file: path)
+            case .tooLarge(let count): throw .wrongLength(file: path, bytes: count)
+            }
         }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw .system(path) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw .unusable(file: path, reason: "not a regular file") }
-        guard status.st_mode & 0o077 == 0 else { throw .readableByOthers(file: path) }
-        guard status.st_size == length else { throw .wrongLength(file: path, bytes: Int(status.st_size)) }
-        var bytes = [UInt8](repeating: 0, count: length)
-        guard Glibc.read(descriptor, &bytes, bytes.count) == bytes.count else { throw .system(path) }
+        guard bytes.count == length else { throw .wrongLength(file: path, bytes: bytes.count) }
         return SecretBytes(moving: &bytes)
     }
 }

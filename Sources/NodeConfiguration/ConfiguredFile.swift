@@ -26,27 +26,15 @@ package enum ConfiguredFile {
     /// Reads a file.
     /// - Parameter mustBePrivate: whether to refuse a file that users other than its owner can access.
     static func read(_ path: String, mustBePrivate: Bool) throws(Problem) -> [UInt8] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else { throw Problem(text: "cannot be read: \(String(cString: strerror(errno)))") }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-            throw Problem(text: "is not a regular file")
-        }
-        guard !mustBePrivate || status.st_mode & 0o077 == 0 else {
-            throw Problem(text: "is accessible to other users; run: chmod 600 \(path)")
-        }
-        guard status.st_size <= largest else { throw Problem(text: "is larger than 1 MiB") }
-        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
-        var length = 0
-        while length < bytes.count {
-            let count = bytes.withUnsafeMutableBytes {
-                Glibc.read(descriptor, $0.baseAddress! + length, $0.count - length)
+        do {
+            return try RegularFile.read(path, atMost: largest, access: mustBePrivate ? .owner : .anyone)
+        } catch {
+            switch error {
+            case .system(let number): throw Problem(text: "cannot be read: \(String(cString: strerror(number)))")
+            case .notRegular: throw Problem(text: "is not a regular file")
+            case .accessibleByOthers: throw Problem(text: "is accessible to other users; run: chmod 600 \(path)")
+            case .tooLarge: throw Problem(text: "is larger than 1 MiB")
             }
-            guard count > 0 else { break }
-            length += count
         }
-        bytes.removeLast(bytes.count - length)
-        return bytes
     }
 }

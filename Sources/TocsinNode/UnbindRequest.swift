@@ -41,15 +41,7 @@ package enum UnbindRequest {
         let taken = "\(file).taken"
         guard rename(file, taken) == 0 else { return nil }
         defer { unlink(taken) }
-        let descriptor = open(taken, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
-            status.st_mode & 0o077 == 0
-        else { return nil }
-        var bytes = [UInt8](repeating: 0, count: most * 16)
-        bytes.removeLast(bytes.count - max(0, read(descriptor, &bytes, bytes.count)))
+        guard let bytes = try? RegularFile.read(taken, atMost: most * 16, access: .thisUser) else { return nil }
         return stride(from: 0, to: bytes.count - 15, by: 16).compactMap { start in
             Hex.decode(bytes[start..<start + 16])?.reduce(0) { $0 << 8 | UInt64($1) }
         }

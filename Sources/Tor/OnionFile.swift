@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import Glibc
 
 /// Files of an onion service: written atomically, accessible to their owner only, and owned by the owner of the
@@ -17,27 +18,18 @@ enum OnionFile {
     static func read(
         _ path: String, atMost limit: Int, mustBePrivate: Bool = false
     ) throws(OnionFileError) -> [UInt8] {
-        // O_NONBLOCK: opening a named pipe must not wait for the other end.
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else {
-            throw errno == ENOENT
-                ? OnionFileError.missing(file: path) : .system(action: "read", path: path, errno: errno)
+        do {
+            return try RegularFile.read(path, atMost: limit, access: mustBePrivate ? .owner : .anyone)
+        } catch {
+            switch error {
+            case .system(ENOENT): throw .missing(file: path)
+            case .system(let number): throw .system(action: "read", path: path, errno: number)
+            case .notRegular: throw .malformed(file: path, problem: "it is not a regular file")
+            case .accessibleByOthers: throw .accessibleByOthers(file: path)
+            case .tooLarge(let bytes):
+                throw .malformed(file: path, problem: "it has \(bytes) bytes, more than the maximum of \(limit)")
+            }
         }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw .system(action: "read", path: path, errno: errno) }
-        guard status.st_mode & S_IFMT == S_IFREG else {
-            throw .malformed(file: path, problem: "it is not a regular file")
-        }
-        guard !mustBePrivate || status.st_mode & 0o077 == 0 else { throw .accessibleByOthers(file: path) }
-        guard status.st_size <= limit else {
-            throw .malformed(file: path, problem: "it has \(status.st_size) bytes, more than the maximum of \(limit)")
-        }
-        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
-        guard count >= 0 else { throw .system(action: "read", path: path, errno: errno) }
-        bytes.removeLast(bytes.count - count)
-        return bytes
     }
 
     /// Creates a file with these bytes and syncs it to disk.

@@ -40,7 +40,7 @@ enum GoogleAdvice {
                 .failed, "\(word): Google rejects an access token that it has issued: check this machine's clock"
             )
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED":
-            return (.warning, "\(word): the project has used up its quota for now; Google accepts the account")
+            return (.warning, "\(word): the project's quota is exhausted; Google accepts the account")
         default: break
         }
         switch answer.attemptResult.disposition.failureSource {

@@ -14,7 +14,7 @@ package actor Node {
     /// The life cycle. A node runs once.
     private enum State {
         case initial
-        /// Starting or serving; `Parts.isServing` tells which.
+        /// Starting or serving; `NodeParts.isServing` tells which.
         case running(NodeParts)
         /// Answering what it has accepted.
         case stopping(NodeParts)
@@ -78,7 +78,8 @@ package actor Node {
 
     // MARK: Life cycle
 
-    /// Reads the credentials, opens the stores and starts to listen. Leaves nothing behind if it throws.
+    /// Reads the credentials, opens the stores and starts to listen. Leaves nothing behind if it throws. Call it once:
+    /// a node that failed to start, or has stopped, cannot start again.
     /// - Returns: the address of the TNP endpoint.
     /// - Throws: `ConfigurationError`, ``PortError`` or `StoreError`.
     package func start() async throws -> Endpoint {

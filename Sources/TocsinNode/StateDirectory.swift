@@ -31,18 +31,17 @@ struct StateDirectory {
                 "other users can \(check.mode & 0o022 == 0 ? "read" : "write to") the state directory: run chmod 700",
                 metadata: ["directory": "\(path)"])
         }
-        // `tocsin check` holds the lock for an instant, which must not keep a node from starting.
-        for _ in 0..<3 {
-            if let lock = try? FileLock(at: "\(path)/lock", for: path) {
-                self.lock = lock
+        var retriesLeft = 3
+        while true {
+            do throws(PrivateFileError) {
+                lock = try FileLock(at: "\(path)/lock", for: path)
                 return
+            } catch let failure {
+                // `tocsin check` holds the lock for an instant, which must not keep a node from starting.
+                guard case .inUse = failure, retriesLeft > 0 else { throw error("\(failure)") }
             }
+            retriesLeft -= 1
             await loop.sleep(for: .milliseconds(200))
-        }
-        do {
-            lock = try FileLock(at: "\(path)/lock", for: path)
-        } catch let failure {
-            throw error("\(failure)")
         }
     }
 }

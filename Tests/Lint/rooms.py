@@ -78,7 +78,7 @@ for name, directory, declared, kind in all_targets:
             if entry.replace("-", "_") not in used:
                 problem("Package.swift", f"the target {name} declares {entry}, which none of its files imports")
     if directory.parent == ROOT / "Sources":
-        if "Foundation" in used and name != "tocsin-bench":
+        if "Foundation" in used:
             problem(used["Foundation"], "imports Foundation: use FoundationEssentials, which needs no ICU")
         if name not in table:
             problem("Docs/architecture.md", f"the table of rooms has no row for {name}")

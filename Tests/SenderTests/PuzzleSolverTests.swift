@@ -19,21 +19,6 @@ import Time
         Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 60)
     }
 
-    private func envelope(_ number: Int = 0) throws -> Envelope {
-        try Envelope(
-            magic: .iOS, deviceToken: Array("d45161df3d172837".utf8)[...],
-            iv: Array(String(1_000_000_000_000_000 + number).utf8)[...],
-            ciphertext: [UInt8](repeating: 0x41, count: 32)[...], format: .pipe)
-    }
-
-    private func eventually(_ isTrue: () async -> Bool) async -> Bool {
-        for _ in 0..<1000 {
-            if await isTrue() { return true }
-            try? await Task.sleep(for: .milliseconds(10))
-        }
-        return false
-    }
-
     @Test func `the hash covers the label, the seed, the digest, the effort and the nonce`() {
         var random = SplitMix64(seed: 1)
         for _ in 0..<200 {

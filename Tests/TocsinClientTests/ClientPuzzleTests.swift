@@ -11,9 +11,6 @@ import Time
 
 /// Proof of work during a submission of the client.
 @Suite struct ClientPuzzleTests {
-    private let digest = BLAKE2b.hash256([1, 2, 3])
-    private let past = MonotonicTime(nanoseconds: 0)
-    private let never = MonotonicTime.now + .seconds(3600)
 
     private func puzzle(_ effort: UInt32, seed: UInt8 = 7) -> Puzzle {
         Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 60)

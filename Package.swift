@@ -22,7 +22,6 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
-        .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.1.0"),
         .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
         .package(url: "https://github.com/apple/swift-system", from: "1.5.0"),
@@ -45,7 +44,8 @@ let package = Package(
         .target(name: "Time", swiftSettings: ours),
         .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
         .target(name: "Store", dependencies: ["Cryptography", "CSQLite"], swiftSettings: ours),
-        .target(name: "EventLoop", dependencies: ["Time", "CLibevent", "COpenSSL"], swiftSettings: ours),
+        .target(
+            name: "EventLoop", dependencies: ["Cryptography", "Time", "CLibevent", "COpenSSL"], swiftSettings: ours),
         .target(name: "TNP", dependencies: ["Cryptography"], swiftSettings: ours),
         .target(
             name: "HTTP2",
@@ -56,9 +56,7 @@ let package = Package(
             swiftSettings: ours),
         .target(
             name: "HTTP1", dependencies: ["EventLoop", "Cryptography", "Time", "CHTTPParser"], swiftSettings: ours),
-        .target(
-            name: "Prometheus", dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")],
-            swiftSettings: ours),
+        .target(name: "Prometheus", swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(
             name: "Providers", dependencies: ["TNP", "HTTP2", "EventLoop", "Cryptography", "Time"],
@@ -90,7 +88,7 @@ let package = Package(
         .target(
             name: "NodeConfiguration",
             dependencies: [
-                "TNP", "Admission", "Delivery", "Providers", "Tor", "EventLoop", "Cryptography", "Time",
+                "TNP", "Admission", "Delivery", "Providers", "Tor", "EventLoop", "Cryptography",
                 .product(name: "TOMLKit", package: "TOMLKit"), .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
@@ -105,7 +103,6 @@ let package = Package(
             name: "AdminPort",
             dependencies: [
                 "TNP", "HTTP1", "EventLoop", "Prometheus", "Providers", "NodeConfiguration", "Time",
-                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
@@ -119,10 +116,9 @@ let package = Package(
         .target(
             name: "TocsinNode",
             dependencies: [
-                "TNP", "EventLoop", "HTTP1", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography", "Time",
+                "TNP", "EventLoop", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography", "Time",
                 "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics", "Store",
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
             ],
             swiftSettings: ours),
         .target(name: "Sender", dependencies: ["TNP", "EventLoop", "Cryptography", "Time"], swiftSettings: ours),
@@ -130,7 +126,7 @@ let package = Package(
             name: "TocsinClient", dependencies: ["Sender", "TNP", "EventLoop", "Cryptography", "Time"],
             swiftSettings: ours),
         .target(
-            name: "Simulator", dependencies: ["EventLoop", "HTTP2", "TNP", "Tor", "Cryptography", "Time"],
+            name: "Simulator", dependencies: ["EventLoop", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "COpenSSL"],
             swiftSettings: ours),
         .target(
             name: "Console",
@@ -168,7 +164,7 @@ let package = Package(
             dependencies: ["Admission", "Cryptography", "EventLoop", "Simulator", "Store", "TNP", "Time"],
             swiftSettings: ours),
         .testTarget(name: "ConsoleTests", dependencies: ["Console", "tocsin"], swiftSettings: ours),
-        .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: ours),
+        .testTarget(name: "CryptographyTests", dependencies: ["Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
@@ -202,10 +198,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
-            name: "PrometheusTests",
-            dependencies: [
-                "Prometheus", "Simulator", .product(name: "CoreMetrics", package: "swift-metrics"), "TestSupport",
-            ], swiftSettings: ours),
+            name: "PrometheusTests", dependencies: ["Prometheus", "Simulator", "TestSupport"], swiftSettings: ours),
         .testTarget(
             name: "ProvidersTests",
             dependencies: ["Cryptography", "EventLoop", "HTTP2", "Providers", "Simulator", "TNP", "Time"],

@@ -145,7 +145,7 @@ package final class AdminServer: HTTPConnection.Delegate {
         if timer == nil { scheduleEvent() }
     }
 
-    private var event: [UInt8] { ServerSentEvent.encoded("main", DashboardPage(source.snapshot()).main.text) }
+    private var event: [UInt8] { DashboardPage(source.snapshot()).event }
 
     private func scheduleEvent() {
         let timer = timer ?? Timer(on: loop) { [unowned self] in sendEvents() }

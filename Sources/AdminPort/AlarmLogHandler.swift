@@ -7,19 +7,13 @@ import Time
 
 /// The recent alarms, written by any thread that logs and read by the dashboard.
 package final class AlarmLog: Sendable {
-    private let recent = Mutex(RecentAlarms())
+    fileprivate let recent = Mutex(RecentAlarms())
 
     /// Creates an empty log.
     package init() {}
 
     /// The alarms, latest first.
     package var alarms: [NodeSnapshot.Alarm] { recent.withLock(\.alarms) }
-
-    /// Records an alarm.
-    /// - Parameter now: Unix time in seconds.
-    func note(_ level: Logger.Level, _ text: String, details: [(name: String, value: String)], at now: Int64) {
-        recent.withLock { $0.record(level.rawValue, text, details: details, at: now) }
-    }
 }
 
 /// A log handler that forwards every message to another handler and records messages from level `warning` up in an
@@ -56,9 +50,11 @@ package struct AlarmLogHandler: LogHandler {
         if event.level >= .warning {
             let details = metadata.merging(event.metadata ?? [:]) { _, new in new }
                 .filter { $0.key != Self.phone }.sorted { $0.key < $1.key }
-            log.note(
-                event.level, "\(event.message)", details: details.map { (name: $0.key, value: "\($0.value)") },
-                at: UnixTime.now)
+            log.recent.withLock {
+                $0.record(
+                    event.level.rawValue, "\(event.message)",
+                    details: details.map { (name: $0.key, value: "\($0.value)") }, at: UnixTime.now)
+            }
         }
         if event.level >= wrapped.logLevel { wrapped.log(event: event) }
     }

@@ -130,7 +130,6 @@ enum DashboardFiles {
         .hint { fill: transparent; } .hint:hover { fill: var(--ink); fill-opacity: .12; }
         .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: .5rem 0 0; padding: 0; list-style: none; }
         .swatch { width: .9em; height: .9em; vertical-align: -.08em; margin-right: .4em; }
-        .range { stroke: var(--delivered); stroke-width: 4; stroke-linecap: round; } .middle { fill: var(--delivered); }
 
         .scroll { overflow-x: auto; }
         table { width: 100%; border-collapse: collapse; }

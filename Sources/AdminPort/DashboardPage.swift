@@ -41,6 +41,12 @@ struct DashboardPage {
         return Array(page.text.utf8)
     }
 
+    /// The part that changes as a server-sent event, the format that `EventSource` reads: a field for each line.
+    var event: [UInt8] {
+        let lines = main.text.split(separator: "\n", omittingEmptySubsequences: false).map { "data: \($0)\n" }
+        return Array("event: main\n\(lines.joined())\n".utf8)
+    }
+
     /// The part that changes: one section per line, each with an id.
     var main: HTML {
         """
@@ -164,40 +170,11 @@ struct DashboardPage {
         let rows = snapshot.latencies.map { latency -> HTML in
             """
             <tr><th scope="row">\(latency.stage)</th><td class="figure">\(Self.seconds(latency.p50))</td>\
-            <td class="figure">\(Self.seconds(latency.p90))</td><td class="figure">\(Self.seconds(latency.p99))</td>\
-            <td class="picture">\(Self.spread(latency))</td></tr>
+            <td class="figure">\(Self.seconds(latency.p90))</td><td class="figure">\(Self.seconds(latency.p99))</td></tr>
             """
         }
-        let table = Self.table(
-            "Latency of each stage in the last hour; the bar spans p50 to p99 on a logarithmic scale",
-            ["Stage", "p50", "p90", "p99", "10 µs – 100 s"], picture: 4, rows)
+        let table = Self.table("Latency of each stage in the last hour", ["Stage", "p50", "p90", "p99"], rows)
         return Self.card("latencies", "Latency", table, "half")
-    }
-
-    /// A bar from p50 to p99, on a logarithmic scale from 10 µs to 100 s.
-    private static func spread(_ latency: NodeSnapshot.Latency) -> HTML {
-        guard let p50 = latency.p50, let p99 = latency.p99, p50.isFinite, p99.isFinite else { return "" }
-        let ticks = (1..<7).map { decade -> HTML in
-            #"<path class="grid" d="M\#(decade * 20) 2V14"/>"#
-        }
-        let (start, end) = (place(p50), place(p99))
-        return """
-            <svg viewBox="0 0 140 16" aria-hidden="true">\(ticks)<path class="range" \
-            d="M\(start) 8H\(end)"/><circle class="middle" cx="\(start)" cy="8" r="4"/></svg>
-            """
-    }
-
-    private static func place(_ seconds: Double) -> String {
-        var decades = 0.0
-        var upper = 1e-4
-        let seconds = min(max(seconds, 1e-5), 100)
-        while seconds > upper, upper < 100 {
-            upper *= 10
-            decades += 1
-        }
-        // Linear within a decade, which is precise enough for this bar.
-        decades += max(0, (seconds - upper / 10) / (upper * 0.9))
-        return Format.decimal(4 + min(7, decades) * 132 / 7, 1)
     }
 
     private var refusals: HTML {

@@ -46,42 +46,13 @@ package struct NodeSnapshot: Sendable {
         }
     }
 
-    /// A credential for APNs or FCM.
-    package struct Credential: Sendable {
-        var app: String
-        /// `APNs key`, `APNs certificate` or `FCM service account`.
-        var kind: String
-        /// The file's name, without its directory.
-        var file: String
-        /// Expiry, Unix time in seconds; `nil` if the credential does not expire.
-        var expires: Int64?
+    /// A credential for APNs or FCM: its kind (`APNs key`, `APNs certificate` or `FCM service account`), the file's name
+    /// without its directory, and its expiry, Unix time in seconds; `nil` if it does not expire.
+    package typealias Credential = (app: String, kind: String, file: String, expires: Int64?)
 
-        /// - Parameters: as the properties of the same names.
-        package init(app: String, kind: String, file: String, expires: Int64? = nil) {
-            self.app = app
-            self.kind = kind
-            self.file = file
-            self.expires = expires
-        }
-    }
-
-    /// The latency of one stage of an envelope's path through the node.
-    package struct Latency: Sendable {
-        /// The stage: `ingress`, `admission`, `queue` or `provider`.
-        var stage: String
-        /// Latency in the last hour, in seconds; `nil` if no envelope passed the stage.
-        var p50: Double?
-        var p90: Double?
-        var p99: Double?
-
-        /// - Parameters: as the properties of the same names.
-        package init(stage: String, p50: Double?, p90: Double?, p99: Double?) {
-            self.stage = stage
-            self.p50 = p50
-            self.p90 = p90
-            self.p99 = p99
-        }
-    }
+    /// The latency of one stage of an envelope's path through the node (`ingress`, `admission`, `queue` or `provider`) in
+    /// the last hour, in seconds; `nil` if no envelope passed the stage.
+    package typealias Latency = (stage: String, p50: Double?, p90: Double?, p99: Double?)
 
     /// The state of the node's own tor.
     package struct Tor: Sendable {

@@ -187,8 +187,7 @@ package struct Admission {
     ///   - senderProtocol: the endpoint that received the submission.
     package mutating func admit(
         _ submission: Submission, paid: UInt32, app: String, on circuit: CircuitID,
-        through senderProtocol: SenderProtocol,
-        at moment: ClockReading
+        through senderProtocol: SenderProtocol, at moment: ClockReading
     ) throws(Refusal) -> Ticket {
         let now = moment.monotonic
         let token = hash(of: submission.envelope, app: app)
@@ -372,14 +371,6 @@ package struct Admission {
         case .rejected, .queued, .retry: break
         }
         return nil
-    }
-
-    /// Charges a circuit for an unproven device token that a push service refused during a surge of token refusals. The
-    /// node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a few such
-    /// tokens when RETRY tells it to stays far below the limit; a flood does not.
-    /// - Returns: a GOAWAY if this charge blocks the circuit.
-    package mutating func chargeSuspectedToken(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
-        charge(circuit, at: now)
     }
 
     /// Records the outcome of an envelope whose sender is no longer known, such as one that an earlier process stored.
@@ -667,9 +658,6 @@ extension Admission {
         package var dead: Int
         /// Circuits with a connection, or with state that has not expired.
         package var circuits: Int
-
-        /// Device tokens of any standing.
-        package var deviceTokens: Int { proven + unproven + dead }
     }
 
     /// The numbers of known device tokens and circuits.

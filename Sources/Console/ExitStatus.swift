@@ -26,3 +26,12 @@ package func fail(_ message: String, _ status: ExitCode) -> ExitCode {
     Terminal.error("tocsin: \(message)")
     return status
 }
+
+/// Returns the result of `body`. If it throws, prints the error to standard error and throws the status.
+package func failing<Result>(with status: ExitCode, _ body: () throws -> Result) throws -> Result {
+    do {
+        return try body()
+    } catch {
+        throw fail("\(error)", status)
+    }
+}

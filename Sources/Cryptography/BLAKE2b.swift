@@ -18,10 +18,7 @@ package enum BLAKE2b {
     }
 
     /// Hashes what `fill` writes into a scratch buffer of `capacity` bytes, without allocating.
-    package static func hash256(
-        scratch capacity: Int,
-        _ fill: (inout OutputRawSpan) -> Void
-    ) -> Digest256 {
+    package static func hash256(scratch capacity: Int, _ fill: (inout OutputRawSpan) -> Void) -> Digest256 {
         withUnsafeTemporaryAllocation(byteCount: capacity, alignment: 16) { scratch in
             var span = OutputRawSpan(buffer: scratch, initializedCount: 0)
             fill(&span)
@@ -60,10 +57,8 @@ package enum BLAKE2b {
         Sodium.initialised
         return Digest256 { output in
             crypto_generichash(
-                output.baseAddress!, output.count,
-                message.baseAddress, UInt64(message.count),
-                key?.baseAddress, key?.count ?? 0
-            )
+                output.baseAddress!, output.count, message.baseAddress, UInt64(message.count), key?.baseAddress,
+                key?.count ?? 0)
         }
     }
 }

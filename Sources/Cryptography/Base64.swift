@@ -10,21 +10,19 @@ package enum Base64 {
 
     /// Appends the padded standard Base64 of `bytes` to `output`.
     package static func encode(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
-        let length = encodedCount(bytes.count)
+        if bytes.withContiguousStorageIfAvailable({ encode(buffer: $0, into: &output) }) == nil {
+            Array(bytes).withUnsafeBufferPointer { encode(buffer: $0, into: &output) }
+        }
+    }
+
+    private static func encode(buffer: UnsafeBufferPointer<UInt8>, into output: inout [UInt8]) {
         let start = output.count
         // Reserves one more byte for the NUL that EVP_EncodeBlock writes.
-        output.append(contentsOf: repeatElement(0, count: length + 1))
-        let wrote: Void? = bytes.withContiguousStorageIfAvailable { input in
-            output.withUnsafeMutableBufferPointer { buffer in
-                _ = EVP_EncodeBlock(buffer.baseAddress! + start, input.baseAddress, Int32(input.count))
-            }
+        output.append(contentsOf: repeatElement(0, count: encodedCount(buffer.count) + 1))
+        output.withUnsafeMutableBufferPointer {
+            _ = EVP_EncodeBlock($0.baseAddress! + start, buffer.baseAddress, Int32(buffer.count))
         }
-        if wrote == nil {
-            output.removeLast(length + 1)
-            encode(Array(bytes), into: &output)
-        } else {
-            output.removeLast()
-        }
+        output.removeLast()
     }
 
     /// The padded standard Base64 of `bytes`.
@@ -69,8 +67,7 @@ package enum Base64 {
         var output = [UInt8](repeating: 0, count: buffer.count / 4 * 3 + 3)
         var length = 0
         let result = buffer.withMemoryRebound(to: CChar.self) { input in
-            sodium_base642bin(
-                &output, output.count, input.baseAddress, input.count, nil, &length, nil, variant)
+            sodium_base642bin(&output, output.count, input.baseAddress, input.count, nil, &length, nil, variant)
         }
         guard result == 0 else { return nil }
         output.removeLast(output.count - length)

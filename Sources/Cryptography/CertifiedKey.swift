@@ -11,10 +11,16 @@ package struct CertifiedKey: Sendable, Redacted {
     /// When the leaf certificate expires, Unix time in seconds.
     package let notAfter: Int64
 
-    init(certificates: [UInt8], privateKey: SecretBytes, notAfter: Int64) {
+    /// A certified key from its parts.
+    package init(certificates: [UInt8], privateKey: SecretBytes, notAfter: Int64) {
         self.certificates = certificates
         self.privateKey = privateKey
         self.notAfter = notAfter
+    }
+
+    /// The private key as an EVP_PKEY, which the caller frees; `nil` if it is not usable.
+    package func makeKey() -> OpaquePointer? {
+        privateKey.withUnsafeBytes { withBIO(reading: $0, readPrivateKey) }
     }
 }
 
@@ -51,7 +57,7 @@ package enum PKCS12 {
     package static func open(_ bytes: [UInt8], password: SecretBytes) throws(PKCS12Error) -> CertifiedKey {
         legacyCiphers
         defer { ERR_clear_error() }
-        let container = withBIO(reading: bytes) { d2i_PKCS12_bio($0, nil) } ?? nil
+        let container = withBIO(reading: bytes) { d2i_PKCS12_bio($0, nil) }
         guard let container else { throw .notPKCS12 }
         defer { PKCS12_free(container) }
         var key: OpaquePointer?
@@ -69,23 +75,22 @@ package enum PKCS12 {
             if let chain { cssl_x509_stack_free(chain) }
         }
         guard let key, let leaf else { throw .incomplete }
-        var certificates = leaf.pem
+        var certificates = pem(ofCertificate: leaf)
         if let chain {
             for index in 0..<cssl_x509_stack_count(chain) {
-                certificates += cssl_x509_stack_item(chain, index)?.pem ?? []
+                certificates += cssl_x509_stack_item(chain, index).map(pem(ofCertificate:)) ?? []
             }
         }
-        var privateKey = Cryptography.bytes { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }
+        var privateKey = pem(ofPrivateKey: key)
         return CertifiedKey(
-            certificates: certificates, privateKey: SecretBytes(moving: &privateKey), notAfter: leaf.notAfter)
+            certificates: certificates, privateKey: SecretBytes(moving: &privateKey),
+            notAfter: certificateValidity(of: leaf).notAfter)
     }
 
     /// Packs a certificate and its key into a `.p12` file, for simulators and tests.
     package static func pack(_ certified: CertifiedKey, password: String) -> [UInt8] {
-        let key = certified.privateKey.withUnsafeBytes { pem in
-            withBIO(reading: Array(pem)) { PEM_read_bio_PrivateKey($0, nil, nil, nil) } ?? nil
-        }
-        let leaf = withBIO(reading: certified.certificates) { PEM_read_bio_X509($0, nil, nil, nil) } ?? nil
+        let key = certified.makeKey()
+        let leaf = withBIO(reading: certified.certificates, readCertificate)
         defer {
             EVP_PKEY_free(key)
             X509_free(leaf)
@@ -93,20 +98,5 @@ package enum PKCS12 {
         guard let container = PKCS12_create(password, "push", key, leaf, nil, 0, 0, 0, 0, 0) else { return [] }
         defer { PKCS12_free(container) }
         return Cryptography.bytes { i2d_PKCS12_bio($0, container) }
-    }
-}
-
-extension OpaquePointer {
-    /// This X509 certificate in PEM form.
-    var pem: [UInt8] { bytes { PEM_write_bio_X509($0, self) } }
-
-    /// The end of the validity period of this X509 certificate, Unix time in seconds.
-    var notAfter: Int64 {
-        var days: Int32 = 0
-        var seconds: Int32 = 0
-        guard let epoch = ASN1_TIME_set(nil, 0) else { return 0 }
-        defer { ASN1_STRING_free(epoch) }
-        ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(self))
-        return Int64(days) * 86_400 + Int64(seconds)
     }
 }

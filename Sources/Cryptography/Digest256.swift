@@ -26,10 +26,6 @@ public struct Digest256: Hashable, Sendable {
     /// The first `count` bytes (0–32).
     package func prefix(_ count: Int) -> [UInt8] { withUnsafeBytes(of: words) { Array($0.prefix(count)) } }
 
-    func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
-        try withUnsafeBytes(of: words) { try body($0) }
-    }
-
     /// Whether all 32 bytes are equal.
     public static func == (one: Self, other: Self) -> Bool {
         one.words.0 == other.words.0 && one.words.1 == other.words.1

@@ -15,8 +15,7 @@ extension Ed25519 {
         guard expandedKey.byteCount == expandedKeyLength else { return nil }
         var publicKey = [UInt8](repeating: 0, count: publicKeyLength)
         let result = expandedKey.withUnsafeBytes {
-            crypto_scalarmult_ed25519_base_noclamp(
-                &publicKey, $0.assumingMemoryBound(to: UInt8.self).baseAddress!)
+            crypto_scalarmult_ed25519_base_noclamp(&publicKey, $0.assumingMemoryBound(to: UInt8.self).baseAddress!)
         }
         return result == 0 ? publicKey : nil
     }

@@ -40,8 +40,8 @@ package enum PrivateFile {
         guard chmod(path, mode) == 0 || errno == ENOENT else { throw .system(path) }
     }
 
-    /// Syncs the directory of `path` to disk: otherwise a crash may lose a new file.
-    private static func syncDirectory(of path: String) -> Bool {
+    /// Syncs the directory of `path` to disk: a name created or removed in it is durable only after that.
+    package static func syncDirectory(of path: String) -> Bool {
         let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
         let descriptor = open(directory, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return false }

@@ -51,8 +51,7 @@ package struct SealedBox: Sendable, Redacted {
         output.withUnsafeMutableBufferPointer { output in
             _ = crypto_aead_xchacha20poly1305_ietf_encrypt(
                 output.baseAddress! + nonceLength, nil, plain, UInt64(plain.count), data, UInt64(data.count), nil,
-                nonce,
-                key.assumingMemoryBound(to: UInt8.self).baseAddress!)
+                nonce, key.assumingMemoryBound(to: UInt8.self).baseAddress!)
         }
         return output
     }
@@ -95,7 +94,7 @@ extension SecretBytes {
     /// The keyed BLAKE2b of a digest, `count` (16 to 64) bytes, under this key of 16 to 64 bytes. Without the key, the
     /// hash does not reveal the digest.
     package func keyedHash(of digest: Digest256, count: Int) -> [UInt8] {
-        digest.withBytes { keyedHash(of: $0, count: count) }
+        Swift.withUnsafeBytes(of: digest.words) { keyedHash(of: $0, count: count) }
     }
 
     /// The keyed BLAKE2b of any bytes, `count` (16 to 64) bytes, under this key of 16 to 64 bytes.

@@ -42,9 +42,7 @@ package final class SigningKey: @unchecked Sendable, Redacted {
     /// Reads a PKCS #8 or traditional key in PEM form.
     /// - Throws: ``KeyError`` if the text contains no key, or a key of the wrong type.
     package convenience init(pem: [UInt8], algorithm: SignatureAlgorithm) throws(KeyError) {
-        // The callback supplies no pass phrase: OpenSSL must never prompt on the terminal.
-        let key = withBIO(reading: pem) { PEM_read_bio_PrivateKey($0, nil, { _, _, _, _ in -1 }, nil) } ?? nil
-        guard let key else { throw .notPEM(reason: openSSLReason()) }
+        guard let key = withBIO(reading: pem, readPrivateKey) else { throw .notPEM(reason: openSSLReason()) }
         guard SigningKey.isKey(key, for: algorithm) else {
             EVP_PKEY_free(key)
             throw .wrongKind(expected: algorithm)
@@ -68,22 +66,17 @@ package final class SigningKey: @unchecked Sendable, Redacted {
     }
 
     /// The private key as unencrypted PKCS #8 in PEM form, for simulators and tests that write credentials to disk.
-    package var pem: [UInt8] {
-        bytes { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }
-    }
+    package var pem: [UInt8] { Cryptography.pem(ofPrivateKey: key) }
 
     /// The signature of `message` in the form of RFC 7518; for ES256 the 64 bytes R ‖ S.
     package func sign(_ message: [UInt8]) -> [UInt8] {
-        guard let context = EVP_MD_CTX_new() else { return [] }
+        let context = EVP_MD_CTX_new()
         defer { EVP_MD_CTX_free(context) }
-        var length = 0
-        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1,
-            EVP_DigestSign(context, nil, &length, message, message.count) == 1
-        else { fatalError("OpenSSL cannot sign: \(openSSLReason())") }
+        var length = Int(EVP_PKEY_get_size(key))
         var signature = [UInt8](repeating: 0, count: length)
-        guard EVP_DigestSign(context, &signature, &length, message, message.count) == 1 else {
-            fatalError("OpenSSL cannot sign: \(openSSLReason())")
-        }
+        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1,
+            EVP_DigestSign(context, &signature, &length, message, message.count) == 1
+        else { fatalError("OpenSSL cannot sign: \(openSSLReason())") }
         signature.removeLast(signature.count - length)
         return algorithm == .es256 ? ECDSASignature.joseForm(ofDER: signature) : signature
     }

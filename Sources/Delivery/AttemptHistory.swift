@@ -35,7 +35,7 @@ struct AttemptHistory {
     /// What limits further attempts for an envelope.
     struct Bounds {
         let policy: RetryPolicy
-        /// Whether the envelope is in the spool. A stored envelope is retried until its ttl ends, unless its fate is
+        /// Whether the envelope is in the spool. A stored envelope is retried until its ttl expires, unless its fate is
         /// unknown repeatedly.
         let isStored: Bool
         /// Time since the node accepted the envelope.
@@ -64,9 +64,8 @@ struct AttemptHistory {
 
     /// Records the result of an attempt and returns the next step.
     /// - Parameter random: from 0 up to 1; drawn only if another attempt follows.
-    mutating func next(after attemptResult: AttemptResult, _ bounds: Bounds, random: @autoclosure () -> Double) -> Step
-    {
-        switch attemptResult.disposition.retry {
+    mutating func next(after result: AttemptResult, _ bounds: Bounds, random: @autoclosure () -> Double) -> Step {
+        switch result.disposition.retry {
         case .never: return .finish
         case .atOnce where replays < Self.freeReplays:
             replays += 1
@@ -86,10 +85,9 @@ struct AttemptHistory {
         case .atOnce: return later(1, bounds, random: random())
         case .afterHold:
             guard bounds.isStored else { return .finish }
-            return bounded(Self.spread(attemptResult.retryAfter ?? 1, random: random()), bounds)
+            return bounded(Self.spread(result.retryAfter ?? 1, random: random()), bounds)
         case .later:
-            return later(
-                attemptResult.disposition.pause(retryAfter: attemptResult.retryAfter), bounds, random: random())
+            return later(result.disposition.pause(retryAfter: result.retryAfter), bounds, random: random())
         }
     }
 

@@ -18,16 +18,16 @@ extension AttemptResult {
 
     /// Replaces the refusal of a device token during a surge of token refusals: the node does not trust the refusal, so
     /// the sender gets RETRY and keeps its pairing.
-    static func duringSurge(_ attemptResult: AttemptResult) -> AttemptResult {
+    static func duringSurge(_ result: AttemptResult) -> AttemptResult {
         AttemptResult(
             .retry(.credentialsRefused, after: 300_000, text: "the push service currently rejects most device tokens"),
-            disposition: .heldBack(.credentialsRefused), answer: attemptResult.answer, retryAfter: 300)
+            disposition: .heldBack(.credentialsRefused), answer: result.answer, retryAfter: 300)
     }
 
     /// Replaces GONE if a push service accepted the device token after the reported time.
-    static func contradicted(_ attemptResult: AttemptResult) -> AttemptResult {
+    static func contradicted(_ result: AttemptResult) -> AttemptResult {
         AttemptResult(
             .retry(.providerUnreachable, after: 60_000), disposition: .heldBack(.providerUnreachable),
-            answer: attemptResult.answer, retryAfter: 60)
+            answer: result.answer, retryAfter: 60)
     }
 }

@@ -18,6 +18,9 @@ package struct Breaker: Sendable {
         case halfOpen = "half-open"
     }
 
+    /// Why and for how long an envelope must wait; the reason is that of the result that opened the breaker.
+    typealias Refusal = (reason: Reason, retryAfter: Duration)
+
     /// Whether an envelope may go to the provider.
     enum Admission: Equatable {
         case go
@@ -52,13 +55,13 @@ package struct Breaker: Sendable {
 
     /// Why and for how long an open breaker holds envelopes back; `nil` if it is closed, half-open or ready for a
     /// probe.
-    func refusal(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
+    func refusal(_ now: MonotonicTime) -> Refusal? {
         state == .open && now < openUntil ? (reason, openUntil - now) : nil
     }
 
     /// The refusal for an envelope that arrives now and cannot wait: like ``refusal(_:)``, but also refuses while a
     /// probe is in flight.
-    func arrivalRefusal(_ now: MonotonicTime) -> (reason: Reason, retryAfter: Duration)? {
+    func arrivalRefusal(_ now: MonotonicTime) -> Refusal? {
         refusal(now) ?? (state == .halfOpen && isProbing ? (reason, Self.probeTime) : nil)
     }
 
@@ -66,17 +69,11 @@ package struct Breaker: Sendable {
     /// the caller must call ``record(_:retryAfter:wasProbe:now:random:)``.
     mutating func admit(_ now: MonotonicTime) -> Admission {
         if let refusal = refusal(now) { return .refused(refusal.reason, retryAfter: refusal.retryAfter) }
-        switch state {
-        case .closed: return .go
-        case .open:
-            state = .halfOpen
-            isProbing = true
-            return .probe
-        case .halfOpen:
-            if isProbing { return .refused(reason, retryAfter: Self.probeTime) }
-            isProbing = true
-            return .probe
-        }
+        if state == .closed { return .go }
+        if state == .halfOpen, isProbing { return .refused(reason, retryAfter: Self.probeTime) }
+        state = .halfOpen
+        isProbing = true
+        return .probe
     }
 
     /// Records the result of an attempt.
@@ -98,15 +95,13 @@ package struct Breaker: Sendable {
             if wasProbe || (state == .closed && failures > Self.threshold) {
                 open(
                     for: max(Self.strained.first, .seconds(retryAfter ?? 0)), atMost: Self.strained.longest,
-                    disposition, now: now,
-                    random: random())
+                    disposition, now: now, random: random())
             }
         case .trip:
             guard wasProbe || state == .closed else { return }
             open(
                 for: .seconds(max(1, disposition.pause(retryAfter: retryAfter))), atMost: Self.longestBlocked,
-                disposition, now: now,
-                random: random())
+                disposition, now: now, random: random())
         }
     }
 

@@ -30,11 +30,6 @@ struct CollapseOrder {
     }
 
     private static func key(_ envelope: Envelope) -> Int? {
-        guard let collapseID = envelope.collapseID else { return nil }
-        var hasher = Hasher()
-        hasher.combine(envelope.deviceToken.count)
-        envelope.deviceToken.withUnsafeBytes { hasher.combine(bytes: $0) }
-        collapseID.withUnsafeBytes { hasher.combine(bytes: $0) }
-        return hasher.finalize()
+        envelope.collapseID.map { envelope.deviceToken.tableKey(with: $0) }
     }
 }

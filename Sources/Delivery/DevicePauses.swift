@@ -58,4 +58,13 @@ extension Bytes {
         withUnsafeBytes { hasher.combine(bytes: $0) }
         return hasher.finalize()
     }
+
+    /// Key for these bytes together with `other`.
+    func tableKey(with other: Bytes) -> Int {
+        var hasher = Hasher()
+        hasher.combine(count)
+        withUnsafeBytes { hasher.combine(bytes: $0) }
+        other.withUnsafeBytes { hasher.combine(bytes: $0) }
+        return hasher.finalize()
+    }
 }

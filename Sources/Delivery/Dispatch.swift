@@ -53,7 +53,9 @@ package actor Dispatch {
     /// The sequence number of the last accepted envelope. It starts above every row id of a spool, so that envelopes of
     /// an earlier process have lower numbers than those of this process.
     private var sequence: UInt64 = 1 << 63
-    private var sleepers: [ObjectIdentifier: Sleeper] = [:]
+    /// The pauses between attempts, by number; each timer runs out into ``wake(_:)``.
+    private var sleepers: [UInt64: (timer: Timer, continuation: UnsafeContinuation<Void, Never>)] = [:]
+    private var lastSleeper: UInt64 = 0
     private(set) var isDraining = false
     /// Keeps self alive while running: resources of the loop must be released on its thread.
     private var retainedSelf: Dispatch?
@@ -143,7 +145,7 @@ package actor Dispatch {
     package func drain() {
         isDraining = true
         loadTimer = nil
-        for sleeper in sleepers.values { sleeper.wake() }
+        for number in sleepers.keys { wake(number) }
         for lane in lanes.values { rejectWaiting(at: lane) }
     }
 
@@ -176,10 +178,9 @@ package actor Dispatch {
     /// Reports the outcome of a resend (``isResend(_:app:)``), at once or as soon as the outcome is known.
     package nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
         assumeIsolated { dispatch in
-            if let pendingEnvelope = dispatch.pendingEnvelopes[envelope.digest] { return pendingEnvelope.attach(reply) }
+            if let pending = dispatch.pendingEnvelopes[envelope.digest] { return pending.attach(reply) }
             // The remembered outcome may just have expired: the next resend is then a new envelope.
-            reply.send(
-                dispatch.window.outcome(of: envelope, now: .now) ?? .retry(.nodeBusy, after: Self.busyRetry))
+            reply.send(dispatch.window.outcome(of: envelope, now: .now) ?? .retry(.nodeBusy, after: Self.busyRetry))
         }
     }
 
@@ -250,9 +251,7 @@ package actor Dispatch {
         assumeIsolated { $0.take(envelope, app: app, format: format, from: origin, reply) }
     }
 
-    private func take(
-        _ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply
-    ) {
+    private func take(_ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply) {
         let route = Route(app: app, magic: envelope.magic)
         guard let lane = lanes[route] else { return reply.send(.rejected(.platformNotConfigured)) }
         guard !isDraining else { return reply.send(.retry(.shuttingDown, after: Self.busyRetry)) }
@@ -266,18 +265,18 @@ package actor Dispatch {
             return reply.send(refusal, .noCapacity)
         }
         sequence += 1
-        let pendingEnvelope = PendingEnvelope(
+        let pending = PendingEnvelope(
             envelope, route: route, format: format, origin: origin, expiry: Expiry(ttl: envelope.ttl, takenAt: now()),
             taken: clock, sequence: sequence, pair: pair)
-        pendingEnvelope.attach(reply)
-        pendingEnvelopes[pendingEnvelope.digest] = pendingEnvelope
+        pending.attach(reply)
+        pendingEnvelopes[pending.digest] = pending
         inFlight += 1
         if isToBeStored {
-            Task(executorPreference: loop) { await self.store(pendingEnvelope, envelope) }
+            Task(executorPreference: loop) { await self.store(pending, envelope) }
         } else if mayBeResendFromEarlierProcess(clock) {
-            Task(executorPreference: loop) { await self.recover(pendingEnvelope, envelope) }
+            Task(executorPreference: loop) { await self.recover(pending, envelope) }
         } else {
-            Task(executorPreference: loop) { await self.deliver(pendingEnvelope, envelope) }
+            Task(executorPreference: loop) { await self.deliver(pending, envelope) }
         }
     }
 
@@ -297,110 +296,102 @@ package actor Dispatch {
     // MARK: Delivering
 
     /// Delivers an envelope: makes attempts until it has an outcome or is parked in the spool.
-    func deliver(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
-        guard let own = lanes[pendingEnvelope.route] else {
-            guard pendingEnvelope.row != nil else { return finish(pendingEnvelope, .rejected(.platformNotConfigured)) }
-            return parkUnserved(pendingEnvelope)
+    func deliver(_ pending: PendingEnvelope, _ envelope: Envelope) async {
+        guard let own = lanes[pending.route] else {
+            guard pending.row != nil else { return finish(pending, .rejected(.platformNotConfigured)) }
+            return parkUnserved(pending)
         }
         own.inFlight += 1
         defer { own.inFlight -= 1 }
-        pendingEnvelope.search.begin(at: tokens[pendingEnvelope.route.app]?[envelope.deviceToken].environment)
+        pending.search.begin(at: tokens[pending.route.app]?[envelope.deviceToken].environment)
         while true {
-            if let outcome = earlyOutcome(of: pendingEnvelope, envelope) { return finish(pendingEnvelope, outcome) }
-            if isDraining { return stop(pendingEnvelope) }
-            if pendingEnvelope.row != nil, lanes[pendingEnvelope.route] == nil { return parkUnserved(pendingEnvelope) }
-            let attemptResult = await attempt(pendingEnvelope, envelope)
-            switch step(pendingEnvelope, after: attemptResult) {
-            case .finish where attemptResult.outcome.kind == .retry && isDraining: return stop(pendingEnvelope)
-            case .finish: return finish(pendingEnvelope, attemptResult.outcome)
-            case .expire: return finish(pendingEnvelope, .rejected(.ttlRanOut))
+            if let outcome = earlyOutcome(of: pending, envelope) { return finish(pending, outcome) }
+            if isDraining { return stop(pending) }
+            if pending.row != nil, lanes[pending.route] == nil { return parkUnserved(pending) }
+            let result = await attempt(pending, envelope)
+            switch step(pending, after: result) {
+            case .finish where result.outcome.kind == .retry && isDraining: return stop(pending)
+            case .finish: return finish(pending, result.outcome)
+            case .expire: return finish(pending, .rejected(.ttlRanOut))
             case .again(let delay)
-            where pendingEnvelope.row != nil && (delay > Self.longestInMemory || pendingEnvelope.heldBy != nil):
-                return park(pendingEnvelope, for: delay, attemptResult.outcome)
+            where pending.row != nil && (delay > Self.longestInMemory || pending.heldBy != nil):
+                return park(pending, for: delay, result.outcome)
             case .again(let delay): if delay > .zero { await sleep(delay) }
             }
         }
     }
 
     /// Parks an envelope whose app is no longer configured: a reload may bring it back.
-    private func parkUnserved(_ pendingEnvelope: PendingEnvelope) {
-        park(pendingEnvelope, for: Self.unservedPause, .retry(.credentialsRefused, after: 300_000))
+    private func parkUnserved(_ pending: PendingEnvelope) {
+        park(pending, for: Self.unservedPause, .retry(.credentialsRefused, after: 300_000))
     }
 
     /// Ends the delivery of an envelope at shutdown.
-    private func stop(_ pendingEnvelope: PendingEnvelope) {
+    private func stop(_ pending: PendingEnvelope) {
         let refusal = Outcome.retry(.shuttingDown, after: Self.busyRetry)
-        if pendingEnvelope.row != nil {
-            park(pendingEnvelope, for: .zero, refusal)
+        if pending.row != nil {
+            park(pending, for: .zero, refusal)
         } else {
-            finish(pendingEnvelope, refusal)
+            finish(pending, refusal)
         }
     }
 
     /// The outcome of an envelope that expired or was replaced before its next attempt.
-    private func earlyOutcome(of pendingEnvelope: PendingEnvelope, _ envelope: Envelope) -> Outcome? {
-        if pendingEnvelope.expiry.hasPassed(at: now()) { return .rejected(.ttlRanOut) }
-        if collapses.isReplaced(envelope, pendingEnvelope.sequence) {
+    private func earlyOutcome(of pending: PendingEnvelope, _ envelope: Envelope) -> Outcome? {
+        if pending.expiry.hasPassed(at: now()) { return .rejected(.ttlRanOut) }
+        if collapses.isReplaced(envelope, pending.sequence) {
             return .rejected(.ttlRanOut, text: "replaced by a newer notification with the same collapse id")
         }
         return nil
     }
 
-    private func step(_ pendingEnvelope: PendingEnvelope, after attemptResult: AttemptResult) -> AttemptHistory.Step {
+    private func step(_ pending: PendingEnvelope, after result: AttemptResult) -> AttemptHistory.Step {
         let left: Duration?
-        switch pendingEnvelope.expiry {
+        switch pending.expiry {
         case .nowOrNever: left = nil
         case .at(let time): left = .seconds(max(0, time - now()))
         }
         let bounds = AttemptHistory.Bounds(
-            policy: limits.retry, isStored: pendingEnvelope.row != nil, age: .now - pendingEnvelope.taken,
-            timeLeft: left)
-        return pendingEnvelope.attempts.next(after: attemptResult, bounds, random: Double.random(in: 0..<1))
+            policy: limits.retry, isStored: pending.row != nil, age: .now - pending.taken, timeLeft: left)
+        return pending.attempts.next(after: result, bounds, random: Double.random(in: 0..<1))
     }
 
     /// Makes one attempt, and one more in Apple's other environment if the first environment does not know the device
     /// token.
-    private func attempt(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async -> AttemptResult {
-        let app = pendingEnvelope.route.app
+    private func attempt(_ pending: PendingEnvelope, _ envelope: Envelope) async -> AttemptResult {
+        let app = pending.route.app
         while true {
-            let magic = pendingEnvelope.search.environment(for: pendingEnvelope.route.magic)
+            let magic = pending.search.environment(for: pending.route.magic)
             guard let lane = lanes[Route(app: app, magic: magic)] else {
                 return AttemptResult(.rejected(.platformNotConfigured), disposition: .notSent, answer: "not-configured")
             }
-            let attemptResult = await attempt(pendingEnvelope, envelope, at: lane)
-            let turns = pendingEnvelope.search.switches(after: attemptResult.disposition.token, from: magic) { other in
+            let result = await attempt(pending, envelope, at: lane)
+            let turns = pending.search.switches(after: result.disposition.token, from: magic) { other in
                 lanes[Route(app: app, magic: other)] != nil && tokens[app]?[envelope.deviceToken].isRefused != true
             }
-            if !turns { return learn(attemptResult, pendingEnvelope, envelope, from: magic) }
+            if !turns { return learn(result, pending, envelope, from: magic) }
         }
     }
 
-    private func attempt(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane) async -> AttemptResult
-    {
+    private func attempt(_ pending: PendingEnvelope, _ envelope: Envelope, at lane: Lane) async -> AttemptResult {
         let clock = MonotonicTime.now
-        pendingEnvelope.heldBy = nil
+        pending.heldBy = nil
         if let left = pauses.remaining(envelope.deviceToken, now: clock) {
             return .heldBack(.providerThrottles, for: left, "device-paused")
         }
         // Checked before the queue, so that an envelope that would be held back does not wait for its turn.
-        if let refusal = lane.breaker.refusal(clock) {
-            pendingEnvelope.heldBy = lane
-            return .heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
-        }
-        guard await waitForTurn(of: pendingEnvelope, envelope, at: lane) else {
+        if let refusal = lane.breaker.refusal(clock) { return hold(pending, at: lane, refusal) }
+        guard await waitForTurn(of: pending, envelope, at: lane) else {
             // The lane was replaced: continue in the new one.
             if let other = lanes[lane.route], other !== lane, !isDraining {
-                return await attempt(pendingEnvelope, envelope, at: other)
+                return await attempt(pending, envelope, at: other)
             }
-            if pendingEnvelope.expiry.hasPassed(at: now()) {
+            if pending.expiry.hasPassed(at: now()) {
                 return AttemptResult(.rejected(.ttlRanOut), disposition: .notSent, answer: "expired")
             }
             // If the breaker opened during the wait, report its reason rather than a lack of room.
-            if let refusal = lane.breaker.refusal(.now) {
-                pendingEnvelope.heldBy = lane
-                return .heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
-            }
-            if pendingEnvelope.contact == .notContacted, !isDraining { pendingEnvelope.contact = .noCapacity }
+            if let refusal = lane.breaker.refusal(.now) { return hold(pending, at: lane, refusal) }
+            if pending.contact == .notContacted, !isDraining { pending.contact = .noCapacity }
             return .heldBack(isDraining ? .shuttingDown : .nodeBusy, for: .seconds(1), "sent-away")
         }
         let start = MonotonicTime.now
@@ -408,37 +399,39 @@ package actor Dispatch {
         if case .refused(let reason, let after) = admission {
             lane.window.abandoned()
             releaseNext(at: lane)
-            pendingEnvelope.heldBy = lane
-            return .heldBack(reason, for: after, "breaker-open")
+            return hold(pending, at: lane, (reason, after))
         }
-        let attemptResult = await lane.provider.attempt(envelope, expiry: pendingEnvelope.expiry)
+        let result = await lane.provider.attempt(envelope, expiry: pending.expiry)
         let end = MonotonicTime.now
         observer(
-            .attempt(
-                lane.route, deviceToken: envelope.deviceToken, attemptResult, waited: start - clock, took: end - start))
-        if attemptResult.disposition.mayHaveReachedProvider { pendingEnvelope.contact = .contacted }
-        let effect = note(attemptResult, of: pendingEnvelope, envelope, at: lane, wasProbe: admission == .probe)
+            .attempt(lane.route, deviceToken: envelope.deviceToken, result, waited: start - clock, took: end - start))
+        if result.disposition.mayHaveReachedProvider { pending.contact = .contacted }
+        let effect = note(result, of: pending, envelope, at: lane, wasProbe: admission == .probe)
         switch effect {
         case .none: lane.window.abandoned()
         case .success: lane.window.ended(latency: end - start, isOverload: false, now: end)
         case .failure, .trip: lane.window.ended(latency: end - start, isOverload: true, now: end)
         }
         releaseNext(at: lane)
-        return attemptResult
+        return result
+    }
+
+    private func hold(_ pending: PendingEnvelope, at lane: Lane, _ refusal: Breaker.Refusal) -> AttemptResult {
+        pending.heldBy = lane
+        return .heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
     }
 
     /// Records the result in the lane.
     /// - Returns: the effect of the result on the lane, adjusted by what the node already knows.
     private func note(
-        _ attemptResult: AttemptResult, of pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane,
-        wasProbe: Bool
+        _ result: AttemptResult, of pending: PendingEnvelope, _ envelope: Envelope, at lane: Lane, wasProbe: Bool
     ) -> Disposition.LaneEffect {
-        var disposition = attemptResult.disposition
-        if disposition.retry == .atOnce, pendingEnvelope.attempts.isOutOfReplays { disposition.lane = .failure }
+        var disposition = result.disposition
+        if disposition.retry == .atOnce, pending.attempts.isOutOfReplays { disposition.lane = .failure }
         // A lost connection fails all its requests, which together count as one failure. A failed probe counts
         // separately, and so does an envelope that is lost a second time, on another connection.
         if disposition.retry == .onceMore, disposition.lane == .none,
-            wasProbe || pendingEnvelope.attempts.hasUnknownFate || lane.connectionFailures.isNew(.now)
+            wasProbe || pending.attempts.hasUnknownFate || lane.connectionFailures.isNew(.now)
         {
             disposition.lane = .failure
         }
@@ -451,14 +444,13 @@ package actor Dispatch {
         }
         let before = lane.breaker.state
         lane.breaker.record(
-            disposition, retryAfter: attemptResult.retryAfter, wasProbe: wasProbe, now: .now,
-            random: Double.random(in: 0..<1))
+            disposition, retryAfter: result.retryAfter, wasProbe: wasProbe, now: .now, random: Double.random(in: 0..<1))
         if lane.breaker.state != before || wasProbe, lanes[lane.route] === lane {
-            observer(.breaker(lane.route, lane.breaker.state, answer: attemptResult.answer))
+            observer(.breaker(lane.route, lane.breaker.state, answer: result.answer))
         }
         if lane.breaker.state == .open { rejectWaiting(at: lane) }
-        if pendingEnvelope.probedLane === lane {
-            endProbe(pendingEnvelope)
+        if pending.probedLane === lane {
+            endProbe(pending)
         } else if !lane.heldRows.isEmpty {
             sendProbe(of: lane)
         }
@@ -468,99 +460,97 @@ package actor Dispatch {
     /// Records what the result says about the device token.
     /// - Returns: the result for the sender, adjusted by what the node already knew about the token.
     private func learn(
-        _ attemptResult: AttemptResult, _ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, from magic: Magic
+        _ result: AttemptResult, _ pending: PendingEnvelope, _ envelope: Envelope, from magic: Magic
     ) -> AttemptResult {
-        guard let lane = lanes[pendingEnvelope.route] else { return attemptResult }
+        guard let lane = lanes[pending.route] else { return result }
         let wasActive = lane.surge.isActive
         defer {
             if lane.surge.isActive != wasActive {
                 observer(.tokenRefusalSurge(lane.route, isActive: lane.surge.isActive))
             }
         }
-        let (app, token) = (pendingEnvelope.route.app, envelope.deviceToken)
-        switch attemptResult.disposition.token {
+        let (app, token) = (pending.route.app, envelope.deviceToken)
+        switch result.disposition.token {
         case .none: break
         case .accepted:
-            let home = magic == pendingEnvelope.route.magic ? nil : magic
+            let home = magic == pending.route.magic ? nil : magic
             tokens[app, default: TokenHistory(capacity: tokensPerApp)].accepted(
                 token, by: home, at: UInt64(max(0, now())) * 1000)
-            collapses.accepted(envelope, pendingEnvelope.sequence)
+            collapses.accepted(envelope, pending.sequence)
             pauses.end(token)
             lane.surge.accepted(.now)
             if home != nil {
-                var hinted = attemptResult
+                var hinted = result
                 hinted.outcome.text = "the device token belongs to Apple's other environment; pair again to fix this"
                 return hinted
             }
         case .paused:
-            pauses.pause(
-                token, seconds: attemptResult.outcome.retryAfter / 1000, now: .now, random: Double.random(in: 0..<1))
+            pauses.pause(token, seconds: result.outcome.retryAfter / 1000, now: .now, random: Double.random(in: 0..<1))
         case .unknownInEnvironment, .otherApp:
             let isFirst = tokens[app, default: TokenHistory(capacity: tokensPerApp)].refused(token)
             // During a surge, repeated refusals count too: otherwise the surge would end for lack of first refusals.
-            if isFirst || lane.surge.isActive { lane.surge.refused(.now, isProven: pendingEnvelope.origin.isProven) }
-            if lane.surge.isActive, !pendingEnvelope.origin.isProven {
-                observer(.unprovenTokenRefused(pendingEnvelope.origin.circuit))
+            if isFirst || lane.surge.isActive { lane.surge.refused(.now, isProven: pending.origin.isProven) }
+            if lane.surge.isActive, !pending.origin.isProven {
+                observer(.unprovenTokenRefused(pending.origin.circuit))
             }
             if lane.surge.isActive {
                 // Answers during a surge are not trusted.
-                pendingEnvelope.search.reset()
-                return .duringSurge(attemptResult)
+                pending.search.reset()
+                return .duringSurge(result)
             }
         case .gone:
             // The timestamp says when Apple last found the token invalid. If Apple accepted the token later, ask Apple
             // once more.
-            if let since = attemptResult.outcome.goneSince,
+            if let since = result.outcome.goneSince,
                 tokens[app, default: TokenHistory(capacity: tokensPerApp)].contradicts(token, goneSince: since)
             {
-                return .contradicted(attemptResult)
+                return .contradicted(result)
             }
             if lane.surge.isActive {
-                if !pendingEnvelope.origin.isProven { observer(.unprovenTokenRefused(pendingEnvelope.origin.circuit)) }
-                return .duringSurge(attemptResult)
+                if !pending.origin.isProven { observer(.unprovenTokenRefused(pending.origin.circuit)) }
+                return .duringSurge(result)
             }
         }
-        return attemptResult
+        return result
     }
 
-    func finish(_ pendingEnvelope: PendingEnvelope, _ outcome: Outcome) {
-        guard pendingEnvelopes[pendingEnvelope.digest] === pendingEnvelope else { return }
-        if pendingEnvelope.isRecovered, let envelope = pendingEnvelope.envelope {
-            observer(.recovered(envelope, app: pendingEnvelope.route.app, outcome))
+    func finish(_ pending: PendingEnvelope, _ outcome: Outcome) {
+        guard pendingEnvelopes[pending.digest] === pending else { return }
+        if pending.isRecovered, let envelope = pending.envelope {
+            observer(.recovered(envelope, app: pending.route.app, outcome))
         }
-        if let row = pendingEnvelope.row {
+        if let row = pending.row {
             let keepUntil = ReplayWindow.isRepeated(outcome) ? now() + Int64(limits.replaySeconds) : nil
-            spool?.finish(id: row, digest: pendingEnvelope.digest, outcome: outcome, keepUntil: keepUntil)
+            spool?.finish(id: row, digest: pending.digest, outcome: outcome, keepUntil: keepUntil)
         }
-        if pendingEnvelope.envelope != nil { leaveMemory(pendingEnvelope) }
-        end(pendingEnvelope, outcome)
+        if pending.envelope != nil { leaveMemory(pending) }
+        end(pending, outcome)
         if !due.isEmpty { loadDue() }
     }
 
     /// Reports the final outcome and forgets the pending envelope.
-    func end(_ pendingEnvelope: PendingEnvelope, _ outcome: Outcome) {
-        window.finished(pendingEnvelope.digest, pendingEnvelope.route.magic, pendingEnvelope.pair, outcome, now: .now)
-        pendingEnvelopes[pendingEnvelope.digest] = nil
-        observer(.finished(pendingEnvelope.route, outcome))
-        pendingEnvelope.finish(outcome)
-        endProbe(pendingEnvelope)
+    func end(_ pending: PendingEnvelope, _ outcome: Outcome) {
+        window.finished(pending.digest, pending.route.magic, pending.pair, outcome, now: .now)
+        pendingEnvelopes[pending.digest] = nil
+        pending.finish(outcome)
+        endProbe(pending)
     }
 
     /// Releases the envelope's memory.
-    func leaveMemory(_ pendingEnvelope: PendingEnvelope) {
-        pendingEnvelope.envelope = nil
+    func leaveMemory(_ pending: PendingEnvelope) {
+        pending.envelope = nil
         inFlight -= 1
-        if pendingEnvelope.isLoaded {
-            pendingEnvelope.isLoaded = false
+        if pending.isLoaded {
+            pending.isLoaded = false
             loadedRows -= 1
         }
-        endProbe(pendingEnvelope)
+        endProbe(pending)
     }
 
     /// If the envelope is its lane's probe, ends that role, so that another envelope can become the probe.
-    private func endProbe(_ pendingEnvelope: PendingEnvelope) {
-        guard let lane = pendingEnvelope.probedLane else { return }
-        pendingEnvelope.probedLane = nil
+    private func endProbe(_ pending: PendingEnvelope) {
+        guard let lane = pending.probedLane else { return }
+        pending.probedLane = nil
         lane.probeRow = nil
         sendProbe(of: lane)
     }
@@ -569,21 +559,20 @@ package actor Dispatch {
 
     /// Waits for room in the lane's window.
     /// - Returns: `false` if the envelope was rejected from the queue.
-    private func waitForTurn(of pendingEnvelope: PendingEnvelope, _ envelope: Envelope, at lane: Lane) async -> Bool {
+    private func waitForTurn(of pending: PendingEnvelope, _ envelope: Envelope, at lane: Lane) async -> Bool {
         if lane.queue.isEmpty, lane.window.hasRoom {
             lane.window.began()
             return true
         }
         // On the monotonic clock, because the wall clock may be corrected during the wait.
-        let patience = max(1, limits.retry.patience.components.seconds)
         let expiresAt: Int64 =
-            switch pendingEnvelope.expiry {
+            switch pending.expiry {
             case .nowOrNever: Self.second + patience
             case .at(let time): Self.second + min(max(0, time - now()), patience)
             }
         let isItsTurn = await withUnsafeContinuation { continuation in
             lane.queue.append(
-                continuation, flow: pendingEnvelope.origin.circuit.rawValue, band: pendingEnvelope.origin.band,
+                continuation, flow: pending.origin.circuit.rawValue, band: pending.origin.band,
                 cost: envelope.ciphertext.count + Self.requestOverhead, expiresAt: expiresAt)
         }
         if !isItsTurn {
@@ -611,13 +600,15 @@ package actor Dispatch {
         }
     }
 
+    /// Seconds that an envelope may wait in a queue.
+    private var patience: Int64 { max(1, limits.retry.patience.components.seconds) }
+
     private static var second: Int64 { Int64(MonotonicTime.now.nanoseconds / 1_000_000_000) }
 
     /// How long the oldest envelope in the queue has waited, estimated from the next expiry: an envelope with a ttl
     /// shorter than the node's patience seems older than it is.
     func longestWait(at lane: Lane) -> Duration {
         guard let expiry = lane.queue.nextExpiry() else { return .zero }
-        let patience = max(1, limits.retry.patience.components.seconds)
         return .seconds(max(0, patience - (expiry - Self.second)))
     }
 
@@ -643,29 +634,13 @@ package actor Dispatch {
 
     private func sleep(_ delay: Duration) async {
         guard !isDraining else { return }
-        let sleeper = Sleeper(on: loop)
-        sleepers[ObjectIdentifier(sleeper)] = sleeper
-        await sleeper.sleep(delay)
-        sleepers[ObjectIdentifier(sleeper)] = nil
-    }
-}
-
-/// A wait on one loop that can be ended early.
-private final class Sleeper {
-    private var timer: Timer?
-    private var continuation: UnsafeContinuation<Void, Never>?
-
-    init(on loop: EventLoop) { timer = Timer(on: loop) { [unowned self] in wake() } }
-
-    func sleep(_ delay: Duration, isolation: isolated (any Actor)? = #isolation) async {
-        timer?.start(after: delay)
-        await withUnsafeContinuation { continuation = $0 }
+        lastSleeper += 1
+        let number = lastSleeper
+        await withUnsafeContinuation { continuation in
+            let timer = Timer(on: loop, after: delay) { [unowned self] in assumeIsolated { $0.wake(number) } }
+            sleepers[number] = (timer, continuation)
+        }
     }
 
-    func wake() {
-        timer?.stop()
-        let waiting = continuation
-        continuation = nil
-        waiting?.resume()
-    }
+    private func wake(_ number: UInt64) { sleepers.removeValue(forKey: number)?.continuation.resume() }
 }

@@ -6,14 +6,12 @@ import TNP
 /// What a ``Dispatch`` reports to logs, metrics and admission. Two events identify a phone. Observers use the device
 /// token of ``attempt(_:deviceToken:_:waited:took:)`` only to derive a pseudonym, and the device token of a recovered
 /// envelope only to derive a keyed hash.
-package enum DispatchEvent {
+package enum DispatchEvent: Sendable {
     /// A new provider serves this route; its breaker is closed.
     case serving(Route)
     /// An attempt for this device token has ended: `waited` is its time in the lane's queue, `took` the time until the
     /// result.
     case attempt(Route, deviceToken: Bytes, AttemptResult, waited: Duration, took: Duration)
-    /// An envelope has its final outcome.
-    case finished(Route, Outcome)
     /// An envelope that an earlier process accepted has its final outcome; no reply reports it.
     case recovered(Envelope, app: String, Outcome)
     /// During a surge, a push service refused a device token that no push service has accepted before; the sender on

@@ -5,7 +5,7 @@ import TNP
 
 /// The state of a ``Dispatch`` at one moment.
 package struct DispatchStatistics: Sendable {
-    /// One provider in one environment under one credential.
+    /// The state of one lane.
     package struct Lane: Sendable {
         /// The route that the lane serves.
         package let route: Route

@@ -8,89 +8,7 @@ import HeapModule
 /// The owner bounds the number of elements and calls ``makeRoom(for:band:now:)`` when the bound is reached. Memory is
 /// proportional to the largest number of elements that have waited at a time; an empty flow takes no memory and keeps
 /// no deficit.
-package struct FairQueue<Element> {
-    private var order: FairOrder
-    /// Indexed by the slots of `order`.
-    private var elements: [Element?] = []
-
-    /// - Parameter quantum: the cost that a flow may consume in one round, more than 0. It should be at least the usual
-    ///   cost of an element: an element that costs more waits for cost / quantum rounds, and ``popFirst()`` has to go
-    ///   through all of them.
-    package init(quantum: Int) { order = FairOrder(quantum: quantum) }
-
-    /// Number of waiting elements.
-    package var count: Int { order.count }
-
-    /// Whether no element waits.
-    package var isEmpty: Bool { order.count == 0 }
-
-    /// Appends an element to its flow.
-    /// - Parameters:
-    ///   - flow: the sender; a sender has a separate flow in each band.
-    ///   - band: from 0 to 63; higher goes first.
-    ///   - cost: at least 1, in the units of the quantum.
-    ///   - expiresAt: the second, on the owner's clock, at which the element expires; `Int64.max` for never.
-    package mutating func append(_ element: Element, flow: UInt64, band: UInt8, cost: Int, expiresAt: Int64) {
-        let slot = order.append(flow: flow, band: band, cost: cost, expiresAt: expiresAt)
-        if slot == elements.count {
-            elements.append(element)
-        } else {
-            elements[slot] = element
-        }
-    }
-
-    /// Removes and returns the next element, expired or not; `nil` if the queue is empty.
-    package mutating func popFirst() -> Element? {
-        guard let slot = order.popFirst() else { return nil }
-        return take(slot)
-    }
-
-    /// Removes and returns all expired elements, in the order of expiry.
-    /// - Parameter now: the second on the owner's clock.
-    package mutating func removeExpired(at now: Int64) -> [Element] {
-        var expired: [Element] = []
-        while let slot = order.popExpired(at: now), let element = take(slot) { expired.append(element) }
-        return expired
-    }
-
-    /// Evicts an element to make room for a new element of this flow and band. Evicts an expired element if there is
-    /// one; otherwise the newest element of the longest flow in the lowest occupied band. The latter requires that this
-    /// band is lower than the new element's band, or that it is the same band and the longest flow has at least two
-    /// more elements than the new element's flow.
-    /// - Parameter now: the second on the owner's clock.
-    /// - Returns: the evicted element; `nil` if the new element has to be refused instead.
-    package mutating func makeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Element? {
-        guard let slot = order.makeRoom(for: flow, band: band, now: now) else { return nil }
-        return take(slot)
-    }
-
-    /// Whether ``makeRoom(for:band:now:)`` would evict an element.
-    package mutating func canMakeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Bool {
-        order.canMakeRoom(for: flow, band: band, now: now)
-    }
-
-    /// When the first of the waiting elements expires; `nil` if none does.
-    package mutating func nextExpiry() -> Int64? { order.nextExpiry() }
-
-    /// Removes and returns all elements, in the order of arrival.
-    package mutating func removeAll() -> [Element] {
-        let all = order.slotsByArrival.compactMap { elements[$0] }
-        order = FairOrder(quantum: order.quantum)
-        elements = []
-        return all
-    }
-
-    private mutating func take(_ slot: Int) -> Element? {
-        defer { elements[slot] = nil }
-        return elements[slot]
-    }
-}
-
-extension FairQueue: Sendable where Element: Sendable {}
-
-/// The order of a ``FairQueue``. Refers to elements by slot, a small number that is reused. Not generic, so that it is
-/// compiled here once.
-private struct FairOrder: Sendable {
+struct FairQueue<Element> {
     private struct Key: Hashable {
         let flow: UInt64
         let band: UInt8
@@ -101,6 +19,8 @@ private struct FairOrder: Sendable {
         let cost: Int
         /// Position in the order of arrival, from 1; 0 in a free slot.
         var number: UInt64
+        /// `nil` in a free slot.
+        var element: Element?
     }
 
     private struct Flow {
@@ -127,7 +47,8 @@ private struct FairOrder: Sendable {
         static func < (one: Self, other: Self) -> Bool { (one.at, one.number) < (other.at, other.number) }
     }
 
-    let quantum: Int
+    private let quantum: Int
+    /// Number of waiting elements.
     private(set) var count = 0
     private var lastNumber: UInt64 = 0
     private var entries = Slots<Entry>()
@@ -145,54 +66,76 @@ private struct FairOrder: Sendable {
     /// All entries that expire, and some entries that have already left the queue, which are skipped at the top.
     private var expiries = Heap<Expiry>()
 
+    /// - Parameter quantum: the cost that a flow may consume in one round, more than 0. It should be at least the usual
+    ///   cost of an element: an element that costs more waits for cost / quantum rounds, and ``popFirst()`` has to go
+    ///   through all of them.
     init(quantum: Int) {
         precondition(quantum > 0, "the quantum must be positive")
         self.quantum = quantum
     }
 
-    var slotsByArrival: [Int] {
-        entries.values.indices.filter { entries[$0].number != 0 }.sorted { entries[$0].number < entries[$1].number }
-    }
+    /// Whether no element waits.
+    var isEmpty: Bool { count == 0 }
 
-    mutating func append(flow: UInt64, band: UInt8, cost: Int, expiresAt: Int64) -> Int {
+    /// Appends an element to its flow.
+    /// - Parameters:
+    ///   - flow: the sender; a sender has a separate flow in each band.
+    ///   - band: from 0 to 63; higher goes first.
+    ///   - cost: at least 1, in the units of the quantum.
+    ///   - expiresAt: the second, on the owner's clock, at which the element expires; `Int64.max` for never.
+    mutating func append(_ element: Element, flow: UInt64, band: UInt8, cost: Int, expiresAt: Int64) {
         precondition(band < 64 && cost >= 1, "the band must be at most 63, and the cost at least 1")
         let flow = openFlow(Key(flow: flow, band: band))
         lastNumber += 1
-        let entry = entries.insert(Entry(flow: flow, cost: cost, number: lastNumber))
+        let entry = entries.insert(Entry(flow: flow, cost: cost, number: lastNumber, element: element))
         arrivals.insert(entry, before: flows[flow].first)
         if flows[flow].first == nil { flows[flow].first = entry }
         setLength(of: flow, to: flows[flow].count + 1)
         if expiresAt < .max { expiries.insert(Expiry(at: expiresAt, number: lastNumber, entry: entry)) }
         count += 1
-        return entry
     }
 
-    mutating func popFirst() -> Int? {
+    /// Removes and returns the next element, expired or not; `nil` if the queue is empty.
+    mutating func popFirst() -> Element? {
         guard occupied != 0 else { return nil }
         let band = 63 - occupied.leadingZeroBitCount
         while let flow = bands[band].turn, let entry = flows[flow].first {
             let cost = entries[entry].cost
             if cost <= flows[flow].deficit {
                 flows[flow].deficit -= cost
-                remove(entry)
-                return entry
+                return remove(entry)
             }
             giveTurn(to: turns.after(flow), in: band)
         }
         return nil
     }
 
-    mutating func popExpired(at now: Int64) -> Int? {
-        while let first = expiries.min, first.at <= now {
-            expiries.removeMin()
-            if entries[first.entry].number == first.number {
-                remove(first.entry)
-                return first.entry
-            }
-        }
-        return nil
+    /// Removes and returns all expired elements, in the order of expiry.
+    /// - Parameter now: the second on the owner's clock.
+    mutating func removeExpired(at now: Int64) -> [Element] {
+        var expired: [Element] = []
+        while let element = popExpired(at: now) { expired.append(element) }
+        return expired
     }
 
+    /// Evicts an element to make room for a new element of `flow` and `band`: an expired element if there is one,
+    /// otherwise the newest element of the longest flow in the lowest occupied band. The latter is evicted only if its
+    /// band is below `band`, or if its band is `band` and its flow has at least two more elements than `flow`.
+    /// - Parameter now: the second on the owner's clock.
+    /// - Returns: the evicted element; `nil` if the new element has to be refused instead.
+    mutating func makeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Element? {
+        if let expired = popExpired(at: now) { return expired }
+        guard let victim = newestOfLongest(toServe: Key(flow: flow, band: band)) else { return nil }
+        return remove(victim)
+    }
+
+    /// Whether ``makeRoom(for:band:now:)`` would evict an element.
+    mutating func canMakeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Bool {
+        if let expiry = nextExpiry(), expiry <= now { return true }
+        return newestOfLongest(toServe: Key(flow: flow, band: band)) != nil
+    }
+
+    /// When the first of the waiting elements expires; `nil` if none does.
     mutating func nextExpiry() -> Int64? {
         while let first = expiries.min {
             if entries[first.entry].number == first.number { return first.at }
@@ -201,16 +144,16 @@ private struct FairOrder: Sendable {
         return nil
     }
 
-    mutating func makeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Int? {
-        if let expired = popExpired(at: now) { return expired }
-        guard let victim = newestOfLongest(toServe: Key(flow: flow, band: band)) else { return nil }
-        remove(victim)
-        return victim
+    /// Removes and returns all elements, in the order of arrival.
+    mutating func removeAll() -> [Element] {
+        let all = entries.values.filter { $0.number != 0 }.sorted { $0.number < $1.number }.compactMap(\.element)
+        self = FairQueue(quantum: quantum)
+        return all
     }
 
-    mutating func canMakeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Bool {
-        if let expiry = nextExpiry(), expiry <= now { return true }
-        return newestOfLongest(toServe: Key(flow: flow, band: band)) != nil
+    private mutating func popExpired(at now: Int64) -> Element? {
+        guard let expiry = nextExpiry(), expiry <= now else { return nil }
+        return remove(expiries.removeMin().entry)
     }
 
     private func newestOfLongest(toServe newcomer: Key) -> Int? {
@@ -228,18 +171,20 @@ private struct FairOrder: Sendable {
         return arrivals.before(first)
     }
 
-    private mutating func remove(_ entry: Int) {
-        let flow = entries[entry].flow
+    private mutating func remove(_ entry: Int) -> Element? {
+        let (flow, element) = (entries[entry].flow, entries[entry].element)
         let next = arrivals.remove(entry)
         if flows[flow].first == entry { flows[flow].first = next }
         setLength(of: flow, to: flows[flow].count - 1)
         if flows[flow].count == 0 { closeFlow(flow) }
         entries[entry].number = 0
+        entries[entry].element = nil
         entries.free(entry)
         count -= 1
         if expiries.count > 2 * count + 64 {
             expiries = Heap(expiries.unordered.filter { entries[$0.entry].number == $0.number })
         }
+        return element
     }
 
     // MARK: Flows
@@ -303,7 +248,7 @@ private struct FairOrder: Sendable {
 }
 
 /// Values by slot number; free numbers are reused.
-private struct Slots<Value: Sendable> {
+private struct Slots<Value> {
     private(set) var values: [Value] = []
     private var unused: [Int] = []
 

@@ -6,8 +6,8 @@ import Providers
 import TNP
 import Time
 
-/// One provider in one environment under one credential, with its own breaker, window and queue, so that a failure
-/// affects one lane only.
+/// What serves one ``Route``: its provider, breaker, window and queue. No two lanes share these, so a failure stays in
+/// one lane.
 final class Lane {
     let route: Route
     let provider: any Provider

@@ -14,13 +14,7 @@ struct ReplayWindow {
     struct PairKey: Hashable {
         fileprivate let hash: Int
 
-        init(_ envelope: Envelope) {
-            var hasher = Hasher()
-            hasher.combine(envelope.deviceToken.count)
-            envelope.deviceToken.withUnsafeBytes { hasher.combine(bytes: $0) }
-            envelope.iv.withUnsafeBytes { hasher.combine(bytes: $0) }
-            hash = hasher.finalize()
-        }
+        init(_ envelope: Envelope) { hash = envelope.deviceToken.tableKey(with: envelope.iv) }
     }
 
     private struct Pair {

@@ -38,38 +38,34 @@ enum AppleAdvice {
         switch word {
         case "accepted", "BadDeviceToken", "DeviceTokenNotForTopic", "Unregistered", "ExpiredToken":
             // APNs checks the device token last.
-            return (
-                .ok,
-                "Apple accepts the \(isCertificate ? "certificate" : "key, key_id, team_id") and the topic \(topic)"
-            )
+            let credential = isCertificate ? "certificate" : "key, key_id, team_id"
+            return (.ok, "Apple accepts the \(credential) and the topic \(topic)")
+        case "TooManyProviderTokenUpdates": return (.warning, "\(word): \(APNsAnswers.tooManyTokens)")
+        default:
+            guard let remedy = remedy(for: word, topic: topic, isCertificate: isCertificate) else {
+                return transport(answer.attemptResult)
+            }
+            return (.failed, "\(word): \(remedy)")
+        }
+    }
+
+    /// The meaning and the remedy of an answer that rejects the credential or the topic; `nil` for other answers.
+    private static func remedy(for word: String, topic: String, isCertificate: Bool) -> String? {
+        switch word {
         case "InvalidProviderToken":
-            return (
-                .failed,
-                "\(word): Apple does not know this key for this team. Compare key_id, team_id and key_file with \(keys)."
-                    + " A revoked key gets the same answer"
-            )
-        case "ExpiredProviderToken":
-            return (.failed, "\(word): the token has expired by Apple's clock: correct this machine's clock")
+            "Apple does not know this key for this team. Compare key_id, team_id and key_file with \(keys)."
+                + " A revoked key gets the same answer"
+        case "ExpiredProviderToken": "the token has expired by Apple's clock: correct this machine's clock"
         case "BadTopic", "TopicDisallowed", "MissingTopic":
-            return (
-                .failed,
-                "\(word): \(topic) is not an app of this "
-                    + (isCertificate ? "certificate" : "team, or the key does not cover it")
-                    + ": compare topic with the app's bundle id at developer.apple.com, under Identifiers"
-            )
-        case "BadCertificate":
-            return (.failed, "\(word): Apple rejects this certificate: create a new one for \(topic)")
-        case "BadCertificateEnvironment":
-            return (.failed, "\(word): the certificate is for Apple's other environment")
+            "\(topic) is not an app of this \(isCertificate ? "certificate" : "team, or the key does not cover it"):"
+                + " compare topic with the app's bundle id at developer.apple.com, under Identifiers"
+        case "BadCertificate": "Apple rejects this certificate: create a new one for \(topic)"
+        case "BadCertificateEnvironment": "the certificate is for Apple's other environment"
         case "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken":
-            return (.failed, "\(word): the key is for Apple's other environment: create one for both, under \(keys)")
-        case "UnrelatedKeyIdInToken":
-            return (.failed, "\(word): the key does not cover this app: allow it for \(topic) under \(keys)")
-        case "Forbidden", "MissingProviderToken":
-            return (.failed, "\(word): Apple rejects this credential: create a new one")
-        case "TooManyProviderTokenUpdates":
-            return (.warning, "\(word): \(APNsAnswers.tooManyTokens)")
-        default: return transport(answer.attemptResult)
+            "the key is for Apple's other environment: create one for both, under \(keys)"
+        case "UnrelatedKeyIdInToken": "the key does not cover this app: allow it for \(topic) under \(keys)"
+        case "Forbidden", "MissingProviderToken": "Apple rejects this credential: create a new one"
+        default: nil
         }
     }
 

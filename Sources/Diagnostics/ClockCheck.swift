@@ -11,7 +11,7 @@ enum ClockCheck {
     static let latest: Int64 = 4_102_444_800
     /// A difference of more than this number of seconds is a warning.
     static let noticeable: Int64 = 60
-    /// Apple and Google refuse tokens if the difference is more than this number of seconds.
+    /// Apple and Google reject a node's credentials if the difference is more than this number of seconds.
     static let refused: Int64 = 300
 
     private static let cure = "synchronise it with timedatectl set-ntp true"
@@ -31,7 +31,7 @@ enum ClockCheck {
             return Finding(
                 .clock, "this machine", .warning,
                 "\(date), but not synchronised: run an NTP service (timedatectl set-ntp true). If the clock is minutes"
-                    + " off, push services refuse tokens and tor cannot connect")
+                    + " off, push services reject the credentials and tor cannot connect")
         case nil:
             return Finding(.clock, "this machine", .ok, "\(date); unknown whether it is synchronised")
         }
@@ -45,7 +45,8 @@ enum ClockCheck {
         let words = "\(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") that of \(host)"
         if ahead.magnitude > UInt64(refused) {
             return Finding(
-                .clock, host, .failed, "this machine's clock is \(words), so push services refuse tokens: \(cure)")
+                .clock, host, .failed,
+                "this machine's clock is \(words), so push services reject the credentials: \(cure)")
         }
         if ahead.magnitude > UInt64(noticeable) {
             return Finding(.clock, host, .warning, "this machine's clock is \(words): \(cure)")

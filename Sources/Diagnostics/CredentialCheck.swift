@@ -32,51 +32,44 @@ enum CredentialCheck {
     /// Checks expiry, app and environment of a push certificate.
     /// - Parameter now: Unix time in seconds.
     static func certificate(_ file: String, _ facts: CertificateFacts, topic: String, now: Int64) -> [Finding] {
-        var findings = [expiry(file, facts, now: now)]
+        func finding(_ grade: Finding.Grade, _ text: String) -> Finding { Finding(.credentials, file, grade, text) }
+        let renewal = "create a new one at developer.apple.com and replace the file; no restart is needed"
+        let end = Format.expiry(facts.notAfter, at: now)
+        var findings: [Finding] = []
+        if facts.notAfter <= now {
+            findings.append(finding(.failed, "\(end): \(renewal)"))
+        } else if facts.notBefore > now {
+            let start = Format.date(facts.notBefore)
+            findings.append(finding(.failed, "is not valid before \(start): check this machine's clock"))
+        } else if facts.notAfter - now <= expiryNotice {
+            findings.append(finding(.warning, "\(end): \(renewal)"))
+        } else {
+            findings.append(finding(.ok, "APNs certificate with its key; \(end)"))
+        }
         if let certified = facts.topic, certified != topic {
             findings.append(
-                Finding(
-                    .credentials, file, .failed,
+                finding(
+                    .failed,
                     "is for the app \(certified), but topic is \(topic): correct topic, or use a certificate for it"))
         }
         if facts.environment == .development {
             findings.append(
-                Finding(
-                    .credentials, file, .warning,
+                finding(
+                    .warning,
                     "is for Apple's development environment only: App Store builds get no notifications. Create"
                         + " a certificate of the type “Apple Push Notification service SSL (Sandbox & Production)”"))
         }
         return findings
     }
 
-    private static func expiry(_ file: String, _ facts: CertificateFacts, now: Int64) -> Finding {
-        let renewal = "create a new one at developer.apple.com and replace the file; no restart is needed"
-        let end = Format.expiry(facts.notAfter, at: now)
-        if facts.notAfter <= now { return Finding(.credentials, file, .failed, "\(end): \(renewal)") }
-        guard facts.notBefore <= now else {
-            return Finding(
-                .credentials, file, .failed,
-                "is not valid before \(Format.date(facts.notBefore)): check this machine's clock")
-        }
-        if facts.notAfter - now <= expiryNotice { return Finding(.credentials, file, .warning, "\(end): \(renewal)") }
-        return Finding(.credentials, file, .ok, "APNs certificate with its key; \(end)")
-    }
-
     /// Finds apps with the same topic, usually a copied table that was not changed.
     /// - Parameter topics: the topic of each app on iPhones, in order.
     static func sharedTopics(_ topics: [(app: String, topic: String)]) -> [Finding] {
-        var owners: [String: String] = [:]
-        var findings: [Finding] = []
-        for (app, topic) in topics {
-            if let first = owners[topic] {
-                findings.append(
-                    Finding(
-                        .credentials, "\(app)/apns", .warning,
-                        "has the same topic as \(first) (\(topic)): was the table copied and not changed?"))
-            } else {
-                owners[topic] = app
-            }
+        topics.enumerated().compactMap { index, entry -> Finding? in
+            guard let first = topics[..<index].first(where: { $0.topic == entry.topic }) else { return nil }
+            return Finding(
+                .credentials, "\(entry.app)/apns", .warning,
+                "has the same topic as \(first.app) (\(entry.topic)): was the table copied and not changed?")
         }
-        return findings
     }
 }

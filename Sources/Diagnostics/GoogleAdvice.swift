@@ -24,34 +24,32 @@ enum GoogleAdvice {
             )
         case "access-token-unreachable":
             return (.failed, "the node cannot fetch an access token: see the lines above; try again later")
-        case "PERMISSION_DENIED":
-            return (
-                .failed,
-                "\(word): the service account may not send for the project \(projectID): give it the role “Firebase Cloud"
-                    + " Messaging API Admin”, and check that this API is enabled for the project"
-            )
-        case "SENDER_ID_MISMATCH":
-            return (
-                .failed,
-                "\(word): the service account and the app belong to different projects: use a file of the app's project"
-            )
-        case "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR":
-            return (
-                .failed, "\(word): Google rejects an access token that it has issued: check this machine's clock"
-            )
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED":
             return (.warning, "\(word): the project's quota is exhausted; Google accepts the account")
         default: break
         }
+        if let remedy = remedy(for: word, projectID: projectID) { return (.failed, "\(word): \(remedy)") }
         switch answer.attemptResult.disposition.failureSource {
         case .none, .deviceToken:
             return (.ok, "Google accepts the service account for the project \(projectID)")
         case .nodeOperator:
-            return (
-                .failed,
-                "\(word): Google knows no project \(projectID) that this account may use: use the file from Firebase unchanged"
-            )
+            let problem = "the project \(projectID) does not exist, or this account may not use it"
+            return (.failed, "\(word): \(problem): use the file from Firebase unchanged")
         case .developer, .provider: return AppleAdvice.transport(answer.attemptResult)
+        }
+    }
+
+    /// The meaning and the remedy of an answer that rejects the service account; `nil` for other answers.
+    private static func remedy(for word: String, projectID: String) -> String? {
+        switch word {
+        case "PERMISSION_DENIED":
+            "the service account may not send for the project \(projectID): give it the role “Firebase Cloud"
+                + " Messaging API Admin”, and check that this API is enabled for the project"
+        case "SENDER_ID_MISMATCH":
+            "the service account and the app belong to different projects: use a service account of the app's project"
+        case "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR":
+            "Google rejects an access token that it has issued: check this machine's clock"
+        default: nil
         }
     }
 }

@@ -23,7 +23,7 @@ package enum HTTPEndpointAdvice {
                     "senders.mode",
                     "is \"optional\": a sender that signs can bind a phone that no unsigned notification has reached for"
                         + " \(configuration.admission.senderQuietDays) days (senders.quiet_days). Desktops that use"
-                        + " listen.http cannot sign, so they can no longer ring that phone. Set \"off\" while your users"
+                        + " listen.http cannot sign, so they could then no longer ring that phone. Set \"off\" while your users"
                         + " have such desktops"
                 ))
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import FoundationEssentials
 import NodeConfiguration
 
 /// Checks the resource limits of a process (getrlimit(2)).
@@ -81,18 +81,13 @@ extension LimitCheck {
     /// here would inherit. `nil` if the system does not provide them.
     /// - Parameter node: the pid of the running node.
     static func read(node: Int32?) -> LimitCheck? {
-        if let node, let text = text(of: "/proc/\(node)/limits") {
+        func text(of process: String) -> String? {
+            let bytes = try? Data(contentsOf: URL(filePath: "/proc/\(process)/limits"))
+            return bytes.map { String(decoding: $0, as: UTF8.self) }
+        }
+        if let node, let text = text(of: "\(node)") {
             return LimitCheck(of: "the node (pid \(node))", isNode: true, procText: text)
         }
-        return text(of: "/proc/self/limits").flatMap { LimitCheck(of: "this shell", isNode: false, procText: $0) }
-    }
-
-    private static func text(of file: String) -> String? {
-        let descriptor = open(file, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: 8192)
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
-        return count > 0 ? String(decoding: bytes.prefix(count), as: UTF8.self) : nil
+        return text(of: "self").flatMap { LimitCheck(of: "this shell", isNode: false, procText: $0) }
     }
 }

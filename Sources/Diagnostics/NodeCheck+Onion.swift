@@ -83,7 +83,7 @@ extension NodeCheck {
             _ = try await NodeHandshake.exchange(
                 with: onion, through: .socks5(tor, label), on: loop, timeout: Self.onionTimeout)
             return Finding(.onion, "\(onion)", .ok, "the node answers through tor")
-        } catch StreamError.system(let reason) {
+        } catch StreamError.proxyUnreachable(_, let reason) {
             return Finding(
                 .onion, "\(onion)", isWanted ? .failed : .warning,
                 "not tested: no tor at \(tor) (\(reason)). Give the SOCKS port of a tor with --tor HOST:PORT (apt install"

@@ -10,7 +10,7 @@ import TNP
 import Time
 
 extension NodeCheck {
-    /// The timeout for resolving a name, for a connection and for an answer.
+    /// The timeout for a connection and for an answer.
     private static let timeout = Duration.seconds(10)
     /// The timeout for a connection through a proxy; tor may have to build circuits.
     private static let proxyTimeout = Duration.seconds(30)
@@ -20,7 +20,7 @@ extension NodeCheck {
     }
 
     /// A server to which the node connects.
-    private struct Service: Hashable {
+    private struct Service {
         let url: ServiceURL
         let trustFile: String?
     }
@@ -28,11 +28,13 @@ extension NodeCheck {
     /// Checks the push services: name resolution, TLS and the credentials. Rings no phone.
     package func online() async -> [Finding] {
         var findings: [Finding] = []
-        var reachable: Set<Service> = []
+        // The authorities of the servers.
+        var reachable: Set<String> = []
         for service in services() {
+            show("connecting to \(service.url.authority) …")
             let found = await look(at: service)
-            findings += found
-            if !found.hasFailure { reachable.insert(service) }
+            findings.append(found)
+            if found.grade == .ok { reachable.insert(service.url.authority) }
         }
         var skews: [(host: String, ahead: Int64)] = []
         for app in configuration.apps {
@@ -58,7 +60,7 @@ extension NodeCheck {
             if let fcm = app.fcm {
                 services.append(Service(url: settings.fcm, trustFile: settings.fcmTrustFile))
                 if case .google(_, let tokenURL)? = try? Credential(serviceAccountFile: fcm.serviceAccountFile) {
-                    services.append(tokenService(tokenURL))
+                    services.append(Service(url: tokenURL, trustFile: settings.fcmTrustFile))
                 }
             }
         }
@@ -67,96 +69,40 @@ extension NodeCheck {
         return services.filter { seen.insert("\($0.url.authority) \($0.trustFile ?? "")").inserted }
     }
 
-    private func tokenService(_ url: ServiceURL) -> Service {
-        Service(url: url, trustFile: configuration.services.fcmTrustFile)
-    }
-
-    private func isReachable(_ url: ServiceURL, in reachable: Set<Service>) -> Bool {
-        reachable.contains { $0.url.authority == url.authority }
-    }
-
     // MARK: The network
 
-    private func look(at service: Service) async -> [Finding] {
+    /// Checks a connection to a server: name resolution, TLS and HTTP/2.
+    private func look(at service: Service) async -> Finding {
         let url = service.url
-        var findings: [Finding] = []
-        if let proxy = configuration.outboundProxy {
-            findings.append(
-                Finding(.network, url.host, .ok, "the proxy at \(proxy.endpoint) resolves this name"))
-        } else {
-            show("resolving \(url.host) …")
-            let count = await within(Self.timeout) { checkup -> Result<Int, StreamError> in
-                do throws(StreamError) {
-                    return .success(try await checkup.loop.addressCount(of: url.host))
-                } catch {
-                    return .failure(error)
-                }
-            }
-            switch count {
-            case .success(let count)?:
-                findings.append(Finding(.network, url.host, .ok, Format.count(count, "address", "addresses")))
-            case .failure(let error)?:
-                return [
-                    Finding(
-                        .network, url.host, .failed, "\(error): check the network connection and /etc/resolv.conf")
-                ]
-            case nil:
-                return [Finding(.network, url.host, .failed, "no name server answers: check /etc/resolv.conf")]
-            }
+        func finding(_ grade: Finding.Grade, _ text: String) -> Finding {
+            Finding(.network, url.authority, grade, text)
         }
-        show("connecting to \(url.authority) …")
-        findings.append(await handshake(with: service))
-        return findings
-    }
-
-    private func handshake(with service: Service) async -> Finding {
-        let url = service.url
-        let recorder: CertificateRecorder
         do {
-            recorder = CertificateRecorder(of: try context(trustFile: service.trustFile, identity: nil))
-        } catch {
-            return Finding(.network, url.authority, .failed, error.text)
-        }
-        let result = await connect(to: url, recorder.context)
-        switch result {
-        case .success?:
+            let recorder = CertificateRecorder(of: try context(trustFile: service.trustFile, identity: nil))
+            let stream = try await loop.dial(
+                url.endpoint, through: configuration.outboundProxy, tls: recorder.context, timeout: dialTimeout)
+            stream.close()
             let end = recorder.notAfter.map { ", its certificate \(Format.expiry($0, at: UnixTime.now))" } ?? ""
-            return Finding(.network, url.authority, .ok, "TLS and HTTP/2 work\(end)")
-        case .failure(.tls(let reason))?:
-            return Finding(
-                .network, url.authority, .failed,
+            return finding(.ok, "TLS and HTTP/2 work\(end)")
+        } catch StreamError.unknownHost(let reason) {
+            return finding(.failed, "\(reason): check the network connection and /etc/resolv.conf")
+        } catch StreamError.tls(let reason) {
+            return finding(
+                .failed,
                 "TLS: \(reason). Check that CA certificates are installed (apt install ca-certificates), that the clock is"
                     + " right, and that nothing in between intercepts TLS")
-        case .failure(let error)?:
-            return Finding(
-                .network, url.authority, .failed,
-                "\(error): check that the firewall allows outgoing connections to port \(url.port)"
-                    + (configuration.outboundProxy.map { ", and that the proxy at \($0.endpoint) works" } ?? ""))
-        case nil:
-            return Finding(
-                .network, url.authority, .failed,
-                "no connection within \(dialTimeout.components.seconds) s: check that the firewall allows outgoing"
-                    + " connections to port \(url.port)"
-                    + (configuration.outboundProxy.map { ", and that the proxy at \($0.endpoint) works" } ?? ""))
-        }
-    }
-
-    private func connect(to url: ServiceURL, _ context: TLSContext) async -> Result<Void, StreamError>? {
-        let timeout = dialTimeout
-        return await within(timeout + .seconds(1)) { checkup in
-            do throws(StreamError) {
-                let stream = try await checkup.loop.dial(
-                    url.endpoint, through: checkup.configuration.outboundProxy, tls: context, timeout: timeout)
-                stream.close()
-                return .success(())
-            } catch {
-                return .failure(error)
-            }
+        } catch let error as StreamError {
+            let proxy = configuration.outboundProxy.map { ", and that the proxy at \($0.endpoint) works" } ?? ""
+            return finding(
+                .failed,
+                "\(error): check that the firewall allows outgoing connections to port \(url.port)\(proxy)")
+        } catch {
+            return finding(.failed, "\(error)")
         }
     }
 
     private func context(
-        trustFile: String?, identity: TLSContext.Identity?
+        trustFile: String?, identity: CertifiedKey?
     ) throws(Credential.Problem) -> TLSContext {
         do {
             let authorities = try trustFile.map {
@@ -182,12 +128,12 @@ extension NodeCheck {
     // MARK: Apple
 
     private func apple(
-        _ app: Configuration.App, _ reachable: Set<Service>, _ skews: inout [(host: String, ahead: Int64)]
+        _ app: Configuration.App, _ reachable: Set<String>, _ skews: inout [(host: String, ahead: Int64)]
     ) async -> [Finding] {
         // The offline checks report an unusable credential.
         guard let (profile, named) = app.apns, let credential = try? Credential(named) else { return [] }
         var token: APNsProviderToken?
-        var identity: TLSContext.Identity?
+        var identity: CertifiedKey?
         switch credential {
         case .appleKey(let key, let keyID, let teamID):
             token = self.token(key, keyID, teamID)
@@ -198,23 +144,21 @@ extension NodeCheck {
         for environment in AppleAdvice.Environment.allCases {
             let isProduction = environment == .production
             let url = isProduction ? configuration.services.production : configuration.services.development
-            guard isReachable(url, in: reachable) else { continue }
+            guard reachable.contains(url.authority) else { continue }
             show("sending a probe to Apple for \(app.name), \(environment.rawValue) …")
             do {
                 let envelope = try ProbeEnvelope.make(isProduction ? .iOS : .iOSDev, format: profile.format)
                 let context = try context(trustFile: configuration.services.apnsTrustFile, identity: identity)
-                let probe = APNsProbe(
+                let provider = APNsProvider(
                     APNsRequestBuilder(profile, authority: url.authority), token: token,
                     upstream: upstream(url, context))
-                let answer = await probe.send(envelope, timeout: answerTimeout)
-                probe.close()
+                let answer = await provider.probe(envelope, timeout: answerTimeout)
+                provider.close()
                 if let ahead = answer.clockAhead { skews.append((url.host, ahead)) }
                 findings.append(
                     AppleAdvice.finding(
                         on: answer, app: app.name, environment: environment, topic: profile.topic,
                         isCertificate: identity != nil))
-            } catch let problem as Credential.Problem {
-                findings.append(Finding(.apple, "\(app.name) \(environment.rawValue)", .failed, problem.text))
             } catch {
                 findings.append(Finding(.apple, "\(app.name) \(environment.rawValue)", .failed, "\(error)"))
             }
@@ -238,28 +182,26 @@ extension NodeCheck {
     // MARK: Google
 
     private func google(
-        _ app: Configuration.App, _ reachable: Set<Service>, _ skews: inout [(host: String, ahead: Int64)]
+        _ app: Configuration.App, _ reachable: Set<String>, _ skews: inout [(host: String, ahead: Int64)]
     ) async -> [Finding] {
         guard let (profile, file) = app.fcm,
             case .google(let account, let tokenURL)? = try? Credential(serviceAccountFile: file),
-            isReachable(configuration.services.fcm, in: reachable), isReachable(tokenURL, in: reachable)
+            reachable.isSuperset(of: [configuration.services.fcm.authority, tokenURL.authority])
         else { return [] }
         show("sending a probe to Google for \(app.name) …")
         do {
             let envelope = try ProbeEnvelope.make(.android, format: profile.format)
             let context = try context(trustFile: configuration.services.fcmTrustFile, identity: nil)
             let url = configuration.services.fcm
-            let probe = FCMProbe(
+            let provider = FCMProvider(
                 FCMRequestBuilder(profile, authority: url.authority, projectID: account.projectID),
                 token: FCMAccessToken(
                     account, authority: tokenURL.authority, path: tokenURL.path, upstream: upstream(tokenURL, context)),
                 upstream: upstream(url, context))
-            let answer = await probe.ask(envelope, timeout: answerTimeout)
-            probe.close()
+            let answer = await provider.probe(envelope, timeout: answerTimeout)
+            provider.close()
             if let ahead = answer.clockAhead { skews.append((url.host, ahead)) }
             return [GoogleAdvice.finding(on: answer, app: app.name, projectID: account.projectID)]
-        } catch let problem as Credential.Problem {
-            return [Finding(.google, app.name, .failed, problem.text)]
         } catch {
             return [Finding(.google, app.name, .failed, "\(error)")]
         }

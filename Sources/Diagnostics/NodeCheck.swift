@@ -60,22 +60,19 @@ package actor NodeCheck {
     private func settings() -> [Finding] {
         let names = configuration.apps.map(\.name).joined(separator: ", ")
         var findings = [Finding(.configuration, configuration.file, .ok, "valid; apps: \(names)")]
+        func warn(_ key: String, _ text: String) { findings.append(Finding(.configuration, key, .warning, text)) }
         if configuration.listen.http != nil, configuration.admission.senders == .required {
-            findings.append(
-                Finding(
-                    .configuration, "senders.mode", .warning,
-                    "is \"required\", but senders that use the HTTP API cannot sign: remove listen.http, or set"
-                        + " \"optional\""))
+            warn(
+                "senders.mode",
+                "is \"required\", but senders that use the HTTP API cannot sign: remove listen.http, or set \"optional\""
+            )
         }
-        findings += HTTPEndpointAdvice.texts(for: configuration).map {
-            Finding(.configuration, $0.key, .warning, $0.text)
-        }
+        for (key, text) in HTTPEndpointAdvice.texts(for: configuration) { warn(key, text) }
         if !configuration.listen.circuitIDs {
-            findings.append(
-                Finding(
-                    .configuration, "listen.circuit_ids", .warning,
-                    "is off, so limits apply to connections instead of circuits: turn it on together with"
-                        + " HiddenServiceExportCircuitID haproxy in torrc"))
+            warn(
+                "listen.circuit_ids",
+                "is off, so limits apply to connections instead of circuits: turn it on together with"
+                    + " HiddenServiceExportCircuitID haproxy in torrc")
         }
         return findings
     }
@@ -143,43 +140,11 @@ package actor NodeCheck {
             ("listen.tnp", Optional(listen.tnp)), ("listen.http", listen.http), ("listen.admin", listen.admin),
         ]
         var findings: [Finding] = []
-        for (key, endpoint) in endpoints {
-            guard let endpoint else { continue }
+        for case (let key, let endpoint?) in endpoints {
             let present = await PortCheck.State.probe(endpoint, on: loop)
-            findings.append(
-                PortCheck(key: key, endpoint: endpoint, state: present, lock: state.lock).finding)
+            findings.append(PortCheck(key: key, endpoint: endpoint, state: present, lock: state.lock).finding)
         }
         return findings
-    }
-
-    // MARK: Time
-
-    /// Waits for `body` until the limit; `nil` after a timeout. `body` is not cancelled and continues in the background.
-    func within<Value: Sendable>(
-        _ limit: Duration, _ body: @escaping @Sendable (isolated NodeCheck) async -> Value
-    ) async -> Value? {
-        await withCheckedContinuation { continuation in
-            let race = Race(continuation)
-            let timer = Timer(on: loop) { race.end(nil) }
-            timer.start(after: limit)
-            race.timer = timer
-            Task { race.end(await body(self)) }
-        }
-    }
-}
-
-/// Resumes a continuation with the first of two results.
-private final class Race<Value: Sendable>: @unchecked Sendable {
-    // Unchecked: only the actor and its timer access it, both on the loop.
-    private var continuation: CheckedContinuation<Value?, Never>?
-    var timer: Timer?
-
-    init(_ continuation: CheckedContinuation<Value?, Never>) { self.continuation = continuation }
-
-    func end(_ value: Value?) {
-        continuation?.resume(returning: value)
-        continuation = nil
-        timer = nil
     }
 }
 

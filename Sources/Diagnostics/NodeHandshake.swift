@@ -19,8 +19,7 @@ enum NodeHandshake {
     ) async throws -> Welcome {
         let stream = try await loop.dial(endpoint, through: proxy, timeout: timeout)
         defer { stream.close() }
-        let timer = Timer(on: loop) { stream.fail(.timedOut) }
-        timer.start(after: timeout)
+        let timer = Timer(on: loop, after: timeout) { stream.fail(.timedOut) }
         defer { timer.stop() }
         let reader = StreamReader(stream, limit: Frame.defaultMaximumLength)
         var hello: [UInt8] = []

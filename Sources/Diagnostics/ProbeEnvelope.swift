@@ -9,11 +9,8 @@ enum ProbeEnvelope {
     /// - Parameters:
     ///   - magic: the platform and environment to probe.
     ///   - format: the format of the app.
-    ///   - random: 64 random bytes.
-    /// - Throws: `Rejection` if there are fewer bytes.
-    static func make(
-        _ magic: Magic, format: EnvelopeFormat, random: [UInt8] = SecureRandom.bytes(64)
-    ) throws(Rejection) -> Envelope {
+    static func make(_ magic: Magic, format: EnvelopeFormat) throws(Rejection) -> Envelope {
+        let random = SecureRandom.bytes(64)
         let deviceToken =
             switch magic {
             case .iOS, .iOSDev: String(repeating: "0", count: PairingToken.appleTokenLength)

@@ -146,18 +146,15 @@ extension StateCheck {
     /// Checks the databases in the directory, unless a node is running: that node has checked them itself.
     func databases(spool: String?) -> [Finding] {
         guard kind == .directory, lock == .free else { return [] }
-        var findings: [Finding] = []
-        func look(at file: String, _ inspect: (String) throws -> Void) {
-            guard access(file, F_OK) == 0 else { return }
+        let stores = [(StoreKind.standing, Optional("\(path)/standing.sqlite")), (StoreKind.spool, spool)]
+        return stores.compactMap { kind, file -> Finding? in
+            guard let file, access(file, F_OK) == 0 else { return nil }
             do {
-                try inspect(file)
-                findings.append(Finding(.state, file, .ok, "compatible with this version"))
+                try StoreFile.inspect(kind, at: file)
+                return Finding(.state, file, .ok, "compatible with this version")
             } catch {
-                findings.append(Finding(.state, file, .failed, "\(error)"))
+                return Finding(.state, file, .failed, "\(error)")
             }
         }
-        look(at: "\(path)/standing.sqlite") { try StoreFile.inspect(.standing, at: $0) }
-        if let spool { look(at: spool) { try StoreFile.inspect(.spool, at: $0) } }
-        return findings
     }
 }

@@ -2,6 +2,7 @@
 
 import CLibevent
 import COpenSSL
+import Cryptography
 import Glibc
 import Time
 
@@ -270,8 +271,7 @@ package final class ByteStream {
         isBackedUp = false
         updateReading()
         let deadline = MonotonicTime.now + Self.lingerTime
-        let timer = Timer(on: loop) { [unowned self] in linger(until: deadline) }
-        lingerTimer = timer
+        lingerTimer = Timer(on: loop) { [unowned self] in linger(until: deadline) }
         linger(until: deadline)
     }
 
@@ -307,10 +307,7 @@ package final class ByteStream {
             let certificate = SSL_get1_peer_certificate(ssl)
         else { return nil }
         defer { X509_free(certificate) }
-        var name = [CChar](repeating: 0, count: 256)
-        let length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, &name, 256)
-        guard length >= 0 else { return nil }
-        return String(decoding: name.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return subjectEntry(NID_commonName, of: certificate)
     }
 
     /// Layers TLS on a plain bufferevent. It uses a filter, so that one read of the socket brings many records and one

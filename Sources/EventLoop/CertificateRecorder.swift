@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import COpenSSL
+import Cryptography
 
 /// Records the expiry time of the certificate that the last server presented, once `context` has verified it. The
 /// recorder takes over the context's info callback: use one recorder per context.
@@ -31,14 +32,8 @@ package final class CertificateRecorder {
     }
 
     private func record(_ ssl: OpaquePointer) {
-        guard let certificate = SSL_get1_peer_certificate(ssl), let epoch = ASN1_TIME_set(nil, 0) else { return }
-        defer {
-            X509_free(certificate)
-            ASN1_STRING_free(epoch)
-        }
-        var days: Int32 = 0
-        var seconds: Int32 = 0
-        guard ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(certificate)) == 1 else { return }
-        notAfter = Int64(days) * 86_400 + Int64(seconds)
+        guard let certificate = SSL_get1_peer_certificate(ssl) else { return }
+        defer { X509_free(certificate) }
+        notAfter = certificateValidity(of: certificate).notAfter
     }
 }

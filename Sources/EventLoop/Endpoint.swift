@@ -16,9 +16,7 @@ public enum Endpoint: Hashable, Sendable, CustomStringConvertible {
     public init?(_ text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst(5))
-            guard !path.isEmpty, path.utf8.count <= Self.maxUnixPathLength else {
-                return nil
-            }
+            guard !path.isEmpty, path.utf8.count <= Self.maxUnixPathLength else { return nil }
             self = .unix(path: path)
             return
         }

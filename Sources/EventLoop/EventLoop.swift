@@ -19,6 +19,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     private static let jobsPerTurn = 4096
 
     let base: OpaquePointer
+    private let name: String
     private let inbox = Mutex<[UnownedJob]>([])
     private let stopping = Atomic<Bool>(false)
     private let threadIdentity = Atomic<UInt>(0)
@@ -44,31 +45,22 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         EventLoop.processSetUp
         guard let base = event_base_new() else { fatalError("libevent could not start: out of memory or descriptors") }
         self.base = base
+        self.name = name
         wakeUp = event_new(base, -1, Int16(EV_PERSIST), { _, _, _ in }, nil)
-        let box = Unmanaged.passRetained(StartBox(loop: self, name: name))
         let result = pthread_create(
             &thread, nil,
             { argument in
-                let box = Unmanaged<StartBox>.fromOpaque(argument!).takeRetainedValue()
-                clibevent_name_thread(box.name)
+                let loop = Unmanaged<EventLoop>.fromOpaque(argument!).takeRetainedValue()
+                clibevent_name_thread(loop.name)
                 // A thread inherits the signal mask of its creator, and Swift's own threads block all signals.
                 var none = sigset_t()
                 sigemptyset(&none)
                 pthread_sigmask(SIG_SETMASK, &none, nil)
-                box.loop.threadIdentity.store(UInt(pthread_self()), ordering: .releasing)
-                box.loop.run()
+                loop.threadIdentity.store(UInt(pthread_self()), ordering: .releasing)
+                loop.run()
                 return nil
-            }, box.toOpaque())
+            }, Unmanaged.passRetained(self).toOpaque())
         guard result == 0 else { fatalError("cannot start event loop thread: \(String(cString: strerror(result)))") }
-    }
-
-    private final class StartBox {
-        let loop: EventLoop
-        let name: String
-        init(loop: EventLoop, name: String) {
-            self.loop = loop
-            self.name = name
-        }
     }
 
     /// Stops the loop after its current turn and waits for its thread; jobs that are still queued never run. Callable

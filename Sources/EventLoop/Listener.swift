@@ -65,9 +65,7 @@ package final class Listener {
                 { _, descriptor, _, _, context in Listener.of(context).accept(descriptor) },
                 Unmanaged.passUnretained(self).toOpaque(), flags, backlog, pointer, Int32(length))
         }
-        guard let listener else {
-            throw ListenError(endpoint: endpoint, reason: String(cString: strerror(errno)))
-        }
+        guard let listener else { throw ListenError(endpoint: endpoint, reason: String(cString: strerror(errno))) }
         evconnlistener_set_error_cb(listener) { _, context in Listener.of(context).exhausted() }
         switch endpoint {
         case .tcp(let host, 0):

@@ -23,7 +23,7 @@ public enum Proxy: Hashable, Sendable {
     public init?(url: String, credentials: SOCKS5.Credentials? = nil) {
         guard let colon = url.firstIndex(of: ":"), url[colon...].hasPrefix("://") else { return nil }
         let authority = url[colon...].dropFirst(3)
-        guard authority.utf8.allSatisfy(Self.isOfHostOrPort), let endpoint = Endpoint(String(authority)),
+        guard authority.allSatisfy(Self.isOfHostOrPort), let endpoint = Endpoint(String(authority)),
             case .tcp(_, let port) = endpoint, port > 0
         else { return nil }
         switch url[..<colon].lowercased() {
@@ -33,14 +33,8 @@ public enum Proxy: Hashable, Sendable {
         }
     }
 
-    private static func isOfHostOrPort(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"),
-            UInt8(ascii: ":"), UInt8(ascii: "["), UInt8(ascii: "]"):
-            true
-        default: false
-        }
+    private static func isOfHostOrPort(_ character: Character) -> Bool {
+        character.isASCII && (character.isLetter || character.isNumber || ".-_:[]".contains(character))
     }
 }
 
@@ -87,7 +81,7 @@ extension EventLoop {
         }
         if let tls {
             let reader = StreamReader(stream, pausesWhenConnected: true)
-            reader.markUnconnected()
+            reader.isConnected = false
             stream.startTLS(tls, host: host)
             try await reader.connected()
         }
@@ -135,12 +129,10 @@ private final class Deadline {
 
     init(on loop: EventLoop, after timeout: Duration) {
         end = .now + timeout
-        let timer = Timer(on: loop) { [unowned self] in
+        timer = Timer(on: loop, after: timeout) { [unowned self] in
             hasPassed = true
             guarded?.fail(.timedOut)
         }
-        timer.start(after: timeout)
-        self.timer = timer
     }
 
     func cancel() { timer = nil }

@@ -113,12 +113,8 @@ private final class Lookup {
             next = entry.ai_next
             guard let address = entry.ai_addr else { continue }
             switch entry.ai_family {
-            case AF_INET:
-                addresses.append(
-                    .ipv4(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in.self)))
-            case AF_INET6:
-                addresses.append(
-                    .ipv6(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in6.self)))
+            case AF_INET: addresses.append(.ipv4(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in.self)))
+            case AF_INET6: addresses.append(.ipv6(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in6.self)))
             default: break
             }
         }

@@ -8,33 +8,27 @@ package final class StreamReader: ByteStreamHandler {
     private let limit: Int
     private var buffer: [UInt8] = []
     private var ended: StreamError?
-    private var isConnected: Bool
+    /// Whether the stream is connected. Reset it when TLS starts on the stream.
+    var isConnected: Bool
     private let pausesWhenConnected: Bool
     private var waiting: CheckedContinuation<Void, Never>?
 
     /// Becomes the handler of `stream`, and closes it if more than `limit` bytes are buffered.
-    package convenience init(_ stream: ByteStream, limit: Int = 65_536) {
-        self.init(stream, limit: limit, pausesWhenConnected: false)
-        stream.resumeReading()
-    }
-
     /// - Parameter pausesWhenConnected: whether to pause the stream as soon as it is connected, without reading. The
     ///   first bytes from the peer are then left to the next handler.
-    init(_ stream: ByteStream, limit: Int = 65_536, pausesWhenConnected: Bool) {
+    package init(_ stream: ByteStream, limit: Int = 65_536, pausesWhenConnected: Bool = false) {
         self.stream = stream
         self.limit = limit
         self.pausesWhenConnected = pausesWhenConnected
         isConnected = stream.isOpen
         ended = stream.endReason
         stream.handler = self
+        if !pausesWhenConnected { stream.resumeReading() }
     }
 
     /// Waits until the stream is connected and, if TLS has started, until its handshake is complete.
     package func connected(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
-        while !isConnected {
-            if let ended { throw ended }
-            await change()
-        }
+        while !isConnected, ended == nil { await change() }
         if let ended { throw ended }
     }
 
@@ -111,7 +105,4 @@ package final class StreamReader: ByteStreamHandler {
         stream.prepend(buffer)
         buffer = []
     }
-
-    /// Marks the stream as not connected, because TLS starts on it.
-    func markUnconnected() { isConnected = false }
 }

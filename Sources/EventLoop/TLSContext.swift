@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import COpenSSL
+import Cryptography
 import Glibc
 
 /// The TLS settings that connections share: trusted authorities, own certificate and application protocol. TLS 1.2 is
@@ -18,25 +19,6 @@ package final class TLSContext: @unchecked Sendable {
     private let applicationProtocol: String
     private let wireProtocols: [UInt8]
 
-    /// A certificate chain with its private key, both in PEM form.
-    package struct Identity: CustomStringConvertible, CustomReflectable {
-        /// Always `<redacted>`.
-        package var description: String { "<redacted>" }
-        /// An empty mirror, so that a dump does not reveal the key.
-        package var customMirror: Mirror { Mirror(self, children: []) }
-        let certificates: [UInt8]
-        let privateKey: [UInt8]
-
-        /// An identity from PEM text.
-        /// - Parameters:
-        ///   - certificates: the leaf first, then its issuers.
-        ///   - privateKey: unencrypted.
-        package init(certificates: [UInt8], privateKey: [UInt8]) {
-            self.certificates = certificates
-            self.privateKey = privateKey
-        }
-    }
-
     /// A context for outgoing connections. It always verifies the server's chain, host name and validity dates.
     /// - Parameters:
     ///   - extraAuthorities: PEM certificates to trust in addition to the system's.
@@ -44,7 +26,7 @@ package final class TLSContext: @unchecked Sendable {
     ///   - applicationProtocol: the only ALPN protocol offered, and required.
     /// - Throws: ``SetupError``.
     package static func client(
-        extraAuthorities: [UInt8]? = nil, identity: Identity? = nil, applicationProtocol: String
+        extraAuthorities: [UInt8]? = nil, identity: CertifiedKey? = nil, applicationProtocol: String
     ) throws -> TLSContext {
         let context = try TLSContext(TLS_client_method(), applicationProtocol: applicationProtocol)
         SSL_CTX_set_default_verify_paths(context.handle)
@@ -61,7 +43,7 @@ package final class TLSContext: @unchecked Sendable {
     ///     authorities (PEM) did not issue it; a client without a certificate is accepted.
     /// - Throws: ``SetupError``.
     package static func server(
-        identity: Identity, clientAuthorities: [UInt8]? = nil, applicationProtocol: String
+        identity: CertifiedKey, clientAuthorities: [UInt8]? = nil, applicationProtocol: String
     ) throws -> TLSContext {
         let context = try TLSContext(TLS_server_method(), applicationProtocol: applicationProtocol)
         try context.use(identity)
@@ -82,7 +64,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     private init(_ method: OpaquePointer?, applicationProtocol: String) throws {
-        guard let handle = SSL_CTX_new(method) else { throw SetupError(description: "OpenSSL: \(Self.reason())") }
+        guard let handle = SSL_CTX_new(method) else { throw SetupError(description: "OpenSSL: \(openSSLReason())") }
         self.handle = handle
         self.applicationProtocol = applicationProtocol
         wireProtocols = [UInt8(applicationProtocol.utf8.count)] + Array(applicationProtocol.utf8)
@@ -141,14 +123,13 @@ package final class TLSContext: @unchecked Sendable {
 
     private func trust(_ authorities: [UInt8]) throws {
         let store = SSL_CTX_get_cert_store(handle)
-        let found = try Self.certificates(in: authorities) { X509_STORE_add_cert(store, $0) }
-        guard found > 0 else { throw SetupError(description: "no PEM certificate found") }
+        try Self.forEachCertificate(in: authorities) { X509_STORE_add_cert(store, $0) }
     }
 
-    private func use(_ identity: Identity) throws {
+    private func use(_ identity: CertifiedKey) throws {
         var isLeaf = true
         var isUsed = false
-        let found = try Self.certificates(in: identity.certificates) { certificate in
+        try Self.forEachCertificate(in: identity.certificates) { certificate in
             if isLeaf {
                 isUsed = SSL_CTX_use_certificate(handle, certificate) == 1
             } else {
@@ -156,40 +137,27 @@ package final class TLSContext: @unchecked Sendable {
             }
             isLeaf = false
         }
-        guard found > 0 else { throw SetupError(description: "no PEM certificate found") }
-        guard isUsed else { throw SetupError(description: "OpenSSL rejected the certificate: \(Self.reason())") }
-        let key = identity.privateKey.withUnsafeBytes { buffer -> OpaquePointer? in
-            let bio = BIO_new_mem_buf(buffer.baseAddress, Int32(buffer.count))
-            defer { BIO_free(bio) }
-            return PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in -1 }, nil)
+        guard isUsed else { throw SetupError(description: "OpenSSL rejected the certificate: \(openSSLReason())") }
+        guard let key = identity.makeKey() else {
+            throw SetupError(description: "no usable PEM private key: \(openSSLReason())")
         }
-        guard let key else { throw SetupError(description: "no usable PEM private key: \(Self.reason())") }
         defer { EVP_PKEY_free(key) }
         guard SSL_CTX_use_PrivateKey(handle, key) == 1 else {
-            throw SetupError(description: "the private key does not match the certificate: \(Self.reason())")
+            throw SetupError(description: "the private key does not match the certificate: \(openSSLReason())")
         }
     }
 
-    private static func certificates(in pem: [UInt8], _ body: (OpaquePointer) -> Void) throws -> Int {
-        pem.withUnsafeBytes { buffer in
-            let bio = BIO_new_mem_buf(buffer.baseAddress, Int32(buffer.count))
-            defer {
-                BIO_free(bio)
-                ERR_clear_error()
-            }
-            var count = 0
+    private static func forEachCertificate(in pem: [UInt8], _ body: (OpaquePointer) -> Void) throws {
+        defer { ERR_clear_error() }
+        let isFound = withBIO(reading: pem) { bio -> Bool? in
+            var isFound = false
             while let certificate = PEM_read_bio_X509(bio, nil, nil, nil) {
                 body(certificate)
                 X509_free(certificate)
-                count += 1
+                isFound = true
             }
-            return count
+            return isFound
         }
-    }
-
-    private static func reason() -> String {
-        let code = ERR_get_error()
-        ERR_clear_error()
-        return ERR_reason_error_string(code).map { String(cString: $0) } ?? "no reason given"
+        guard isFound == true else { throw SetupError(description: "no PEM certificate found") }
     }
 }

@@ -21,6 +21,12 @@ package final class Timer {
             Unmanaged.passUnretained(self).toOpaque())
     }
 
+    /// A timer that calls `fire` on the loop after `delay`.
+    package convenience init(on loop: EventLoop, after delay: Duration, fire: @escaping () -> Void) {
+        self.init(on: loop, fire: fire)
+        start(after: delay)
+    }
+
     deinit { event_free(event) }
 
     /// Starts or restarts the timer, to fire after `delay`.
@@ -62,9 +68,7 @@ private final class Sleeper: @unchecked Sendable {
     func start(_ continuation: CheckedContinuation<Void, Never>, delay: Duration) {
         guard !ended, !Task.isCancelled else { return continuation.resume() }
         self.continuation = continuation
-        let timer = Timer(on: loop) { [unowned self] in end() }
-        timer.start(after: delay)
-        self.timer = timer
+        timer = Timer(on: loop, after: delay) { [unowned self] in end() }
     }
 
     func end() {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
+
 /// Checks a chunk's size line, byte by byte (RFC 9112 §7.1, §7.1.1):
 ///
 ///     chunk-size [ *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS ( token / quoted-string ) ] ) ]
@@ -20,12 +22,7 @@ struct ChunkSizeLine {
     private var state = State.start
 
     /// Whether the line may end here.
-    var mayEnd: Bool {
-        switch state {
-        case .size, .name, .value, .afterQuoted: true
-        case .start, .beforeSemicolon, .beforeName, .afterName, .beforeValue, .quoted, .quotedPair: false
-        }
-    }
+    var mayEnd: Bool { [.size, .name, .value, .afterQuoted].contains(state) }
 
     /// Takes the next byte, which is not part of the line end.
     /// - Returns: `false` if the grammar does not allow it.
@@ -38,11 +35,10 @@ struct ChunkSizeLine {
     private func next(_ byte: UInt8) -> State? {
         let isSpace = byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
         switch state {
-        case .start: return Self.isHexDigit(byte) ? .size : nil
-        case .size:
-            if Self.isHexDigit(byte) { return .size }
-            return isSpace ? .beforeSemicolon : byte == UInt8(ascii: ";") ? .beforeName : nil
-        case .beforeSemicolon, .afterQuoted:
+        case .start: return Hex.isDigit(byte) ? .size : nil
+        case .size where Hex.isDigit(byte): return .size
+        case .value where Self.isToken(byte): return .value
+        case .size, .value, .beforeSemicolon, .afterQuoted:
             return isSpace ? .beforeSemicolon : byte == UInt8(ascii: ";") ? .beforeName : nil
         case .beforeName: return isSpace ? .beforeName : Self.isToken(byte) ? .name : nil
         case .name where Self.isToken(byte): return .name
@@ -55,9 +51,6 @@ struct ChunkSizeLine {
         case .beforeValue:
             if byte == UInt8(ascii: "\"") { return .quoted }
             return isSpace ? .beforeValue : Self.isToken(byte) ? .value : nil
-        case .value:
-            if Self.isToken(byte) { return .value }
-            return isSpace ? .beforeSemicolon : byte == UInt8(ascii: ";") ? .beforeName : nil
         case .quoted:
             switch byte {
             case UInt8(ascii: "\""): return .afterQuoted
@@ -68,22 +61,10 @@ struct ChunkSizeLine {
         }
     }
 
-    private static func isHexDigit(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "F"),
-            UInt8(ascii: "a")...UInt8(ascii: "f"):
-            true
-        default: false
-        }
-    }
-
     /// `tchar` (RFC 9110 §5.6.2).
     private static func isToken(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "a")...UInt8(ascii: "z"):
-            true
-        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-        }
+        let character = Character(Unicode.Scalar(byte))
+        return character.isASCII
+            && (character.isLetter || character.isNumber || "!#$%&'*+-.^_`|~".contains(character))
     }
 }

@@ -39,7 +39,6 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     private let stream: ByteStream
     private unowned let host: any Delegate
-    private let readTimeout: Duration
     private var session: HTTPSession
     private var prelude: ((RawSpan) -> PreludeResult)?
     private var output: [UInt8] = []
@@ -51,9 +50,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     private var handedOut: (turn: UInt64, count: Int) = (0, 0)
     private var nextTurn: Timer?
     private var isPaused = false
-    private var timer: Timer?
-    /// When output became unsent; `nil` if all output has been sent.
-    private var unreadSince: MonotonicTime?
+    private var timer: ConnectionTimer?
     private var hostIsListening = true
     /// Whether the connection accepts no more output. Earlier output may still be in flight.
     package private(set) var isClosed = false
@@ -66,15 +63,16 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         self.stream = stream
         self.host = host
         self.prelude = prelude
-        readTimeout = limits.readTimeout
         session = HTTPSession(limits: limits, now: .now)
         // Reading stops while any output is unsent: a client that has closed its own side then gets its whole response
         // before the stream reports the end.
         stream.highWater = 0
         stream.largestRead = Self.largestRead
         stream.handler = self
-        timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
-        armTimer()
+        timer = ConnectionTimer(on: stream.loop, readTimeout: limits.readTimeout) { [unowned self] in
+            timeReached(isUnread: $0)
+        }
+        timer?.start(until: session.deadline)
     }
 
     /// Whether no request is in progress, not even a partial one.
@@ -136,7 +134,6 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     private func perform(_ event: (inout HTTPSession, inout HTTPSession.Effects) -> Void) {
         guard !isClosed else { return }
-        let before = deadline
         var effects = HTTPSession.Effects()
         event(&session, &effects)
         write(&effects.output)
@@ -151,7 +148,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
             stream.pauseReading()
         }
         handOut()
-        if !isClosed, let deadline, before.map({ deadline < $0 }) ?? true { armTimer() }
+        timer?.start(until: session.deadline)
     }
 
     private func write(_ bytes: inout [UInt8]) {
@@ -204,10 +201,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         guard !output.isEmpty else { return }
         stream.write(output)
         output = []
-        if unreadSince == nil {
-            unreadSince = .now
-            armTimer()
-        }
+        timer?.outputIsUnread()
     }
 
     private func end() {
@@ -228,24 +222,13 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
 
     // MARK: Time
 
-    private var deadline: MonotonicTime? {
-        [session.deadline, unreadSince.map { $0 + readTimeout }].compactMap(\.self).min()
-    }
-
-    private func armTimer() {
-        // The deadline may move while the timer runs; it is checked again when the timer fires.
-        if let deadline { timer?.start(after: deadline - .now + .milliseconds(1)) }
-    }
-
-    private func timeReached() {
-        let now = MonotonicTime.now
-        if let unreadSince, now - unreadSince >= readTimeout {
+    private func timeReached(isUnread: Bool) {
+        if isUnread {
             // The client is not reading, so it would not receive an error response.
             close()
             return host.closed(self)
         }
-        perform { session, effects in session.timeReached(now, &effects) }
-        if !isClosed { armTimer() }
+        perform { session, effects in session.timeReached(.now, &effects) }
     }
 
     // MARK: The stream
@@ -268,7 +251,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     package func streamDrained(_ stream: ByteStream) {
-        unreadSince = nil
+        timer?.outputWasRead()
         if !isClosed { handOut() }
     }
 

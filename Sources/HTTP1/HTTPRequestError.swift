@@ -24,33 +24,23 @@ package enum HTTPRequestError: Error, Equatable, Sendable {
     case notHTTP(firstByte: UInt8)
 
     /// The HTTP status of the response.
-    package var status: Int {
-        switch self {
-        case .malformed, .notHTTP: 400
-        case .headTooLarge: 431
-        case .targetTooLong: 414
-        case .bodyTooLarge: 413
-        case .timeout: 408
-        case .draining: 503
-        case .expectation: 417
-        case .transferCoding: 501
-        case .version: 505
-        }
-    }
+    package var status: Int { answer.status }
 
     /// A sentence for people, which contains nothing of the request.
-    package var text: String {
+    package var text: String { answer.text }
+
+    private var answer: (status: Int, text: String) {
         switch self {
-        case .malformed: "The request is not valid HTTP/1.1."
-        case .headTooLarge: "The request has too many header fields, or they are too long."
-        case .targetTooLong: "The request target is too long."
-        case .bodyTooLarge: "The request body is too large."
-        case .timeout: "The request was not complete in time."
-        case .draining: "The server accepts no more requests on this connection; retry later."
-        case .expectation: "The only supported expectation is 100-continue."
-        case .transferCoding: "The transfer coding is not supported; use chunked or Content-Length."
-        case .version: "Only HTTP/1.1 and HTTP/1.0 are supported."
-        case .notHTTP: "Not an HTTP request; only unencrypted HTTP/1.1 is supported."
+        case .malformed: (400, "The request is not valid HTTP/1.1.")
+        case .headTooLarge: (431, "The request has too many header fields, or they are too long.")
+        case .targetTooLong: (414, "The request target is too long.")
+        case .bodyTooLarge: (413, "The request body is too large.")
+        case .timeout: (408, "The request was not complete in time.")
+        case .draining: (503, "The server accepts no more requests on this connection; retry later.")
+        case .expectation: (417, "The only supported expectation is 100-continue.")
+        case .transferCoding: (501, "The transfer coding is not supported; use chunked or Content-Length.")
+        case .version: (505, "Only HTTP/1.1 and HTTP/1.0 are supported.")
+        case .notHTTP: (400, "Not an HTTP request; only unencrypted HTTP/1.1 is supported.")
         }
     }
 }

@@ -68,11 +68,9 @@ struct RequestParts {
         func isSpace(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
         let trimmed = value.drop(while: isSpace)
         let end = trimmed.lastIndex { !isSpace($0) }.map { $0 + 1 } ?? trimmed.startIndex
-        headers.append(
-            (
-                name: String(decoding: name.lazy.map(\.lowerCased), as: UTF8.self),
-                value: String(decoding: trimmed[..<end], as: UTF8.self)
-            ))
+        let letters = UInt8(ascii: "A")...UInt8(ascii: "Z")
+        let lowerCased = String(decoding: name.lazy.map { letters.contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
+        headers.append((name: lowerCased, value: String(decoding: trimmed[..<end], as: UTF8.self)))
         name.removeAll(keepingCapacity: true)
         value.removeAll(keepingCapacity: true)
         isInValue = false
@@ -150,8 +148,4 @@ struct RequestParts {
         guard expectations.allSatisfy({ $0.lowercased() == "100-continue" }) else { throw .expectation }
         expectsContinue = !expectations.isEmpty
     }
-}
-
-extension UInt8 {
-    fileprivate var lowerCased: UInt8 { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) ? self | 0x20 : self }
 }

@@ -4,22 +4,22 @@ import CNGHTTP2
 import EventLoop
 import Time
 
-/// Receives the events of a client connection, on the connection's loop.
-protocol ClientConnectionOwner: AnyObject {
-    /// The server allows this many concurrent streams (RFC 9113 §6.5.2).
-    func connection(_ connection: ClientConnection, allows streams: Int)
-    /// The connection takes no new requests: the server is going away (RFC 9113 §6.8) or has stopped answering.
-    /// Requests in flight may still be answered.
-    func connectionIsGoingAway(_ connection: ClientConnection)
-    /// The connection has ended, and every request on it has completed or failed.
-    func connectionEnded(_ connection: ClientConnection, reason: String)
-}
-
 /// The client side of one HTTP/2 connection: many requests at a time, each awaited separately.
 ///
 /// The frames of one turn of the loop go out in one write. A ``ConnectionWatch`` detects a connection that looks open
 /// but is dead.
 final class ClientConnection: SessionEvents {
+    /// What the upstream learns of a connection, on the connection's loop.
+    enum Event {
+        /// The server allows this many concurrent streams (RFC 9113 §6.5.2).
+        case allows(streams: Int)
+        /// The connection takes no new requests: the server is going away (RFC 9113 §6.8) or has stopped answering.
+        /// Requests in flight may still be answered.
+        case goingAway
+        /// The connection has ended, and every request on it has completed or failed.
+        case ended(reason: String)
+    }
+
     /// Maximum size of a response body, in bytes.
     static let largestResponse = 64 * 1024
     /// Maximum size of a response's header fields, in bytes.
@@ -44,7 +44,7 @@ final class ClientConnection: SessionEvents {
         var response = Response(status: 0)
     }
 
-    private weak var owner: (any ClientConnectionOwner)?
+    private weak var owner: Upstream?
     private let loop: EventLoop
     private var session: Session!
     private var slots: [Slot] = []
@@ -60,11 +60,11 @@ final class ClientConnection: SessionEvents {
     private var isGoingAway = false
 
     /// Starts HTTP/2 on `stream`, which must be open. The owner is not retained.
-    init(_ stream: ByteStream, owner: (any ClientConnectionOwner)?) {
+    init(_ stream: ByteStream, owner: Upstream) {
         self.owner = owner
         loop = stream.loop
         session = Session(
-            stream, role: .client,
+            stream, isServer: false,
             settings: [
                 nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
                 nghttp2_settings_entry(
@@ -133,7 +133,7 @@ final class ClientConnection: SessionEvents {
         guard stream > 0 else {
             // Out of stream identifiers: another connection has to take over.
             isGoingAway = true
-            owner?.connectionIsGoingAway(self)
+            owner?.take(.goingAway, of: self)
             return finish(slot, .failure(.notProcessed(.connectionLost(Session.reason(Int(stream))))), freeing: true)
         }
         slots[slot].stream = stream
@@ -171,7 +171,7 @@ final class ClientConnection: SessionEvents {
         switch watch.check(now, lastReceived: session.lastReceived) {
         case .nothing: break
         case .ping: session.ping()
-        case .stalled: owner?.connectionIsGoingAway(self)
+        case .stalled: owner?.take(.goingAway, of: self)
         case .dead: return session.fail("the server stopped responding")
         }
         armSweep()
@@ -245,7 +245,7 @@ final class ClientConnection: SessionEvents {
 
     func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {
         isGoingAway = true
-        owner?.connectionIsGoingAway(self)
+        owner?.take(.goingAway, of: self)
         // Requests that nghttp2 still queues would have to wait until a stream ends.
         for slot in slots.indices where slots[slot].continuation != nil && !slots[slot].isSent {
             reset(slot)
@@ -254,7 +254,7 @@ final class ClientConnection: SessionEvents {
         endIfLeft()
     }
 
-    func sessionGotSettings() { owner?.connection(self, allows: session.peerStreamLimit) }
+    func sessionGotSettings() { owner?.take(.allows(streams: session.peerStreamLimit), of: self) }
 
     func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
         let start = slots[slot].bodySent
@@ -273,6 +273,6 @@ final class ClientConnection: SessionEvents {
         for slot in slots.indices where slots[slot].continuation != nil {
             finish(slot, .failure(failure(slot, .connectionLost(reason))))
         }
-        owner?.connectionEnded(self, reason: reason)
+        owner?.take(.ended(reason: reason), of: self)
     }
 }

@@ -8,7 +8,7 @@ extension Session {
     /// A session that serves a client.
     /// - Parameter concurrentStreams: SETTINGS_MAX_CONCURRENT_STREAMS.
     package convenience init(serving stream: ByteStream, concurrentStreams: UInt32, events: any SessionEvents) {
-        self.init(stream, role: .server, settings: [Self.setting(concurrentStreams)], events: events)
+        self.init(stream, isServer: true, settings: [Self.setting(concurrentStreams)], events: events)
     }
 
     /// Sends response headers, then the body that ``SessionEvents`` supplies for this slot.
@@ -24,8 +24,7 @@ extension Session {
     /// Sends GOAWAY with NO_ERROR.
     /// - Parameter lastStream: the last stream that the server processes.
     package func goAway(lastStream: Int32) {
-        nghttp2_submit_goaway(
-            handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), lastStream, NGHTTP2_NO_ERROR.rawValue, nil, 0)
+        nghttp2_submit_goaway(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), lastStream, NGHTTP2_NO_ERROR.rawValue, nil, 0)
         scheduleFlush()
     }
 

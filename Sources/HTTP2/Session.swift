@@ -48,8 +48,6 @@ extension SessionEvents {
 /// The nghttp2 state of one connection, on a stream. Received bytes go in as they arrive; output is gathered and
 /// written once per turn of the loop.
 package final class Session: ByteStreamHandler, TurnEndHandler {
-    enum Role { case client, server }
-
     /// The target size of a write, chosen to fill a TLS record.
     private static let writeSize = 16_336
     private static let flood = "too many frames without a response (flood protection)"
@@ -65,7 +63,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     /// When bytes last arrived from the peer.
     private(set) var lastReceived = MonotonicTime.now
 
-    init(_ stream: ByteStream, role: Role, settings: [nghttp2_settings_entry], events: any SessionEvents) {
+    init(_ stream: ByteStream, isServer: Bool, settings: [nghttp2_settings_entry], events: any SessionEvents) {
         self.stream = stream
         self.events = events
         gathered.reserveCapacity(Self.writeSize)
@@ -75,10 +73,8 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         // One stream until the server's SETTINGS allow more: a client must not assume the number of streams.
         nghttp2_option_set_peer_max_concurrent_streams(options, 1)
         let user = Unmanaged.passUnretained(self).toOpaque()
-        switch role {
-        case .client: nghttp2_session_client_new2(&handle, Session.callbacks, user, options)
-        case .server: nghttp2_session_server_new2(&handle, Session.callbacks, user, options)
-        }
+        let create = isServer ? nghttp2_session_server_new2 : nghttp2_session_client_new2
+        _ = create(&handle, Session.callbacks, user, options)
         // Each stream has its own window; a small window for the whole connection would only starve streams.
         nghttp2_session_set_local_window_size(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Self.connectionWindow)
         nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
@@ -150,9 +146,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         let taken = bytes.withUnsafeBytes {
             nghttp2_session_mem_recv(handle, $0.assumingMemoryBound(to: UInt8.self).baseAddress, $0.count)
         }
-        guard taken >= 0 else {
-            return fail(isFlooded ? Self.flood : "HTTP/2 error: \(Session.reason(taken))")
-        }
+        guard taken >= 0 else { return fail(isFlooded ? Self.flood : "HTTP/2 error: \(Session.reason(taken))") }
         guard events.sessionShouldAccept(bytes: bytes.byteCount) else { return fail(Self.flood) }
         scheduleFlush()
     }
@@ -192,6 +186,12 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
 
     private static func of(_ user: UnsafeMutableRawPointer?) -> Session {
         Unmanaged<Session>.fromOpaque(user!).takeUnretainedValue()
+    }
+
+    /// The session, and the slot of a stream; `nil` if the stream has none.
+    private static func of(_ user: UnsafeMutableRawPointer?, _ stream: Int32) -> (Session, Int)? {
+        let session = of(user)
+        return session.slot(of: stream).map { (session, $0) }
     }
 
     /// Calls `body` with the header fields of a block in nghttp2's form. nghttp2 copies them.
@@ -246,16 +246,14 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         }
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {
             _, frame, name, nameLength, value, valueLength, _, user in
-            let session = Session.of(user)
-            guard let slot = session.slot(of: frame!.pointee.hd.stream_id) else { return 0 }
+            guard let (session, slot) = Session.of(user, frame!.pointee.hd.stream_id) else { return 0 }
             let goesOn = session.events.session(
                 header: UnsafeBufferPointer(start: name, count: nameLength),
                 value: UnsafeBufferPointer(start: value, count: valueLength), slot: slot)
             return goesOn ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, data, length, user in
-            let session = Session.of(user)
-            guard let slot = session.slot(of: stream) else { return 0 }
+            guard let (session, slot) = Session.of(user, stream) else { return 0 }
             if !session.events.session(data: UnsafeBufferPointer(start: data, count: length), slot: slot) {
                 session.reset(stream, code: NGHTTP2_CANCEL.rawValue)
             }
@@ -282,16 +280,15 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
             return 0
         }
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
-            guard UInt32(frame!.pointee.hd.type) == NGHTTP2_HEADERS.rawValue else { return 0 }
-            let session = Session.of(user)
-            if let slot = session.slot(of: frame!.pointee.hd.stream_id) { session.events.session(sentHeadersOf: slot) }
+            guard UInt32(frame!.pointee.hd.type) == NGHTTP2_HEADERS.rawValue,
+                let (session, slot) = Session.of(user, frame!.pointee.hd.stream_id)
+            else { return 0 }
+            session.events.session(sentHeadersOf: slot)
             return 0
         }
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, user in
-            let session = Session.of(user)
-            if let slot = session.slot(of: stream) {
-                session.events.session(closed: stream, slot: slot, code: code)
-            }
+            guard let (session, slot) = Session.of(user, stream) else { return 0 }
+            session.events.session(closed: stream, slot: slot, code: code)
             return 0
         }
         return callbacks

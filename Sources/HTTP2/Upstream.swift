@@ -5,7 +5,7 @@ import Time
 
 /// Sends requests to one server over a pool of connections, as ``PoolState`` decides. Attempts each request once and
 /// throws a failure to the caller. An upstream with connections keeps itself alive: close or retire it.
-package actor Upstream: ClientConnectionOwner {
+package actor Upstream {
     /// Where the server is, and how to connect to it.
     package struct Target: Sendable {
         /// Host and port; the certificate must be valid for the host.
@@ -128,46 +128,38 @@ package actor Upstream: ClientConnectionOwner {
     }
 
     private func settle(_ number: Int, isProof: Bool) {
-        var actions: [PoolState.Action] = []
-        pool.finished(on: number, isCredentialAccepted: isProof, now: .now, &actions)
-        perform(actions)
+        update { $0.finished(on: number, isCredentialAccepted: isProof, now: .now, &$1) }
     }
 
     /// Applies the effect of a response to the connection that carried it.
     package func apply(_ effect: ConnectionEffect, to connection: Int) {
-        var actions: [PoolState.Action] = []
         switch effect {
-        case .keep: return
-        case .drain: pool.drain(connection, now: .now, &actions)
-        case .drainAll: pool.drainAll(now: .now, &actions)
+        case .keep: break
+        case .drain: update { $0.drain(connection, now: .now, &$1) }
+        case .drainAll: update { $0.drainAll(now: .now, &$1) }
         }
-        perform(actions)
     }
 
     /// Accepts no more requests; connections close once their requests in flight are answered.
-    package nonisolated func retire() {
-        assumeIsolated { upstream in
-            var actions: [PoolState.Action] = []
-            upstream.pool.retire(&actions)
-            upstream.perform(actions)
-        }
-    }
+    package nonisolated func retire() { assumeIsolated { $0.update { $0.retire(&$1) } } }
 
     /// Closes all connections; requests without a response fail.
     package nonisolated func close() {
         assumeIsolated { upstream in
-            var actions: [PoolState.Action] = []
-            upstream.pool.retire(&actions)
-            upstream.perform(actions)
+            upstream.update { $0.retire(&$1) }
             for dial in upstream.dials.values { dial.cancel() }
             for connection in upstream.connections.values { connection.close() }
         }
     }
 
-    /// The number of open connections.
-    package var openConnections: Int { pool.openCount }
-
     // MARK: Pool actions
+
+    /// Applies an event to the pool and performs the resulting actions.
+    private func update(_ event: (inout PoolState, inout [PoolState.Action]) -> Void) {
+        var actions: [PoolState.Action] = []
+        event(&pool, &actions)
+        perform(actions)
+    }
 
     private func perform(_ actions: [PoolState.Action]) {
         for action in actions {
@@ -208,19 +200,15 @@ package actor Upstream: ClientConnectionOwner {
             let connection = ClientConnection(stream, owner: self)
             connections[number] = connection
             numbers[ObjectIdentifier(connection)] = number
-            var actions: [PoolState.Action] = []
-            pool.opened(number, now: .now, &actions)
-            perform(actions)
+            update { $0.opened(number, now: .now, &$1) }
             connection.start()
         case .failure(let error): ended(number, because: "\(error)")
         }
     }
 
     private func ended(_ number: Int, because reason: String) {
-        var actions: [PoolState.Action] = []
-        pool.ended(
-            number, because: "\(target.endpoint): \(reason)", now: .now, random: Double.random(in: 0..<1), &actions)
-        perform(actions)
+        let text = "\(target.endpoint): \(reason)"
+        update { $0.ended(number, because: text, now: .now, random: Double.random(in: 0..<1), &$1) }
         if pool.isEmpty {
             sweep = nil
             wake = nil
@@ -232,9 +220,9 @@ package actor Upstream: ClientConnectionOwner {
 
     private func armSweep() {
         guard sweep == nil, !waiting.isEmpty else { return }
-        let timer = Timer(on: loop) { [unowned self] in assumeIsolated { $0.endOverdue() } }
-        timer.start(after: Self.deadlineResolution)
-        sweep = timer
+        sweep = Timer(on: loop, after: Self.deadlineResolution) { [unowned self] in
+            assumeIsolated { $0.endOverdue() }
+        }
     }
 
     private func endOverdue() {
@@ -252,51 +240,30 @@ package actor Upstream: ClientConnectionOwner {
         let timer =
             wake
             ?? Timer(on: loop) { [unowned self] in
-                assumeIsolated { upstream in
-                    var actions: [PoolState.Action] = []
-                    upstream.pool.timeReached(.now, &actions)
-                    upstream.perform(actions)
-                }
+                assumeIsolated { $0.update { $0.timeReached(.now, &$1) } }
             }
         timer.start(after: time - .now)
         wake = timer
     }
 
-    // MARK: ClientConnectionOwner
+    // MARK: Events of connections
 
-    private enum Event {
-        case allows(Int)
-        case leaves
-        case ended(String)
-    }
-
-    nonisolated func connection(_ connection: ClientConnection, allows streams: Int) {
-        take(.allows(streams), of: connection)
-    }
-
-    nonisolated func connectionIsGoingAway(_ connection: ClientConnection) { take(.leaves, of: connection) }
-
-    nonisolated func connectionEnded(_ connection: ClientConnection, reason: String) {
-        take(.ended(reason), of: connection)
-    }
-
-    private nonisolated func take(_ event: Event, of connection: ClientConnection) {
+    /// Handles an event of a connection. Called on the loop.
+    nonisolated func take(_ event: ClientConnection.Event, of connection: ClientConnection) {
         let identity = ObjectIdentifier(connection)
         // The connection is the caller: keep it alive until the call returns.
         withExtendedLifetime(connection) { assumeIsolated { $0.take(event, of: identity) } }
     }
 
-    private func take(_ event: Event, of identity: ObjectIdentifier) {
+    private func take(_ event: ClientConnection.Event, of identity: ObjectIdentifier) {
         guard let number = numbers[identity] else { return }
-        var actions: [PoolState.Action] = []
         switch event {
-        case .allows(let streams): pool.allows(streams, on: number, now: .now, &actions)
-        case .leaves: pool.drain(number, now: .now, &actions)
+        case .allows(let streams): update { $0.allows(streams, on: number, now: .now, &$1) }
+        case .goingAway: update { $0.drain(number, now: .now, &$1) }
         case .ended(let reason):
             numbers[identity] = nil
             connections[number] = nil
-            return ended(number, because: reason)
+            ended(number, because: reason)
         }
-        perform(actions)
     }
 }

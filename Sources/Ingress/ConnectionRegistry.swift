@@ -19,14 +19,6 @@ package struct ConnectionRegistry {
         /// Whether the HTTP endpoint is enabled.
         var servesHTTP: Bool
 
-        /// Creates limits.
-        /// - Parameters: as the properties of the same names.
-        package init(connections: Int, halfOpen: Int, servesHTTP: Bool) {
-            self.connections = connections
-            self.halfOpen = halfOpen
-            self.servesHTTP = servesHTTP
-        }
-
         /// The connections reserved for each endpoint; the other one cannot use them.
         var reserve: Int { servesHTTP ? connections / 4 : 0 }
         /// Maximum connections at one endpoint.

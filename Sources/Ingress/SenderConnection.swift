@@ -50,12 +50,17 @@ package protocol SenderHost: AnyObject {
     /// Assigns the connection to this tor circuit.
     /// - Returns: the GOAWAY to reject the connection with; `nil` if it is admitted.
     func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway?
+    /// The WELCOME for a TNP connection under these rules.
+    func welcome(under rules: IngressSession.Rules) -> Welcome
+    /// Finds the app of an HTTP request.
+    var appResolver: AppResolver { get }
+    /// Counts an HTTP response with this status.
+    func responded(_ status: Int)
     /// Called when the sender has sent HELLO, or a whole HTTP request.
     func identified(_ connection: any SenderConnection)
     /// Delivers a submission; the outcome is reported to ``SenderConnection/finished(_:_:)``, a refusal to
     /// ``SenderConnection/refused(_:_:)``.
-    func deliver(
-        _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection)
+    func deliver(_ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection)
     /// Counts protocol violations against the connection's circuit.
     func countViolations(_ connection: any SenderConnection, _ faults: Int)
     /// Called when the connection has ended.

@@ -184,7 +184,13 @@ package struct Configuration: Sendable {
     /// Reads and validates a configuration file.
     /// - Throws: ``ConfigurationError``, which names the file, the key and the expected value.
     package init(file: String) throws {
-        let bytes = try ConfiguredFile.readConfiguration(file)
+        let bytes: [UInt8]
+        do {
+            bytes = try ConfiguredFile.read(file, mustBePrivate: false)
+        } catch {
+            // Without a key, because the command line names this file.
+            throw ConfigurationError(file: file, problem: error.text)
+        }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw ConfigurationError(file: file, problem: "is not UTF-8 text")
         }
@@ -431,12 +437,11 @@ package struct Configuration: Sendable {
         }
     }
 
-    /// Decides whether the node runs its own tor, if the file does not set `tor.managed`.
+    /// Decides whether the node runs its own tor, if the file does not set `tor.managed`: it does if tor is installed and
+    /// no onion of another tor is configured.
     /// - Parameter path: the environment's `PATH`.
     package mutating func decideTor(path: String?) {
-        decideTor(
-            TorSettings.isManagedByDefault(
-                binary: tor.binary, foreignServiceDirectory: tor.onionDirectory, path: path))
+        decideTor(tor.onionDirectory == nil && TorSettings.isInstalled(tor.binary, path: path))
     }
 
     /// Sets `tor.managed` to this default, if the file does not set it.
@@ -520,8 +525,7 @@ package struct Configuration: Sendable {
             "format", default: EnvelopeFormat.pipe,
             "Payload format of the app: `pipe` is `magic|iv|Base64` (AES-CBC), `sealed` is Base64 of iv and ciphertext (AES-GCM)"
         )
-        var app = App(name: name, format: format, path: "")
-        app.path = String(table.name(of: "").dropLast())
+        var app = App(name: name, format: format, path: table.path)
         let apns = try table.table(
             "apns", "The app on iPhones. The node authenticates to APNs with a key (`.p8`) or a certificate (`.p12`).")
         if apns.exists {
@@ -587,8 +591,7 @@ package struct Configuration: Sendable {
     private static func topic(_ table: TableReader) throws -> String {
         let topic = try table.requiredString(
             "topic", expected: "the app's bundle id", "Bundle id of the app: letters, digits, dots and hyphens")
-        guard topic.utf8.allSatisfy({ isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") })
-        else {
+        guard topic.allSatisfy({ $0.isASCIILetterOrDigit || $0 == "." || $0 == "-" }) else {
             throw table.problem("topic", "must be the app's bundle id: letters, digits, dots and hyphens")
         }
         return topic
@@ -598,19 +601,10 @@ package struct Configuration: Sendable {
         let magic = try table.string(
             "message_magic", default: standard,
             "Text before the first `|` of the payload of a `pipe` app; letters and digits")
-        guard magic.utf8.count <= 64, magic.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
+        guard magic.utf8.count <= 64, magic.allSatisfy(\.isASCIILetterOrDigit) else {
             throw table.problem("message_magic", "must be at most 64 ASCII letters and digits")
         }
         return magic
-    }
-
-    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "A")...UInt8(ascii: "Z"):
-            true
-        default: false
-        }
     }
 
     private static func credential(_ table: TableReader, paths: PathResolver) throws -> APNsCredential {
@@ -634,7 +628,7 @@ package struct Configuration: Sendable {
                     throw table.missing(
                         key, "is missing: key_file requires key_id and team_id, 10 letters and digits each")
                 }
-                guard value.utf8.count == 10, value.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
+                guard AppleKeyName.isIdentifier(value) else {
                     throw table.problem(key, "must be Apple's identifier of 10 letters and digits")
                 }
                 return value
@@ -727,32 +721,15 @@ package struct ServiceURL: Hashable, Sendable {
         let slash = rest.firstIndex(of: "/") ?? rest.endIndex
         let authority = String(rest[..<slash])
         path = String(rest[slash...])
-        if case .tcp(let host, let port)? = Endpoint(authority) {
-            self.host = host
-            self.port = port
-        } else if case .tcp(let host, _)? = Endpoint(authority + ":443") {
-            self.host = host
-            port = 443
-        } else {
-            return nil
-        }
+        guard case .tcp(let host, let port)? = Endpoint(authority) ?? Endpoint(authority + ":443") else { return nil }
+        self.host = host
+        self.port = port
     }
 
     /// The address to connect to.
     package var endpoint: Endpoint { .tcp(host: host, port: port) }
     /// The `:authority` of requests.
     package var authority: String { port == 443 ? host : endpoint.description }
-}
-
-extension ConfiguredFile {
-    /// Reads the configuration file itself. Errors have no key, because the command line names this file.
-    static func readConfiguration(_ file: String) throws -> [UInt8] {
-        do {
-            return try read(file, mustBePrivate: false)
-        } catch {
-            throw ConfigurationError(file: file, problem: error.text)
-        }
-    }
 }
 
 /// Makes the paths of a configuration absolute; they are relative to the directory of the file.

@@ -10,12 +10,12 @@ package enum Credential {
     /// A key for APNs provider tokens.
     case appleKey(SigningKey, keyID: String, teamID: String)
     /// A client certificate for APNs.
-    case appleCertificate(TLSContext.Identity, CertificateFacts)
+    case appleCertificate(CertifiedKey, CertificateFacts)
     /// A service account for FCM.
     case google(ServiceAccount, tokenURL: ServiceURL)
 
     /// The reason why a credential cannot be used. Contains no part of the credential.
-    package struct Problem: Error, Equatable {
+    package struct Problem: Error, Equatable, CustomStringConvertible {
         /// The file.
         package let file: String
         /// The reason, without the name of the file.
@@ -26,6 +26,8 @@ package enum Credential {
             self.file = file
             self.text = text
         }
+
+        package var description: String { text }
     }
 
     /// A callback that receives the name and the contents of each file that is read.
@@ -87,9 +89,7 @@ package enum Credential {
         guard let facts = CertificateFacts(pem: certified.certificates) else {
             throw Problem(file: file, text: "its certificate cannot be parsed: export it again")
         }
-        let key = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
-        return .appleCertificate(
-            TLSContext.Identity(certificates: certified.certificates, privateKey: key), facts)
+        return .appleCertificate(certified, facts)
     }
 
     private static func read(_ file: String, _ reading: ReadObserver) throws(Problem) -> [UInt8] {

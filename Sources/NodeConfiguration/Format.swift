@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Time
+import Glibc
 
 /// Formats numbers, durations and dates for people.
 package enum Format {
@@ -100,9 +100,10 @@ package enum Format {
     /// The date, from Unix time in seconds: `2026-01-31`
     package static func date(_ time: Int64) -> String {
         // Limits the result to the years 1 to 9999.
-        let days = min(max((time - secondOfDay(time)) / 86_400, -719_162), 2_932_896)
-        let date = CalendarDate(daysSince1970: Int(days))
-        return "\(String("000\(date.year)".suffix(4)))-\(two(Int64(date.month)))-\(two(Int64(date.day)))"
+        var (seconds, date) = (time_t(min(max(time, -62_135_596_800), 253_402_300_799)), tm())
+        gmtime_r(&seconds, &date)
+        let year = String("000\(date.tm_year + 1900)".suffix(4))
+        return "\(year)-\(two(Int64(date.tm_mon) + 1))-\(two(Int64(date.tm_mday)))"
     }
 
     private static func secondOfDay(_ time: Int64) -> Int64 { (time % 86_400 + 86_400) % 86_400 }

@@ -8,7 +8,8 @@ import TOMLKit
 final class TableReader {
     private let table: TOMLTable?
     private let file: String
-    private let path: String
+    /// The name of the table in error messages: `app[1].apns`.
+    let path: String
     private let catalogue: KeyCatalogue?
     private var known: Set<String> = []
 
@@ -43,6 +44,15 @@ final class TableReader {
         return table[key]
     }
 
+    /// Reads a value of one type; `nil` if the file does not set it.
+    private func value<Value>(
+        _ key: String, expected: String, _ convert: (any TOMLValueConvertible) -> Value?
+    ) throws -> Value? {
+        guard let value = value(key) else { return nil }
+        guard let converted = convert(value) else { throw problem(key, "must be \(expected)") }
+        return converted
+    }
+
     /// The path without array indices: `app.apns` for `app[1].apns`.
     private var plainPath: String {
         path.split(separator: ".").map { $0.prefix { $0 != "[" } }.joined(separator: ".")
@@ -59,9 +69,7 @@ final class TableReader {
     }
 
     private func text(_ key: String, expected: String) throws -> String? {
-        guard let value = value(key) else { return nil }
-        guard let text = value.string else { throw problem(key, "must be \(expected), in quotes") }
-        return text
+        try value(key, expected: "\(expected), in quotes") { $0.string }
     }
 
     func string(_ key: String, expected: String = "a string", _ help: String) throws -> String? {
@@ -86,25 +94,24 @@ final class TableReader {
 
     func boolean(_ key: String, default standard: Bool, _ help: String) throws -> Bool {
         describe(key, "true or false", standard: "\(standard)", help)
-        guard let value = value(key) else { return standard }
-        guard let flag = value.bool else { throw problem(key, "must be true or false, without quotes") }
-        return flag
+        return try boolean(key) ?? standard
     }
 
     /// Reads a boolean without a default; `nil` if the file does not set it.
     func flag(_ key: String, _ help: String) throws -> Bool? {
         describe(key, "true or false", help)
-        guard let value = value(key) else { return nil }
-        guard let flag = value.bool else { throw problem(key, "must be true or false, without quotes") }
-        return flag
+        return try boolean(key)
+    }
+
+    private func boolean(_ key: String) throws -> Bool? {
+        try value(key, expected: "true or false, without quotes") { $0.bool }
     }
 
     func integer(_ key: String, in range: ClosedRange<Int>, default standard: Int, _ help: String) throws -> Int {
         describe(key, "whole number", standard: "\(standard)", range: range, help)
-        guard let value = value(key) else { return standard }
-        let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
-        guard let number = value.int else { throw problem(key, expected) }
-        guard range.contains(number) else { throw problem(key, "is \(number), but \(expected)") }
+        let expected = "a whole number from \(range.lowerBound) to \(range.upperBound)"
+        guard let number = try value(key, expected: expected, { $0.int }) else { return standard }
+        guard range.contains(number) else { throw problem(key, "is \(number), but must be \(expected)") }
         return number
     }
 

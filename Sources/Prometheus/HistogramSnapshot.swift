@@ -5,9 +5,9 @@ package struct HistogramSnapshot: Sendable, Equatable {
     /// The inclusive upper bounds of the buckets, ascending, without `+Inf`.
     package let bounds: [Double]
     /// The number of observations in each bucket, not cumulative; the last bucket is the one up to `+Inf`.
-    package private(set) var counts: [UInt64]
+    package internal(set) var counts: [UInt64]
     /// The sum of all observations.
-    package private(set) var sum = 0.0
+    package internal(set) var sum = 0.0
 
     /// Creates a snapshot without observations.
     init(bounds: [Double]) {
@@ -21,14 +21,6 @@ package struct HistogramSnapshot: Sendable, Equatable {
     mutating func record(_ value: Double, bucket: Int) {
         counts[bucket] += 1
         sum += value
-    }
-
-    /// Adds two histograms with the same bounds.
-    static func + (one: Self, other: Self) -> Self {
-        var both = one
-        for bucket in both.counts.indices { both.counts[bucket] += other.counts[bucket] }
-        both.sum += other.sum
-        return both
     }
 
     /// Returns the observations made after `earlier`, or all of them if `earlier` is not an earlier state of the same

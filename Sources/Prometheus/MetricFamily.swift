@@ -38,24 +38,11 @@ package struct MetricFamily: Sendable, Equatable {
     }
 
     /// Returns the values in the order of ``labels``, or `nil` if `dimensions` has other labels or a value that is too long.
-    func values(of dimensions: some Collection<(String, String)>) -> [String]? {
+    func values(of dimensions: [(String, String)]) -> [String]? {
         // With equal counts, finding each label below implies that none is missing and none occurs twice.
         guard dimensions.count == labels.count else { return nil }
-        var values: [String] = []
-        values.reserveCapacity(labels.count)
-        for label in labels {
-            guard let value = dimensions.first(where: { $0.0 == label })?.1,
-                value.utf8.count <= Self.maximumValueLength
-            else { return nil }
-            values.append(value)
-        }
-        return values
-    }
-
-    /// Whether a series with these label values has all labels of `wanted`, with the same values.
-    func matches(_ values: [String], _ wanted: [String: String]) -> Bool {
-        wanted.allSatisfy { label, value in
-            labels.firstIndex(of: label).map { values[$0] == value } ?? false
-        }
+        let values = labels.compactMap { label in dimensions.first { $0.0 == label }?.1 }
+        let isValid = values.count == labels.count && values.allSatisfy { $0.utf8.count <= Self.maximumValueLength }
+        return isValid ? values : nil
     }
 }

@@ -2,8 +2,8 @@
 
 import Glibc
 
-/// Metrics of this process under the names that all Prometheus clients use. Each scrape reads them from `/proc/self` and
-/// omits those that cannot be read.
+/// Metrics of this process under the names that all Prometheus clients use. Each scrape reads them, and omits those
+/// that cannot be read.
 package enum ProcessCollector {
     /// The entries of these metrics in the catalogue.
     package static let families = [
@@ -19,32 +19,25 @@ package enum ProcessCollector {
     /// Registers the metrics.
     /// - Parameter registry: a registry whose catalogue contains ``families``.
     package static func register(in registry: PrometheusRegistry) {
-        let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
         let pageSize = Double(sysconf(Int32(_SC_PAGESIZE)))
-        registry.registerCallback("process_cpu_seconds_total") {
-            statistics.map { Double($0.cpuTicks) / ticksPerSecond }
-        }
-        registry.registerCallback("process_resident_memory_bytes") {
-            statistics.map { Double($0.residentPages) * pageSize }
-        }
+        registry.registerCallback("process_cpu_seconds_total") { seconds(of: CLOCK_PROCESS_CPUTIME_ID) }
+        registry.registerCallback("process_resident_memory_bytes") { residentPages.map { $0 * pageSize } }
         registry.registerCallback("process_open_fds") { openFiles.map { Double($0) } }
         registry.registerCallback("process_max_fds") { fileLimit }
-        // Computed once, so that a change of the system clock does not change the start time.
-        let start = statistics.map {
-            seconds(of: CLOCK_REALTIME) - seconds(of: CLOCK_BOOTTIME) + Double($0.startTicks) / ticksPerSecond
-        }
+        // The process registers its metrics as soon as it has started.
+        let start = seconds(of: CLOCK_REALTIME)
         registry.registerCallback("process_start_time_seconds") { start }
     }
 
-    private static var statistics: ProcessStatistics? {
-        let file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC)
+    private static var residentPages: Double? {
+        let file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }
-        // 52 numbers and a name of at most 64 bytes: one read returns it all.
-        let text = [UInt8](unsafeUninitializedCapacity: 2048) { buffer, count in
-            count = max(0, read(file, buffer.baseAddress, buffer.count))
-        }
-        return ProcessStatistics(text)
+        // Seven numbers, of which the second is the resident set size in pages.
+        var bytes = [UInt8](repeating: 0, count: 256)
+        let count = max(0, read(file, &bytes, bytes.count))
+        let fields = bytes.prefix(count).split(separator: UInt8(ascii: " "))
+        return fields.count > 1 ? Double(String(decoding: fields[1], as: UTF8.self)) : nil
     }
 
     private static var openFiles: Int? {

@@ -1,139 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CoreMetrics
-
-/// Holds metrics in memory and writes them in Prometheus' text exposition format 0.0.4.
+/// Holds metrics in memory and writes them in Prometheus' text exposition format 0.0.4. A registry and its series belong
+/// to one thread.
 ///
 /// The registry holds only the families of its catalogue, each with its labels and up to its maximum of series, so that
 /// memory is bounded whatever the program counts. It drops everything else without an error and counts it in
-/// `tocsin_metrics_dropped_total{reason=…}`.
-///
-/// A `Counter` or `FloatingPointCounter` becomes a counter, a `Meter` or `Gauge` a gauge, a `Timer` (in seconds) or
-/// aggregating `Recorder` a histogram. Two requests for the same metric return the same series.
-package final class PrometheusRegistry: MetricsFactory, Sendable {
+/// `tocsin_metrics_dropped_total{reason=…}`. Two requests for the same metric return the same series.
+package final class PrometheusRegistry {
+    /// The reason why the registry dropped something. A drop indicates an error in the program: the catalogue and the
+    /// instrumented code disagree, or a family has more series than planned.
+    enum DropReason: String, CaseIterable {
+        /// The catalogue does not contain the metric.
+        case name
+        /// The catalogue declares the metric with another kind.
+        case kind
+        /// The catalogue declares the metric with other labels, or a label's value is too long.
+        case labels
+        /// The family already has its maximum of series.
+        case series
+        /// A duration is negative.
+        case value
+    }
+
+    /// A family and its series by label values.
+    struct FamilyTable {
+        let family: MetricFamily
+        fileprivate(set) var series: [[String]: Series] = [:]
+
+        /// The values of all series, in no particular order.
+        var readings: [(values: [String], reading: SeriesValue)] {
+            series.compactMap { values, series in series.reading.map { (values, $0) } }
+        }
+    }
+
+    /// The `Content-Type` of the text that ``expose()`` returns.
+    package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+    /// Counts the metrics and recorded values that the registry dropped.
+    static let dropped = MetricFamily(
+        "tocsin_metrics_dropped_total", .counter,
+        help: "Metrics and recorded values that the registry dropped, by reason.",
+        labels: ["reason"], maximumSeries: DropReason.allCases.count)
+
     /// The tables of the families, in the order of the catalogue.
-    let families: [FamilyTable]
+    private var tables: [FamilyTable]
     private let numbers: [String: Int]
-    private let drops = DroppedSamples()
+    private var drops: [DropReason: Counter] = [:]
 
     /// Creates a registry.
-    /// - Parameter catalogue: the families that the registry holds, in the order in which it writes them. An invalid
-    ///   catalogue (such as one with a duplicate name, a counter whose name does not end in `_total`, or buckets that are
-    ///   not in ascending order) is a programming error and traps.
+    /// - Parameter catalogue: the families that the registry holds, in the order in which it writes them. A duplicate name
+    ///   is a programming error and traps.
     package init(_ catalogue: [MetricFamily]) {
-        let all = catalogue + [DroppedSamples.family]
-        let flaw = MetricFamily.flaw(in: all)
-        precondition(flaw == nil, "invalid catalogue of metrics: \(flaw ?? "")")
-        families = all.enumerated().map { FamilyTable($1, number: $0) }
-        numbers = Dictionary(uniqueKeysWithValues: all.enumerated().map { ($1.name, $0) })
-        for reason in DroppedSamples.Reason.allCases {
-            registerCallback(DroppedSamples.family.name, labels: ["reason": reason.rawValue]) { [drops] in
-                Double(drops[reason])
-            }
+        tables = (catalogue + [Self.dropped]).map { FamilyTable(family: $0) }
+        numbers = Dictionary(uniqueKeysWithValues: tables.enumerated().map { ($1.family.name, $0) })
+        for reason in DropReason.allCases {
+            drops[reason] = counter(Self.dropped.name, [("reason", reason.rawValue)])
         }
     }
 
     /// The table of the family with this name; `nil` if the catalogue does not contain it.
-    func table(_ name: String) -> FamilyTable? { numbers[name].map { families[$0] } }
-
-    /// Registers a closure that supplies the value of a counter or gauge whenever it is read. Replaces an existing series
-    /// with the same labels.
-    /// - Parameters:
-    ///   - name: the name of the family.
-    ///   - labels: all labels of the family, with their values.
-    ///   - fetch: returns the value, or `nil` if it is not available. The registry calls it on the reading thread, without
-    ///     holding a lock; it must return quickly.
-    package func registerCallback(
-        _ name: String, labels: [String: String] = [:], fetch: @escaping @Sendable () -> Double?
-    ) {
-        guard let table = table(name) else { return drops.count(.name) }
-        if case .histogram = table.family.kind { return drops.count(.kind) }
-        guard let values = table.family.values(of: labels.map { ($0, $1) }) else { return drops.count(.labels) }
-        if !table.setCallback(values, fetch: fetch) { drops.count(.series) }
-    }
-
-    // MARK: MetricsFactory
-
-    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-        counter(label, dimensions) ?? NOOPMetricsHandler.instance
-    }
-
-    package func makeFloatingPointCounter(
-        label: String, dimensions: [(String, String)]
-    ) -> any FloatingPointCounterHandler {
-        counter(label, dimensions) ?? NOOPMetricsHandler.instance
-    }
-
-    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
-        gauge(label, dimensions) ?? NOOPMetricsHandler.instance
-    }
-
-    package func makeRecorder(
-        label: String, dimensions: [(String, String)], aggregate: Bool
-    ) -> any RecorderHandler {
-        let recorder: (any RecorderHandler)? = aggregate ? histogram(label, dimensions) : gauge(label, dimensions)
-        return recorder ?? NOOPMetricsHandler.instance
-    }
-
-    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-        histogram(label, dimensions) ?? NOOPMetricsHandler.instance
-    }
-
-    // A destroyed series no longer appears in the output; later increments of it have no effect.
-
-    package func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
-
-    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
-
-    package func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
-
-    package func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
-
-    package func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
+    func table(_ name: String) -> FamilyTable? { numbers[name].map { tables[$0] } }
 
     // MARK: Series
 
-    private func counter(_ name: String, _ dimensions: [(String, String)]) -> CounterSeries? {
-        series(name, dimensions) { kind, place in
-            kind == .counter ? CounterSeries(place, drops: drops) : nil
-        }
+    /// Returns a counter of the catalogue. If there is none with this name and these labels, or no room for it, the
+    /// counter counts, but is not written; the same holds for ``gauge(_:_:)`` and ``histogram(_:_:)``.
+    package func counter(_ name: String, _ labels: [(String, String)] = []) -> Counter {
+        series(name, labels) { $0 == .counter ? Counter() : nil } ?? Counter()
     }
 
-    private func gauge(_ name: String, _ dimensions: [(String, String)]) -> GaugeSeries? {
-        series(name, dimensions) { kind, place in
-            kind == .gauge ? GaugeSeries(place) : nil
-        }
+    /// Returns a gauge of the catalogue.
+    package func gauge(_ name: String, _ labels: [(String, String)] = []) -> Gauge {
+        series(name, labels) { $0 == .gauge ? Gauge() : nil } ?? Gauge()
     }
 
-    private func histogram(_ name: String, _ dimensions: [(String, String)]) -> HistogramSeries? {
-        series(name, dimensions) { kind, place in
+    /// Returns a histogram of the catalogue.
+    package func histogram(_ name: String, _ labels: [(String, String)] = []) -> Histogram {
+        let invalid = drops[.value] ?? Counter()
+        return series(name, labels) { kind -> Histogram? in
             guard case .histogram(let buckets) = kind else { return nil }
-            return HistogramSeries(place, buckets: buckets, drops: drops)
+            return Histogram(bounds: buckets, invalid: invalid)
+        } ?? Histogram(bounds: [], invalid: invalid)
+    }
+
+    /// Registers a closure that supplies the value of a counter or gauge whenever it is read.
+    /// - Parameter fetch: returns the value, or `nil` if it is not available; must return quickly.
+    func registerCallback(_ name: String, _ labels: [(String, String)] = [], fetch: @escaping () -> Double?) {
+        let _: Callback? = series(name, labels) { kind -> Callback? in
+            if case .histogram = kind { nil } else { Callback(fetch) }
         }
     }
 
-    /// Returns the series with these labels; counts a drop and returns `nil` if there is none.
+    /// Removes a series. It is no longer written; later changes of it have no effect.
+    package func remove(_ series: Series) {
+        for number in tables.indices {
+            guard let place = tables[number].series.firstIndex(where: { $1 === series }) else { continue }
+            tables[number].series.remove(at: place)
+        }
+    }
+
+    /// Returns the series with these labels, creating it if necessary; counts a drop and returns `nil` if there is none.
+    /// - Parameter make: creates the series, or returns `nil` if the family has another kind.
     private func series<Wanted: Series>(
-        _ name: String, _ dimensions: [(String, String)], make: (MetricFamily.Kind, SeriesID) -> Wanted?
+        _ name: String, _ labels: [(String, String)], make: (MetricFamily.Kind) -> Wanted?
     ) -> Wanted? {
-        switch find(name, dimensions, make) {
-        case .success(let series): return series
-        case .failure(let reason):
-            drops.count(reason)
-            return nil
+        guard let number = numbers[name] else { return drop(.name) }
+        let family = tables[number].family
+        guard let values = family.values(of: labels) else { return drop(.labels) }
+        if let known = tables[number].series[values] { return (known as? Wanted) ?? drop(.kind) }
+        guard let new = make(family.kind) else { return drop(.kind) }
+        guard tables[number].series.count < family.maximumSeries else { return drop(.series) }
+        tables[number].series[values] = new
+        return new
+    }
+
+    private func drop<Wanted>(_ reason: DropReason) -> Wanted? {
+        drops[reason]?.increment()
+        return nil
+    }
+
+    // MARK: Output
+
+    /// Returns all metrics in the text exposition format: families in the order of the catalogue, without those that have no
+    /// series, and series in the order of their label values.
+    package func expose() -> [UInt8] {
+        var text = ExpositionText()
+        for table in tables {
+            let readings = table.readings.sorted { $0.values.lexicographicallyPrecedes($1.values) }
+            if !readings.isEmpty { text.header(of: table.family) }
+            for (values, reading) in readings { text.series(of: table.family, values: values, reading) }
         }
-    }
-
-    private func find<Wanted: Series>(
-        _ name: String, _ dimensions: [(String, String)], _ make: (MetricFamily.Kind, SeriesID) -> Wanted?
-    ) -> Result<Wanted, DroppedSamples.Reason> {
-        guard let table = table(name) else { return .failure(.name) }
-        guard let values = table.family.values(of: dimensions) else { return .failure(.labels) }
-        return table.series(of: values, make: make)
-    }
-
-    private func remove(_ handler: any Sendable) {
-        guard let series = handler as? any Series, families.indices.contains(series.place.family) else { return }
-        families[series.place.family].remove(series)
+        return text.bytes
     }
 }

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// One series of a family. Instrumented code holds a reference to its series, so that counting needs no look-up.
-protocol Series: AnyObject, Sendable {
-    var place: SeriesID { get }
+package class Series {
     /// The current value; `nil` if it is not available.
-    var reading: SeriesValue? { get }
-}
-
-/// The identity of a series: its family and label values.
-struct SeriesID: Sendable {
-    /// The index of the family in the catalogue.
-    let family: Int
-    /// The label values, in the order of the family's labels.
-    let values: [String]
+    var reading: SeriesValue? { nil }
 }
 
 /// The value of a series at one moment.
@@ -21,15 +12,57 @@ enum SeriesValue {
     case histogram(HistogramSnapshot)
 }
 
-/// A series that calls a closure for its value whenever it is read.
-final class CallbackSeries: Series {
-    let place: SeriesID
-    private let fetch: @Sendable () -> Double?
+/// A series whose value only increases.
+package final class Counter: Series {
+    /// The value.
+    package private(set) var count = 0
 
-    init(_ place: SeriesID, fetch: @escaping @Sendable () -> Double?) {
-        self.place = place
-        self.fetch = fetch
+    override var reading: SeriesValue? { .number(Double(count)) }
+
+    /// Adds an amount; a negative one counts as 0.
+    package func increment(by amount: Int = 1) { count += max(0, amount) }
+}
+
+/// A series whose value can go up and down.
+package final class Gauge: Series {
+    private var value = 0.0
+
+    override var reading: SeriesValue? { .number(value) }
+
+    /// Sets the value.
+    package func set(_ value: Double) { self.value = value }
+
+    /// Sets the value.
+    package func set(_ value: some BinaryInteger) { self.value = Double(value) }
+}
+
+/// A series that holds a distribution of durations, in seconds.
+package final class Histogram: Series {
+    /// The distribution of all durations so far.
+    package private(set) var snapshot: HistogramSnapshot
+    private let invalid: Counter
+
+    /// - Parameter invalid: counts the durations that are not recorded.
+    init(bounds: [Double], invalid: Counter) {
+        snapshot = HistogramSnapshot(bounds: bounds)
+        self.invalid = invalid
     }
 
-    var reading: SeriesValue? { fetch().map { .number($0) } }
+    override var reading: SeriesValue? { .histogram(snapshot) }
+
+    /// Records a duration. A negative one would decrease the sum and is dropped.
+    package func record(_ duration: Duration) {
+        guard duration >= .zero else { return invalid.increment() }
+        let seconds = duration / Duration.seconds(1)
+        snapshot.record(seconds, bucket: snapshot.bounds.firstIndex { seconds <= $0 } ?? snapshot.bounds.count)
+    }
+}
+
+/// A series that calls a closure for its value whenever it is read.
+final class Callback: Series {
+    private let fetch: () -> Double?
+
+    init(_ fetch: @escaping () -> Double?) { self.fetch = fetch }
+
+    override var reading: SeriesValue? { fetch().map { .number($0) } }
 }

@@ -37,7 +37,7 @@ package struct Disposition: Equatable, Sendable {
         case gone
     }
 
-    /// What the answer says about the lane: the provider in one environment under one credential.
+    /// What the answer says about the lane: the push service for one app in one environment under one credential.
     package enum LaneEffect: String, Sendable {
         /// Nothing.
         case none

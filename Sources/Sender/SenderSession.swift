@@ -156,7 +156,7 @@ package struct SenderSession {
 
     /// Whether abandoned submissions occupy all slots of the connection while other submissions wait for one.
     package var isBlockedByAbandoned: Bool {
-        guard connection == .open, let welcome, !queue.isEmpty, sent.count >= welcome.maximumInFlight else {
+        guard connection == .open, let welcome, !queue.isEmpty, sent.count >= max(1, welcome.maximumInFlight) else {
             return false
         }
         return sent.allSatisfy { pending[$0] == nil }

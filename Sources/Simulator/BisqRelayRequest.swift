@@ -35,8 +35,7 @@ package struct BisqRelayRequest {
     ) async -> [UInt8] {
         let reader = StreamReader(stream)
         stream.write(bytes(host: host))
-        let timer = Timer(on: loop) { stream.fail(.timedOut) }
-        timer.start(after: time)
+        let timer = Timer(on: loop, after: time) { stream.fail(.timedOut) }
         defer { timer.stop() }
         return await reader.readToEnd()
     }

@@ -20,7 +20,7 @@ package actor SimulatedServices {
         package var projectID: String
         /// The ports to listen on: APNs production, APNs development, FCM; 0 selects a free port.
         package var ports: (production: UInt16, development: UInt16, fcm: UInt16)
-        /// The seed of the random choice of requests that meet a fault: the same seed and requests give the same
+        /// The seed of the random choice of the requests that fail: the same seed and the same requests give the same
         /// faults.
         package var seed: UInt64
 

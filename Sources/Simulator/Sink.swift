@@ -24,10 +24,7 @@ package actor Sink {
     package func start(port: UInt16) throws -> (endpoint: Endpoint, authority: [UInt8]) {
         let authority = CertificateAuthority(name: "Tocsin sink")
         let identity = authority.issue(subject: "sink", purpose: .server(names: ["127.0.0.1", "localhost"]))
-        let privateKey = identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
-        let context = try TLSContext.server(
-            identity: TLSContext.Identity(certificates: identity.certificates, privateKey: privateKey),
-            applicationProtocol: "h2")
+        let context = try TLSContext.server(identity: identity, applicationProtocol: "h2")
         let server = try Server(
             on: .tcp(host: "127.0.0.1", port: port), loop: loop, tls: context, handler: Handler())
         self.server = server

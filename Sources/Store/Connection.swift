@@ -43,9 +43,7 @@ package final class Connection {
     ///   - sql: a constant text, because the connection keeps each compiled statement.
     ///   - values: the values of the statement's parameters, in their order.
     /// - Throws: ``SQLiteError``, or what `body` throws.
-    package func run(
-        _ sql: String, _ values: [any SQLiteValue] = [], _ body: (Row) throws -> Void = { _ in }
-    ) throws {
+    package func run(_ sql: String, _ values: [any SQLiteValue] = [], _ body: (Row) throws -> Void = { _ in }) throws {
         let statement = try statement(sql)
         defer { statement.reset() }
         try statement.bind(values)

@@ -1,33 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import Dispatch
 
-/// Owns a ``Connection`` and runs closures on it, one at a time, on a background thread. Can be called from any thread.
+/// Owns an open store and runs closures on its connection, one at a time, on a background thread. Can be called from
+/// any thread.
 package final class ConnectionQueue: @unchecked Sendable {
-    // Unchecked: `connection` is used on `queue` only.
+    // Unchecked: `connection` and `lock` are used on `queue` only.
     private let queue: DispatchQueue
     private var connection: Connection?
+    private var lock: FileLock?
+    private let path: String
+    private let kind: StoreKind
 
-    /// - Parameter label: names the queue in a debugger.
-    package init(_ connection: Connection, label: String) {
-        queue = DispatchQueue(label: label)
-        self.connection = connection
+    /// Takes over the connection and the lock of `file`.
+    package init(_ file: StoreFile) {
+        queue = DispatchQueue(label: file.kind.name)
+        (connection, lock, path, kind) = (file.connection, file.lock, file.path, file.kind)
     }
 
-    /// Queues `work` behind all earlier work and returns. `work` receives `nil` if the connection has been closed.
-    package func async(_ work: @escaping @Sendable (Connection?) -> Void) { queue.async { work(self.connection) } }
-
-    /// Runs `work` after all earlier work and waits until it ends. `work` receives `nil` if the connection has been
-    /// closed. Do not call this from `work`, which would wait for itself.
-    package func sync<Value>(_ work: (Connection?) throws -> Value) rethrows -> Value {
-        try queue.sync { try work(connection) }
-    }
-
-    /// Closes the connection after all earlier work, then calls `completion` on the queue.
-    package func close(_ completion: @escaping @Sendable () -> Void) {
+    /// Queues `work` behind all earlier work and returns. Drops `work` if the store has been closed.
+    package func async(_ work: @escaping @Sendable (Connection) -> Void) {
         queue.async {
-            self.connection = nil
-            completion()
+            if let connection = self.connection { work(connection) }
+        }
+    }
+
+    /// Runs `work` after all earlier work and waits for its result without blocking the caller's thread.
+    /// - Throws: ``StoreError``: what `work` throws, or ``StoreError/Problem/closed``.
+    package func run<Value: Sendable>(
+        isolation: isolated (any Actor)? = #isolation, _ work: @escaping @Sendable (Connection) throws -> Value
+    ) async throws(StoreError) -> Value {
+        let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
+            queue.async { continuation.resume(returning: self.result(of: work)) }
+        }
+        return try result.get()
+    }
+
+    /// Runs `work` like ``run(isolation:_:)``, but blocks the caller's thread. Do not call this from `work`, which would
+    /// wait for itself.
+    package func sync<Value>(_ work: (Connection) throws -> Value) throws(StoreError) -> Value {
+        let result = queue.sync { self.result(of: work) }
+        return try result.get()
+    }
+
+    private func result<Value>(of work: (Connection) throws -> Value) -> Result<Value, StoreError> {
+        do {
+            guard let connection else { throw StoreError(.closed, file: path, of: kind) }
+            return .success(try work(connection))
+        } catch {
+            return .failure(StoreError(error, file: path, of: kind))
+        }
+    }
+
+    /// Closes the store after all earlier work, and waits until it is closed.
+    package func close(isolation: isolated (any Actor)? = #isolation) async {
+        await withCheckedContinuation { continuation in
+            queue.async {
+                self.connection = nil
+                self.lock = nil
+                continuation.resume()
+            }
         }
     }
 }

@@ -10,7 +10,10 @@ package struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible 
     package let message: String
 
     /// The primary result code, e.g. `SQLITE_FULL`.
-    package var code: Int32 { extendedCode & 0xFF }
+    var code: Int32 { extendedCode & 0xFF }
+
+    /// Whether the disk is full.
+    package var isDiskFull: Bool { code == SQLITE_FULL }
 
     package var description: String { "\(message) (SQLite \(extendedCode))" }
 

@@ -4,10 +4,12 @@ import Cryptography
 
 /// An open store: a locked SQLite file that only its owner can read, checked and migrated, with its key.
 package struct StoreFile {
+    let kind: StoreKind
+    let path: String
     /// The connection to the database.
     package let connection: Connection
     /// The lock on the store. The store is locked while this object exists.
-    package let lock: FileLock
+    let lock: FileLock
     /// The key: the random bytes of the key file.
     package let key: SecretBytes
 
@@ -22,6 +24,7 @@ package struct StoreFile {
         _ kind: StoreKind, at path: String, keyFile: String, makeCheck: (SecretBytes) throws -> [UInt8],
         isRightKey: (SecretBytes, [UInt8]) throws -> Bool
     ) throws(StoreError) {
+        (self.kind, self.path) = (kind, path)
         do {
             lock = try FileLock(at: path + ".lock", for: path)
             // Creates a new key only for an empty store, before anything is written to it, so that a lost key is
@@ -108,11 +111,6 @@ package struct StoreFile {
 
     /// The version of the tables: the number of migrations that the file has had.
     private static func version(_ connection: Connection) throws -> Int {
-        let version = try connection.first("PRAGMA user_version") { $0.integer(0) } ?? 0
-        // Before version 1.0, a table listed the migrations.
-        let hasList =
-            try connection.first("SELECT 1 FROM sqlite_master WHERE name = 'grdb_migrations'") { $0.integer(0) } != nil
-        guard version == 0, hasList else { return Int(version) }
-        return Int(try connection.first("SELECT COUNT(*) FROM grdb_migrations") { $0.integer(0) } ?? 0)
+        try connection.first("PRAGMA user_version") { Int($0.integer(0)) } ?? 0
     }
 }

@@ -24,17 +24,14 @@ extension Envelope {
             Base64.encode(iv + ciphertext, into: &output)
         }
     }
-}
 
-extension Envelope {
     /// The number of bytes that ``appendDeliveredJSON(format:messageMagic:to:)`` appends.
     public func deliveredJSONLength(format: EnvelopeFormat, messageMagicLength: Int) -> Int {
-        func base64Length(_ count: Int) -> Int { (count + 2) / 3 * 4 }
         switch format {
         case .pipe:
             let escapes = iv.count { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }
-            return messageMagicLength + 2 + iv.count + escapes + base64Length(ciphertext.count)
-        case .sealed: return base64Length(iv.count + ciphertext.count)
+            return messageMagicLength + 2 + iv.count + escapes + Base64.encodedCount(ciphertext.count)
+        case .sealed: return Base64.encodedCount(iv.count + ciphertext.count)
         }
     }
 

@@ -21,14 +21,14 @@ struct FieldReader {
 }
 
 extension [UInt8] {
-    mutating func appendField(_ tag: UInt8, _ value: some Collection<UInt8>) {
-        append(tag)
+    mutating func appendField(_ tag: some RawRepresentable<UInt8>, _ value: some Collection<UInt8>) {
+        append(tag.rawValue)
         append(bigEndian: UInt16(value.count))
         append(contentsOf: value)
     }
 
-    mutating func appendField<Number: FixedWidthInteger>(_ tag: UInt8, number: Number) {
-        append(tag)
+    mutating func appendField<Number: FixedWidthInteger>(_ tag: some RawRepresentable<UInt8>, number: Number) {
+        append(tag.rawValue)
         append(bigEndian: UInt16(MemoryLayout<Number>.size))
         append(bigEndian: number)
     }

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
+
 /// The value rules of PROTOCOL §3 for the fields of an envelope.
 enum FieldRules {
-    static let deviceTokenLengths = 1...512
     /// The valid lengths of an Apple device token, in hexadecimal digits. Apple documents its tokens as variable in
     /// length, at most 100 bytes.
     static let appleTokenLengths = 2...200
-    static let pipeCiphertextLengths = 16...3072
-    static let sealedCiphertextLengths = 17...3072
-    static let collapseIDLengths = 1...64
 
     static func check(deviceToken: Bytes, of magic: Magic) throws(Rejection) {
-        guard deviceTokenLengths.contains(deviceToken.count) else {
+        guard (1...512).contains(deviceToken.count) else {
             throw Rejection(.deviceTokenFormat, "the device token must be 1 to 512 bytes")
         }
         switch magic {
         case .iOS, .iOSDev:
             guard deviceToken.count.isMultiple(of: 2), appleTokenLengths.contains(deviceToken.count),
-                deviceToken.allSatisfy(isHexDigit)
+                deviceToken.allSatisfy(Hex.isDigit)
             else {
                 throw Rejection(
                     .deviceTokenFormat, "an Apple device token must be 2 to 200 hexadecimal digits, an even number")
@@ -46,12 +44,12 @@ enum FieldRules {
     static func check(ciphertext: Bytes, format: EnvelopeFormat) throws(Rejection) {
         switch format {
         case .pipe:
-            guard pipeCiphertextLengths.contains(ciphertext.count), ciphertext.count.isMultiple(of: 16) else {
+            guard (16...3072).contains(ciphertext.count), ciphertext.count.isMultiple(of: 16) else {
                 throw Rejection(
                     .ciphertextLength, "this app requires a ciphertext of 16 to 3072 bytes, a multiple of 16")
             }
         case .sealed:
-            guard sealedCiphertextLengths.contains(ciphertext.count) else {
+            guard (17...3072).contains(ciphertext.count) else {
                 throw Rejection(.ciphertextLength, "this app requires a ciphertext of 17 to 3072 bytes")
             }
         }
@@ -60,21 +58,12 @@ enum FieldRules {
     static func check(collapseID: Bytes) throws(Rejection) {
         // The collapse id becomes the value of an HTTP header field, which must contain no control characters and neither
         // begin nor end with a space (RFC 9113 §8.2.1).
-        guard collapseIDLengths.contains(collapseID.count), String(validating: collapseID, as: UTF8.self) != nil,
+        guard (1...64).contains(collapseID.count), String(validating: collapseID, as: UTF8.self) != nil,
             collapseID.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }), collapseID.first != 0x20, collapseID.last != 0x20
         else {
             throw Rejection(
                 .optionOutOfRange,
                 "the collapse id must be 1 to 64 bytes of UTF-8 without control characters or spaces at its ends")
-        }
-    }
-
-    private static func isHexDigit(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-            UInt8(ascii: "A")...UInt8(ascii: "F"):
-            true
-        default: false
         }
     }
 }

@@ -95,12 +95,10 @@ public struct SubmissionResult: Equatable, Sendable {
         self.outcome = outcome
     }
 
-    private enum Tag {
-        static let providerID: UInt8 = 0x01
-        static let text: UInt8 = 0x02
-        static let goneSince: UInt8 = 0x03
-        static let left: UInt8 = 0x04
-        static let fullIn: UInt8 = 0x05
+    /// The tags of the fields: 0x01 to 0x05, in this order.
+    private enum Tag: UInt8 {
+        case providerID = 0x01
+        case text, goneSince, left, fullIn
     }
 
     init(payload: Bytes) throws(ProtocolError) {
@@ -113,13 +111,13 @@ public struct SubmissionResult: Equatable, Sendable {
         outcome = Outcome(kind, reason: reason, retryAfter: try reader.number())
         var fields = FieldReader(reader)
         while let (tag, value) = try fields.next() {
-            switch tag {
-            case Tag.providerID: outcome.providerID = String(decoding: value, as: UTF8.self)
-            case Tag.text: outcome.text = String(decoding: value, as: UTF8.self)
-            case Tag.goneSince: outcome.goneSince = try Self.number(value)
-            case Tag.left: outcome.left = try Self.number(value)
-            case Tag.fullIn: outcome.fullIn = try Self.number(value)
-            default: break
+            switch Tag(rawValue: tag) {
+            case .providerID: outcome.providerID = String(decoding: value, as: UTF8.self)
+            case .text: outcome.text = String(decoding: value, as: UTF8.self)
+            case .goneSince: outcome.goneSince = try Self.number(value)
+            case .left: outcome.left = try Self.number(value)
+            case .fullIn: outcome.fullIn = try Self.number(value)
+            case nil: break
             }
         }
     }
@@ -152,7 +150,7 @@ public struct SubmissionResult: Equatable, Sendable {
 
 extension String {
     /// Returns the longest prefix of whole code points that has at most `limit` bytes of UTF-8.
-    func utf8Prefix(_ limit: Int) -> Substring.UTF8View {
+    package func utf8Prefix(_ limit: Int) -> Substring.UTF8View {
         guard utf8.count > limit else { return self[...].utf8 }
         var end = utf8.index(startIndex, offsetBy: limit)
         while end.samePosition(in: unicodeScalars) == nil { end = utf8.index(before: end) }

@@ -50,7 +50,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     public static let senderKeyMismatch = Reason(rawValue: 206)
     /// 208: the iv was used before with another ciphertext.
     public static let ivReused = Reason(rawValue: 208)
-    /// 209: there are too many submissions to device tokens that the node has not reached before.
+    /// 209: there are too many submissions to device tokens that no push service has accepted yet.
     public static let tooManyUnproven = Reason(rawValue: 209)
     /// 210: the connection has too many submissions in flight.
     public static let tooManyInFlight = Reason(rawValue: 210)
@@ -101,7 +101,10 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
         (.senderKeyRequired, "sender_key_needed", "this device accepts signed submissions only"),
         (.senderKeyMismatch, "not_this_sender_key", "invalid signature, or the device is bound to another sender key"),
         (.ivReused, "iv_reused", "the iv was used before with another ciphertext"),
-        (.tooManyUnproven, "too_many_unproven", "too many submissions to devices not reached before"),
+        (
+            .tooManyUnproven, "too_many_unproven",
+            "too many submissions to device tokens that no push service has accepted yet"
+        ),
         (.tooManyInFlight, "too_many_in_flight", "too many submissions in flight on this connection"),
         (.platformNotConfigured, "platform_not_configured", "this node does not serve this platform for this app"),
         (.providerUnreachable, "provider_unreachable", "the push service is unreachable"),

@@ -29,24 +29,23 @@ public struct Submission: Sendable, Redacted {
     }
 
     func encode(into output: inout [UInt8]) {
+        typealias Tag = SubmissionFields.Tag
         output.appendFrame(.submit) {
             $0.append(bigEndian: request)
-            $0.appendField(SubmissionFields.Tag.magic, envelope.magic.rawValue.utf8)
-            $0.appendField(SubmissionFields.Tag.deviceToken, envelope.deviceToken)
-            $0.appendField(SubmissionFields.Tag.iv, envelope.iv)
-            $0.appendField(SubmissionFields.Tag.ciphertext, envelope.ciphertext)
-            if envelope.ttl != Envelope.maximumTTL { $0.appendField(SubmissionFields.Tag.ttl, number: envelope.ttl) }
-            if envelope.priority != .immediate {
-                $0.appendField(SubmissionFields.Tag.priority, number: envelope.priority.rawValue)
-            }
-            if !envelope.sound { $0.appendField(SubmissionFields.Tag.sound, number: UInt8(0)) }
-            if let collapseID = envelope.collapseID { $0.appendField(SubmissionFields.Tag.collapseID, collapseID) }
-            if acceptQueued { $0.appendField(SubmissionFields.Tag.acceptQueued, number: UInt8(1)) }
-            if !envelope.app.isEmpty { $0.appendField(SubmissionFields.Tag.app, envelope.app) }
-            if let proof { $0.appendField(SubmissionFields.Tag.proof, proof.encoded) }
+            $0.appendField(Tag.magic, envelope.magic.rawValue.utf8)
+            $0.appendField(Tag.deviceToken, envelope.deviceToken)
+            $0.appendField(Tag.iv, envelope.iv)
+            $0.appendField(Tag.ciphertext, envelope.ciphertext)
+            if envelope.ttl != Envelope.maximumTTL { $0.appendField(Tag.ttl, number: envelope.ttl) }
+            if envelope.priority != .immediate { $0.appendField(Tag.priority, number: envelope.priority.rawValue) }
+            if !envelope.sound { $0.appendField(Tag.sound, number: UInt8(0)) }
+            if let collapseID = envelope.collapseID { $0.appendField(Tag.collapseID, collapseID) }
+            if acceptQueued { $0.appendField(Tag.acceptQueued, number: UInt8(1)) }
+            if !envelope.app.isEmpty { $0.appendField(Tag.app, envelope.app) }
+            if let proof { $0.appendField(Tag.proof, proof.encoded) }
             if let signature {
-                $0.appendField(SubmissionFields.Tag.senderKey, signature.key)
-                $0.appendField(SubmissionFields.Tag.signature, signature.signature)
+                $0.appendField(Tag.senderKey, signature.key)
+                $0.appendField(Tag.signature, signature.signature)
             }
         }
     }
@@ -69,12 +68,9 @@ public struct SenderSignature: Equatable, Sendable {
     public let key: Bytes
     /// The signature, 64 bytes.
     public let signature: Bytes
+}
 
-    init(key: Bytes, signature: Bytes) {
-        self.key = key
-        self.signature = signature
-    }
-
+extension SenderSignature {
     private static func message(_ digest: Digest256) -> [UInt8] { Array("tnp1-sender".utf8) + digest.bytes }
 
     /// Signs the digest of an envelope with a sender key.
@@ -90,20 +86,12 @@ public struct SenderSignature: Equatable, Sendable {
 
 /// The fields of a SUBMIT as received: well-formed, but not yet checked against the value rules, which depend on the app.
 public struct SubmissionFields: Sendable, Redacted {
-    enum Tag {
-        static let magic: UInt8 = 0x01
-        static let deviceToken: UInt8 = 0x02
-        static let iv: UInt8 = 0x03
-        static let ciphertext: UInt8 = 0x04
-        static let ttl: UInt8 = 0x05
-        static let priority: UInt8 = 0x06
-        static let sound: UInt8 = 0x07
-        static let collapseID: UInt8 = 0x08
-        static let acceptQueued: UInt8 = 0x09
-        static let app: UInt8 = 0x0A
-        static let proof: UInt8 = 0x10
-        static let senderKey: UInt8 = 0x11
-        static let signature: UInt8 = 0x12
+    /// The tags of the fields: 0x01 to 0x0A and 0x10 to 0x12, in this order.
+    enum Tag: UInt8 {
+        case magic = 0x01
+        case deviceToken, iv, ciphertext, ttl, priority, sound, collapseID, acceptQueued, app
+        case proof = 0x10
+        case senderKey, signature
     }
 
     /// The number that the sender gave the submission.
@@ -129,22 +117,21 @@ public struct SubmissionFields: Sendable, Redacted {
         request = try reader.number()
         var fields = FieldReader(reader)
         while let (tag, value) = try fields.next() {
-            switch tag {
-            case Tag.magic: magic = value
-            case Tag.deviceToken: deviceToken = value
-            case Tag.iv: iv = value
-            case Tag.ciphertext: ciphertext = value
-            case Tag.ttl: ttl = value
-            case Tag.priority: priority = value
-            case Tag.sound: sound = value
-            case Tag.collapseID: collapseID = value
-            case Tag.acceptQueued: acceptQueued = value
-            case Tag.app: app = value
-            case Tag.proof: proof = value
-            case Tag.senderKey: senderKey = value
-            case Tag.signature: signature = value
-            case FieldReader.firstSkippable...: break
-            default: hasUnknownField = true
+            switch Tag(rawValue: tag) {
+            case .magic: magic = value
+            case .deviceToken: deviceToken = value
+            case .iv: iv = value
+            case .ciphertext: ciphertext = value
+            case .ttl: ttl = value
+            case .priority: priority = value
+            case .sound: sound = value
+            case .collapseID: collapseID = value
+            case .acceptQueued: acceptQueued = value
+            case .app: app = value
+            case .proof: proof = value
+            case .senderKey: senderKey = value
+            case .signature: signature = value
+            case nil: if tag < FieldReader.firstSkippable { hasUnknownField = true }
             }
         }
     }

@@ -59,8 +59,7 @@ public struct Sealer: Sendable {
             case .pipe:
                 AES256CBC.encrypt(
                     clearText + [UInt8](repeating: UInt8(ascii: " "), count: (16 - clearText.count % 16) % 16),
-                    key: key,
-                    iv: iv)
+                    key: key, iv: iv)
             case .sealed: AES256GCM.seal(clearText, key: key, nonce: iv)
             }
         guard let ciphertext else { throw Rejection(.iv) }

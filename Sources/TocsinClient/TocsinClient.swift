@@ -114,8 +114,8 @@ public actor TocsinClient {
     ///   - timeout: the longest time to wait for an outcome, including time in which the node is unreachable, does not
     ///     answer or requires work.
     ///   - acceptQueued: whether the node may store the envelope durably and deliver it later.
-    ///   - returnsWhenQueued: whether to return at QUEUED. The node then tries to deliver until the ttl is over, and the
-    ///     client does not report the final outcome.
+    ///   - returnsWhenQueued: whether to return at QUEUED. The node then tries to deliver until the ttl expires, and
+    ///     the client does not report the final outcome.
     ///   - key: the sender key that signs the submission; `nil` for an unsigned one.
     /// - Returns: the final outcome, or QUEUED if `returnsWhenQueued` is set.
     /// - Throws: ``ClientError`` if there is no outcome.
@@ -141,9 +141,7 @@ public actor TocsinClient {
     public func close() {
         isClosed = true
         connecting?.cancel()
-        disconnect()
-        deadlineTimer = nil
-        failAll(ClientError.closed)
+        fatal(.closed)
     }
 
     // MARK: Connection
@@ -196,7 +194,7 @@ public actor TocsinClient {
         leaving = nil
         wire.send(session.connected(agent: options.agent))
         flush()
-        wire.start()
+        stream.resumeReading()
     }
 
     private func pause(after failure: ClientError, atLeast minimum: Duration = .zero) async {
@@ -245,20 +243,20 @@ public actor TocsinClient {
         case .goAway(let goAway, let isFatal):
             if isFatal { return fatal(.connectionClosed(goAway)) }
             leaving = goAway
-            if !goAway.code.answersInFlight { reconnect(because: "the connection was closed") }
+            if !goAway.code.answersInFlight { reconnect(because: "the node closed the connection") }
         case .send(let bytes): wire?.send(bytes)
         case .solve(let request, let digest, let puzzle, let deadline):
             progress?(.solvingPuzzle(effort: puzzle.effort))
-            solve(request, PuzzleSolver(puzzle: puzzle, digest: digest, deadline: deadline))
+            solve(puzzle, for: digest, of: request, until: deadline)
         case .stopSolving(let request): stopSolving(request)
         }
     }
 
     // MARK: Proof of work
 
-    private func solve(_ request: UInt32, _ solver: PuzzleSolver) {
+    private func solve(_ puzzle: Puzzle, for digest: Digest256, of request: UInt32, until deadline: MonotonicTime) {
         solving[request] = Task(priority: .utility) {
-            let proof = await solver.proof(from: UInt64.random(in: 0...UInt64.max))
+            let proof = await puzzle.proof(for: digest, until: deadline, from: .random(in: 0 ... .max))
             // Ignore a cancelled search: another may be running for the same request.
             guard !Task.isCancelled else { return }
             solving[request] = nil
@@ -287,19 +285,16 @@ public actor TocsinClient {
     }
 
     private func disconnect() {
-        wire?.close()
+        wire?.stream.close()
         wire = nil
         selfWhileConnected = nil
         session.disconnected()
     }
 
+    /// Disconnects, and fails all submissions.
     private func fatal(_ error: ClientError) {
         disconnect()
         deadlineTimer = nil
-        failAll(error)
-    }
-
-    private func failAll(_ error: ClientError) {
         let all = waiters
         waiters = [:]
         for (request, waiter) in all {
@@ -312,9 +307,9 @@ public actor TocsinClient {
     // MARK: Deadlines
 
     private func startDeadlineTimer() {
-        let timer = Timer(on: loop) { [unowned self] in assumeIsolated { $0.endOverdue() } }
-        timer.start(after: .milliseconds(250))
-        deadlineTimer = timer
+        deadlineTimer = Timer(on: loop, after: .milliseconds(250)) { [unowned self] in
+            assumeIsolated { $0.endOverdue() }
+        }
     }
 
     /// The error of a submission whose deadline has passed.
@@ -351,7 +346,7 @@ public actor TocsinClient {
 
 /// The client's end of a stream. Combines what the client sends in one turn of the loop into one write.
 private final class Wire: ByteStreamHandler, TurnEndHandler {
-    private let stream: ByteStream
+    let stream: ByteStream
     private unowned let client: TocsinClient
     private var output: [UInt8] = []
 
@@ -360,8 +355,6 @@ private final class Wire: ByteStreamHandler, TurnEndHandler {
         self.client = client
         stream.handler = self
     }
-
-    func start() { stream.resumeReading() }
 
     func send(_ bytes: [UInt8]) {
         guard !bytes.isEmpty else { return }
@@ -373,8 +366,6 @@ private final class Wire: ByteStreamHandler, TurnEndHandler {
         stream.write(output)
         output.removeAll(keepingCapacity: true)
     }
-
-    func close() { stream.close() }
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) { client.received(bytes) }
 

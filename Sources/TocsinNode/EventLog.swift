@@ -26,7 +26,7 @@ final class EventLog {
     func record(_ event: DispatchEvent) {
         switch event {
         case .attempt(let route, let deviceToken, let result, _, _): attempt(route, deviceToken, result)
-        case .serving, .finished, .recovered, .unprovenTokenRefused: break
+        case .serving, .recovered, .unprovenTokenRefused: break
         case .breaker(let route, let state, let answer): breaker(route, state, answer)
         case .tokenRefusalSurge(let route, true):
             logger.error(
@@ -66,7 +66,7 @@ final class EventLog {
 
     private func attempt(_ route: Route, _ deviceToken: Bytes, _ result: AttemptResult) {
         let source = result.disposition.failureSource
-        let level = Self.level(of: source)
+        let (level, message) = Self.line(for: source)
         guard level >= logger.logLevel else { return }
         guard level <= .debug || throttle.allows("\(route) \(result.answer)", at: .now) else { return }
         var metadata: Logger.Metadata = [
@@ -79,25 +79,16 @@ final class EventLog {
         if route.magic != .android, source == .provider, let expired {
             metadata["cause"] = "the certificate \(expired.file) expired on \(Format.date(expired.notAfter))"
         }
-        logger.log(level: level, Self.message(for: source), metadata: metadata)
+        logger.log(level: level, message, metadata: metadata)
     }
 
-    private static func level(of source: FailureSource) -> Logger.Level {
+    private static func line(for source: FailureSource) -> (level: Logger.Level, message: Logger.Message) {
         switch source {
-        case .none: .debug
-        case .deviceToken: .info
-        case .provider: .warning
-        case .nodeOperator, .developer: .error
-        }
-    }
-
-    private static func message(for source: FailureSource) -> Logger.Message {
-        switch source {
-        case .none: "accepted"
-        case .deviceToken: "the push service rejects this device token"
-        case .provider: "the push service fails or is unreachable"
-        case .nodeOperator: "the push service rejects this node: check its credentials, topic and clock"
-        case .developer: "the push service rejects a request as malformed: please report this"
+        case .none: (.debug, "accepted")
+        case .deviceToken: (.info, "the push service rejects this device token")
+        case .provider: (.warning, "the push service fails or is unreachable")
+        case .nodeOperator: (.error, "the push service rejects this node: check its credentials, topic and clock")
+        case .developer: (.error, "the push service rejects a request as malformed: please report this")
         }
     }
 
@@ -114,10 +105,6 @@ final class EventLog {
         logger.notice(
             effort == 0 ? "proof of work no longer required" : "proof of work required",
             metadata: ["effort": "\(effort)"])
-    }
-
-    func senderKeysRemoved(phones: Int) {
-        logger.notice("sender keys removed at the operator's request", metadata: ["phones": "\(phones)"])
     }
 
     func standingNotSaved(_ error: any Error) {

@@ -29,9 +29,7 @@ final class Intake {
     /// The effort required for unproven device tokens when efforts were last announced.
     private var announcedUnprovenEffort: UInt32 = 0
 
-    init(
-        _ admission: Admission, _ clock: GuardedClock, into dispatch: Dispatch, metrics: NodeMetrics, log: EventLog
-    ) {
+    init(_ admission: Admission, _ clock: GuardedClock, into dispatch: Dispatch, metrics: NodeMetrics, log: EventLog) {
         self.admission = admission
         self.clock = clock
         self.dispatch = dispatch
@@ -76,8 +74,7 @@ final class Intake {
         }
         let effort = try admission.verify(submission, on: circuit, through: senderProtocol, at: now.monotonic)
         let unproven = Origin(circuit: circuit, effort: effort)
-        if let outcome = dispatch.capacityRefusal(
-            of: envelope, app: app, acceptsQueued: acceptsQueued, from: unproven)
+        if let outcome = dispatch.capacityRefusal(of: envelope, app: app, acceptsQueued: acceptsQueued, from: unproven)
         {
             admission.recordLackOfRoom(paid: effort, through: senderProtocol)
             throw Refusal(outcome)
@@ -150,8 +147,10 @@ final class Intake {
         case .recovered(let envelope, let app, let outcome):
             admission.recordOutcome(outcome, of: envelope, app: app, at: reading)
         case .unprovenTokenRefused(let circuit):
-            // The circuit's connections are rejected when they send again.
-            if admission.chargeSuspectedToken(circuit, at: .now) != nil { recordAbuse() }
+            // The node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a
+            // few such tokens when RETRY tells it to stays far below the limit; a flood does not. Once the circuit is
+            // blocked, its connections are rejected when they send again.
+            if admission.charge(circuit, at: .now) != nil { recordAbuse() }
         default: break
         }
     }

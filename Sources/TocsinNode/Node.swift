@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AdminPort
-import Admission
 import EventLoop
+import Ingress
 import Logging
 import NodeConfiguration
 import Time
@@ -61,20 +61,17 @@ package actor Node {
     /// The address of the HTTP endpoint, while the node runs and has one.
     package var httpEndpoint: Endpoint? { parts?.httpEndpoint }
 
-    /// The address of the admin port, while the node runs and has one.
-    package var adminEndpoint: Endpoint? { parts?.admin?.endpoint }
-
     /// The number of senders' connections, including those about to close.
     package var connectionCount: Int { parts?.connections.count ?? 0 }
 
     /// The number of senders' connections that have received HELLO or a whole request.
-    var identifiedConnectionCount: Int { parts?.connections.identifiedCount ?? 0 }
+    var identifiedConnectionCount: Int { parts?.connections.registry.identifiedCount ?? 0 }
 
     /// The state that the admin port shows; `nil` while the node does not run.
     var snapshot: NodeSnapshot? { parts?.snapshot() }
 
     /// The state of the node's own tor; `nil` if there is none.
-    var torStatus: TorStatus? { parts?.onion?.status }
+    var torStatus: TorStatus? { parts?.torStatus }
 
     // MARK: Life cycle
 
@@ -91,14 +88,11 @@ package actor Node {
                 configuration, in: directory, logger: logger, on: loop, whenReachable: whenReachable,
                 observer: { [weak self] event in
                     // The dispatch calls on the loop, which is this actor's executor.
-                    let event = UnsafeTransfer(event)
-                    self?.assumeIsolated { $0.parts?.observe(event.value) }
+                    self?.assumeIsolated { $0.parts?.observe(event) }
                 })
             state = .running(parts)
             let endpoint = try await parts.start { [weak self] status in
-                self?.assumeIsolated { node in
-                    if let parts = node.parts { parts.onion?.changed(to: status, tellsProblems: node.isServing) }
-                }
+                self?.assumeIsolated { $0.parts?.torChanged(to: status) }
             }
             scheduleSecond()
             return endpoint
@@ -133,30 +127,18 @@ package actor Node {
     // MARK: Once a second
 
     private func scheduleSecond() {
-        let timer = secondTimer ?? Timer(on: loop) { [unowned self] in assumeIsolated { $0.secondPassed() } }
-        timer.start(after: .seconds(1))
-        secondTimer = timer
+        secondTimer = Timer(on: loop, after: .seconds(1)) { [unowned self] in assumeIsolated { $0.secondPassed() } }
     }
 
     private func secondPassed() {
         guard case .running(let parts) = state else { return }
         parts.secondPassed()
-        if let changes = parts.standing.changesToSave(of: &parts.intake.admission) {
-            Task { await save(changes) }
-        }
+        Task { await saveStanding() }
         scheduleSecond()
     }
 
-    private func save(_ changes: Admission.Changes) async {
+    private func saveStanding() async {
         guard let parts else { return }
-        await parts.standing.save(changes, of: parts.intake)
+        await parts.standing.saveChanges(of: parts.intake)
     }
-}
-
-/// Passes a value of the loop's isolation domain into `assumeIsolated`, where the compiler cannot see that it stays
-/// there.
-struct UnsafeTransfer<Value>: @unchecked Sendable {
-    // Unchecked: created and consumed in one synchronous call on the loop's thread (assumeIsolated checks that).
-    let value: Value
-    init(_ value: Value) { self.value = value }
 }

@@ -3,7 +3,6 @@
 import AdminPort
 import Admission
 import Delivery
-import Metrics
 import Prometheus
 import Providers
 import TNP
@@ -103,25 +102,10 @@ final class NodeMetrics {
         case provider
     }
 
-    /// A counter whose value the dashboard reads.
-    private struct ReadableCounter {
-        let counter: Counter
-        private(set) var count = 0
-
-        init(_ name: String, _ labels: [(String, String)], _ registry: PrometheusRegistry) {
-            counter = Counter(label: name, dimensions: labels, factory: registry)
-        }
-
-        mutating func increment() {
-            counter.increment()
-            count += 1
-        }
-    }
-
     /// The metrics of one route.
     private final class RouteMetrics {
-        var answers: [String: ReadableCounter] = [:]
-        let duration: ReadableTimer
+        var answers: [String: Counter] = [:]
+        let duration: Histogram
         let breaker: [Breaker.State: Gauge]
         let surge: Gauge
         let depth: Gauge
@@ -129,24 +113,20 @@ final class NodeMetrics {
 
         init(_ route: Route, _ registry: PrometheusRegistry) {
             let labels = NodeMetrics.labels(route)
-            func gauge(_ name: String, _ more: [(String, String)] = []) -> Gauge {
-                Gauge(label: name, dimensions: labels + more, factory: registry)
-            }
-            duration = ReadableTimer(
-                "tocsin_provider_duration_seconds", labels: NodeMetrics.provider(of: route), in: registry)
+            duration = registry.histogram("tocsin_provider_duration_seconds", NodeMetrics.provider(of: route))
             breaker = Dictionary(
                 uniqueKeysWithValues: Breaker.State.allCases.map {
-                    ($0, gauge("tocsin_breaker_state", [("state", $0.rawValue)]))
+                    ($0, registry.gauge("tocsin_breaker_state", labels + [("state", $0.rawValue)]))
                 })
-            surge = gauge("tocsin_refusal_wave")
-            depth = gauge("tocsin_queue_depth")
-            oldest = gauge("tocsin_queue_oldest_seconds")
+            surge = registry.gauge("tocsin_refusal_wave", labels)
+            depth = registry.gauge("tocsin_queue_depth", labels)
+            oldest = registry.gauge("tocsin_queue_oldest_seconds", labels)
         }
 
-        func destroy() {
-            for answer in answers.values { answer.counter.destroy() }
-            duration.destroy()
-            for gauge in Array(breaker.values) + [surge, depth, oldest] { gauge.destroy() }
+        func remove(from registry: PrometheusRegistry) {
+            for answer in answers.values { registry.remove(answer) }
+            registry.remove(duration)
+            for gauge in Array(breaker.values) + [surge, depth, oldest] { registry.remove(gauge) }
         }
     }
 
@@ -157,9 +137,9 @@ final class NodeMetrics {
         let restarts: Counter
 
         init(_ registry: PrometheusRegistry) {
-            bootstrap = Gauge(label: "tocsin_tor_bootstrap_ratio", factory: registry)
-            published = Gauge(label: "tocsin_tor_descriptor_published", factory: registry)
-            restarts = Counter(label: "tocsin_tor_restarts_total", factory: registry)
+            bootstrap = registry.gauge("tocsin_tor_bootstrap_ratio")
+            published = registry.gauge("tocsin_tor_descriptor_published")
+            restarts = registry.counter("tocsin_tor_restarts_total")
         }
     }
 
@@ -178,9 +158,9 @@ final class NodeMetrics {
     private let registry: PrometheusRegistry
     private var routes: [Route: RouteMetrics] = [:]
     private var envelopes: [EnvelopeKey: Counter] = [:]
-    private var refusals: [RefusalKey: ReadableCounter] = [:]
+    private var refusals: [RefusalKey: Counter] = [:]
     private var responses: [Int: Counter] = [:]
-    private let stages: [Stage: ReadableTimer]
+    private let stages: [Stage: Histogram]
     private let abuseBlocks: Counter
     private let spoolFailures: Counter
     private let tnpConnections: Gauge
@@ -205,31 +185,27 @@ final class NodeMetrics {
         self.registry = registry
         ProcessCollector.register(in: registry)
         BuildInfo.register(Version.current, in: registry)
-        func gauge(_ name: String, _ labels: [(String, String)] = []) -> Gauge {
-            Gauge(label: name, dimensions: labels, factory: registry)
-        }
         stages = Dictionary(
             uniqueKeysWithValues: Stage.allCases.map { stage in
-                let labels = [("stage", stage.rawValue)]
-                return (stage, ReadableTimer("tocsin_stage_duration_seconds", labels: labels, in: registry))
+                (stage, registry.histogram("tocsin_stage_duration_seconds", [("stage", stage.rawValue)]))
             })
-        abuseBlocks = Counter(label: "tocsin_abuse_blocks_total", factory: registry)
-        spoolFailures = Counter(label: "tocsin_spool_refusals_total", factory: registry)
-        tnpConnections = gauge("tocsin_connections", [("door", "tnp")])
-        httpConnections = gauge("tocsin_connections", [("door", "http")])
-        circuits = gauge("tocsin_circuits")
-        inFlight = gauge("tocsin_in_flight")
-        spoolEnvelopes = gauge("tocsin_spool_envelopes")
-        spoolBytes = gauge("tocsin_spool_bytes")
-        spoolUnreadable = gauge("tocsin_spool_unreadable")
+        abuseBlocks = registry.counter("tocsin_abuse_blocks_total")
+        spoolFailures = registry.counter("tocsin_spool_refusals_total")
+        tnpConnections = registry.gauge("tocsin_connections", [("door", "tnp")])
+        httpConnections = registry.gauge("tocsin_connections", [("door", "http")])
+        circuits = registry.gauge("tocsin_circuits")
+        inFlight = registry.gauge("tocsin_in_flight")
+        spoolEnvelopes = registry.gauge("tocsin_spool_envelopes")
+        spoolBytes = registry.gauge("tocsin_spool_bytes")
+        spoolUnreadable = registry.gauge("tocsin_spool_unreadable")
         effort = (
-            gauge("tocsin_puzzle_effort", [("asked_of", "all")]),
-            gauge("tocsin_puzzle_effort", [("asked_of", "unproven")])
+            registry.gauge("tocsin_puzzle_effort", [("asked_of", "all")]),
+            registry.gauge("tocsin_puzzle_effort", [("asked_of", "unproven")])
         )
         deviceTokens = (
-            gauge("tocsin_device_tokens", [("standing", "proven")]),
-            gauge("tocsin_device_tokens", [("standing", "unknown")]),
-            gauge("tocsin_device_tokens", [("standing", "dead")])
+            registry.gauge("tocsin_device_tokens", [("standing", "proven")]),
+            registry.gauge("tocsin_device_tokens", [("standing", "unknown")]),
+            registry.gauge("tocsin_device_tokens", [("standing", "dead")])
         )
     }
 
@@ -244,21 +220,21 @@ final class NodeMetrics {
         case .serving(let route): show(.closed, of: route)
         case .attempt(let route, _, let result, let waited, let took):
             let metrics = metrics(of: route)
-            metrics.answers[
+            metrics.answers.value(
                 result.answer,
-                default: ReadableCounter(
-                    "tocsin_provider_results_total", Self.provider(of: route) + [("reason", result.answer)], registry)
-            ].increment()
+                orInsert: registry.counter(
+                    "tocsin_provider_results_total", Self.provider(of: route) + [("reason", result.answer)])
+            ).increment()
             record(waited, in: .queue)
             record(took, in: .provider)
             metrics.duration.record(took)
         case .recovered(let envelope, let app, let outcome):
             answered(outcome, of: Route(app: app, magic: envelope.magic), at: "spool")
-        case .finished, .unprovenTokenRefused, .spoolShortage: break
+        case .unprovenTokenRefused, .spoolShortage: break
         case .breaker(let route, let state, _): show(state, of: route)
-        case .tokenRefusalSurge(let route, let isActive): metrics(of: route).surge.record(isActive ? 1 : 0)
+        case .tokenRefusalSurge(let route, let isActive): metrics(of: route).surge.set(isActive ? 1 : 0)
         case .spoolRefused: spoolFailures.increment()
-        case .spoolUnreadable(let count): spoolUnreadable.record(count)
+        case .spoolUnreadable(let count): spoolUnreadable.set(count)
         }
     }
 
@@ -266,35 +242,29 @@ final class NodeMetrics {
     /// - Parameter protocolName: `tnp`, `http`, or `spool` if an earlier process accepted the envelope.
     func answered(_ outcome: Outcome, of route: Route, at protocolName: String) {
         let key = EnvelopeKey(protocolName: protocolName, route: route, kind: outcome.kind)
-        let counter =
-            envelopes[key]
-            ?? Counter(
-                label: "tocsin_envelopes_total",
-                dimensions: [("door", protocolName)] + Self.labels(route) + [("outcome", outcome.kind.name)],
-                factory: registry)
-        envelopes[key] = counter
-        counter.increment()
+        envelopes.value(
+            key,
+            orInsert: registry.counter(
+                "tocsin_envelopes_total",
+                [("door", protocolName)] + Self.labels(route) + [("outcome", outcome.kind.name)])
+        ).increment()
         if protocolName != "spool" { history.count(outcome.kind, at: UnixTime.now) }
     }
 
     /// Counts a submission that was not admitted.
     func refused(_ refusal: Refusal, at protocolName: String) {
         guard let reason = refusal.outcome?.reason else { return }
-        refusals[
+        refusals.value(
             RefusalKey(protocolName: protocolName, reason: reason),
-            default: ReadableCounter(
-                "tocsin_refusals_total", [("door", protocolName), ("reason", reason.name)], registry)
-        ].increment()
+            orInsert: registry.counter("tocsin_refusals_total", [("door", protocolName), ("reason", reason.name)])
+        ).increment()
     }
 
     /// Counts a response of the HTTP API.
     func responded(_ status: Int) {
-        let counter =
-            responses[status]
-            ?? Counter(
-                label: "tocsin_http_responses_total", dimensions: [("status", "\(status)")], factory: registry)
-        responses[status] = counter
-        counter.increment()
+        responses.value(
+            status, orInsert: registry.counter("tocsin_http_responses_total", [("status", "\(status)")])
+        ).increment()
     }
 
     /// Counts a circuit that was blocked.
@@ -305,72 +275,63 @@ final class NodeMetrics {
 
     // MARK: Current values
 
-    /// Shows the state of admission.
+    /// Updates the metrics of admission.
     func show(_ efforts: (all: UInt32, unproven: UInt32), known: Admission.Counts) {
-        effort.all.record(Int64(efforts.all))
-        effort.unproven.record(Int64(efforts.unproven))
-        deviceTokens.proven.record(known.proven)
-        deviceTokens.unproven.record(known.unproven)
-        deviceTokens.dead.record(known.dead)
-        circuits.record(known.circuits)
+        effort.all.set(efforts.all)
+        effort.unproven.set(efforts.unproven)
+        deviceTokens.proven.set(known.proven)
+        deviceTokens.unproven.set(known.unproven)
+        deviceTokens.dead.set(known.dead)
+        circuits.set(known.circuits)
     }
 
-    /// Shows the state of the node's own tor.
+    /// Updates the metrics of the node's own tor.
     func show(_ status: TorStatus) {
         let tor = tor ?? TorMetrics(registry)
         self.tor = tor
-        tor.bootstrap.record(Double(status.bootstrap) / 100)
-        tor.published.record(status.isReachable ? 1 : 0)
+        tor.bootstrap.set(Double(status.bootstrap) / 100)
+        tor.published.set(status.isReachable ? 1 : 0)
         tor.restarts.increment(by: max(0, status.restarts - countedRestarts))
         countedRestarts = max(countedRestarts, status.restarts)
     }
 
-    /// Shows the expiry of a credential, Unix time in seconds.
+    /// Sets the metric of a credential's expiry, Unix time in seconds.
     func show(expiry: Int64, of app: String, kind: String) {
-        let gauge =
-            expiries[app]
-            ?? Gauge(
-                label: "tocsin_credential_expiry_timestamp_seconds", dimensions: [("app", app), ("kind", kind)],
-                factory: registry)
-        expiries[app] = gauge
-        gauge.record(expiry)
+        let labels = [("app", app), ("kind", kind)]
+        expiries.value(app, orInsert: registry.gauge("tocsin_credential_expiry_timestamp_seconds", labels)).set(expiry)
     }
 
-    /// Shows the values that change every second.
+    /// Updates the metrics that change every second.
     /// - Parameter tokenAges: the ages of Apple's provider tokens, in seconds, by app.
     func show(_ statistics: DispatchStatistics, connections: (tnp: Int, http: Int), tokenAges: [String: Int64]) {
-        tnpConnections.record(connections.tnp)
-        httpConnections.record(connections.http)
-        inFlight.record(statistics.inFlight)
-        spoolEnvelopes.record(statistics.stored?.envelopes ?? 0)
-        spoolBytes.record(statistics.stored?.bytes ?? 0)
+        tnpConnections.set(connections.tnp)
+        httpConnections.set(connections.http)
+        inFlight.set(statistics.inFlight)
+        spoolEnvelopes.set(statistics.stored?.envelopes ?? 0)
+        spoolBytes.set(statistics.stored?.bytes ?? 0)
         for lane in statistics.lanes {
             let metrics = metrics(of: lane.route)
-            metrics.depth.record(lane.waiting)
-            metrics.oldest.record(lane.oldest.components.seconds)
+            metrics.depth.set(lane.waiting)
+            metrics.oldest.set(lane.oldest.components.seconds)
         }
         for (app, age) in tokenAges {
-            let gauge =
-                self.tokenAges[app]
-                ?? Gauge(label: "tocsin_apns_token_age_seconds", dimensions: [("app", app)], factory: registry)
-            self.tokenAges[app] = gauge
-            gauge.record(age)
+            let labels = [("app", app)]
+            self.tokenAges.value(app, orInsert: registry.gauge("tocsin_apns_token_age_seconds", labels)).set(age)
         }
         let now = UnixTime.now
         if recent.isDue(at: now) { recent.add(sample(at: now)) }
     }
 
     private func show(_ state: Breaker.State, of route: Route) {
-        for (each, gauge) in metrics(of: route).breaker { gauge.record(each == state ? 1 : 0) }
+        for (each, gauge) in metrics(of: route).breaker { gauge.set(each == state ? 1 : 0) }
     }
 
     // MARK: For the dashboard
 
     private func sample(at now: Int64) -> RecentMetrics.Sample {
         RecentMetrics.Sample(
-            time: now, stages: Dictionary(uniqueKeysWithValues: stages.map { ($0.rawValue, $1.snapshot) }),
-            providers: Dictionary(uniqueKeysWithValues: routes.map { ($0.description, $1.duration.snapshot) }),
-            refusals: Dictionary(uniqueKeysWithValues: refusalsByReason.map { ($0.name, Double($1)) }))
+            time: now, stages: stages.mapValues(\.snapshot), routes: routes.mapValues(\.duration.snapshot),
+            refusals: refusalsByReason)
     }
 
     private var refusalsByReason: [Reason: Int] {
@@ -381,23 +342,21 @@ final class NodeMetrics {
     var recentRefusals: [(reason: String, lastHour: Int, total: Int)] {
         let before = recent.oldest?.refusals ?? [:]
         return refusalsByReason.map { reason, total in
-            (reason.description, total - Int(before[reason.name] ?? 0), total)
+            (reason.description, total - (before[reason] ?? 0), total)
         }.sorted { ($1.lastHour, $1.total, $0.reason) < ($0.lastHour, $0.total, $1.reason) }
     }
 
     /// Latencies of the stages in about the last hour.
     var recentLatencies: [NodeSnapshot.Latency] {
-        Stage.allCases.map { stage in
-            let latest = stages[stage].map { Self.since(recent.oldest?.stages[stage.rawValue], $0.snapshot) }
-            return NodeSnapshot.Latency(
-                stage: stage.rawValue, p50: latest?.quantile(0.5), p90: latest?.quantile(0.9),
-                p99: latest?.quantile(0.99))
+        Stage.allCases.map { stage -> NodeSnapshot.Latency in
+            let latest = stages[stage].map { Self.since(recent.oldest?.stages[stage], $0.snapshot) }
+            return (stage.rawValue, latest?.quantile(0.5), latest?.quantile(0.9), latest?.quantile(0.99))
         }
     }
 
     /// The latency of a route's push service in about the last hour.
     func recentLatency(of route: Route) -> HistogramSnapshot? {
-        routes[route].map { Self.since(recent.oldest?.providers[route.description], $0.duration.snapshot) }
+        routes[route].map { Self.since(recent.oldest?.routes[route], $0.duration.snapshot) }
     }
 
     private static func since(_ before: HistogramSnapshot?, _ all: HistogramSnapshot) -> HistogramSnapshot {
@@ -413,19 +372,16 @@ final class NodeMetrics {
     // MARK: Adding and removing series
 
     private func metrics(of route: Route) -> RouteMetrics {
-        if let metrics = routes[route] { return metrics }
-        let metrics = RouteMetrics(route, registry)
-        routes[route] = metrics
-        return metrics
+        routes.value(route, orInsert: RouteMetrics(route, registry))
     }
 
     /// Removes the series of a route that is no longer served, which makes room for others.
     func forget(_ route: Route) {
         guard let metrics = routes.removeValue(forKey: route) else { return }
-        metrics.destroy()
+        metrics.remove(from: registry)
         for (key, counter) in envelopes where key.route == route {
             envelopes[key] = nil
-            counter.destroy()
+            registry.remove(counter)
         }
     }
 
@@ -433,11 +389,11 @@ final class NodeMetrics {
     func keep(tokensOf tokens: Set<String>, certificatesOf certificates: Set<String>) {
         for (app, gauge) in tokenAges where !tokens.contains(app) {
             tokenAges[app] = nil
-            gauge.destroy()
+            registry.remove(gauge)
         }
         for (app, gauge) in expiries where !certificates.contains(app) {
             expiries[app] = nil
-            gauge.destroy()
+            registry.remove(gauge)
         }
     }
 
@@ -451,5 +407,15 @@ final class NodeMetrics {
             ("app", route.app), ("provider", route.magic == .android ? "fcm" : "apns"),
             ("environment", route.magic == .iOSDev ? "development" : "production"),
         ]
+    }
+}
+
+extension Dictionary {
+    /// The value for a key, created and stored if there is none.
+    fileprivate mutating func value(_ key: Key, orInsert make: @autoclosure () -> Value) -> Value {
+        if let value = self[key] { return value }
+        let value = make()
+        self[key] = value
+        return value
     }
 }

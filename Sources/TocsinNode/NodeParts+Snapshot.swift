@@ -38,7 +38,7 @@ extension NodeParts: AdminServer.Source {
             reasons.append("no push service works for any app: see the routes, and the log for their answers")
         }
         if let shortage = statistics.shortage { reasons.append("the spool takes no more envelopes: \(shortage.text)") }
-        if let status = onion?.status, !status.isReachable {
+        if let status = torStatus, !status.isReachable {
             reasons.append("the onion cannot be reached" + (status.problem.map { ": \($0)" } ?? " yet"))
         }
         return reasons
@@ -53,36 +53,29 @@ extension NodeParts: AdminServer.Source {
     }
 
     private var credentials: [NodeSnapshot.Credential] {
-        func name(_ file: String) -> String { String(file.split(separator: "/").last ?? "") }
-        return configuration.apps.flatMap { app in
-            var credentials: [NodeSnapshot.Credential] = []
+        var credentials: [NodeSnapshot.Credential] = []
+        for app in configuration.apps {
+            func add(_ kind: String, _ file: String, expires: Int64? = nil) {
+                let name = String(file.split(separator: "/").last ?? "")
+                credentials.append((app: app.name, kind: kind, file: name, expires: expires))
+            }
             switch app.apns?.credential {
-            case .token(let file, _, _)?:
-                credentials.append(NodeSnapshot.Credential(app: app.name, kind: "APNs key", file: name(file)))
+            case .token(let file, _, _)?: add("APNs key", file)
             case .certificate(let file, _)?:
-                credentials.append(
-                    NodeSnapshot.Credential(
-                        app: app.name, kind: "APNs certificate", file: name(file),
-                        expires: providers.certificates.first { $0.file == file }?.notAfter))
+                let expires = providers.certificates.first { $0.file == file }?.notAfter
+                add("APNs certificate", file, expires: expires)
             case nil: break
             }
-            if let file = app.fcm?.serviceAccountFile {
-                credentials.append(
-                    NodeSnapshot.Credential(app: app.name, kind: "FCM service account", file: name(file)))
-            }
-            return credentials
+            if let file = app.fcm?.serviceAccountFile { add("FCM service account", file) }
         }
+        return credentials
     }
 
     private var torState: NodeSnapshot.Tor? {
-        onion?.status.map {
+        torStatus.map {
             NodeSnapshot.Tor(
                 address: $0.address.map { "\($0)" }, bootstrap: $0.bootstrap, isPublished: $0.descriptor == .published,
                 restarts: $0.restarts, warning: $0.lastWarning)
         }
     }
-}
-
-extension TorStatus {
-    fileprivate func map<Value>(_ convert: (TorStatus) -> Value) -> Value { convert(self) }
 }

@@ -38,8 +38,9 @@ final class NodeParts {
     /// The address of the HTTP endpoint, if there is one.
     private(set) var httpEndpoint: Endpoint?
     private(set) var admin: AdminServer?
-    /// `nil` if the node runs no tor of its own.
-    private(set) var onion: OnionService?
+    private var tor: ManagedTor?
+    /// The status of the node's own tor; `nil` if the node runs none.
+    private(set) var torStatus: TorStatus?
     /// Whether the endpoints accept connections.
     private(set) var isServing = false
     /// Whether the node has begun to stop.
@@ -83,11 +84,11 @@ final class NodeParts {
     // MARK: Start
 
     /// Starts delivery, the endpoints and tor.
-    /// - Parameter onionObserver: receives each status of tor on the loop, and passes it to ``OnionService``.
+    /// - Parameter torObserver: receives each status of tor on the loop, and passes it to ``torChanged(to:)``.
     /// - Returns: the address of the TNP endpoint.
     /// - Throws: ``PortError`` or `StoreError`; ``close()`` undoes what was done.
     func start(
-        onionObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
+        torObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Endpoint {
         await dispatch.start(providers.providers)
         providersChanged(removed: [])
@@ -107,7 +108,7 @@ final class NodeParts {
         log.listening(
             tnp: "\(tnp.endpoint)", http: httpEndpoint.map { "\($0)" }, admin: admin.map { "\($0.endpoint)" },
             routes: providers.routes, spooled: spool?.count)
-        await startTor(for: tnp.endpoint, onionObserver)
+        await startTor(for: tnp.endpoint, torObserver)
         return tnp.endpoint
     }
 
@@ -138,15 +139,18 @@ final class NodeParts {
             }
             return
         }
-        let onion = OnionService(
-            configuration.tor.settings(state: configuration.state), tnp: tnp, http: httpEndpoint, log: log, on: loop,
-            observer: observer)
-        onion.onChange = { [unowned self] before, now in onionChanged(before, now) }
-        self.onion = onion
-        await onion.start()
+        let settings = configuration.tor.settings(state: configuration.state)
+        let tor = ManagedTor(settings, ports: settings.ports(tnp: tnp, http: httpEndpoint), on: loop, observe: observer)
+        self.tor = tor
+        torStatus = TorStatus()
+        await tor.start()
     }
 
-    private func onionChanged(_ before: TorStatus, _ now: TorStatus) {
+    /// Takes a new status of the node's own tor.
+    func torChanged(to now: TorStatus) {
+        let before = torStatus ?? TorStatus()
+        torStatus = now
+        if isServing, !isStopping, let problem = now.problem, problem != before.problem { log.problem(of: problem) }
         metrics.show(now)
         if now.address != before.address { connections.rules.tnp.onion = configuration.tnpEndpoint(of: now) }
         if now.isReachable, !before.isReachable, let address = now.address {
@@ -196,9 +200,9 @@ final class NodeParts {
         intake.admission.settings = new.admission
         intake.announcePuzzle(connections.announce)
         providersChanged(removed: removed)
-        connections.limits = new.connectionLimits()
+        connections.registry.limits = new.connectionLimits()
         connections.rules = EndpointRules(
-            new, routes: providers.routes, onion: onion.flatMap { new.tnpEndpoint(of: $0.status) })
+            new, routes: providers.routes, onion: torStatus.flatMap { new.tnpEndpoint(of: $0) })
         warnOfSettings()
         return changed
     }
@@ -206,16 +210,15 @@ final class NodeParts {
     private func providersChanged(removed: [Route]) {
         for route in removed { metrics.forget(route) }
         log.certificates = providers.certificates
-        metrics.keep(
-            tokensOf: Set(providers.tokensByApp.keys), certificatesOf: Set(providers.certificates.map(\.app)))
+        metrics.keep(tokensOf: Set(providers.tokensByApp.keys), certificatesOf: Set(providers.certificates.map(\.app)))
         warnOfExpiry()
     }
 
     private func warnOfSettings() {
-        if connections.limits.connections < configuration.limits.connections {
+        if connections.registry.limits.connections < configuration.limits.connections {
             log.logger.warning(
                 "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
-                metadata: ["connections": "\(connections.limits.connections)"])
+                metadata: ["connections": "\(connections.registry.limits.connections)"])
         }
         for advice in HTTPEndpointAdvice.texts(for: configuration) {
             log.logger.warning("\(advice.key) \(advice.text)")
@@ -254,7 +257,8 @@ final class NodeParts {
         dispatch.expireWaiting()
         intake.tick(announce: connections.announce)
         if let names = UnbindRequest.take(state: configuration.state) {
-            log.senderKeysRemoved(phones: intake.admission.unbind(names))
+            let phones = intake.admission.unbind(names)
+            log.logger.notice("sender keys removed at the operator's request", metadata: ["phones": "\(phones)"])
         }
         metrics.show(
             dispatch.statistics, connections: connections.countByProtocol,
@@ -272,8 +276,9 @@ final class NodeParts {
         let inFlight = await dispatch.inFlight
         log.logger.notice("stopping", metadata: ["in_flight": "\(inFlight)"])
         listeners = []
-        let timeout = Timer(on: loop) { [unowned connections] in connections.resumeIdleWaiters() }
-        timeout.start(after: .seconds(configuration.limits.shutdownTimeout))
+        let timeout = Timer(on: loop, after: .seconds(configuration.limits.shutdownTimeout)) { [unowned connections] in
+            connections.resumeIdleWaiters()
+        }
         connections.shutDown(retryAfter: Self.shutdownRetryAfter)
         await dispatch.drain()
         await connections.waitUntilEmpty()
@@ -292,8 +297,16 @@ final class NodeParts {
         await dispatch.close()
         await spool?.close()
         await standing.close(savingChangesOf: intake)
-        await onion?.stop()
+        await tor?.stop()
         admin?.close()
         admin = nil
+    }
+}
+
+extension Configuration {
+    /// The onion address and port to which TNP senders connect; `nil` until the address is known.
+    fileprivate func tnpEndpoint(of status: TorStatus) -> String? {
+        let ports = tor.settings(state: state).tnpPorts
+        return status.address.flatMap { address in ports.first.map { "\(address):\($0)" } }
     }
 }

@@ -85,18 +85,14 @@ struct ProviderAssembly {
 
     private mutating func apnsCredential(
         _ credential: Configuration.APNsCredential, of app: Configuration.App, _ ingredients: inout Ingredients
-    ) throws -> (APNsProviderToken?, TLSContext.Identity?) {
-        let key: String
-        switch credential {
-        case .token(let file, _, _):
-            key = "\(app.path).apns.key_file"
-            note(file)
-        case .certificate(let file, let passwordFile):
-            key = "\(app.path).apns.certificate_file"
-            note(file)
-            if let passwordFile { note(passwordFile) }
-        }
-        let loaded = try load(key) { () throws(Credential.Problem) in
+    ) throws -> (APNsProviderToken?, CertifiedKey?) {
+        let (key, files): (String, [String?]) =
+            switch credential {
+            case .token(let file, _, _): ("key_file", [file])
+            case .certificate(let file, let passwordFile): ("certificate_file", [file, passwordFile])
+            }
+        for case let file? in files { note(file) }
+        let loaded = try load("\(app.path).apns.\(key)") { () throws(Credential.Problem) in
             try Credential(credential) { _, bytes in ingredients.add(bytes) }
         }
         switch (loaded, credential) {
@@ -161,18 +157,17 @@ struct ProviderAssembly {
     // MARK: Both
 
     private mutating func tls(
-        trustFile: String?, key: String, _ ingredients: inout Ingredients, identity: TLSContext.Identity? = nil,
+        trustFile: String?, key: String, _ ingredients: inout Ingredients, identity: CertifiedKey? = nil,
         identityKey: String = ""
     ) throws -> TLSContext {
         var authorities: [UInt8]?
         if let trustFile {
-            versions[trustFile] = FileVersion(of: trustFile)
+            note(trustFile)
             authorities = try ConfiguredFile.read(trustFile, for: key, of: configuration.file)
         }
         ingredients.add(authorities ?? [])
         do {
-            return try TLSContext.client(
-                extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
+            return try TLSContext.client(extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
         } catch let error as TLSContext.SetupError {
             throw problem(identity == nil ? key : identityKey, error.description)
         }

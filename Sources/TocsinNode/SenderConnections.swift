@@ -9,7 +9,7 @@ import TNP
 import Time
 
 /// The connections of senders at both endpoints.
-final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
+final class SenderConnections: SenderHost {
     /// The minimum age of a connection that may be closed to make room: a new one may be about to send.
     private static let minimumAge = Duration.seconds(10)
     /// Maximum rejected connections that wait for their GOAWAY to be sent.
@@ -19,7 +19,7 @@ final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
     private let metrics: NodeMetrics
     /// The rules for new connections.
     var rules: EndpointRules
-    private var registry: ConnectionRegistry
+    var registry: ConnectionRegistry
     private var connections: [UInt64: any SenderConnection] = [:]
     private var lastNumber: UInt64 = 0
     private var idleWaiters: [CheckedContinuation<Void, Never>] = []
@@ -34,18 +34,10 @@ final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
     /// The number of connections, including those about to close.
     var count: Int { connections.count }
 
-    /// The number of connections that have received HELLO or a whole request.
-    var identifiedCount: Int { registry.identifiedCount }
-
     /// The number of connections by protocol.
     var countByProtocol: (tnp: Int, http: Int) {
         let http = connections.values.count { $0.senderProtocol == .http }
         return (connections.count - http, http)
-    }
-
-    var limits: ConnectionRegistry.Limits {
-        get { registry.limits }
-        set { registry.limits = newValue }
     }
 
     // MARK: New connections
@@ -55,9 +47,7 @@ final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
         lastNumber += 1
         let connection: any SenderConnection =
             switch senderProtocol {
-            case .tnp:
-                IngressConnection(
-                    stream, number: lastNumber, rules: rules.tnp, readTimeout: rules.readTimeout, host: self)
+            case .tnp: IngressConnection(stream, number: lastNumber, rules: rules.tnp, host: self)
             case .http: HTTPSender(stream, number: lastNumber, rules: rules.http, host: self)
             }
         connections[lastNumber] = connection
@@ -81,7 +71,7 @@ final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
 
     private func opened(_ connection: any SenderConnection) {
         registry.opened(connection.number, at: connection.senderProtocol)
-        guard !rules.usesCircuitIDs else { return }
+        guard !rules.tnp.circuitIDs else { return }
         if let goAway = intake.connected(connection, as: .connection(connection.number)) { connection.reject(goAway) }
     }
 
@@ -109,15 +99,12 @@ final class SenderConnections: IngressConnection.Host, HTTPSender.Host {
         let (features, puzzle) = intake.announcement
         return Welcome(
             features: features, maximumFrame: UInt32(rules.maximumFrame),
-            maximumInFlight: UInt16(rules.maximumInFlight),
-            idleTimeout: UInt32(rules.idleTimeout.components.seconds),
+            maximumInFlight: UInt16(rules.maximumInFlight), idleTimeout: UInt32(rules.idleTimeout.components.seconds),
             // Rounded to the minute: a precise clock would help to link the onions of one machine.
             serverTime: UInt64(max(UnixTime.now, 0)) / 60 * 60_000, puzzle: puzzle, routes: rules.routes)
     }
 
-    func deliver(
-        _ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection
-    ) {
+    func deliver(_ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection) {
         intake.take(submission, app: app, format: format, from: connection)
     }
 

@@ -46,24 +46,18 @@ final class StandingKeeper {
         log.clockMayBeAhead(idleDays: idleDays)
     }
 
-    /// Takes the next changes to save, unless a save is in progress; ``save(_:of:isolation:)`` follows.
-    func changesToSave(of admission: inout Admission) -> Admission.Changes? {
-        guard !isSaving, let changes = admission.takeChanges(atMost: Self.rowsPerSave) else { return nil }
+    /// Saves the next changes, unless a save is in progress.
+    func saveChanges(of intake: Intake, isolation: isolated (any Actor)? = #isolation) async {
+        guard !isSaving else { return }
         isSaving = true
-        return changes
-    }
-
-    /// Saves changes; queues them again if that fails.
-    func save(
-        _ changes: Admission.Changes, of intake: Intake, isolation: isolated (any Actor)? = #isolation
-    ) async {
-        _ = await write(changes, of: intake)
+        _ = await saveNext(of: intake)
         isSaving = false
     }
 
-    private func write(
-        _ changes: Admission.Changes, of intake: Intake, isolation: isolated (any Actor)? = #isolation
-    ) async -> Bool {
+    /// Saves the next changes; queues them again if that fails.
+    /// - Returns: whether there were changes, and they were saved.
+    private func saveNext(of intake: Intake, isolation: isolated (any Actor)? = #isolation) async -> Bool {
+        guard let changes = intake.admission.takeChanges(atMost: Self.rowsPerSave) else { return false }
         do {
             try await store.save(changes.rows, forgetting: changes.forgotten)
             return true
@@ -77,9 +71,7 @@ final class StandingKeeper {
     /// Saves all changes and closes the store.
     func close(savingChangesOf intake: Intake, isolation: isolated (any Actor)? = #isolation) async {
         // The store runs one save after another, so a save in progress ends first.
-        while let changes = intake.admission.takeChanges(atMost: Self.rowsPerSave) {
-            guard await write(changes, of: intake) else { break }
-        }
+        while await saveNext(of: intake) {}
         await store.close()
     }
 }

@@ -22,8 +22,8 @@ package enum UnbindRequest {
         let names = apps.flatMap { Admission.hashes(of: Array(deviceToken.utf8), app: $0, under: hash) }
         let draft = "\(path(state)).\(getpid())"
         unlink(draft)
-        try PrivateFile.create(
-            draft, holding: names.prefix(most).flatMap { name in Hex.encode(name.bigEndianBytes).utf8 })
+        let lines = names.prefix(most).map { "\($0)\n" }.joined()
+        try PrivateFile.create(draft, holding: Array(lines.utf8))
         defer { unlink(draft) }
         // Unlike rename, link fails if another request is pending.
         guard link(draft, path(state)) == 0 else { throw .system(path(state)) }
@@ -41,13 +41,8 @@ package enum UnbindRequest {
         let taken = "\(file).taken"
         guard rename(file, taken) == 0 else { return nil }
         defer { unlink(taken) }
-        guard let bytes = try? RegularFile.read(taken, atMost: most * 16, access: .thisUser) else { return nil }
-        return stride(from: 0, to: bytes.count - 15, by: 16).compactMap { start in
-            Hex.decode(bytes[start..<start + 16])?.reduce(0) { $0 << 8 | UInt64($1) }
-        }
+        // A line has at most 20 digits.
+        guard let bytes = try? RegularFile.read(taken, atMost: most * 21, access: .thisUser) else { return nil }
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n").compactMap { UInt64($0) }
     }
-}
-
-extension UInt64 {
-    fileprivate var bigEndianBytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
 }

@@ -54,9 +54,7 @@ package struct AuthorizedClients: Sendable {
     /// - Throws: ``OnionFileError``.
     package func revoke(_ name: ClientName, opensToAll: Bool = false) throws(OnionFileError) {
         let entries = try list()
-        guard entries.contains(where: { $0.name == name }) else {
-            throw .noSuchClient(name, directory: directory)
-        }
+        guard entries.contains(where: { $0.name == name }) else { throw .noSuchClient(name, directory: directory) }
         let isNeeded = entries.contains { $0.name == name && $0.isValid }
         let others = entries.contains { $0.name != name && $0.isValid }
         guard opensToAll || others || !isNeeded else { throw .lastClient(name) }
@@ -84,9 +82,8 @@ package struct AuthorizedClients: Sendable {
     }
 
     private func publicKey(of name: ClientName) -> [UInt8]? {
-        guard var text = try? OnionFile.read(file(of: name), atMost: Self.longestFile) else { return nil }
-        while let last = text.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { text.removeLast() }
-        return ClientAuthorization.publicKey(inServiceLine: text)
+        guard let line = try? OnionFile.readLine(file(of: name), atMost: Self.longestFile) else { return nil }
+        return ClientAuthorization.key(inLine: line)
     }
 
     private func names() throws(OnionFileError) -> [ClientName] {

@@ -22,26 +22,18 @@ package final class ChildProcess: Sendable {
     private let task: Task<String, any Error>
     private let status = Mutex<String?>(nil)
 
-    /// Starts a program and discards its output. It runs in its own session, so that Ctrl-C at the terminal signals
-    /// only this process, which then terminates the child.
-    package convenience init(_ program: String, _ arguments: [String]) {
-        self.init {
-            let result = try await run(
-                Self.executable(program), arguments: Arguments(arguments), platformOptions: Self.options,
-                output: .discarded, error: .discarded)
-            return "\(result.terminationStatus)"
-        }
-    }
-
-    /// Starts a program and reports its events.
+    /// Starts a program and reports its events. It runs in its own session, so that Ctrl-C at the terminal signals only
+    /// this process, which then terminates the child.
     /// - Parameter observe: called on the system's threads, one call at a time.
-    package convenience init(
-        _ program: String, _ arguments: [String], observe: @escaping @Sendable (Event) -> Void
+    package init(
+        _ program: String, _ arguments: [String], observe: @escaping @Sendable (Event) -> Void = { _ in }
     ) {
-        self.init {
+        // Detached: the process outlives the caller's scope, until `terminate()`.
+        task = Task.detached {
             let result = try await run(
-                Self.executable(program), arguments: Arguments(arguments), platformOptions: Self.options,
-                input: .none, output: .sequence, error: .combinedWithOutput
+                ChildProcess.executable(program), arguments: Arguments(arguments),
+                platformOptions: ChildProcess.options, input: .none, output: .sequence,
+                error: .combinedWithOutput
             ) { execution in
                 observe(.started(pid: execution.processIdentifier.value))
                 var splitter = LineSplitter()
@@ -52,16 +44,7 @@ package final class ChildProcess: Sendable {
                 if let line = splitter.finish() { observe(.line(line)) }
             }
             return "\(result.terminationStatus)"
-        } ended: {
-            observe(.terminated(status: $0))
         }
-    }
-
-    private init(
-        run: @escaping @Sendable () async throws -> String, ended: @escaping @Sendable (String) -> Void = { _ in }
-    ) {
-        // Detached: the process outlives the caller's scope, until `terminate()`.
-        task = Task.detached { try await run() }
         Task.detached { [task, self] in
             let text =
                 switch await task.result {
@@ -69,7 +52,7 @@ package final class ChildProcess: Sendable {
                 case .failure(let error): "could not run: \(error)"
                 }
             status.withLock { $0 = text }
-            ended(text)
+            observe(.terminated(status: text))
         }
     }
 

@@ -10,7 +10,8 @@ package struct ClientAuthorization: Sendable, Redacted {
     /// The public key for the service, 32 bytes.
     package let publicKey: [UInt8]
 
-    private static let scheme = "descriptor:x25519:"
+    /// What precedes a key in tor's files.
+    static let scheme = "descriptor:x25519:"
 
     /// Generates a key pair for a client of this onion.
     package init(for address: OnionAddress) {
@@ -20,16 +21,13 @@ package struct ClientAuthorization: Sendable, Redacted {
         self.publicKey = publicKey
     }
 
-    /// The line of the service's `.auth` file, without the line end.
-    package var serviceLine: String { String(decoding: Self.serviceFile(of: publicKey).dropLast(), as: UTF8.self) }
-
     /// The content of the service's `.auth` file.
     static func serviceFile(of publicKey: [UInt8]) -> [UInt8] {
         Array(scheme.utf8) + Base32.encode(publicKey) + [UInt8(ascii: "\n")]
     }
 
-    /// The public key in a line of an `.auth` file; `nil` if the line is malformed.
-    static func publicKey(inServiceLine line: some Collection<UInt8>) -> [UInt8]? {
+    /// The key in a line of an `.auth` file, or in the end of a line of `ClientOnionAuthDir`; `nil` if it is malformed.
+    static func key(inLine line: some Collection<UInt8>) -> [UInt8]? {
         guard line.starts(with: scheme.utf8), let key = Base32.decode(line.dropFirst(scheme.utf8.count)),
             key.count == X25519.keyLength
         else { return nil }

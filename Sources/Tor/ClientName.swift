@@ -9,17 +9,9 @@ package struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertib
     /// Checks a name.
     /// - Throws: ``OnionFileError/badName``.
     package init(_ text: String) throws(OnionFileError) {
-        guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(Self.isAllowed) else { throw .badName }
+        let isAllowed = text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == "_") }
+        guard (1...64).contains(text.utf8.count), isAllowed else { throw .badName }
         description = text
-    }
-
-    private static func isAllowed(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-            true
-        default: false
-        }
     }
 
     package static func < (one: Self, other: Self) -> Bool { one.description < other.description }

@@ -74,8 +74,9 @@ package actor ManagedTor {
         buildQuery?.cancel()
         handle(.stop)
         guard status.phase != .stopped else { return }
-        let limit = Timer(on: loop) { [unowned self] in assumeIsolated { $0.abandonStart() } }
-        limit.start(after: Self.launchCancelTimeout)
+        let limit = Timer(on: loop, after: Self.launchCancelTimeout) { [unowned self] in
+            assumeIsolated { $0.abandonStart() }
+        }
         await withCheckedContinuation { stopWaiters.append($0) }
         limit.stop()
     }

@@ -32,6 +32,15 @@ enum OnionFile {
         }
     }
 
+    /// Reads a file like ``read(_:atMost:mustBePrivate:)``, without line ends at its end.
+    static func readLine(
+        _ path: String, atMost limit: Int, mustBePrivate: Bool = false
+    ) throws(OnionFileError) -> ArraySlice<UInt8> {
+        var text = try read(path, atMost: limit, mustBePrivate: mustBePrivate)[...]
+        while let last = text.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { text.removeLast() }
+        return text
+    }
+
     /// Creates a file with these bytes and syncs it to disk.
     /// - Throws: ``OnionFileError/system(_:_:_:)``, with `EEXIST` if the file exists.
     static func create(_ path: String, holding bytes: RawSpan) throws(OnionFileError) {
@@ -63,13 +72,13 @@ enum OnionFile {
         }
         try inheritOwner(descriptor, at: path)
         guard name(draft, path) == 0 else { throw .system(action: "create", path: path, errno: errno) }
-        if isDurable { try sync(parent(of: path)) }
+        if isDurable { try syncDirectory(of: path) }
     }
 
     /// Removes a file and syncs its directory.
     static func remove(_ path: String) throws(OnionFileError) {
         guard unlink(path) == 0 else { throw .system(action: "remove", path: path, errno: errno) }
-        try sync(parent(of: path))
+        try syncDirectory(of: path)
     }
 
     /// Creates a directory and its missing parents with mode 0700.
@@ -107,11 +116,9 @@ enum OnionFile {
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 
-    /// Syncs a directory to disk: a name created or removed in it is durable only after that.
-    private static func sync(_ directory: String) throws(OnionFileError) {
-        let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .system(action: "read", path: directory, errno: errno) }
-        defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw .system(action: "write", path: directory, errno: errno) }
+    private static func syncDirectory(of path: String) throws(OnionFileError) {
+        guard PrivateFile.syncDirectory(of: path) else {
+            throw .system(action: "write", path: parent(of: path), errno: errno)
+        }
     }
 }

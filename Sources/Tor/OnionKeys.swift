@@ -33,7 +33,7 @@ package struct OnionKeys: Sendable, Redacted {
         guard secret.count == Self.secretLength else {
             throw .malformed(file: file, problem: "it has \(secret.count) bytes instead of \(Self.secretLength)")
         }
-        guard secret.withBytes({ $0.extracting(first: 32).elementsEqual(Self.secretHeader) }) else {
+        guard secret.withBytes({ $0.withUnsafeBytes { $0.starts(with: Self.secretHeader) } }) else {
             throw .malformed(file: file, problem: "it does not begin with the header of tor's secret keys")
         }
         let publicKey = secret.withBytes { Ed25519.publicKey(ofExpandedKey: $0.extracting(droppingFirst: 32)) }
@@ -85,12 +85,5 @@ package struct OnionKeys: Sendable, Redacted {
         try written.get()
         try OnionFile.create(
             "\(directory)/\(Self.publicFile)", holding: (Self.publicHeader + address.publicKey).span.bytes)
-    }
-}
-
-extension RawSpan {
-    /// Whether the span holds exactly these bytes.
-    func elementsEqual(_ bytes: [UInt8]) -> Bool {
-        withUnsafeBytes { $0.elementsEqual(bytes) }
     }
 }

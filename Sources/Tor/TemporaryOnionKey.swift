@@ -28,7 +28,8 @@ package actor TemporaryOnionKey {
     package func install() async throws {
         let control = try await TorControl.open(endpoint, on: loop)
         defer { control.close() }
-        let mine = String(decoding: key.privateKey.encoded { Base64.encode($0) }, as: UTF8.self)
+        let encoded = key.privateKey.withBytes { $0.withUnsafeBytes { Base64.encode($0) } }
+        let mine = String(decoding: encoded, as: UTF8.self)
         if let present = Self.key(inView: try await control.send("ONION_CLIENT_AUTH_VIEW \(key.address.label)")) {
             guard HMAC.constantTimeEqual(Array(present.utf8), Array(mine.utf8)) else {
                 throw TorError(

@@ -9,14 +9,9 @@ package struct TorBuild: Equatable, Sendable {
 
     /// How long the program may take to print its version or its modules.
     private static let timeout = Duration.seconds(10)
+}
 
-    /// Creates a description of a build.
-    /// - Parameters: as the properties of the same names.
-    package init(version: TorVersion, hasProofOfWork: Bool) {
-        self.version = version
-        self.hasProofOfWork = hasProofOfWork
-    }
-
+extension TorBuild {
     /// Queries a program.
     /// - Parameters:
     ///   - binary: a path, or a name to look up in `PATH`.

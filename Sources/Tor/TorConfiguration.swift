@@ -10,13 +10,6 @@ package struct TorConfiguration: Equatable, Sendable {
         package let number: UInt16
         /// A numeric address with its port, or a unix socket.
         package let target: Endpoint
-
-        /// Creates a port.
-        /// - Parameters: as the properties of the same names.
-        package init(_ number: UInt16, _ target: Endpoint) {
-            self.number = number
-            self.target = target
-        }
     }
 
     /// Number of introduction points: more than tor's default of 3, so that flooding one does not cut off the onion.
@@ -27,7 +20,7 @@ package struct TorConfiguration: Equatable, Sendable {
     /// Limit of tor's queues in memory.
     private static let memory = "512 MB"
     /// Length of the longest socket name in the directory, with its slash.
-    private static let longestName = "/socks".utf8.count
+    private static let longestName = "/ctl".utf8.count
 
     /// The complete torrc.
     package let text: String
@@ -38,17 +31,29 @@ package struct TorConfiguration: Equatable, Sendable {
     ///   - controller: the pid of the owning process; tor exits if that process does not exist.
     ///   - hasProofOfWork: whether this build of tor supports proof of work.
     ///   - extra: lines appended unchanged, e.g. for a private network.
-    /// - Throws: ``TorConfigurationError``.
+    /// - Throws: ``TorProblem/badSettings(_:)``, with the configuration key and the remedy.
     package init(
         _ settings: TorSettings, ports: [Port], controller: Int32, hasProofOfWork: Bool, extra: [String] = []
-    ) throws(TorConfigurationError) {
-        guard !ports.isEmpty else { throw .noPort }
+    ) throws(TorProblem) {
+        guard !ports.isEmpty else { throw .badSettings("the onion has no port: set tor.onion_ports") }
         var seen: Set<UInt16> = []
-        for port in ports where port.number == 0 || !seen.insert(port.number).inserted { throw .badPort(port.number) }
+        for port in ports where port.number == 0 || !seen.insert(port.number).inserted {
+            throw .badSettings(
+                """
+                tor.onion_ports: port \(port.number) is 0 or listed twice: each port must be from 1 to 65535 and listed \
+                once
+                """)
+        }
         let directory = settings.directory
         try Self.check(path: directory)
         let limit = Endpoint.maxUnixPathLength - Self.longestName
-        guard directory.utf8.count <= limit else { throw .directoryTooLong(directory, limit: limit) }
+        guard directory.utf8.count <= limit else {
+            throw .badSettings(
+                """
+                \(directory) is too long for tor's sockets in it: choose a node.state or tor.directory of at most \
+                \(limit) bytes
+                """)
+        }
 
         var lines = [
             "# Written by tocsin each time it starts tor; manual changes are lost.",
@@ -60,7 +65,7 @@ package struct TorConfiguration: Equatable, Sendable {
             "DisableDebuggerAttachment 1",
             "MaxMemInQueues \(Self.memory)",
             "VanguardsLiteEnabled auto",
-            "SocksPort " + (settings.servesSOCKS ? Self.unix("\(directory)/socks") : "0"),
+            "SocksPort 0",
             "ControlPort \(Self.unix("\(directory)/ctl"))",
             "CookieAuthentication 1",
             "__OwningControllerProcess \(controller)",
@@ -91,23 +96,28 @@ package struct TorConfiguration: Equatable, Sendable {
         text = (lines + extra).joined(separator: "\n") + "\n"
     }
 
-    private static func target(_ endpoint: Endpoint) throws(TorConfigurationError) -> String {
+    private static func target(_ endpoint: Endpoint) throws(TorProblem) -> String {
         switch endpoint {
         case .unix(let path):
             try check(path: path)
             return unix(path)
         case .tcp(let host, let port):
-            guard port > 0, !host.isEmpty, host.utf8.allSatisfy(isOfHost) else { throw .badTarget(endpoint) }
+            let isHost = host.utf8.allSatisfy { isPlain($0) && $0 != UInt8(ascii: "/") || $0 == UInt8(ascii: ":") }
+            guard port > 0, !host.isEmpty, isHost else {
+                throw .badSettings(
+                    """
+                    tor cannot connect to \("\(endpoint)".debugDescription): listen on an address like 127.0.0.1:7077, \
+                    or on unix:PATH
+                    """)
+            }
             return "\(endpoint)"
         }
     }
 
-    private static func isOfHost(_ byte: UInt8) -> Bool {
-        isPlain(byte) && byte != UInt8(ascii: "/") || byte == UInt8(ascii: ":")
-    }
-
-    private static func check(path: String) throws(TorConfigurationError) {
-        guard path.hasPrefix("/"), path.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else { throw .badPath(path) }
+    private static func check(path: String) throws(TorProblem) {
+        guard path.hasPrefix("/"), path.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+            throw .badSettings("tor requires an absolute path without control characters, not \(path.debugDescription)")
+        }
     }
 
     private static func unix(_ path: String) -> String { "unix:\(quoted(path))" }
@@ -126,13 +136,8 @@ package struct TorConfiguration: Equatable, Sendable {
     }
 
     private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"), UInt8(ascii: "."), UInt8(ascii: "-"),
-            UInt8(ascii: "_"):
-            true
-        default: false
-        }
+        let character = Character(Unicode.Scalar(byte))
+        return character.isASCII && (character.isLetter || character.isNumber || "/.-_".contains(character))
     }
 }
 
@@ -142,7 +147,8 @@ extension TorSettings {
     ///   - tnp: where the node listens for TNP, with the port that the system chose.
     ///   - http: where the node listens for HTTP; `nil` if it does not.
     package func ports(tnp: Endpoint, http: Endpoint?) -> [TorConfiguration.Port] {
-        tnpPorts.map { TorConfiguration.Port($0, tnp) }
-            + (http.map { http in httpPorts.map { TorConfiguration.Port($0, http) } } ?? [])
+        let tnpPorts = tnpPorts.map { TorConfiguration.Port(number: $0, target: tnp) }
+        guard let http else { return tnpPorts }
+        return tnpPorts + httpPorts.map { TorConfiguration.Port(number: $0, target: http) }
     }
 }

@@ -111,8 +111,7 @@ package final class TorControl {
     ) async throws -> [String] {
         precondition(!command.utf8.contains { $0 < 0x20 }, "a command is one line")
         let stream = reader.stream
-        let timeout = Timer(on: stream.loop) { stream.fail(.timedOut) }
-        timeout.start(after: Self.answerTimeout)
+        let timeout = Timer(on: stream.loop, after: Self.answerTimeout) { stream.fail(.timedOut) }
         defer { timeout.stop() }
         stream.write(Array("\(command)\r\n".utf8))
         var reply: [String] = []

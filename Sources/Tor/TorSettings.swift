@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import EventLoop
 import Glibc
 
 /// The settings of the node's tor: the table `[tor]` of the configuration.
@@ -21,13 +20,9 @@ package struct TorSettings: Equatable, Sendable {
     package var enablesProofOfWork = true
     /// Maximum concurrent streams per circuit; a circuit that exceeds it is closed. 0: unlimited.
     package var maxStreams: UInt16 = 64
-    /// Whether the node's tor also has a SOCKS socket, for the node's outgoing connections.
-    package var servesSOCKS = false
 
     /// Creates settings with their defaults.
-    /// - Parameters:
-    ///   - isManaged: see ``isManagedByDefault(binary:foreignServiceDirectory:path:)``.
-    ///   - directory: absolute; `tor` in the state directory.
+    /// - Parameter directory: absolute; `tor` in the state directory.
     package init(isManaged: Bool, directory: String) {
         self.isManaged = isManaged
         self.directory = directory
@@ -36,15 +31,6 @@ package struct TorSettings: Equatable, Sendable {
     /// The `HiddenServiceDir`, which holds the onion's keys.
     package var serviceDirectory: String {
         isManaged ? "\(directory)/onion" : externalServiceDirectory ?? "\(directory)/onion"
-    }
-
-    /// The SOCKS socket of the node's own tor; exists only with ``servesSOCKS``.
-    package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }
-
-    /// The default of `tor.managed`: true if tor is installed and no onion of another tor is configured.
-    /// - Parameter path: the environment's `PATH`.
-    package static func isManagedByDefault(binary: String, foreignServiceDirectory: String?, path: String?) -> Bool {
-        foreignServiceDirectory == nil && isInstalled(binary, path: path)
     }
 
     /// Whether the program exists and is executable.

@@ -22,7 +22,7 @@ package struct TorStatus: Equatable, Sendable {
     package internal(set) var address: OnionAddress?
     /// Bootstrap progress in percent, 0–100.
     package internal(set) var bootstrap = 0
-    /// Whether the onion's descriptor is published.
+    /// The state of the onion's descriptor.
     package internal(set) var descriptor = OnionDescriptor.none
     /// The process id while tor runs.
     package internal(set) var pid: Int32?

@@ -8,9 +8,9 @@ package struct TorVersion: Comparable, Hashable, Sendable, CustomStringConvertib
     /// The oldest supported version: the first whose onion services require proof of work while they are flooded, which
     /// the node's torrc relies on. Older versions are no longer maintained.
     package static let oldest = TorVersion(numbers: [0, 4, 8, 0])
+}
 
-    private init(numbers: [Int]) { self.numbers = numbers }
-
+extension TorVersion {
     /// Parses the output of `tor --version`; `nil` if it contains no version.
     package init?(output: String) {
         let prefix = "Tor version "
@@ -18,9 +18,8 @@ package struct TorVersion: Comparable, Hashable, Sendable, CustomStringConvertib
             return nil
         }
         let word = line.dropFirst(prefix.count).prefix { $0.isNumber || $0 == "." }
-        let numbers = word.split(separator: ".").map { Int($0) }
-        guard numbers.count == 4, !numbers.contains(nil) else { return nil }
-        self.numbers = numbers.compactMap(\.self)
+        numbers = word.split(separator: ".").compactMap { Int($0) }
+        guard numbers.count == 4 else { return nil }
     }
 
     package var description: String { numbers.map(String.init).joined(separator: ".") }

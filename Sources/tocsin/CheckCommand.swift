@@ -58,7 +58,7 @@ struct CheckCommand: AsyncParsableCommand {
         guard let proxy = tor.map({ Endpoint($0) }) ?? Self.standardTor else {
             throw fail("--tor must be like 127.0.0.1:9050", ExitStatus.usage)
         }
-        let pairing = try phone.map { try PhoneCheck.pairing($0) }
+        let pairing = try phone.map { try PairingArgument.parse($0) }
         guard app == nil || phone != nil else { throw fail("--app requires --phone", ExitStatus.usage) }
         let configuration: Configuration
         do {
@@ -89,7 +89,8 @@ struct CheckCommand: AsyncParsableCommand {
             let profile = configuration.apps.first { app == nil || $0.name == app }
             findings.append(
                 await PhoneCheck(
-                    pairing, app: app, format: profile?.format, checkup.senderEndpoint(through: proxy), on: loop
+                    pairing: pairing, app: app, format: profile?.format,
+                    address: checkup.senderEndpoint(through: proxy), loop: loop
                 ).finding())
         }
         Terminal.endProgress()

@@ -22,12 +22,14 @@ struct ConfigurationOption: ParsableArguments {
                 "no configuration found: neither \(Self.standardFiles.joined(separator: " nor ")) exists."
                     + " Name one with --config FILE", ExitStatus.configuration)
         }
-        do {
-            var configuration = try Configuration(file: file)
-            configuration.decideTor(path: ProcessInfo.processInfo.environment["PATH"])
-            return configuration
-        } catch {
-            throw fail("\(error)", ExitStatus.configuration)
-        }
+        return try failing(with: ExitStatus.configuration) { try Self.load(file) }
+    }
+
+    /// Loads a configuration, and decides whether the node runs tor if the file does not say so.
+    /// - Throws: `ConfigurationError`.
+    static func load(_ file: String) throws -> Configuration {
+        var configuration = try Configuration(file: file)
+        configuration.decideTor(path: ProcessInfo.processInfo.environment["PATH"])
+        return configuration
     }
 }

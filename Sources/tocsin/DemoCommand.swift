@@ -59,11 +59,6 @@ private struct Demo: Sendable {
     private let start = MonotonicTime.now
     private static let virtualPort: UInt16 = 7077
 
-    init(loop: EventLoop, isPublic: Bool) {
-        self.loop = loop
-        self.isPublic = isPublic
-    }
-
     /// The onion's port for the HTTP API, as today's Bisq 1 expects it.
     private static let httpPort: UInt16 = 80
 
@@ -100,9 +95,11 @@ private struct Demo: Sendable {
 
         let privateTor = isPublic ? nil : try PrivateTorNetwork(on: loop)
         let publicTor = isPublic ? PublicTor(on: loop) : nil
-        func stopTor() async {
+        func stop() async {
+            _ = await node.stop()
             await privateTor?.stop()
             await publicTor?.stop()
+            await services.stop()
         }
         do {
             let options = [
@@ -122,21 +119,16 @@ private struct Demo: Sendable {
             }
             step("the node's onion service is up: \(Terminal.bold("\(access.onion)"))")
             let opened = try await deliver(services, access)
-            _ = await node.stop()
-            await stopTor()
-            await services.stop()
+            await stop()
             step("stopped everything that was started")
             return opened
         } catch {
-            _ = await node.stop()
-            await stopTor()
-            await services.stop()
+            await stop()
             throw error
         }
     }
 
     private func deliver(_ services: SimulatedServices, _ access: PrivateTorNetwork.Access) async throws -> Bool {
-        let now = Int64(Date.now.timeIntervalSince1970 * 1000)
         func example(
             _ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String,
             usesHTTP: Bool = false
@@ -144,7 +136,8 @@ private struct Demo: Sendable {
             Example(
                 phone: Phone.new(magic, model: model),
                 notification: BisqNotification(
-                    kind: kind, title: title, message: text, transactionID: "29384203", sentDate: now),
+                    kind: kind, title: title, message: text, transactionID: "29384203",
+                    sentDate: .unixMillisecondsNow),
                 usesHTTP: usesHTTP)
         }
         let examples = [

@@ -21,8 +21,8 @@ enum NodeAddress {
         let label = host.dropLast(".onion".count).split(separator: ".").last.map(String.init) ?? ""
         guard OnionAddress(label) != nil else {
             throw fail(
-                "\(host) is not an onion address: those have \(OnionAddress.labelLength) letters and digits before .onion, with "
-                    + "a checksum. Copy it again", ExitStatus.usage)
+                "\(host) is not an onion address: before .onion, an onion address has \(OnionAddress.labelLength) letters and "
+                    + "digits, which include a checksum. Copy the whole address", ExitStatus.usage)
         }
         return endpoint
     }

@@ -23,11 +23,8 @@ struct NotificationDelivery {
             throw fail("--tor must be like 127.0.0.1:9050, not \(options.tor)", ExitStatus.usage)
         }
         let sealer = Sealer(pairing, format: options.format)
-        let envelope: Envelope
-        do {
-            envelope = try sealer.seal(notification, app: options.app, ttl: options.ttl, sound: sound)
-        } catch {
-            throw fail("\(error)", ExitStatus.rejected)
+        let envelope = try failing(with: ExitStatus.rejected) {
+            try sealer.seal(notification, app: options.app, ttl: options.ttl, sound: sound)
         }
         // tor gives each SOCKS login a circuit of its own.
         let label = SOCKS5.Credentials(

@@ -36,7 +36,8 @@ struct OutcomeText {
     /// When to retry, in seconds, rounded up.
     var retryTime: String { outcome.retryAfter == 0 ? "later" : "in \(Self.seconds(outcome.retryAfter))" }
 
-    /// The number of notifications that the phone may receive now; `nil` unless it is 0 or was too small.
+    /// A sentence with the number of notifications that the phone may still receive now; `nil` unless that number is 0
+    /// or the phone's rate limit caused the outcome.
     var allowance: String? {
         guard let left = outcome.left, left == 0 || outcome.reason == .deviceTokenOverRate else { return nil }
         return "notifications left for this phone now: \(left)"

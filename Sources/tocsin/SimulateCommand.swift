@@ -2,11 +2,11 @@
 
 import ArgumentParser
 import Console
+import Dispatch
 import EventLoop
 import FoundationEssentials
 import Glibc
 import Simulator
-import Synchronization
 import TNP
 
 struct SimulateCommand: AsyncParsableCommand {
@@ -76,10 +76,16 @@ struct SimulateCommand: AsyncParsableCommand {
             Phone.new(.android, model: "Galaxy S24", app: .bisqConnect),
         ]
         for phone in phones { await services.register(phone) }
-        let table = PhoneTable(phones)
-        await services.observe { received in
-            guard let (phone, reaction) = table.receive(received) else { return }
-            Terminal.print("\(phone.model): \(reaction)")
+        let (notifications, arrivals) = AsyncStream.makeStream(of: ReceivedNotification.self)
+        await services.observe { arrivals.yield($0) }
+        let display = Task {
+            var states = Dictionary(uniqueKeysWithValues: phones.map { ($0.deviceToken, PhoneState($0)) })
+            for await received in notifications {
+                guard let reaction = states[received.deviceToken]?.receive(received),
+                    let phone = phones.first(where: { $0.deviceToken == received.deviceToken })
+                else { continue }
+                Terminal.print("\(phone.model): \(reaction)")
+            }
         }
         Terminal.print("node configuration: \(directory)/tocsin.toml")
         Terminal.print("pairing tokens, as in the phones' QR codes:")
@@ -94,6 +100,7 @@ struct SimulateCommand: AsyncParsableCommand {
         }
         await stop.wait()
         commands.cancel()
+        display.cancel()
         await services.stop()
     }
 
@@ -130,75 +137,15 @@ struct SimulateCommand: AsyncParsableCommand {
     }
 }
 
-/// The phones by device token. Locked, because notifications arrive on the stand-ins' loop.
-private final class PhoneTable: Sendable {
-    private let states: Mutex<[String: PhoneState]>
-
-    init(_ phones: [Phone]) {
-        states = Mutex(Dictionary(uniqueKeysWithValues: phones.map { ($0.deviceToken, PhoneState($0)) }))
-    }
-
-    /// Passes a notification to its phone.
-    /// - Returns: the phone and its reaction; `nil` if the notification is for another device.
-    func receive(_ notification: ReceivedNotification) -> (Phone, Reaction)? {
-        states.withLock { states in
-            guard var state = states[notification.deviceToken] else { return nil }
-            let reaction = state.receive(notification)
-            states[notification.deviceToken] = state
-            return (state.phone, reaction)
-        }
-    }
-}
-
 /// The lines of standard input as they arrive, until its end.
 private func inputLines() -> AsyncStream<String> {
     AsyncStream { continuation in
         // Makes reading from the terminal fail in a background job, instead of stopping the process.
         signal(SIGTTIN, SIG_IGN)
         // Reading blocks until there is input: it has a thread of its own, which ends with the process.
-        var thread = pthread_t()
-        let reader = Unmanaged.passRetained(InputReader(continuation))
-        let result = pthread_create(
-            &thread, nil,
-            { argument in
-                Unmanaged<InputReader>.fromOpaque(argument!).takeRetainedValue().run()
-                return nil
-            }, reader.toOpaque())
-        if result == 0 {
-            pthread_detach(thread)
-        } else {
-            reader.release()
+        DispatchQueue(label: "input").async {
+            while let line = readLine() { continuation.yield(line) }
             continuation.finish()
         }
-    }
-}
-
-/// Splits standard input into lines.
-private final class InputReader {
-    /// The longest line in bytes; the rest of a longer one is dropped.
-    private static let longestLine = 4096
-    private let continuation: AsyncStream<String>.Continuation
-
-    init(_ continuation: AsyncStream<String>.Continuation) { self.continuation = continuation }
-
-    /// Reads until the end of the input.
-    func run() {
-        var line: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        while true {
-            let count = read(STDIN_FILENO, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { break }
-            for byte in buffer[..<count] {
-                if byte == UInt8(ascii: "\n") {
-                    continuation.yield(String(decoding: line, as: UTF8.self))
-                    line.removeAll(keepingCapacity: true)
-                } else if line.count < Self.longestLine {
-                    line.append(byte)
-                }
-            }
-        }
-        if !line.isEmpty { continuation.yield(String(decoding: line, as: UTF8.self)) }
-        continuation.finish()
     }
 }

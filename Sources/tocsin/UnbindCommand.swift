@@ -59,15 +59,13 @@ struct UnbindCommand: AsyncParsableCommand {
             throw fail("\(configuration.file) has no app \(app ?? "")", ExitStatus.usage)
         }
         try StateOwner.actAsOwner(ofStateAt: configuration.state)
-        guard Self.isNodeRunning(configuration.state) else {
+        guard LockState(ofStateAt: configuration.state).isHeld else {
             throw fail(
                 "no node is running with state directory \(configuration.state): start it, then try again",
                 ExitStatus.unreachable)
         }
-        do {
+        try failing(with: ExitStatus.configuration) {
             try UnbindRequest.write(deviceToken, apps: apps, state: configuration.state)
-        } catch {
-            throw fail("\(error)", ExitStatus.configuration)
         }
         let deadline = MonotonicTime.now + Self.patience
         while UnbindRequest.isWaiting(state: configuration.state) {
@@ -79,6 +77,4 @@ struct UnbindCommand: AsyncParsableCommand {
         }
         Terminal.print("removed: the next signed notification that reaches the phone binds it again")
     }
-
-    private static func isNodeRunning(_ state: String) -> Bool { LockState(ofStateAt: state).isHeld }
 }

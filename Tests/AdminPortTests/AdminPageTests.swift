@@ -22,8 +22,8 @@ extension NodeSnapshot {
             day: (0..<144).map { Bucket(start: now / 600 * 600 + Int64($0 - 143) * 600, delivered: 1000 * $0) },
             refusals: [(reason: text, lastHour: 7, total: 1_234_567)],
             latencies: [
-                Latency(stage: text, p50: 0.000_085, p90: 0.012, p99: 1.24),
-                Latency(stage: "queue", p50: nil, p90: nil, p99: nil),
+                (stage: text, p50: 0.000_085, p90: 0.012, p99: 1.24),
+                (stage: "queue", p50: nil, p90: nil, p99: nil),
             ],
             routes: [
                 RouteState(
@@ -31,8 +31,8 @@ extension NodeSnapshot {
                     answers: [(reason: text, count: 4)], p50: 0.05, p99: 3)
             ],
             credentials: [
-                Credential(app: text, kind: text, file: text, expires: now + 12 * 86_400 + 5),
-                Credential(app: "b", kind: "APNs key", file: "b.p8", expires: nil),
+                (app: text, kind: text, file: text, expires: now + 12 * 86_400 + 5),
+                (app: "b", kind: "APNs key", file: "b.p8", expires: nil),
             ],
             tor: Tor(address: text, bootstrap: 45, isPublished: false, restarts: 2, warning: text),
             alarms: [
@@ -79,6 +79,14 @@ private func skeleton(_ page: String) -> [String] {
         #expect(DashboardPage(.sample(Self.hostile)).main.text.count { $0 == "\n" } == plain)
     }
 
+    @Test func `each line of an event is a field`() {
+        let page = DashboardPage(.sample(Self.hostile))
+        let lines = String(decoding: page.event, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.first == "event: main" && lines.suffix(2) == ["", ""])
+        #expect(lines.dropFirst().dropLast(2).map { $0.dropFirst(6) }.joined(separator: "\n") == page.main.text)
+        #expect(lines.dropFirst().dropLast(2).allSatisfy { $0.hasPrefix("data: ") })
+    }
+
     @Test(arguments: [NodeSnapshot.sample(), .empty()])
     func `every tag is closed, and the page complies with its content security policy`(_ snapshot: NodeSnapshot) {
         let page = page(snapshot)
@@ -113,7 +121,7 @@ private func skeleton(_ page: String) -> [String] {
         snapshot.hour = snapshot.hour.map {
             .init(start: $0.start, delivered: 9876, rejected: 4321, retry: 987, gone: 543)
         }
-        #expect(ServerSentEvent.encoded("main", DashboardPage(snapshot).main.text).count < 100_000)
+        #expect(DashboardPage(snapshot).event.count < 100_000)
     }
 
     @Test func `each row and column of a table has a header`() {
@@ -158,7 +166,7 @@ private func skeleton(_ page: String) -> [String] {
 
     @Test func `non-finite and extreme numbers do not crash the page`() {
         var snapshot = NodeSnapshot.sample()
-        snapshot.latencies = [Double.nan, .infinity, -1, 0, 1e300].map { .init(stage: "s", p50: $0, p90: $0, p99: $0) }
+        snapshot.latencies = [Double.nan, .infinity, -1, 0, 1e300].map { (stage: "s", p50: $0, p90: $0, p99: $0) }
         snapshot.tor?.bootstrap = .max
         snapshot.effort = (all: .max, unproven: 1)
         snapshot.credentials[0].expires = 0
@@ -201,7 +209,7 @@ private func skeleton(_ page: String) -> [String] {
         let end = NodeSnapshot.empty().now + Health.expiryNotice - 1
         let changes: [(inout NodeSnapshot) -> Void] = [
             { $0.routes = [route, stopped] }, { $0.routes = [surge] }, { $0.tor = tor },
-            { $0.credentials = [.init(app: "a", kind: "APNs certificate", file: "f", expires: end)] },
+            { $0.credentials = [(app: "a", kind: "APNs certificate", file: "f", expires: end)] },
         ]
         for change in changes {
             var snapshot = NodeSnapshot.empty()
@@ -210,7 +218,7 @@ private func skeleton(_ page: String) -> [String] {
         }
         var snapshot = NodeSnapshot.empty()
         snapshot.routes = [route]
-        snapshot.credentials = [.init(app: "a", kind: "APNs certificate", file: "f", expires: end + 1)]
+        snapshot.credentials = [(app: "a", kind: "APNs certificate", file: "f", expires: end + 1)]
         #expect(Health(snapshot).grade == .good)
     }
 }
@@ -327,17 +335,10 @@ private func skeleton(_ page: String) -> [String] {
 
     @Test func `absent and non-finite values are null`() throws {
         var snapshot = NodeSnapshot.empty()
-        snapshot.latencies = [.init(stage: "s", p50: .nan, p90: .infinity, p99: nil)]
+        snapshot.latencies = [(stage: "s", p50: .nan, p90: .infinity, p99: nil)]
         let object = try object(StatusJSON.status(snapshot))
         #expect(object["spool"] is NSNull && object["tor"] is NSNull)
         let latency = try #require((object["latencies"] as? [[String: Any]])?.first)
         #expect(latency["p50_seconds"] is NSNull && latency["p90_seconds"] is NSNull)
-    }
-}
-
-@Suite struct ServerSentEventTests {
-    @Test func `each line of the data has its own field, whatever its line ending`() {
-        let event = String(decoding: ServerSentEvent.encoded("main", "a\nb\r\nc\rd\n"), as: UTF8.self)
-        #expect(event == "event: main\ndata: a\ndata: b\ndata: c\ndata: d\ndata: \n\n")
     }
 }

@@ -184,3 +184,8 @@ extension Ed25519.PrivateKey {
         return key
     }
 }
+
+extension Admission.Counts {
+    /// Device tokens of any standing.
+    var deviceTokens: Int { proven + unproven + dead }
+}

@@ -457,11 +457,11 @@ import Testing
         let harness = try makeHarness { $0.unproven = Rate(burst: 26, perMinute: 1) }
         for number in 2...20 {
             let answer = try harness.submit(to: number)
-            #expect(harness.admission.chargeSuspectedToken(.tor(1), at: harness.now) == nil)
+            #expect(harness.admission.charge(.tor(1), at: harness.now) == nil)
             #expect(harness.conclude(answer, .retry(.credentialsRefused, after: 1)) == nil)
         }
         let last = try harness.submit(to: 21)
-        #expect(harness.admission.chargeSuspectedToken(.tor(1), at: harness.now)?.code == .abuse)
+        #expect(harness.admission.charge(.tor(1), at: harness.now)?.code == .abuse)
         harness.conclude(last, .retry(.credentialsRefused, after: 1))
         // They also used the unproven budget.
         harness.connect(.tor(2))

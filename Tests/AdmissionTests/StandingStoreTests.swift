@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Admission
 import Cryptography
 import Foundation
 import Glibc
 import Simulator
 import Store
 import Testing
+
+@testable import Admission
 
 @Suite struct StandingStoreTests {
     private let fixture: Fixture

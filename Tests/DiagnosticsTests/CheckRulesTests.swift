@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Cryptography
 import EventLoop
 import Foundation
 import HTTP2
 import Providers
+import Simulator
 import TNP
 import Testing
-import Tor
 
+@testable import Cryptography
 @testable import Diagnostics
 @testable import TocsinNode
+@testable import Tor
 
 /// Tests how the check grades facts, without files, network or clock.
 @Suite struct CheckRulesTests {

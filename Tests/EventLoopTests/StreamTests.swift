@@ -2,6 +2,7 @@
 
 import Cryptography
 import Foundation
+import Simulator
 import Testing
 
 @testable import EventLoop
@@ -187,18 +188,12 @@ private func eventually(
     let loop = EventLoop(name: "test")
     let authority = CertificateAuthority(name: "test authority")
 
-    private func identity(_ certified: CertifiedKey) -> TLSContext.Identity {
-        TLSContext.Identity(
-            certificates: certified.certificates,
-            privateKey: certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } })
-    }
-
     private func dial(
         names: [String], validFor: Int = 1000, trusting trusted: [UInt8]?, offering clientProtocol: String = "h2",
         server serverProtocol: String = "h2"
     ) async throws -> [UInt8] {
         let context = try TLSContext.server(
-            identity: identity(authority.issue(subject: "s", purpose: .server(names: names), validFor: validFor)),
+            identity: authority.issue(subject: "s", purpose: .server(names: names), validFor: validFor),
             applicationProtocol: serverProtocol)
         let client = try TLSContext.client(extraAuthorities: trusted, applicationProtocol: clientProtocol)
         return try await LoopDomain(loop).run { domain in
@@ -247,11 +242,12 @@ private func eventually(
     }
 
     @Test func `a mismatched key and an invalid certificate are rejected`() throws {
-        let one = identity(authority.issue(subject: "a", purpose: .client))
-        let other = identity(authority.issue(subject: "b", purpose: .client))
+        let one = authority.issue(subject: "a", purpose: .client)
+        let other = authority.issue(subject: "b", purpose: .client)
         #expect(throws: TLSContext.SetupError.self) {
             try TLSContext.client(
-                identity: TLSContext.Identity(certificates: one.certificates, privateKey: other.privateKey),
+                identity: CertifiedKey(
+                    certificates: one.certificates, privateKey: other.privateKey, notAfter: one.notAfter),
                 applicationProtocol: "h2")
         }
         #expect(throws: TLSContext.SetupError.self) {

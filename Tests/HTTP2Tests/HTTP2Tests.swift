@@ -42,10 +42,7 @@ private struct Site: Sendable {
 
     init() throws {
         identity = authority.issue(subject: "server", purpose: .server(names: ["localhost", "127.0.0.1"]))
-        let key = identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
-        serverTLS = try TLSContext.server(
-            identity: TLSContext.Identity(certificates: identity.certificates, privateKey: key),
-            applicationProtocol: "h2")
+        serverTLS = try TLSContext.server(identity: identity, applicationProtocol: "h2")
         clientTLS = try TLSContext.client(extraAuthorities: authority.pem, applicationProtocol: "h2")
     }
 

@@ -813,7 +813,11 @@ private func submit(_ request: UInt32, _ changes: [UInt8: [UInt8]?] = [:]) -> [U
     var output: [UInt8] = []
     output.appendFrame(.submit) { payload in
         payload.append(bigEndian: request)
-        for (tag, value) in ascending { payload.appendField(tag, value) }
+        for (tag, value) in ascending {
+            payload.append(tag)
+            payload.append(bigEndian: UInt16(value.count))
+            payload += value
+        }
     }
     return output
 }
@@ -858,8 +862,9 @@ private struct Peer {
     init(_ change: (inout IngressSession.Rules) -> Void = { _ in }) {
         var rules = IngressSession.Rules(
             circuitIDs: false, maximumFrame: 8192, maximumInFlight: 64, handshakeTimeout: .seconds(30),
-            idleTimeout: .seconds(600), frameTimeout: .seconds(30), control: Rate(burst: 1000, perMinute: 60),
-            apps: [(name: "bisq", format: .pipe)], routes: ["bisq/android", "bisq/iOS"])
+            idleTimeout: .seconds(600), frameTimeout: .seconds(30), readTimeout: .seconds(30),
+            control: Rate(burst: 1000, perMinute: 60), apps: [(name: "bisq", format: .pipe)],
+            routes: ["bisq/android", "bisq/iOS"])
         change(&rules)
         session = IngressSession(rules: rules, now: Peer.start)
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CoreMetrics
 import Simulator
 import Testing
 
@@ -19,9 +18,9 @@ import Testing
             MetricFamily("a", .gauge, help: "First letter."),
             MetricFamily("c", .gauge, help: "Has no series."),
         ])
-        Gauge(label: "a", factory: registry).record(-1.5)
+        registry.gauge("a").set(-1.5)
         for (app, kind, amount) in [("x", "2", 3), ("x", "10", 2), ("a", "9", 1)] {
-            Counter(label: "b_total", dimensions: [("kind", kind), ("app", app)], factory: registry)
+            registry.counter("b_total", [("kind", kind), ("app", app)])
                 .increment(by: amount)
         }
         #expect(
@@ -42,9 +41,9 @@ import Testing
         let registry = PrometheusRegistry([
             MetricFamily("wait_seconds", .histogram(buckets: [0.005, 0.5, 1]), help: "Waiting.", labels: ["stage"])
         ])
-        let timer = Timer(label: "wait_seconds", dimensions: [("stage", "queue")], factory: registry)
+        let timer = registry.histogram("wait_seconds", [("stage", "queue")])
         // The second value equals a bound and belongs to the bucket below it.
-        for milliseconds in [1, 5, 250, 750, 2000, 4000] { timer.recordMilliseconds(milliseconds) }
+        for milliseconds in [1, 5, 250, 750, 2000, 4000] { timer.record(.milliseconds(milliseconds)) }
         #expect(
             text(registry) == """
                 # HELP wait_seconds Waiting.
@@ -63,7 +62,7 @@ import Testing
         let registry = PrometheusRegistry([
             MetricFamily("a", .gauge, help: "One \\ two \"three\"\nfour.", labels: ["path"])
         ])
-        Gauge(label: "a", dimensions: [("path", "C:\\new \"é\"\r\n{x=1,y}")], factory: registry).record(1)
+        registry.gauge("a", [("path", "C:\\new \"é\"\r\n{x=1,y}")]).set(1)
         #expect(
             text(registry) == #"""
                 # HELP a One \\ two "three"\nfour.
@@ -77,7 +76,7 @@ import Testing
         let text = String(decoding: PrometheusRegistry([]).expose(), as: UTF8.self)
         #expect(
             text == """
-                # HELP tocsin_metrics_dropped_total \(DroppedSamples.family.help)
+                # HELP tocsin_metrics_dropped_total \(PrometheusRegistry.dropped.help)
                 # TYPE tocsin_metrics_dropped_total counter
                 tocsin_metrics_dropped_total{reason="kind"} 0
                 tocsin_metrics_dropped_total{reason="labels"} 0
@@ -122,7 +121,7 @@ import Testing
                     (0..<generator.below(4)).map { _ in characters[generator.below(characters.count)] }.joined()
                 }
                 let amount = generator.below(1000)
-                Counter(label: "a_total", dimensions: [("x", values[0]), ("y", values[1])], factory: registry)
+                registry.counter("a_total", [("x", values[0]), ("y", values[1])])
                     .increment(by: amount)
                 expected[values, default: 0] += Double(amount)
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Prometheus
@@ -43,7 +44,7 @@ import Testing
         #expect(MetricFamily.flaw(in: [histogram, MetricFamily("", .gauge, help: "")]) != nil)
     }
 
-    @Test func `a registry traps on a flawed catalogue`() async {
+    @Test func `a registry traps on a duplicate name`() async {
         await #expect(processExitsWith: .failure) {
             _ = PrometheusRegistry([MetricFamily("tocsin_metrics_dropped_total", .counter, help: "Taken.")])
         }

@@ -13,25 +13,6 @@ import Testing
 
     private func figure(_ name: String) throws -> Double { try #require(registry.value(name), "\(name)") }
 
-    // MARK: /proc/self/stat
-
-    /// Fields 4 to 24, each its number times a hundred.
-    private let numbers = (4...24).map { "\($0 * 100)" }.joined(separator: " ")
-
-    @Test(arguments: ["tocsin", "a b", "x) R 1 2 3 (y", ")", "", "é\n"])
-    func `a process may have any name`(name: String) throws {
-        let text = "17 (\(name)) S \(numbers) 99\n"
-        let statistics = try #require(ProcessStatistics(text.utf8))
-        #expect(statistics.cpuTicks == 1400 + 1500)
-        #expect(statistics.startTicks == 2200)
-        #expect(statistics.residentPages == 2400)
-    }
-
-    @Test(arguments: ["", "17", "17 (a", "17 (a)", "17 (a) S 1 2 3", "17 (a) S \(String(repeating: "x ", count: 30))"])
-    func `malformed statistics are rejected`(text: String) {
-        #expect(ProcessStatistics(text.utf8) == nil)
-    }
-
     // MARK: This process
 
     private func cpuTime() -> Double {
@@ -41,7 +22,6 @@ import Testing
     }
 
     @Test func `each figure agrees with another system interface`() throws {
-        // In ticks of a hundredth of a second; the time of the running thread may lag a little.
         let before = cpuTime()
         let cpu = try figure("process_cpu_seconds_total")
         #expect((before - 0.5...cpuTime() + 0.5).contains(cpu))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CoreMetrics
 import Foundation
 import Testing
 
@@ -51,14 +50,14 @@ import Testing
         ProcessCollector.register(in: registry)
         BuildInfo.register("1.0.0-beta+4 \"x\"", in: registry)
         for app in ["", "a", "\\", "\"", "\n", "{}", "🔔", "é"] {
-            Counter(label: "tocsin_sent_total", dimensions: [("app", app)], factory: registry).increment()
-            let timer = Timer(
-                label: "tocsin_wait_seconds", dimensions: [("app", app), ("stage", "queue")], factory: registry)
-            for exponent in 0..<18 { timer.recordNanoseconds(Int64(repeatElement(10, count: exponent).reduce(1, *))) }
+            registry.counter("tocsin_sent_total", [("app", app)]).increment()
+            let timer = registry.histogram("tocsin_wait_seconds", [("app", app), ("stage", "queue")])
+            for exponent in 0..<18 {
+                timer.record(.nanoseconds(Int64(repeatElement(10, count: exponent).reduce(1, *))))
+            }
         }
         for number: Double in [0, -1, 0.1, 1e300, .leastNonzeroMagnitude, .infinity, -.infinity, .nan] {
-            Gauge(label: "tocsin_temperature_celsius", dimensions: [("at", "\(number)")], factory: registry)
-                .record(number)
+            registry.gauge("tocsin_temperature_celsius", [("at", "\(number)")]).set(number)
         }
         let text = registry.expose()
         guard let result = try check(text) else { return }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CoreMetrics
 import TestSupport
 import Testing
 
@@ -16,11 +15,11 @@ import Testing
 
     init() {
         for (app, outcome, amount) in [("a", "ok", 1), ("a", "lost", 2), ("b", "ok", 4)] {
-            Counter(label: "sent_total", dimensions: [("app", app), ("outcome", outcome)], factory: registry)
+            registry.counter("sent_total", [("app", app), ("outcome", outcome)])
                 .increment(by: amount)
         }
         for (stage, seconds) in [("one", 1), ("two", 2), ("two", 2), ("two", 9)] {
-            Timer(label: "wait_seconds", dimensions: [("stage", stage)], factory: registry).recordSeconds(seconds)
+            registry.histogram("wait_seconds", [("stage", stage)]).record(.seconds(seconds))
         }
     }
 
@@ -50,13 +49,13 @@ import Testing
     }
 
     @Test func `a histogram merges the series that have the given labels`() throws {
-        let all = try #require(registry.histogram("wait_seconds"))
+        let all = try #require(registry.snapshot("wait_seconds"))
         #expect(all.counts == [1, 2, 1])
         #expect(all.sum == 14)
-        let one = try #require(registry.histogram("wait_seconds", where: ["stage": "two"]))
+        let one = try #require(registry.snapshot("wait_seconds", where: ["stage": "two"]))
         #expect(one.counts == [0, 2, 1])
-        #expect(registry.histogram("wait_seconds", where: ["stage": "three"]) == nil)
-        #expect(registry.histogram("sent_total") == nil)
+        #expect(registry.snapshot("wait_seconds", where: ["stage": "three"]) == nil)
+        #expect(registry.snapshot("sent_total") == nil)
         #expect(registry.quantile(0.5, of: "wait_seconds") == 1.5)
         #expect(registry.quantile(0.5, of: "wait_seconds", where: ["stage": "one"]) == 0.5)
         #expect(registry.quantile(0.5, of: "nothing") == nil)

@@ -465,9 +465,7 @@ actor ProviderStand {
         let endpoints = try await services.start()
         let authorities = try file("ca.pem")
         let password = SecretBytes(try file("apns.p12.password"))
-        let certified = try PKCS12.open(try file("apns.p12"), password: password)
-        let privateKey = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
-        let identity = TLSContext.Identity(certificates: certified.certificates, privateKey: privateKey)
+        let identity = try PKCS12.open(try file("apns.p12"), password: password)
         let files = Files(
             endpoints: endpoints,
             context: try TLSContext.client(extraAuthorities: authorities, applicationProtocol: "h2"),

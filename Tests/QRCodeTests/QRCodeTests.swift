@@ -108,20 +108,4 @@ import Testing
         #expect(throws: QRCodeError.self) { try code.png(scale: .max, border: .max) }
         #expect(throws: QRCodeError.self) { try code.png(scale: 1, border: .max) }
     }
-
-    @Test func `the SVG path covers exactly the dark modules`() throws {
-        let code = try QRCode(text(60))
-        let svg = code.svg(border: 3)
-        #expect(svg.contains("viewBox=\"0 0 \(code.size + 6) \(code.size + 6)\""))
-        let path = try #require(svg.wholeMatch(of: /.*<path d="([^"]*)"\/><\/svg>/)?.1)
-        var dark: Set<[Int]> = []
-        for run in path.matches(of: /M(\d+) (\d+)h(\d+)v1H(\d+)z/) {
-            let (x, y, length) = (Int(run.1)!, Int(run.2)!, Int(run.3)!)
-            #expect(run.1 == run.4)
-            for offset in 0..<length { #expect(dark.insert([x - 3 + offset, y - 3]).inserted) }
-        }
-        for y in 0..<code.size {
-            for x in 0..<code.size { #expect(dark.contains([x, y]) == code[x, y]) }
-        }
-    }
 }

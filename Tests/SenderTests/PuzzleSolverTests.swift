@@ -64,17 +64,15 @@ import Time
 
     @Test func `a search finds a valid proof beyond its first batch`() async throws {
         let puzzle = puzzle(60_000)
-        let solver = PuzzleSolver(puzzle: puzzle, digest: digest, deadline: never)
-        let proof = try #require(await solver.proof(from: 5))
+        let proof = try #require(await puzzle.proof(for: digest, until: never, from: 5))
         #expect(puzzle.isValid(proof, for: digest))
-        #expect(proof.nonce - 5 >= PuzzleSolver.batchSize)
+        #expect(proof.nonce - 5 >= Puzzle.batchSize)
         #expect(proof == puzzle.solve(for: digest, from: 5, tries: .max))
     }
 
     @Test func `an unsuccessful search ends at its deadline`() async {
         let looks = Mutex(0)
-        let solver = PuzzleSolver(puzzle: puzzle(.max), digest: digest, deadline: MonotonicTime(nanoseconds: 3))
-        let proof = await solver.proof(from: 0) {
+        let proof = await puzzle(.max).proof(for: digest, until: MonotonicTime(nanoseconds: 3), from: 0) {
             looks.withLock {
                 $0 += 1
                 return MonotonicTime(nanoseconds: UInt64($0))
@@ -85,12 +83,11 @@ import Time
     }
 
     @Test func `a search with no time left does not start`() async {
-        #expect(await PuzzleSolver(puzzle: puzzle(1), digest: digest, deadline: past).proof(from: 0) == nil)
+        #expect(await puzzle(1).proof(for: digest, until: past, from: 0) == nil)
     }
 
     @Test func `a search ends when it is cancelled`() async {
-        let solver = PuzzleSolver(puzzle: puzzle(.max), digest: digest, deadline: never)
-        let search = Task { await solver.proof(from: 0) }
+        let search = Task { await puzzle(.max).proof(for: digest, until: never, from: 0) }
         search.cancel()
         #expect(await search.value == nil)
     }

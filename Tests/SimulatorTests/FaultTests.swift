@@ -670,12 +670,10 @@ private actor FaultTestBed {
         let loop = EventLoop(name: "faults")
         let services = SimulatedServices(SimulatedServices.Options(directory: directory, seed: 1), on: loop)
         let endpoints = try await services.start()
-        var identity: TLSContext.Identity?
+        var identity: CertifiedKey?
         if withCertificate {
             let password = SecretBytes(try file("apns.p12.password"))
-            let certified = try PKCS12.open(try file("apns.p12"), password: password)
-            let privateKey = certified.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
-            identity = TLSContext.Identity(certificates: certified.certificates, privateKey: privateKey)
+            identity = try PKCS12.open(try file("apns.p12"), password: password)
         }
         let context = try TLSContext.client(
             extraAuthorities: try file("ca.pem"), identity: identity, applicationProtocol: "h2")

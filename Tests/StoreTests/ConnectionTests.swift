@@ -75,16 +75,6 @@ import Testing
         let error = #expect(throws: SQLiteError.self) { try connection.execute("SELECT * FROM sqlite_master") }
         #expect(error?.code == 26)
     }
-
-    @Test func `a queue runs work in order, and has no connection after closing`() async throws {
-        let queue = ConnectionQueue(try connection(), label: "test")
-        for number in 0..<100 {
-            queue.async { try? $0?.run("INSERT INTO pair VALUES (?, ?)", [[UInt8(number)], number]) }
-        }
-        #expect(try queue.sync { try $0?.first("SELECT COUNT(*) FROM pair") { $0.integer(0) } } == 100)
-        await withCheckedContinuation { continuation in queue.close { continuation.resume() } }
-        #expect(queue.sync { $0 == nil })
-    }
 }
 
 /// A temporary directory, removed when the object is released.

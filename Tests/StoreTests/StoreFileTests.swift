@@ -50,6 +50,17 @@ import Testing
         withExtendedLifetime(first) {}
     }
 
+    @Test func `a queue runs work in order, and after closing only reports that it is closed`() async throws {
+        let queue = ConnectionQueue(try open(kind))
+        for number in 0..<100 { queue.async { try? $0.run("INSERT INTO item VALUES (?)", [number]) } }
+        #expect(try queue.sync { try $0.first("SELECT COUNT(*) FROM item") { $0.integer(0) } } == 100)
+        await queue.close()
+        let closed = StoreError(.closed, file: path, of: kind)
+        #expect(throws: closed) { try queue.sync { _ in } }
+        await #expect(throws: closed) { try await queue.run { _ in } }
+        #expect(problem(kind) == nil)
+    }
+
     @Test func `new migrations run once, in order, and keep the rows`() throws {
         try open(kind).connection.execute("INSERT INTO item VALUES (1)")
         let later = Self.kind(
@@ -68,24 +79,6 @@ import Testing
         let broken = Self.kind(migrations: kind.migrations + ["UPDATE item SET number = 2; SELECT nonsense"])
         #expect(problem(broken) != nil)
         #expect(try open(kind).connection.first("SELECT number FROM item") { $0.integer(0) } == 1)
-    }
-
-    @Test func `a store with migrations listed in a table by an earlier version continues from there`() throws {
-        do {
-            let connection = try open(kind).connection
-            try connection.execute(
-                """
-                PRAGMA user_version = 0;
-                CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
-                INSERT INTO grdb_migrations VALUES ('1');
-                INSERT INTO item VALUES (5);
-                """)
-        }
-        let later = Self.kind(migrations: kind.migrations + ["UPDATE item SET number = number + 1"])
-        for _ in 0..<2 {
-            #expect(try open(later).connection.first("SELECT number FROM item") { $0.integer(0) } == 6)
-        }
-        #expect(problem(kind) == .newer)
     }
 
     @Test(arguments: ["PRAGMA application_id = 8", "CREATE TABLE bookmark (url TEXT)"])

@@ -11,7 +11,7 @@ extension PrometheusRegistry {
     /// - Returns: `nil` if there is no such series.
     package func value(_ name: String, labels: [String: String] = [:]) -> Double? {
         guard let table = table(name), let values = table.family.values(of: labels.map { ($0, $1) }),
-            case .number(let value)? = table[values]?.reading
+            case .number(let value)? = table.series[values]?.reading
         else { return nil }
         return value
     }
@@ -41,7 +41,7 @@ extension PrometheusRegistry {
     ///   - name: the name of the family.
     ///   - labels: selects the series that have these labels with these values.
     /// - Returns: `nil` if there is no such series.
-    package func histogram(_ name: String, where labels: [String: String] = [:]) -> HistogramSnapshot? {
+    package func snapshot(_ name: String, where labels: [String: String] = [:]) -> HistogramSnapshot? {
         readings(name, labels).reduce(nil) { sum, series in
             guard case .histogram(let histogram) = series.reading else { return sum }
             return sum.map { $0 + histogram } ?? histogram
@@ -52,12 +52,16 @@ extension PrometheusRegistry {
     /// ``HistogramSnapshot/quantile(_:)``.
     /// - Returns: `nil` if there are no observations or `q` is not in 0 to 1.
     package func quantile(_ q: Double, of name: String, where labels: [String: String] = [:]) -> Double? {
-        histogram(name, where: labels)?.quantile(q)
+        snapshot(name, where: labels)?.quantile(q)
     }
 
     private func readings(_ name: String, _ labels: [String: String]) -> [(values: [String], reading: SeriesValue)] {
         guard let table = table(name) else { return [] }
-        return table.readings.filter { table.family.matches($0.values, labels) }
+        return table.readings.filter { series in
+            labels.allSatisfy { label, value in
+                table.family.labels.firstIndex(of: label).map { series.values[$0] == value } ?? false
+            }
+        }
     }
 
     private func figures(_ name: String, _ labels: [String: String]) -> [(values: [String], value: Double)] {
@@ -65,5 +69,15 @@ extension PrometheusRegistry {
             guard case .number(let value) = reading else { return nil }
             return (values, value)
         }
+    }
+}
+
+extension HistogramSnapshot {
+    /// Adds two histograms with the same bounds.
+    package static func + (one: Self, other: Self) -> Self {
+        var both = one
+        for bucket in both.counts.indices { both.counts[bucket] += other.counts[bucket] }
+        both.sum += other.sum
+        return both
     }
 }

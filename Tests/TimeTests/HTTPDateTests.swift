@@ -19,7 +19,6 @@ import Testing
     ])
     func `a date parses to seconds since 1970`(_ text: String, _ seconds: Int64) {
         #expect(HTTPDate.unixTime(text) == seconds)
-        #expect(HTTPDate.unixTime(Array(text.utf8)) == seconds)
     }
 
     @Test func `dates written by the C library from 1900 to 2400 parse back`() {
@@ -31,12 +30,8 @@ import Testing
             var text = [CChar](repeating: 0, count: 64)
             let length = strftime(&text, text.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
             let written = text.prefix(length).map { UInt8(bitPattern: $0) }
-            #expect(HTTPDate.unixTime(written) == seconds)
+            #expect(HTTPDate.unixTime(String(decoding: written, as: UTF8.self)) == seconds)
         }
-    }
-
-    @Test func `a leap second parses as the following second`() {
-        #expect(HTTPDate.unixTime("Sat, 31 Dec 2016 23:59:60 GMT") == 1_483_228_800)
     }
 
     @Test(arguments: [
@@ -51,7 +46,8 @@ import Testing
         "Sun, 06 Nov 1994 08:49:37 gmt",
         // Ranges.
         "Sun, 00 Nov 1994 08:49:37 GMT", "Thu, 31 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:00:00 GMT",
-        "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:61 GMT", "Thu, 01 Mar 1900 99:00:00 GMT",
+        "Sun, 06 Nov 1994 08:60:37 GMT", "Sat, 31 Dec 2016 23:59:60 GMT", "Thu, 01 Mar 1900 99:00:00 GMT",
+        "Sun, 06 Nov 2147483647 08:49:37 GMT", "Sun, 06 Nov 1994 2147483647:49:37 GMT",
         // The obsolete forms.
         "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
         // 29 bytes, but not ASCII.

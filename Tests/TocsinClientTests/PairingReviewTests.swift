@@ -187,8 +187,10 @@ import Testing
         (android.replacing("android", with: "Android"), "written android"), (phone + phone, "twice"),
         ("\(phone)\n\(phone)\n", "twice"), ("\(android) \(android)", "twice"),
         ("iOS|iPhone 15|\(key)|\(apple)\(apple)", "twice"), ("ab\(key.lowercased()).onion:80", "after --node"),
-        (apple, "iPhone alone"), (google, "Android phone alone"), (key, "key alone"), ("hello", "magic|descriptor"),
-        ("BisqMessageiOS|1234567890123456|AAAA", "sealed message"), ("android|x|\(key)|\(apple)", "looks like Apple's"),
+        (apple, "only the device token of an iPhone"), (google, "only the device token of an Android phone"),
+        (key, "only the key"), ("hello", "magic|descriptor"),
+        ("BisqMessageiOS|1234567890123456|AAAA", "an encrypted notification"),
+        ("android|x|\(key)|\(apple)", "looks like Apple's"),
         ("iOS|x|\(key)|\(google)", "looks like Google's"), ("iOS|x|\(apple)|\(key)", "are swapped"),
     ])
     func `each common mistake gets its hint`(_ text: String, _ hint: String) {

@@ -84,6 +84,10 @@ import Testing
         expectNoneDropped()
     }
 
+    @Test func `the catalogue has no flaw`() {
+        #expect(MetricFamily.flaw(in: NodeMetrics.catalogue) == nil)
+    }
+
     @Test func `attempts are counted by the push service's answer, with durations`() {
         let metrics = NodeMetrics(registry)
         for _ in 0..<3 { metrics.count(attempt(route)) }
@@ -97,10 +101,10 @@ import Testing
             let labels = ["app": "bisq", "provider": provider, "environment": environment, "reason": reason]
             #expect(registry.value(name, labels: labels) == count)
         }
-        let queue = registry.histogram("tocsin_stage_duration_seconds", where: ["stage": "queue"])
+        let queue = registry.snapshot("tocsin_stage_duration_seconds", where: ["stage": "queue"])
         #expect(queue?.count == 5)
         #expect(queue.map { abs($0.sum - 0.01) < 0.0001 } == true)
-        let apple = registry.histogram("tocsin_provider_duration_seconds", where: ["provider": "apns"])
+        let apple = registry.snapshot("tocsin_provider_duration_seconds", where: ["provider": "apns"])
         #expect(apple?.count == 4)
         expectNoneDropped()
     }

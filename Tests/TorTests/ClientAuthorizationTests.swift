@@ -27,9 +27,10 @@ import Testing
         let (one, other) = (ClientAuthorization(for: onion), ClientAuthorization(for: onion))
         #expect(one.publicKey != other.publicKey)
         #expect(X25519.publicKey(of: one.key.privateKey) == one.publicKey)
-        #expect(one.serviceLine.hasPrefix("descriptor:x25519:"))
-        #expect(one.serviceLine.utf8.count == "descriptor:x25519:".utf8.count + 52)
-        #expect(!one.serviceLine.contains("="))
+        let file = String(decoding: ClientAuthorization.serviceFile(of: one.publicKey), as: UTF8.self)
+        #expect(file.hasPrefix("descriptor:x25519:"))
+        #expect(file.utf8.count == "descriptor:x25519:".utf8.count + 52 + 1)
+        #expect(!file.contains("="))
         #expect("\(one) \(one.key)" == "<redacted> <redacted>")
     }
 
@@ -93,7 +94,7 @@ import Testing
             #expect(try clients.list().map(\.name) == [alice, bob])
             #expect(try clients.list().allSatisfy(\.isValid))
             let file = "\(directory)/authorized_clients/bob.auth"
-            #expect(bytes(of: file) == Array("\(pair.serviceLine)\n".utf8))
+            #expect(bytes(of: file) == ClientAuthorization.serviceFile(of: pair.publicKey))
             #expect(mode(of: file) == 0o600)
             #expect(mode(of: "\(directory)/authorized_clients") == 0o700)
             #expect(throws: OnionFileError.clientExists(bob)) { try clients.authorize(pair.publicKey, as: bob) }

@@ -255,7 +255,7 @@ import Testing
             settings.binary = missing
             let watch = Watch()
             let target = Endpoint.unix(path: "\(directory)/target")
-            let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
+            let tor = ManagedTor(settings, ports: [.init(number: 80, target: target)], on: loop, observe: watch.note)
             await tor.start()
             _ = try await watch.wait(for: "the reason") { $0.problem == .missing(binary: missing) }
 
@@ -293,7 +293,7 @@ import Testing
             try write(Array(script.utf8), to: settings.binary, mode: 0o700)
             let watch = Watch()
             let target = Endpoint.unix(path: "\(directory)/target")
-            let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
+            let tor = ManagedTor(settings, ports: [.init(number: 80, target: target)], on: loop, observe: watch.note)
             await tor.start()
             let pid = try #require(try await watch.wait(for: "its start") { $0.pid != nil }.pid)
             await tor.stop()
@@ -312,7 +312,7 @@ import Testing
             try write(Array(script.utf8), to: settings.binary, mode: 0o700)
             let watch = Watch()
             let target = Endpoint.unix(path: "\(directory)/target")
-            let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
+            let tor = ManagedTor(settings, ports: [.init(number: 80, target: target)], on: loop, observe: watch.note)
             await tor.start()
             var pid: Int32?
             while pid == nil {
@@ -334,7 +334,7 @@ import Testing
             try write(Array("#!/bin/sh\necho Tor version 0.4.9.11.\n".utf8), to: settings.binary, mode: 0o700)
             let watch = Watch()
             let target = Endpoint.unix(path: "\(directory)/target")
-            let tor = ManagedTor(settings, ports: [.init(80, target)], on: loop, observe: watch.note)
+            let tor = ManagedTor(settings, ports: [.init(number: 80, target: target)], on: loop, observe: watch.note)
             await tor.start()
             let status = try await watch.wait(for: "the reason") { $0.problem != nil }
             #expect(status.problem?.description.contains("choose a node.state or tor.directory") == true)

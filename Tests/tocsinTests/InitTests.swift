@@ -274,3 +274,36 @@ import Testing
         }
     }
 }
+
+extension NewConfiguration {
+    /// The configuration in Docs/examples for this template; `nil` for ``AppTemplate/own``.
+    fileprivate static func example(_ template: AppTemplate) -> NewConfiguration? {
+        let head: [String]
+        switch template {
+        case .bisq1:
+            head = [
+                "A node for the phones of Bisq 1, in place of today's relay. Insert your own file names, key_id and team_id; files with",
+                "secrets need mode 600. Docs/bisq.md describes the migration. For more apps, add [[app]] tables: see the other examples.",
+            ]
+        case .haveno:
+            head = [
+                "A node for the phones of Haveno, which uses Bisq 1's protocol with its own magics. We know of no Haveno app in the",
+                "stores: insert the bundle id of your app, your own file names, key_id and team_id; files with secrets need mode 600.",
+            ]
+        case .bisqConnect:
+            head = [
+                "A node for the phones of Bisq Connect, whose notifications Bisq 2 sends. Insert your own file names, key_id and",
+                "team_id; files with secrets need mode 600. Docs/bisq.md describes the migration.",
+            ]
+        case .own: return nil
+        }
+        return NewConfiguration(
+            template: template, name: template.name ?? "",
+            apple: .key(
+                file: "/etc/tocsin/AuthKey.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890"),
+            topic: template.topic ?? "org.example.haveno",
+            serviceAccountFile: template == .bisqConnect
+                ? "/etc/tocsin/firebase-connect.json" : "/etc/tocsin/firebase.json",
+            state: "/var/lib/tocsin", hasSpool: true, hasAdminPort: true, headerComment: head)
+    }
+}

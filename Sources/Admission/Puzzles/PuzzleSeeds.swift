@@ -60,9 +60,7 @@ package struct PuzzleSeeds: Sendable {
     /// begin with the same four bytes.
     /// - Parameter effort: the required effort in expected hashes; 0 if no proof is required. Even then the proof is
     ///   checked, because submissions with more effort go first in the queue. An invalid proof then counts as none.
-    package func validate(
-        _ proof: Proof?, for digest: Digest256, effort: UInt32, now: MonotonicTime
-    ) -> ProofCheck {
+    package func validate(_ proof: Proof?, for digest: Digest256, effort: UInt32, now: MonotonicTime) -> ProofCheck {
         guard let proof else { return effort == 0 ? .notRequired : .missing }
         guard proof.effort >= effort else { return .tooSmall }
         let older = previous.flatMap { now < $0.expiresAt ? $0.puzzle : nil }

@@ -16,13 +16,4 @@ package struct StandingRow: Equatable, Sendable, Redacted {
     /// The hash, under the node's key, of the Ed25519 key that the token is bound to, with bit 63 set. For an unbound
     /// token, the last day on which an unsigned submission was delivered, counted from 1970-01-01, or 0.
     package var sender: UInt64
-
-    /// - Parameters: as the properties of the same names.
-    package init(token: UInt64, standing: UInt8, since: UInt64, day: UInt16, sender: UInt64) {
-        self.token = token
-        self.standing = standing
-        self.since = since
-        self.day = day
-        self.sender = sender
-    }
 }

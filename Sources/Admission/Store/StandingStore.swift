@@ -2,22 +2,17 @@
 
 import Cryptography
 import Store
-import Synchronization
 
 /// Stores the standing of device tokens in SQLite, with keyed hashes instead of device tokens and sender keys. Can be
 /// called from any thread. Keeps no rows in memory.
 package final class StandingStore: Sendable {
     /// The node's key for keyed hashes: the random bytes of the key file.
     package let key: SecretBytes
-    private let path: String
     private let database: ConnectionQueue
-    private let lock: Mutex<FileLock?>
 
-    private init(at path: String, in file: StoreFile) {
-        self.path = path
+    private init(_ file: StoreFile) {
         key = file.key
-        database = ConnectionQueue(file.connection, label: "standing")
-        lock = Mutex(file.lock)
+        database = ConnectionQueue(file)
     }
 
     // MARK: Opening
@@ -27,9 +22,8 @@ package final class StandingStore: Sendable {
     ///   - path: the path of the database. SQLite's other files and the lock file append `-wal`, `-shm` and `.lock`.
     ///   - keyFile: the path of the key file, which may be on other storage.
     package static func open(at path: String, keyFile: String) throws(StoreError) -> StandingStore {
-        let file = try StoreFile(
-            .standing, at: path, keyFile: keyFile, makeCheck: check, isRightKey: { check(of: $0) == $1 })
-        return StandingStore(at: path, in: file)
+        StandingStore(
+            try StoreFile(.standing, at: path, keyFile: keyFile, makeCheck: check, isRightKey: { check(of: $0) == $1 }))
     }
 
     /// A text that identifies the key without revealing it.
@@ -42,20 +36,11 @@ package final class StandingStore: Sendable {
     /// Passes each row to `body`, most recently used first. Blocks until done: less than a second for a million rows.
     /// `body` must not call the store.
     package func load(_ body: (StandingRow) -> Void) throws(StoreError) {
-        do {
-            try database.sync { connection in
-                try open(connection).run("SELECT token, standing, since, day, sender FROM standing ORDER BY day DESC") {
-                    body(StandingRow($0))
-                }
+        try database.sync { connection in
+            try connection.run("SELECT token, standing, since, day, sender FROM standing ORDER BY day DESC") {
+                body(StandingRow($0))
             }
-        } catch {
-            throw StoreError(error, file: path, of: .standing)
         }
-    }
-
-    private func open(_ connection: Connection?) throws(StoreError) -> Connection {
-        guard let connection else { throw StoreError(.closed, file: path, of: .standing) }
-        return connection
     }
 
     // MARK: Writing
@@ -70,33 +55,21 @@ package final class StandingStore: Sendable {
     package func save(
         _ rows: [StandingRow], forgetting gone: [UInt64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) {
-        let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
-            database.async { connection in
-                continuation.resume(returning: self.commit(rows, forgetting: gone, in: connection))
-            }
-        }
-        try result.get()
-    }
-
-    private func commit(
-        _ rows: [StandingRow], forgetting gone: [UInt64], in connection: Connection?
-    ) -> Result<Void, StoreError> {
-        do {
-            let connection = try open(connection)
-            try connection.transaction {
-                for token in gone {
-                    try connection.run("DELETE FROM standing WHERE token = ?", [Int64(bitPattern: token)])
+        try await database.run { connection in
+            do {
+                try connection.transaction {
+                    for token in gone {
+                        try connection.run("DELETE FROM standing WHERE token = ?", [Int64(bitPattern: token)])
+                    }
+                    for row in rows { try connection.run(Self.upsert, row.columns) }
                 }
-                for row in rows { try connection.run(Self.upsert, row.columns) }
+            } catch {
+                // The write-ahead log itself may have filled the disk.
+                if (error as? SQLiteError)?.isDiskFull == true { try? connection.truncateLog() }
+                throw error
             }
             // Erases removed rows from the write-ahead log, too.
             if !gone.isEmpty { try? connection.truncateLog() }
-            return .success(())
-        } catch {
-            let error = StoreError(error, file: path, of: .standing)
-            // The write-ahead log itself may have filled the disk.
-            if error.problem == .diskFull { try? connection?.truncateLog() }
-            return .failure(error)
         }
     }
 
@@ -111,12 +84,7 @@ package final class StandingStore: Sendable {
     /// Waits for earlier saves and closes the file. Later calls of ``load(_:)`` and ``save(_:forgetting:isolation:)``
     /// throw ``StoreError/Problem/closed``.
     package func close(isolation: isolated (any Actor)? = #isolation) async {
-        await withCheckedContinuation { continuation in
-            database.close {
-                self.lock.withLock { $0 = nil }
-                continuation.resume()
-            }
-        }
+        await database.close()
     }
 }
 
@@ -131,8 +99,6 @@ extension StandingRow {
 
     /// The values of the table's columns, in their order.
     fileprivate var columns: [any SQLiteValue] {
-        [
-            Int64(bitPattern: token), Int64(standing), Int64(bitPattern: since), Int64(day), Int64(bitPattern: sender),
-        ]
+        [Int64(bitPattern: token), Int64(standing), Int64(bitPattern: since), Int64(day), Int64(bitPattern: sender)]
     }
 }

@@ -19,11 +19,9 @@ extension Dispatch {
     /// Delivers the stored envelopes, and stores new ones whose senders accept QUEUED.
     /// - Throws: `StoreError` if the spool cannot be read.
     package func use(_ spool: Spool) async throws {
-        let entries = try await spool.index()
-        for entry in entries {
-            due.insert(DueRow(time: MonotonicTime(nanoseconds: 0), row: entry.id, isUnread: true))
-        }
-        unreadRows = entries.count
+        let rows = try await spool.index()
+        for row in rows { due.insert(DueRow(time: MonotonicTime(nanoseconds: 0), row: row, isUnread: true)) }
+        unreadRows = rows.count
         recoversUntil = .now + .seconds(limits.replaySeconds)
         self.spool = spool
         loadTimer = Timer(on: loop) { [unowned self] in assumeIsolated { $0.loadDue() } }
@@ -40,29 +38,28 @@ extension Dispatch {
     var isFull: Bool { pendingEnvelopes.count + unreadRows >= limits.totalInFlight + limits.maxStored }
 
     /// Stores an envelope, then delivers it if memory has room, or parks it.
-    func store(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
-        guard let spool, case .at(let expires) = pendingEnvelope.expiry else {
-            return await deliver(pendingEnvelope, envelope)
+    func store(_ pending: PendingEnvelope, _ envelope: Envelope) async {
+        guard let spool, case .at(let expires) = pending.expiry else {
+            return await deliver(pending, envelope)
         }
         storing += 1
         let result = await spool.store(
-            SpooledEnvelope(
-                app: pendingEnvelope.route.app, format: pendingEnvelope.format, envelope: envelope, expires: expires))
+            SpooledEnvelope(app: pending.route.app, format: pending.format, envelope: envelope, expires: expires))
         storing -= 1
         switch result {
         case .stored(let row):
-            pendingEnvelope.becameStored(row)
-            if hasRoom(for: pendingEnvelope.route) {
-                await deliver(pendingEnvelope, envelope)
+            pending.becameStored(row)
+            if hasRoom(for: pending.route) {
+                await deliver(pending, envelope)
             } else {
-                park(pendingEnvelope, for: .zero, Self.busy)
+                park(pending, for: .zero, Self.busy)
             }
-        case .alreadyStored(let row): await adoptRow(pendingEnvelope, envelope, row)
-        case .alreadyFinal(let outcome): finish(pendingEnvelope, outcome)
+        case .alreadyStored(let row): await adoptRow(pending, envelope, row)
+        case .alreadyFinal(let outcome): finish(pending, outcome)
         case .full(let why):
             noteShortage(why)
-            await refused(pendingEnvelope, envelope, why.text)
-        case .failed(let reason): await refused(pendingEnvelope, envelope, reason)
+            await refused(pending, envelope, why.text)
+        case .failed(let reason): await refused(pending, envelope, reason)
         }
     }
 
@@ -74,8 +71,7 @@ extension Dispatch {
     }
 
     /// The answer while the spool is full or fails.
-    static let spoolIsFull = Outcome.retry(
-        .nodeBusy, after: 60_000, text: "the node currently cannot store envelopes")
+    static let spoolIsFull = Outcome.retry(.nodeBusy, after: 60_000, text: "the node currently cannot store envelopes")
 
     /// Checks whether a full spool has room again; if not, removes expired rows. Call once a second.
     func updateShortage() {
@@ -91,47 +87,47 @@ extension Dispatch {
 
     /// Refuses an envelope that the spool could not store or look up. If its row was loaded meanwhile, an earlier
     /// process promised delivery, and the envelope is delivered.
-    private func refused(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ reason: String) async {
+    private func refused(_ pending: PendingEnvelope, _ envelope: Envelope, _ reason: String) async {
         observer(.spoolRefused(reason))
-        if pendingEnvelope.row != nil { return await deliver(pendingEnvelope, envelope) }
-        finish(pendingEnvelope, Self.spoolIsFull)
+        if pending.row != nil { return await deliver(pending, envelope) }
+        finish(pending, Self.spoolIsFull)
     }
 
     /// Looks up an envelope that will not be stored, but may be a resend of one that an earlier process stored or
     /// delivered.
-    func recover(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) async {
+    func recover(_ pending: PendingEnvelope, _ envelope: Envelope) async {
         let known: Spool.Known
         do {
             known = try await spool?.lookup(envelope.digest) ?? .nothing
         } catch {
-            return await refused(pendingEnvelope, envelope, "\(error)")
+            return await refused(pending, envelope, "\(error)")
         }
         switch known {
-        case .nothing: await deliver(pendingEnvelope, envelope)
-        case .stored(let row): await adoptRow(pendingEnvelope, envelope, row)
-        case .final(let outcome): finish(pendingEnvelope, outcome)
+        case .nothing: await deliver(pending, envelope)
+        case .stored(let row): await adoptRow(pending, envelope, row)
+        case .final(let outcome): finish(pending, outcome)
         }
     }
 
     /// Adopts the row of an earlier process. If the row was loaded meanwhile, this pending envelope has it and is
     /// delivered; otherwise the row is listed as due a second time, which does no harm.
-    private func adoptRow(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope, _ row: Int64) async {
-        let isRead = pendingEnvelope.row != nil
-        pendingEnvelope.becameStored(row)
-        if isRead { await deliver(pendingEnvelope, envelope) } else { park(pendingEnvelope, for: .zero, Self.busy) }
+    private func adoptRow(_ pending: PendingEnvelope, _ envelope: Envelope, _ row: Int64) async {
+        let isRead = pending.row != nil
+        pending.becameStored(row)
+        if isRead { await deliver(pending, envelope) } else { park(pending, for: .zero, Self.busy) }
     }
 
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
 
     /// Releases a stored envelope's memory until it is due.
     /// - Parameter refusal: the outcome for senders that do not accept QUEUED.
-    func park(_ pendingEnvelope: PendingEnvelope, for delay: Duration, _ refusal: Outcome) {
-        guard let row = pendingEnvelope.row else { return }
-        pendingEnvelope.rejectUnqueued(with: refusal)
-        leaveMemory(pendingEnvelope)
-        parked[row] = pendingEnvelope
-        if let lane = pendingEnvelope.heldBy, !isDraining {
-            pendingEnvelope.heldBy = nil
+    func park(_ pending: PendingEnvelope, for delay: Duration, _ refusal: Outcome) {
+        guard let row = pending.row else { return }
+        pending.rejectUnqueued(with: refusal)
+        leaveMemory(pending)
+        parked[row] = pending
+        if let lane = pending.heldBy, !isDraining {
+            pending.heldBy = nil
             lane.heldRows.append(row)
             sendProbe(of: lane)
         } else {
@@ -147,14 +143,14 @@ extension Dispatch {
         let clock = MonotonicTime.now
         while lane.probeRow == nil, let row = lane.heldRows.popFirst() {
             // A row that was removed or has expired would probe nothing.
-            guard let pendingEnvelope = parked[row] else { continue }
-            if pendingEnvelope.expiry.hasPassed(at: now()) {
+            guard let pending = parked[row] else { continue }
+            if pending.expiry.hasPassed(at: now()) {
                 parked[row] = nil
-                finish(pendingEnvelope, .rejected(.ttlRanOut))
+                finish(pending, .rejected(.ttlRanOut))
                 continue
             }
             lane.probeRow = row
-            pendingEnvelope.probedLane = lane
+            pending.probedLane = lane
             // If another envelope's probe is in flight, this allows time for its result.
             let earliest = lane.breaker.isProbing ? clock + Self.probePause : clock
             due.insert(DueRow(time: max(earliest, lane.breaker.openUntil), row: row))
@@ -208,42 +204,41 @@ extension Dispatch {
 
     private func resume(_ row: Int64, _ stored: SpooledEnvelope) {
         let envelope = stored.envelope
-        if let pendingEnvelope = parked.removeValue(forKey: row) {
+        if let pending = parked.removeValue(forKey: row) {
             // The stored expiry applies, even if a resend had another ttl.
-            pendingEnvelope.expiry = .at(stored.expires)
-            pendingEnvelope.envelope = envelope
-            start(pendingEnvelope, envelope)
-        } else if let pendingEnvelope = pendingEnvelopes[envelope.digest] {
+            pending.expiry = .at(stored.expires)
+            pending.envelope = envelope
+            start(pending, envelope)
+        } else if let pending = pendingEnvelopes[envelope.digest] {
             // A resend arrived while the row was being read, and the task of the resend delivers the envelope.
-            pendingEnvelope.becameStored(row)
-            pendingEnvelope.expiry = .at(stored.expires)
+            pending.becameStored(row)
+            pending.expiry = .at(stored.expires)
         } else if window.outcome(of: envelope, now: .now) == nil {
             // If there is an outcome, the row was listed twice, and its removal is not on disk yet.
             let pair = window.claim(envelope, now: .now)
-            let pendingEnvelope = PendingEnvelope(
+            let pending = PendingEnvelope(
                 envelope, route: Route(app: stored.app, magic: envelope.magic), format: stored.format,
                 origin: Origin(circuit: .storedEnvelopes(phone: envelope.deviceToken.tableKey)),
-                expiry: .at(stored.expires),
-                taken: .now, sequence: UInt64(row), pair: pair)
-            pendingEnvelope.row = row
-            pendingEnvelope.isRecovered = true
-            pendingEnvelopes[pendingEnvelope.digest] = pendingEnvelope
-            start(pendingEnvelope, envelope)
+                expiry: .at(stored.expires), taken: .now, sequence: UInt64(row), pair: pair)
+            pending.row = row
+            pending.isRecovered = true
+            pendingEnvelopes[pending.digest] = pending
+            start(pending, envelope)
         }
     }
 
-    private func start(_ pendingEnvelope: PendingEnvelope, _ envelope: Envelope) {
+    private func start(_ pending: PendingEnvelope, _ envelope: Envelope) {
         inFlight += 1
         loadedRows += 1
-        pendingEnvelope.isLoaded = true
-        Task(executorPreference: loop) { await self.deliver(pendingEnvelope, envelope) }
+        pending.isLoaded = true
+        Task(executorPreference: loop) { await self.deliver(pending, envelope) }
     }
 
     /// Ends envelopes whose rows are gone: removed to make room, or unreadable.
     private func forget(_ rows: Set<Int64>) {
         for row in rows {
-            if let pendingEnvelope = parked.removeValue(forKey: row) {
-                end(pendingEnvelope, .retry(.internalError, after: Self.busyRetry))
+            if let pending = parked.removeValue(forKey: row) {
+                end(pending, .retry(.internalError, after: Self.busyRetry))
             }
         }
         guard let spool, spool.dropped > unreadableRows else { return }
@@ -254,7 +249,7 @@ extension Dispatch {
     /// Ends envelopes whose rows expired and were removed to make room.
     package func expired(_ rows: [Int64]) {
         for row in rows {
-            if let pendingEnvelope = parked.removeValue(forKey: row) { end(pendingEnvelope, .rejected(.ttlRanOut)) }
+            if let pending = parked.removeValue(forKey: row) { end(pending, .rejected(.ttlRanOut)) }
         }
     }
 }

@@ -19,7 +19,7 @@ extension Spool {
         _ digest: Digest256, isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> Known {
         let name = key.name(of: digest)
-        return try await read { connection in
+        return try await database.run { connection in
             let outcome = try connection.first("SELECT until, sealed FROM outcome WHERE digest = ?", [name]) { row in
                 let until = row.integer(0)
                 return until > self.now() ? self.key.openOutcome(row.bytes(1), name: name, until: until) : nil

@@ -13,20 +13,12 @@ extension Spool {
     ///   - keyFile: the path of the key file, which is created together with the spool and may be on other storage.
     ///   - maxBytes: the limit for envelopes and outcomes in bytes; SQLite's log, up to some megabytes, is not
     ///     included.
+    ///   - reserve: bytes of the disk to leave free.
     ///   - now: the time, Unix time in seconds.
     ///   - onExpired: receives the ids of expired envelopes that were removed to make room.
     package static func open(
-        at path: String, keyFile: String, maxBytes: Int, now: @escaping @Sendable () -> Int64 = { UnixTime.now },
-        onExpired: @escaping ExpiryObserver = { _ in }
-    ) throws(StoreError) -> Spool {
-        try open(
-            at: path, keyFile: keyFile, maxBytes: maxBytes, reserve: diskReserve, now: now, onExpired: onExpired)
-    }
-
-    /// Opens the spool, and leaves `reserve` bytes of the disk free.
-    static func open(
-        at path: String, keyFile: String, maxBytes: Int, reserve: Int, now: @escaping @Sendable () -> Int64,
-        onExpired: @escaping ExpiryObserver
+        at path: String, keyFile: String, maxBytes: Int, reserve: Int = diskReserve,
+        now: @escaping @Sendable () -> Int64 = { UnixTime.now }, onExpired: @escaping ExpiryObserver = { _ in }
     ) throws(StoreError) -> Spool {
         let file = try StoreFile(
             .spool, at: path, keyFile: keyFile, makeCheck: { SpoolKey($0).makeCheck() },

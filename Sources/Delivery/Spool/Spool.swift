@@ -12,19 +12,11 @@ import TNP
 /// share one transaction. Callable from any thread. The callers bound the work queued in memory: each store is awaited,
 /// and each finish belongs to one envelope.
 package final class Spool: Sendable {
-    /// A stored envelope without its sealed content.
-    package struct Entry: Equatable, Sendable {
-        /// The row's id.
-        package let id: Int64
-        /// When the envelope expires, Unix time in seconds.
-        package let expires: Int64
-    }
-
     /// Receives, on the spool's queue, the ids of expired envelopes that were removed to make room.
     package typealias ExpiryObserver = @Sendable ([Int64]) -> Void
 
     /// Bytes to leave free on the disk: deleting needs space too, so a spool that filled the disk could not be emptied.
-    static let diskReserve = 32 << 20
+    package static let diskReserve = 32 << 20
 
     /// Seconds until finishes (removals with an outcome) that could not be committed are retried.
     private static let pauseAfterFailure = 1.0
@@ -34,7 +26,7 @@ package final class Spool: Sendable {
     private static let purgedWithEachBatch = 100
 
     private let path: String
-    private let database: ConnectionQueue
+    let database: ConnectionQueue
     let key: SpoolKey
     private let maxBytes: Int
     private let reserve: Int
@@ -42,7 +34,6 @@ package final class Spool: Sendable {
     private let onExpired: ExpiryObserver
     /// Accessed on the database's queue only.
     private nonisolated(unsafe) let rowKeys: RowKeys
-    private let lock: Mutex<FileLock?>
     private let inbox = Mutex(SpoolInbox())
     private let storedCount: Atomic<Int>
     private let storedBytes: Atomic<Int>
@@ -56,8 +47,7 @@ package final class Spool: Sendable {
         now: @escaping @Sendable () -> Int64, onExpired: @escaping ExpiryObserver
     ) {
         self.path = path
-        database = ConnectionQueue(file.connection, label: "spool")
-        lock = Mutex(file.lock)
+        database = ConnectionQueue(file)
         key = SpoolKey(file.key)
         self.rowKeys = rowKeys
         self.maxBytes = maxBytes
@@ -87,7 +77,7 @@ package final class Spool: Sendable {
     /// Removes expired rows. Returns at once.
     func purge() {
         database.async { connection in
-            guard let connection, !self.inbox.withLock({ $0.isClosed }),
+            guard !self.inbox.withLock({ $0.isClosed }),
                 let transaction = try? self.transact(on: connection, { try $0.purge() })
             else { return }
             if !transaction.expired.isEmpty { self.onExpired(transaction.expired) }
@@ -122,9 +112,7 @@ package final class Spool: Sendable {
     }
 
     private func scheduleBatch() {
-        database.async { connection in
-            if let connection { _ = self.runBatch(on: connection) }
-        }
+        database.async { _ = self.runBatch(on: $0) }
     }
 
     /// Runs one batch and schedules the next.
@@ -181,9 +169,8 @@ package final class Spool: Sendable {
         on connection: Connection, _ body: (inout SpoolTransaction) throws -> Void
     ) throws -> SpoolTransaction {
         var transaction = SpoolTransaction(
-            connection, key: key, rowKeys: rowKeys, now: now(), maxBytes: freeBytes >= reserve ? maxBytes : 0,
-            count: count,
-            bytes: bytes)
+            connection: connection, key: key, rowKeys: rowKeys, now: now(),
+            maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count, bytes: bytes)
         do {
             try connection.transaction {
                 try body(&transaction)
@@ -208,7 +195,6 @@ package final class Spool: Sendable {
         DispatchQueue.global().asyncAfter(deadline: .now() + Self.erasureDelay) { [weak self] in
             guard let self, !self.inbox.withLock({ $0.isClosed }) else { return }
             self.database.async { connection in
-                guard let connection else { return }
                 self.erasureIsScheduled.store(false, ordering: .relaxed)
                 try? self.rowKeys.sync()
                 try? connection.truncateLog()
@@ -225,13 +211,9 @@ package final class Spool: Sendable {
 
     // MARK: Reading
 
-    /// All stored envelopes, in the order of their arrival.
-    package func index(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> [Entry] {
-        try await read { connection in
-            try connection.all("SELECT id, expires FROM envelope ORDER BY id") {
-                Entry(id: $0.integer(0), expires: $0.integer(1))
-            }
-        }
+    /// The ids of all stored envelopes, in the order of their arrival.
+    package func index(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> [Int64] {
+        try await database.run { try $0.all("SELECT id FROM envelope ORDER BY id") { $0.integer(0) } }
     }
 
     /// Reads the envelopes with these ids, in the same order. Omits removed ids, and drops and counts rows that it
@@ -239,7 +221,7 @@ package final class Spool: Sendable {
     package func load(
         _ ids: [Int64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> [(id: Int64, envelope: SpooledEnvelope)] {
-        try await read { connection in
+        try await database.run { connection in
             var loaded: [(id: Int64, envelope: SpooledEnvelope)] = []
             var unreadable: [Int64] = []
             for id in ids {
@@ -267,46 +249,20 @@ package final class Spool: Sendable {
         if dropped != nil { droppedCount.wrappingAdd(ids.count, ordering: .relaxed) }
     }
 
-    func read<Value: Sendable>(
-        isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable (Connection) throws -> Value
-    ) async throws(StoreError) -> Value {
-        let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
-            database.async { connection in
-                let result: Result<Value, StoreError>
-                do {
-                    guard let connection, !self.inbox.withLock({ $0.isClosed }) else {
-                        throw StoreError(.closed, file: self.path, of: .spool)
-                    }
-                    result = .success(try body(connection))
-                } catch {
-                    result = .failure(StoreError(error, file: self.path, of: .spool))
-                }
-                continuation.resume(returning: result)
-            }
-        }
-        return try result.get()
-    }
-
     // MARK: Closing
 
     /// Commits the queued work, writes the log into the database and closes the file. Finishes that cannot be committed
     /// now are lost: the next start delivers their envelopes again.
     package func close(isolation: isolated (any Actor)? = #isolation) async {
         guard inbox.withLock({ $0.close() }) else { return }
-        await withCheckedContinuation { continuation in
-            database.async { connection in
-                guard let connection else { return }
-                while self.runBatch(on: connection), !self.inbox.withLock({ $0.isEmpty }) {}
-                for store in self.inbox.withLock({ $0.abandonStores() }) {
-                    store.continuation.resume(returning: .failed("the spool is closed"))
-                }
-                try? self.rowKeys.sync()
-                try? connection.truncateLog()
+        database.async { connection in
+            while self.runBatch(on: connection), !self.inbox.withLock({ $0.isEmpty }) {}
+            for store in self.inbox.withLock({ $0.abandonStores() }) {
+                store.continuation.resume(returning: .failed("the spool is closed"))
             }
-            database.close {
-                self.lock.withLock { $0 = nil }
-                continuation.resume()
-            }
+            try? self.rowKeys.sync()
+            try? connection.truncateLog()
         }
+        await database.close()
     }
 }

@@ -50,8 +50,7 @@ struct SpoolKey: Sendable, Redacted {
         let encoded =
             secret.map {
                 SealedBox.open(
-                    sealed, authenticating: label,
-                    underOneTimeKey: rows.keyedHash(of: $0, count: SealedBox.keyLength))
+                    sealed, authenticating: label, underOneTimeKey: rows.keyedHash(of: $0, count: SealedBox.keyLength))
             } ?? box.open(sealed, authenticating: label)
         return encoded.flatMap(SpooledEnvelope.init(decoding:))
     }

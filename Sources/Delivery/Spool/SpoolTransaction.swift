@@ -14,12 +14,12 @@ struct SpoolTransaction {
     /// How many expired rows are removed at a time.
     private static let purgedAtATime = 256
 
-    private let connection: Connection
-    private let key: SpoolKey
-    private let rowKeys: RowKeys
-    private let now: Int64
-    private let maxBytes: Int
-    private var purgeable = Self.mostPurged
+    let connection: Connection
+    let key: SpoolKey
+    let rowKeys: RowKeys
+    let now: Int64
+    let maxBytes: Int
+    private(set) var purgeable = Self.mostPurged
 
     /// The number of stored envelopes.
     private(set) var count: Int
@@ -33,16 +33,6 @@ struct SpoolTransaction {
     private(set) var madeSlots: [Int] = []
     /// Slots of ``RowKeys`` for rows that this transaction removes.
     private(set) var freedSlots: [Int] = []
-
-    init(_ connection: Connection, key: SpoolKey, rowKeys: RowKeys, now: Int64, maxBytes: Int, count: Int, bytes: Int) {
-        self.connection = connection
-        self.key = key
-        self.rowKeys = rowKeys
-        self.now = now
-        self.maxBytes = maxBytes
-        self.count = count
-        self.bytes = bytes
-    }
 
     /// Removes an envelope and remembers its outcome.
     mutating func finish(_ finish: SpoolBatch.Finish) throws {

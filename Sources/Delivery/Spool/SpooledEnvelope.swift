@@ -64,22 +64,12 @@ package struct SpooledEnvelope: Sendable, Redacted {
         self.init(app: app, format: format, envelope: envelope, expires: expires)
     }
 
-    private static func tag(of flag: Bool?) -> UInt8 {
-        switch flag {
-        case nil: 0
-        case false?: 1
-        case true?: 2
-        }
-    }
+    private static func tag(of flag: Bool?) -> UInt8 { flag.map { $0 ? 2 : 1 } ?? 0 }
 
     /// Decodes the flag in the lowest two bits; `nil` if they are invalid.
     private static func flag(_ tag: UInt8) -> Bool?? {
-        switch tag & 3 {
-        case 0: .some(nil)
-        case 1: false
-        case 2: true
-        default: nil
-        }
+        let flags: [Bool?] = [nil, false, true]
+        return flags.dropFirst(Int(tag & 3)).first
     }
 }
 

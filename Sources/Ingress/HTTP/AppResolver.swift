@@ -10,9 +10,9 @@ package struct AppResolver: Sendable {
     private struct App {
         let name: String
         let format: EnvelopeFormat
-        /// The text before the first `|` of a notification for iPhones; `nil` if the app does not serve them.
+        /// The text before the first `|` of a notification for iPhones; `nil` if the app has no `[app.apns]`.
         let appleMagic: [UInt8]?
-        /// The text before the first `|` for Android phones; `nil` if the app does not serve them.
+        /// The text before the first `|` of a notification for Android phones; `nil` if the app has no `[app.fcm]`.
         let googleMagic: [UInt8]?
 
         func magic(on platform: Magic) -> [UInt8]? { platform == .android ? googleMagic : appleMagic }

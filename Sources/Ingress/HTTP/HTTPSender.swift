@@ -10,14 +10,6 @@ import Time
 /// its outcome becomes the response. The wait for a response is bounded, because a client drops all new notifications
 /// while it waits for one.
 package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
-    /// The node, as an HTTP connection uses it.
-    package protocol Host: SenderHost {
-        /// Finds the app of a request.
-        var appResolver: AppResolver { get }
-        /// Counts a response with this status.
-        func responded(_ status: Int)
-    }
-
     /// The settings of a connection, fixed for its lifetime.
     package struct Rules {
         /// Whether a PROXY line with tor's circuit ID precedes the first request.
@@ -27,19 +19,10 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         var answerTimeout: Duration
         /// How long a request may wait for its response while the node shuts down.
         var shutdownAnswerTimeout: Duration
-
-        /// Creates rules.
-        /// - Parameters: as the properties of the same names.
-        package init(circuitIDs: Bool, http: HTTPLimits, answerTimeout: Duration, lastAnswerTimeout: Duration) {
-            self.circuitIDs = circuitIDs
-            self.http = http
-            self.answerTimeout = answerTimeout
-            self.shutdownAnswerTimeout = lastAnswerTimeout
-        }
     }
 
     private var connection: HTTPConnection!
-    private unowned let host: any Host
+    private unowned let host: any SenderHost
     private let rules: Rules
     private var pending: PendingRequest?
     private var requests: UInt32 = 0
@@ -61,7 +44,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
     ///   - number: unique among the node's connections.
     ///   - rules: the limits and timeouts.
     ///   - host: the node; not retained.
-    package init(_ stream: ByteStream, number: UInt64, rules: Rules, host: any Host) {
+    package init(_ stream: ByteStream, number: UInt64, rules: Rules, host: any SenderHost) {
         self.number = number
         self.rules = rules
         self.host = host
@@ -73,7 +56,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
 
     /// Responds to a PROXY line that tor sends although listen.circuit_ids is off, so that the operator sees the cause.
     private func refuseProxyLine(_ bytes: RawSpan) -> HTTPConnection.PreludeResult {
-        guard bytes.starts(with: "PROXY ") else { return .done(taken: 0) }
+        guard bytes.withUnsafeBytes({ $0.starts(with: "PROXY ".utf8) }) else { return .done(taken: 0) }
         let text = "received a PROXY line, but listen.circuit_ids is off"
         return .refused(response: finalResponse(RelayResponse.error(400, text)))
     }
@@ -105,8 +88,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         do throws(Rejection) {
             let (envelope, app) = try host.appResolver.envelope(of: try route.relayRequest())
             requests &+= 1
-            pending = PendingRequest(
-                number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
+            pending = PendingRequest(number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
             timer.start(after: rules.answerTimeout)
             host.deliver(
                 Submission(request: requests, envelope: envelope, acceptQueued: true), app: app.name,
@@ -133,8 +115,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         guard case .notHTTP(0) = fault else { return finalResponse(RelayResponse.error(fault.status, fault.text)) }
         // A TNP stream begins with a zero byte, the first byte of a frame length: answer a TNP sender with GOAWAY.
         var frame: [UInt8] = []
-        frame.append(
-            GoAway(code: .protocolError, text: "this is the HTTP port; the TNP port is set by listen.tnp"))
+        frame.append(GoAway(code: .protocolError, text: "this is the HTTP port; the TNP port is set by listen.tnp"))
         return frame
     }
 
@@ -238,14 +219,5 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         isClosed = true
         pending = nil
         timer.stop()
-    }
-}
-
-extension RawSpan {
-    fileprivate func starts(with text: StaticString) -> Bool {
-        byteCount >= text.utf8CodeUnitCount
-            && (0..<text.utf8CodeUnitCount).allSatisfy {
-                unsafeLoad(fromByteOffset: $0, as: UInt8.self) == text.utf8Start[$0]
-            }
     }
 }

@@ -28,12 +28,6 @@ struct PendingRequest {
     /// The latest time of the response.
     private(set) var deadline: MonotonicTime
 
-    init(number: UInt32, dialect: RelayRequest.Dialect, deadline: MonotonicTime) {
-        self.number = number
-        self.dialect = dialect
-        self.deadline = deadline
-    }
-
     /// Handles the outcome of its submission.
     mutating func finished(_ outcome: Outcome, now: MonotonicTime) -> Action {
         outcome.isFinal ? .respond(outcome) : wait(outcome, until: now + Self.storedOutcomeTimeout)

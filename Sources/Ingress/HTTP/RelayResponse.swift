@@ -90,11 +90,8 @@ enum RelayResponse {
         return [("retry-after", "\(max(1, (UInt64(milliseconds ?? 0) + 999) / 1000))")]
     }
 
-    private static func json(
-        _ status: Int, _ body: String, headers: [(String, String)] = []
-    ) -> HTTPResponse {
-        HTTPResponse(
-            status: status, headers: [("content-type", "application/json")] + headers, body: Array(body.utf8))
+    private static func json(_ status: Int, _ body: String, headers: [(String, String)] = []) -> HTTPResponse {
+        HTTPResponse(status: status, headers: [("content-type", "application/json")] + headers, body: Array(body.utf8))
     }
 
     private static func escaped(_ text: String) -> String { String(decoding: JSONText.escaped(text), as: UTF8.self) }

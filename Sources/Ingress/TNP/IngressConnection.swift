@@ -7,12 +7,6 @@ import Time
 
 /// A sender's TNP connection: performs what its ``IngressSession`` decides.
 package final class IngressConnection: SenderConnection, ByteStreamHandler, TurnEndHandler {
-    /// The node, as a TNP connection uses it.
-    package protocol Host: SenderHost {
-        /// The WELCOME for a connection under these rules.
-        func welcome(under rules: IngressSession.Rules) -> Welcome
-    }
-
     /// The longest pause in reading from a sender over its rate.
     private static let longestRest = Duration.seconds(1)
 
@@ -23,17 +17,13 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     private static let largestRead = 16 * 1024
 
     private let stream: ByteStream
-    private unowned let host: any Host
+    private unowned let host: any SenderHost
     private var session: IngressSession
     private var output: [UInt8] = []
     private var flushScheduled = false
     package private(set) var isClosed = false
-    private var timer: Timer?
+    private var timer: ConnectionTimer?
     private var rest: Timer?
-    /// How long results may stay unread above ``highWater``.
-    private let readTimeout: Duration
-    /// Since when the unread results exceed ``highWater``.
-    private var unreadSince: MonotonicTime?
     package let number: UInt64
     package let senderProtocol = Admission.SenderProtocol.tnp
     package var circuit: CircuitID?
@@ -46,46 +36,32 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     /// - Parameters:
     ///   - number: unique among the node's connections.
     ///   - rules: the limits and the apps.
-    ///   - readTimeout: how long results may stay unread.
     ///   - host: the node; not retained.
-    package init(
-        _ stream: ByteStream, number: UInt64, rules: IngressSession.Rules, readTimeout: Duration, host: any Host
-    ) {
+    package init(_ stream: ByteStream, number: UInt64, rules: IngressSession.Rules, host: any SenderHost) {
         self.stream = stream
         self.number = number
-        self.readTimeout = readTimeout
         self.host = host
         session = IngressSession(rules: rules, now: .now)
         stream.highWater = Self.highWater
         stream.largestRead = Self.largestRead
         stream.handler = self
-        timer = Timer(on: stream.loop) { [unowned self] in timeReached() }
-        armTimer()
+        timer = ConnectionTimer(on: stream.loop, readTimeout: rules.readTimeout) { [unowned self] in
+            timeReached(isUnread: $0)
+        }
+        timer?.start(until: session.deadline)
     }
 
-    private var deadline: MonotonicTime? {
-        [session.deadline, unreadSince.map { $0 + readTimeout }].compactMap(\.self).min()
-    }
-
-    private func armTimer() {
-        // The deadline may move while the timer runs, so the handler checks it again.
-        if let deadline { timer?.start(after: deadline - .now + .milliseconds(1)) }
-    }
-
-    private func timeReached() {
-        let now = MonotonicTime.now
-        if let unreadSince, now - unreadSince >= readTimeout {
+    private func timeReached(isUnread: Bool) {
+        if isUnread {
             // The sender would not read a GOAWAY either.
             close()
             return host.ended(self)
         }
-        perform { session, effects in session.timeReached(now, &effects) }
-        if !isClosed { armTimer() }
+        perform { session, effects in session.timeReached(.now, &effects) }
     }
 
     private func perform(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) {
         guard !isClosed else { return }
-        let before = deadline
         var effects = IngressSession.Effects()
         event(&session, &effects)
         if !effects.output.isEmpty {
@@ -103,13 +79,11 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         if effects.violations > 0, !isClosed { host.countViolations(self, effects.violations) }
         if isClosed { return }
         if effects.closes {
-            isClosed = true
+            stop()
             flush()
-            timer = nil
-            rest = nil
             stream.finish { [self] in host.ended(self) }
-        } else if let deadline, before.map({ deadline < $0 }) ?? true {
-            armTimer()
+        } else {
+            timer?.start(until: session.deadline)
         }
     }
 
@@ -122,13 +96,10 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         guard !output.isEmpty else { return }
         stream.write(output)
         output.removeAll(keepingCapacity: output.capacity <= 16 * 1024)
-        if !isClosed, unreadSince == nil, stream.unsent > Self.highWater {
-            unreadSince = .now
-            armTimer()
-        }
+        if stream.unsent > Self.highWater { timer?.outputIsUnread() }
     }
 
-    package func streamDrained(_ stream: ByteStream) { unreadSince = nil }
+    package func streamDrained(_ stream: ByteStream) { timer?.outputWasRead() }
 
     // MARK: Events
 
@@ -184,12 +155,10 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package func pauseReading(for duration: Duration) {
         guard !isClosed, rest == nil else { return }
         stream.pauseReading()
-        let timer = Timer(on: stream.loop) { [unowned self] in
+        rest = Timer(on: stream.loop, after: min(duration, Self.longestRest)) { [unowned self] in
             rest = nil
             stream.resumeReading()
         }
-        timer.start(after: min(duration, Self.longestRest))
-        rest = timer
     }
 
     package func shutDown(retryAfter: UInt32) {

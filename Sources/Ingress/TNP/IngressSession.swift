@@ -12,7 +12,7 @@ package struct IngressSession {
     /// The settings of a connection, fixed for its lifetime.
     package struct Rules: Sendable {
         /// Whether a PROXY line with tor's circuit ID precedes the first frame.
-        var circuitIDs: Bool
+        package var circuitIDs: Bool
         /// The node's onion address and port, if known: named to a client that bypassed tor.
         package var onion: String?
         /// The longest frame after HELLO, in bytes.
@@ -20,35 +20,18 @@ package struct IngressSession {
         /// The most submissions in flight.
         package var maximumInFlight: Int
         var handshakeTimeout: Duration
-        /// How long an identified connection may stay without a frame and with nothing in flight.
+        /// How long a connection may be idle after HELLO: no frame arrives and nothing is in flight.
         package var idleTimeout: Duration
         /// How long one frame may take to arrive.
         var frameTimeout: Duration
+        /// How long results may stay unread.
+        var readTimeout: Duration
         /// The rate limit for frames that carry no submission, and for submissions above the limit in flight.
         var control: Rate
         /// The first app is the default.
         package var apps: [(name: String, format: EnvelopeFormat)]
         /// The routes that WELCOME lists, as "app/magic".
         package var routes: [String]
-
-        /// Creates rules.
-        /// - Parameters: as the properties of the same names.
-        package init(
-            circuitIDs: Bool, onion: String? = nil, maximumFrame: Int, maximumInFlight: Int, handshakeTimeout: Duration,
-            idleTimeout: Duration, frameTimeout: Duration, control: Rate,
-            apps: [(name: String, format: EnvelopeFormat)], routes: [String]
-        ) {
-            self.circuitIDs = circuitIDs
-            self.onion = onion
-            self.maximumFrame = maximumFrame
-            self.maximumInFlight = maximumInFlight
-            self.handshakeTimeout = handshakeTimeout
-            self.idleTimeout = idleTimeout
-            self.frameTimeout = frameTimeout
-            self.control = control
-            self.apps = apps
-            self.routes = routes
-        }
 
         /// The app of this name, or the default one for the empty name.
         func app(named name: Bytes) -> (name: String, format: EnvelopeFormat)? {
@@ -126,8 +109,7 @@ package struct IngressSession {
     ///   - welcome: makes the WELCOME that answers HELLO.
     mutating func assignCircuit(
         _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil },
-        welcome: (Rules) -> Welcome,
-        _ effects: inout Effects
+        welcome: (Rules) -> Welcome, _ effects: inout Effects
     ) {
         guard phase != .over else { return }
         do throws(ProtocolError) {
@@ -231,8 +213,7 @@ package struct IngressSession {
         } catch {
             // tor sends a PROXY line although listen.circuit_ids is off; "PROX" was read as a frame's length.
             if phase == .hello, !rules.circuitIDs, decoder.startsWithProxyLine {
-                throw ProtocolError(
-                    code: .protocolError, text: "received a PROXY line, but listen.circuit_ids is off")
+                throw ProtocolError(code: .protocolError, text: "received a PROXY line, but listen.circuit_ids is off")
             }
             throw error
         }

@@ -26,6 +26,21 @@ package final class APNsProvider: Provider {
     package func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
     package nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
+        await exchange(envelope, expiry: expiry, timeout: Self.answerTimeout).result
+    }
+
+    /// Sends a notification to test the credential and the topic. The envelope's device token must not belong to any
+    /// phone.
+    /// - Parameter timeout: for each request; the probe sends one or two.
+    package nonisolated(nonsending) func probe(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
+        let (result, response) = await exchange(envelope, expiry: .nowOrNever, timeout: timeout)
+        return ProbeAnswer(result, response)
+    }
+
+    /// Sends the envelope; once more if APNs rejects the provider token and a new one can be issued.
+    private nonisolated(nonsending) func exchange(
+        _ envelope: Envelope, expiry: Expiry, timeout: Duration
+    ) async -> (result: AttemptResult, response: Response?) {
         var isReplay = false
         while true {
             let authorization = token?.authorization(at: UnixTime.now)
@@ -33,24 +48,23 @@ package final class APNsProvider: Provider {
             do {
                 request = try builder.request(for: envelope, authorization: authorization, expiry: expiry)
             } catch {
-                return AttemptResult(error)
+                return (AttemptResult(error), nil)
             }
-            var attemptResult: AttemptResult
             do {
-                let (response, connection) = try await upstream.exchange(request, timeout: Self.answerTimeout)
-                attemptResult = APNsAnswers.attemptResult(on: response)
-                await upstream.apply(attemptResult.disposition.connection, to: connection)
-                if attemptResult.disposition.credential == .renewed {
+                let (response, connection) = try await upstream.exchange(request, timeout: timeout)
+                var result = APNsAnswers.attemptResult(on: response)
+                await upstream.apply(result.disposition.connection, to: connection)
+                if result.disposition.credential == .renewed {
                     if !isReplay, let token, let authorization, token.renew(refused: authorization, at: UnixTime.now) {
                         isReplay = true
                         continue
                     }
-                    attemptResult.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+                    result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
                 }
+                return (result, response)
             } catch {
-                attemptResult = error.attemptResult
+                return (error.attemptResult, nil)
             }
-            return attemptResult
         }
     }
 

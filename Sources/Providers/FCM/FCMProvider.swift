@@ -27,42 +27,59 @@ package final class FCMProvider: Provider {
     package func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
     package nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
+        await exchange(envelope, expiry: expiry, timeout: Self.answerTimeout).result
+    }
+
+    /// Asks FCM to validate a message without delivering it (`validate_only`), to test the service account.
+    /// - Parameter timeout: for each answer; fetching the access token has its own timeout.
+    package nonisolated(nonsending) func probe(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
+        let (result, response) = await exchange(envelope, expiry: .nowOrNever, timeout: timeout, isValidation: true)
+        return ProbeAnswer(result, response)
+    }
+
+    /// Sends the envelope; once more, with a new access token, if FCM rejects the first one.
+    private nonisolated(nonsending) func exchange(
+        _ envelope: Envelope, expiry: Expiry, timeout: Duration, isValidation: Bool = false
+    ) async -> (result: AttemptResult, response: Response?) {
         var isReplay = false
         while true {
             let authorization: [UInt8]
             do {
                 authorization = try await token.authorization(at: UnixTime.now)
             } catch .refused {
-                return Disposition.misconfigured.attemptResult(answer: "access-token-refused")
+                return (Disposition.misconfigured.attemptResult(answer: "access-token-refused"), nil)
             } catch {
-                return Disposition.unavailable(seconds: 30).attemptResult(answer: "access-token-unreachable")
+                return (Disposition.unavailable(seconds: 30).attemptResult(answer: "access-token-unreachable"), nil)
             }
-            let request: Request
+            var request: Request
             do {
                 request = try builder.request(
                     for: envelope, authorization: authorization, ttl: expiry.secondsLeft(at: UnixTime.now))
             } catch {
-                return AttemptResult(error)
+                return (AttemptResult(error), nil)
             }
-            var attemptResult: AttemptResult
+            // `validation` replaces the opening brace of the body.
+            if isValidation { request.body = Self.validation + request.body.dropFirst() }
             do {
-                let (response, connection) = try await upstream.exchange(request, timeout: Self.answerTimeout)
-                attemptResult = FCMAnswers.attemptResult(on: response)
-                await upstream.apply(attemptResult.disposition.connection, to: connection)
-                if attemptResult.disposition.credential == .renewed {
+                let (response, connection) = try await upstream.exchange(request, timeout: timeout)
+                var result = FCMAnswers.attemptResult(on: response)
+                await upstream.apply(result.disposition.connection, to: connection)
+                if result.disposition.credential == .renewed {
                     if !isReplay {
                         token.invalidate(authorization)
                         isReplay = true
                         continue
                     }
-                    attemptResult.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+                    result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
                 }
+                return (result, response)
             } catch {
-                attemptResult = error.attemptResult
+                return (error.attemptResult, nil)
             }
-            return attemptResult
         }
     }
+
+    private static let validation = Array("{\"validate_only\":true,".utf8)
 
     package func retire() {
         token.retire()

@@ -31,9 +31,8 @@ struct ServerCertificates {
             subject: "simulated push services",
             purpose: .server(names: certificate == .otherName ? ["elsewhere.invalid"] : names),
             validFor: certificate == .expired ? -60 : validFor)
-        let privateKey = identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } }
         return try TLSContext.server(
-            identity: TLSContext.Identity(certificates: identity.certificates, privateKey: privateKey),
-            clientAuthorities: requestsClientCertificate ? authority.pem : nil, applicationProtocol: "h2")
+            identity: identity, clientAuthorities: requestsClientCertificate ? authority.pem : nil,
+            applicationProtocol: "h2")
     }
 }

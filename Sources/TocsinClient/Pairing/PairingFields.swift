@@ -31,14 +31,7 @@ extension String {
 
     /// Whether all characters belong to the Base64 alphabet, the only ones that keys contain.
     var hasOnlyBase64Characters: Bool {
-        utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="):
-                true
-            default: false
-            }
-        }
+        allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=".contains($0)) }
     }
 
     var containsWhitespace: Bool { contains(where: \.isWhitespace) }

@@ -7,67 +7,69 @@ import TNP
 extension PairingReview {
     private static let desktopKeyLength = 32
 
-    static func tocsin(_ text: String) -> Compatibility {
-        do throws(PairingToken.FormatError) {
-            let sealer = Sealer(try PairingToken(text))
-            do {
-                // An envelope has further rules for the device token.
-                _ = try sealer.seal([UInt8](repeating: UInt8(ascii: " "), count: 16))
-            } catch {
-                return Compatibility(app: .tocsin, isAccepted: false, remark: error.text)
-            }
-            return Compatibility(app: .tocsin, isAccepted: true, remark: nil)
+    /// Why an app rejects a text.
+    private struct Refusal: Error { let remark: String }
+
+    /// Whether an app accepts a text; Tocsin's commands read it without its line breaks.
+    static func compatibility(of app: App, _ text: String, oneLine: String) -> Compatibility {
+        do throws(Refusal) {
+            let remark: String? =
+                switch app {
+                case .tocsin: try tocsin(oneLine)
+                case .bisqDesktop: try bisqDesktop(PairingFields(text))
+                case .bisqAndroid: try bisqAndroid(PairingFields(text))
+                case .bisqremote: try bisqremote(PairingFields(text))
+                case .bisqConnect: try bisqConnect(PairingFields(text))
+                }
+            return Compatibility(app: app, isAccepted: true, remark: remark)
         } catch {
-            return Compatibility(app: .tocsin, isAccepted: false, remark: error.description)
+            return Compatibility(app: app, isAccepted: false, remark: error.remark)
         }
     }
 
-    static func bisqDesktop(_ pieces: PairingFields) -> Compatibility {
-        func refuses(_ why: String) -> Compatibility {
-            Compatibility(app: .bisqDesktop, isAccepted: false, remark: why)
+    private static func tocsin(_ text: String) throws(Refusal) -> String? {
+        do {
+            // An envelope has further rules for the device token.
+            _ = try Sealer(PairingToken(text)).seal([UInt8](repeating: UInt8(ascii: " "), count: 16))
+            return nil
+        } catch {
+            throw Refusal(remark: "\(error)")
         }
-        if let why = wrongShape(pieces) { return refuses(why) }
-        let (descriptor, key, token) = (pieces.java[1], pieces.java[2], pieces.java[3])
+    }
+
+    private static func bisqDesktop(_ pieces: PairingFields) throws(Refusal) -> String? {
+        let (key, token) = try keyAndToken(pieces)
         guard let magic = Magic(rawValue: pieces.java[0]) else {
-            return refuses("the magic is not iOS, iOSDev or android, in exactly this spelling")
+            throw Refusal(remark: "the magic is not iOS, iOSDev or android, in exactly this spelling")
         }
         switch magic {
-        case .iOS, .iOSDev:
-            guard token.javaLength == 64 else { return refuses(wrongLength(token, "64")) }
-        case .android:
-            guard token.javaLength >= 32 else { return refuses(wrongLength(token, "at least 32")) }
+        case .iOS, .iOSDev: guard token.javaLength == 64 else { throw wrongLength(token, "64") }
+        case .android: guard token.javaLength >= 32 else { throw wrongLength(token, "at least 32") }
         }
-        guard !stopsDesktop(descriptor) else {
-            return refuses(
-                "it stops with an error if the descriptor is iPhone or iPad without a second word")
+        guard !stopsDesktop(pieces.java[1]) else {
+            throw Refusal(remark: "it stops with an error if the descriptor is iPhone or iPad without a second word")
         }
-        return Compatibility(app: .bisqDesktop, isAccepted: true, remark: consequence(magic, key: key, token: token))
+        return consequence(magic, key: key, token: token)
     }
 
-    static func bisqAndroid(_ pieces: PairingFields) -> Compatibility {
-        func refuses(_ why: String) -> Compatibility {
-            Compatibility(app: .bisqAndroid, isAccepted: false, remark: why)
-        }
-        if let why = wrongShape(pieces) { return refuses(why) }
-        let (key, token) = (pieces.java[2], pieces.java[3])
-        guard token.javaLength >= 32 else { return refuses(wrongLength(token, "at least 32")) }
-        guard pieces.java[0] == Magic.android.rawValue else { return refuses("the magic is not android") }
-        return Compatibility(app: .bisqAndroid, isAccepted: true, remark: consequence(.android, key: key, token: token))
+    private static func bisqAndroid(_ pieces: PairingFields) throws(Refusal) -> String? {
+        let (key, token) = try keyAndToken(pieces)
+        guard token.javaLength >= 32 else { throw wrongLength(token, "at least 32") }
+        guard pieces.java[0] == Magic.android.rawValue else { throw Refusal(remark: "the magic is not android") }
+        return consequence(.android, key: key, token: token)
     }
 
-    static func bisqremote(_ pieces: PairingFields) -> Compatibility {
-        func refuses(_ why: String) -> Compatibility { Compatibility(app: .bisqremote, isAccepted: false, remark: why) }
-        if let why = wrongShape(pieces) { return refuses(why) }
-        let (key, token) = (pieces.java[2], pieces.java[3])
+    private static func bisqremote(_ pieces: PairingFields) throws(Refusal) -> String? {
+        let (key, token) = try keyAndToken(pieces)
         guard let magic = Magic(anyCase: pieces.java[0]) else {
-            return refuses("the magic is not iOS, iOSDev or android")
+            throw Refusal(remark: "the magic is not iOS, iOSDev or android")
         }
         let length = magic == .android ? 142 : 64
-        guard token.javaLength == length else { return refuses(wrongLength(token, "exactly \(length)")) }
-        return Compatibility(app: .bisqremote, isAccepted: true, remark: consequence(magic, key: key, token: token))
+        guard token.javaLength == length else { throw wrongLength(token, "exactly \(length)") }
+        return consequence(magic, key: key, token: token)
     }
 
-    static func bisqConnect(_ pieces: PairingFields) -> Compatibility {
+    private static func bisqConnect(_ pieces: PairingFields) throws(Refusal) -> String? {
         var remark = "Bisq 2 does not use pairing tokens: its app registers by itself"
         if pieces.java.count == 4 {
             let (key, token) = (pieces.java[2], pieces.java[3])
@@ -81,22 +83,24 @@ extension PairingReview {
             case nil: remark += " and reject this key: it must be Base64 of 32 bytes, but is not Base64"
             }
         }
-        return Compatibility(app: .bisqConnect, isAccepted: false, remark: remark)
+        throw Refusal(remark: remark)
     }
 
-    /// Makes the checks common to all apps that split the text as Java does; returns the fault, or `nil`.
-    private static func wrongShape(_ pieces: PairingFields) -> String? {
+    /// Makes the checks common to all apps that split the text as Java does; returns the key and the device token.
+    private static func keyAndToken(_ pieces: PairingFields) throws(Refusal) -> (key: String, token: String) {
         let count = pieces.java.count
-        guard count == 4 else { return "it finds \(count == 1 ? "1 part" : "\(count) parts") instead of 4" }
+        guard count == 4 else {
+            throw Refusal(remark: "it finds \(count == 1 ? "1 part" : "\(count) parts") instead of 4")
+        }
         let length = pieces.java[2].javaLength
         guard length == desktopKeyLength else {
-            return "the key has \(length) characters instead of \(desktopKeyLength)"
+            throw Refusal(remark: "the key has \(length) characters instead of \(desktopKeyLength)")
         }
-        return nil
+        return (pieces.java[2], pieces.java[3])
     }
 
-    private static func wrongLength(_ token: String, _ right: String) -> String {
-        "the device token has \(token.javaLength) characters; it must have \(right)"
+    private static func wrongLength(_ token: String, _ right: String) -> Refusal {
+        Refusal(remark: "the device token has \(token.javaLength) characters; it must have \(right)")
     }
 
     /// Whether the desktop crashes on this descriptor: it uses the model's second word without checking that there is one.
@@ -127,9 +131,8 @@ extension PairingReview {
 extension Magic {
     /// Parses a magic in upper-case, lower-case or mixed letters.
     init?(anyCase text: String) {
-        guard let magic = Magic.allCases.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
-            return nil
-        }
+        let magic = Magic.allCases.first { $0.rawValue.lowercased() == text.lowercased() }
+        guard let magic else { return nil }
         self = magic
     }
 }

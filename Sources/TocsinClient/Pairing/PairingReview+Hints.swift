@@ -93,13 +93,13 @@ extension PairingReview {
             return ["this is an onion address: the address of a node belongs after --node; \(form)"]
         }
         if text.isHexadecimal, text.utf8.count == PairingToken.appleTokenLength {
-            return ["this looks like the device token of an iPhone alone; \(form)"]
+            return ["this looks like only the device token of an iPhone; \(form)"]
         }
         if text.utf8.count >= 100, !text.containsWhitespace {
-            return ["this looks like the device token of an Android phone alone; \(form)"]
+            return ["this looks like only the device token of an Android phone; \(form)"]
         }
         if text.hasOnlyBase64Characters, text.utf8.count == PairingToken.keyLength {
-            return ["this looks like the key alone; \(form)"]
+            return ["this looks like only the key; \(form)"]
         }
         return [form]
     }
@@ -122,7 +122,7 @@ extension PairingReview {
             ]
         }
         if pieces[0].hasSuffix("MessageiOS") || pieces[0].hasSuffix("MessageAndroid") {
-            return ["this is a sealed message to a phone, not a pairing token"]
+            return ["this is an encrypted notification to a phone, not a pairing token"]
         }
         guard pieces.count < 4 else { return [] }
         guard pieces.count == 3, looksLikeKey(pieces[1]) else {

@@ -22,7 +22,7 @@ public struct PairingReview: Sendable, Equatable {
         case tocsin = "Tocsin"
         /// The desktops that pairing tokens were designed for.
         case bisqDesktop = "Bisq 1 desktop, Haveno"
-        /// Bisq 1's app for Android, which reads its own token.
+        /// Bisq 1's app for Android, which also parses the pairing tokens that it creates.
         case bisqAndroid = "Bisq 1 app, Android"
         /// The tool of Bisq's developers.
         case bisqremote = "bisqremote tool"
@@ -64,15 +64,7 @@ public struct PairingReview: Sendable, Equatable {
         let oneLine = text.split(whereSeparator: \.isNewline).joined()
         parts = Self.parts(PairingFields(oneLine))
         hints = Self.hints(text)
-        compatibilities = App.allCases.map { app in
-            switch app {
-            case .tocsin: Self.tocsin(oneLine)
-            case .bisqDesktop: Self.bisqDesktop(PairingFields(text))
-            case .bisqAndroid: Self.bisqAndroid(PairingFields(text))
-            case .bisqremote: Self.bisqremote(PairingFields(text))
-            case .bisqConnect: Self.bisqConnect(PairingFields(text))
-            }
-        }
+        compatibilities = App.allCases.map { Self.compatibility(of: $0, text, oneLine: oneLine) }
     }
 
     private static func parts(_ pieces: PairingFields) -> [Part] {
@@ -94,14 +86,12 @@ public struct PairingReview: Sendable, Equatable {
             },
             part(1, "descriptor") { (descriptor($0, isInPlace: all.count == 4), nil) },
             part(2, "key") { text in
-                let count = text.utf8.count
-                if count == PairingToken.keyLength { return (text.lengthDescription, nil) }
+                let (count, length) = (text.utf8.count, text.lengthDescription)
+                if count == PairingToken.keyLength { return (length, nil) }
                 if Base64.decode(Array(text.utf8))?.count == PairingToken.keyLength {
-                    return (
-                        "\(text.lengthDescription), Base64 of \(PairingToken.keyLength) bytes: for a sealed app", nil
-                    )
+                    return ("\(length), Base64 of \(PairingToken.keyLength) bytes: for a sealed app", nil)
                 }
-                return (text.lengthDescription, "must be \(PairingToken.keyLength) bytes, not \(count)")
+                return (length, "must be \(PairingToken.keyLength) bytes, not \(count)")
             },
             part(3, "device token") { ($0.lengthDescription, deviceTokenFault($0, magic)) },
         ]

@@ -14,14 +14,8 @@ struct CredentialWatch {
 
     /// Whether a file has changed since the last call.
     mutating func hasChanged() -> Bool {
-        var isChanged = false
-        for (file, version) in versions {
-            let present = FileVersion(of: file)
-            if present != version {
-                versions[file] = present
-                isChanged = true
-            }
-        }
-        return isChanged
+        let before = versions
+        for file in before.keys { versions[file] = FileVersion(of: file) }
+        return versions != before
     }
 }

@@ -2,24 +2,14 @@
 
 /// Decides when to warn that a certificate expires: once each at 30, 7 and 1 days before, and when it has expired.
 struct ExpiryWarnings {
-    /// How soon the certificate expires.
-    enum Nearness: Int, Comparable {
+    /// How soon the certificate expires: in at most this many days.
+    enum Nearness: Int64, Comparable, CaseIterable {
         case month = 30
         case week = 7
         case day = 1
         case ended = 0
 
         static func < (one: Self, other: Self) -> Bool { one.rawValue > other.rawValue }
-
-        init?(secondsLeft: Int64) {
-            switch secondsLeft {
-            case ...0: self = .ended
-            case ...86_400: self = .day
-            case ...(7 * 86_400): self = .week
-            case ...(30 * 86_400): self = .month
-            default: return nil
-            }
-        }
     }
 
     private var given: [String: (end: Int64, nearness: Nearness)] = [:]
@@ -30,7 +20,7 @@ struct ExpiryWarnings {
     ///   - end: when it expires, Unix time in seconds. A different time means a different certificate.
     ///   - now: Unix time in seconds.
     mutating func due(for file: String, end: Int64, now: Int64) -> Nearness? {
-        guard let nearness = Nearness(secondsLeft: end - now) else { return nil }
+        guard let nearness = Nearness.allCases.last(where: { end - now <= $0.rawValue * 86_400 }) else { return nil }
         if let last = given[file], last.end == end, last.nearness >= nearness { return nil }
         given[file] = (end, nearness)
         return nearness

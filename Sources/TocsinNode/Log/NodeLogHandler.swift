@@ -33,7 +33,7 @@ struct NodeLogHandler: LogHandler {
         case .text:
             let details = all.map { " \($0.key)=\($0.value)" }.joined()
             let start = isForJournal ? "" : "\(time) \(event.level.rawValue.uppercased()) "
-            return Self.oneLine("\(priority)\(start)\(event.message)\(details)")
+            return "\(priority)\(start)\(event.message)\(details)".oneLine + "\n"
         case .json:
             var object = ["time": time, "level": event.level.rawValue, "message": "\(event.message)"]
             for (key, value) in all { object[key] = "\(value)" }
@@ -42,12 +42,6 @@ struct NodeLogHandler: LogHandler {
             let json = (try? encoder.encode(object)).map { String(decoding: $0, as: UTF8.self) } ?? "{}"
             return "\(priority)\(json)\n"
         }
-    }
-
-    /// Replaces control characters: a line break in a text of tor or a push service would start a new line of the log.
-    private static func oneLine(_ text: String) -> String {
-        String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
-            + "\n"
     }
 
     /// The priority of a level in syslog.
@@ -71,6 +65,14 @@ struct NodeLogHandler: LogHandler {
 
     private static func time() -> String {
         Date.now.formatted(.iso8601.time(includingFractionalSeconds: true))
+    }
+}
+
+extension String {
+    /// The text with a space for each control character: a line break in a text of tor or a push service would start
+    /// another line of the log, or another assignment of a notice.
+    var oneLine: String {
+        String(UnicodeScalarView(unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))
     }
 }
 

@@ -67,8 +67,7 @@ package struct ServiceManager: Sendable {
             let address = bytes.assumingMemoryBound(to: sockaddr.self).baseAddress
             // A signal may interrupt the call.
             for _ in 0..<8 {
-                let sent = sendto(
-                    descriptor, datagram, datagram.count, Int32(MSG_NOSIGNAL), address, addressLength)
+                let sent = sendto(descriptor, datagram, datagram.count, Int32(MSG_NOSIGNAL), address, addressLength)
                 if sent >= 0 || errno != EINTR { return sent == datagram.count }
             }
             return false

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import TNP
 import Time
 
 /// A notification from a service to its manager, see sd_notify(3).
@@ -15,7 +16,7 @@ package enum ServiceNotice: Equatable, Sendable {
     case stopping(within: Duration)
     /// One sentence for `systemctl status`. All users of the machine can read it.
     case status(String)
-    /// The service is alive. The manager expects the next one before the watchdog timeout.
+    /// The service is alive. The manager expects another such notice within the watchdog timeout.
     case watchdog
 
     /// The longest status in bytes; longer ones are truncated.
@@ -33,22 +34,8 @@ package enum ServiceNotice: Equatable, Sendable {
         case .starting(let limit): ["EXTEND_TIMEOUT_USEC=\(UInt64(limit.milliseconds * 1000))"]
         case .stopping(let limit):
             ["STOPPING=1", "EXTEND_TIMEOUT_USEC=\(UInt64(limit.milliseconds * 1000))"]
-        case .status(let text): ["STATUS=\(Self.oneLine(text))"]
+        case .status(let text): ["STATUS=\(Substring(text.oneLine.utf8Prefix(Self.longestStatus)))"]
         case .watchdog: ["WATCHDOG=1"]
         }
-    }
-
-    /// Replaces control characters: a line break in a status would start another assignment.
-    private static func oneLine(_ text: String) -> String {
-        var line = ""
-        var length = 0
-        for scalar in text.unicodeScalars {
-            let isControl = scalar.properties.generalCategory == .control
-            let scalar = isControl ? " " : scalar
-            length += UTF8.width(scalar)
-            guard length <= longestStatus else { break }
-            line.unicodeScalars.append(scalar)
-        }
-        return line
     }
 }

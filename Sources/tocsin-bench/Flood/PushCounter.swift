@@ -32,8 +32,9 @@ struct Refusals: Equatable {
     var development = 0
     var google = 0
 
-    /// How often a bad device token was forwarded. Hostile circuits use no tokens of Apple's development environment:
-    /// what it rejects are production tokens for which the node tried both environments.
+    /// How many bad device tokens the node forwarded. Excludes rejections by Apple's development environment: hostile
+    /// circuits send no development tokens, so these are second attempts with production tokens, which are already
+    /// counted.
     var badTokens: Int { production + google }
 
     static func - (one: Self, other: Self) -> Self {

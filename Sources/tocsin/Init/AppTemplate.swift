@@ -71,21 +71,8 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     /// The lines of `[app.apns]` after the credential.
     var apnsLines: [String] {
         switch self {
-        case .bisq1:
-            [
-                "message_magic = \"BisqMessageiOS\"", "alert = \"Bisq notification\"",
-                "content_available = \"request\"",
-                TOMLLine.noted(
-                    "mutable_content = \"never\"",
-                    "the app has no extension to decrypt the notification before it is shown"),
-            ]
-        case .haveno:
-            [
-                "message_magic = \"HavenoMessageiOS\"", "alert = \"Haveno notification\"",
-                "content_available = \"request\"",
-                TOMLLine.noted(
-                    "mutable_content = \"never\"", "as for Bisq 1: Haveno's app is a fork of Bisq 1's"),
-            ]
+        case .bisq1: bisqAppleLines("Bisq", "the app has no extension to decrypt the notification before it is shown")
+        case .haveno: bisqAppleLines("Haveno", "as for Bisq 1: Haveno's app is a fork of Bisq 1's")
         case .bisqConnect:
             [
                 TOMLLine.noted(
@@ -101,6 +88,14 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
                 TOMLLine.noted("alert = \"New notification\"", "shown until the app has decrypted the notification"),
             ]
         }
+    }
+
+    /// The lines for Bisq 1's app or a fork of it.
+    private func bisqAppleLines(_ brand: String, _ note: String) -> [String] {
+        [
+            "message_magic = \"\(brand)MessageiOS\"", "alert = \"\(brand) notification\"",
+            "content_available = \"request\"", TOMLLine.noted("mutable_content = \"never\"", note),
+        ]
     }
 
     /// The lines of `[app.fcm]` after the credential.

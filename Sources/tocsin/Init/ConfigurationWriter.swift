@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import FoundationEssentials
 import Glibc
 import NodeConfiguration
 import TocsinNode
@@ -72,14 +71,13 @@ struct ConfigurationWriter {
     private static func name(of path: String) -> String { String(path.split(separator: "/").last ?? "secret") }
 
     private static func secret(_ path: String) throws(Failure) -> [UInt8] {
-        var status = stat()
-        guard stat(path, &status) == 0 else {
-            throw Failure(description: "cannot read \(path): \(String(cString: strerror(errno)))")
+        do throws(RegularFile.Failure) {
+            return try RegularFile.read(path, atMost: largestSecret)
+        } catch .system(let number) {
+            throw Failure(description: "cannot read \(path): \(String(cString: strerror(number)))")
+        } catch {
+            throw Failure(description: "\(path) is not a credential file: check the path")
         }
-        guard status.st_mode & S_IFMT == S_IFREG, status.st_size <= largestSecret,
-            let bytes = try? Data(contentsOf: URL(filePath: path))
-        else { throw Failure(description: "\(path) is not a credential file, or cannot be read: check the path") }
-        return Array(bytes)
     }
 
     /// If root copied the file, makes the owner of the state directory its owner, because the node runs as that user.

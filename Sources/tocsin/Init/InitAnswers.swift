@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Console
-import Diagnostics
+import NodeConfiguration
 import TocsinNode
 
 /// The values that `tocsin init` needs: from options of the command line, else from prompts, else the defaults.
@@ -27,8 +27,20 @@ struct InitAnswers: Equatable {
     var withoutPassword = false
 
     /// The questions, in the order in which they are asked.
-    enum Question: CaseIterable {
-        case app, name, apple, keyID, teamID, password, topic, google, http, spool, admin, state
+    enum Question: String, CaseIterable {
+        // The raw value names the options that answer the question.
+        case app = "--app"
+        case name = "--name"
+        case apple = "--key-file or --certificate-file"
+        case keyID = "--key-id"
+        case teamID = "--team-id"
+        case password = "--certificate-password-file"
+        case topic = "--topic"
+        case google = "--service-account"
+        case http = "--http"
+        case spool = "--spool"
+        case admin = "--admin"
+        case state = "--state"
     }
 
     /// What is wrong with an answer, or with a combination of options.
@@ -103,9 +115,7 @@ struct InitAnswers: Equatable {
         case .app, .name, .teamID, .topic: nil
         case .apple, .google, .password: ""
         case .keyID: keyFile.flatMap { AppleKeyName.keyID(in: $0) }
-        case .http: "yes"
-        case .spool: "yes"
-        case .admin: "yes"
+        case .http, .spool, .admin: "yes"
         case .state: state
         }
     }
@@ -149,29 +159,12 @@ struct InitAnswers: Equatable {
             if let usual = defaultAnswer(to: question, state: state), (try? take(usual, to: question)) != nil {
                 continue
             }
-            missing.append(Self.flag(question))
+            missing.append(question.rawValue)
         }
         if withoutApple, withoutGoogle {
             missing.append("--key-file or --certificate-file or --service-account")
         }
         return missing
-    }
-
-    private static func flag(_ question: Question) -> String {
-        switch question {
-        case .app: "--app"
-        case .name: "--name"
-        case .apple: "--key-file or --certificate-file"
-        case .keyID: "--key-id"
-        case .teamID: "--team-id"
-        case .password: "--certificate-password-file"
-        case .topic: "--topic"
-        case .google: "--service-account"
-        case .http: "--http"
-        case .spool: "--spool"
-        case .admin: "--admin"
-        case .state: "--state"
-        }
     }
 
     private static func identifier(_ text: String) throws(Problem) -> String {

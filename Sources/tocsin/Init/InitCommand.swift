@@ -6,7 +6,6 @@ import Diagnostics
 import EventLoop
 import FoundationEssentials
 import Glibc
-import NodeConfiguration
 import TocsinNode
 
 struct InitCommand: AsyncParsableCommand {
@@ -42,7 +41,7 @@ struct InitCommand: AsyncParsableCommand {
     @Option(help: "The file with Apple's key, .p8.")
     var keyFile: String?
 
-    @Option(help: "The id of the key in --key-file. Default: taken from the file's name, if Apple gave that name.")
+    @Option(help: "The id of the key in --key-file. Default: taken from the file's name, if that is AuthKey_ID.p8.")
     var keyID: String?
 
     @Option(help: "The id of the team at Apple, for --key-file.")
@@ -196,14 +195,8 @@ struct InitCommand: AsyncParsableCommand {
     // MARK: Next steps
 
     private func check(_ file: String) async throws -> [Finding] {
-        var configuration: Configuration
-        do {
-            configuration = try Configuration(file: file)
-        } catch {
-            throw fail("\(error)", ExitStatus.configuration)
-        }
+        let configuration = try failing(with: ExitStatus.configuration) { try ConfigurationOption.load(file) }
         let path = ProcessInfo.processInfo.environment["PATH"]
-        configuration.decideTor(path: path)
         return await NodeCheck(configuration, searchPath: path, on: EventLoop(name: "init")).offline()
     }
 

@@ -91,12 +91,11 @@ struct NewConfiguration: Equatable {
     /// The files with secrets that the configuration names.
     var secretFiles: [String] {
         var files: [String] = []
-        switch apple {
-        case .key(let file, _, _)?: files.append(file)
-        case .certificate(let file, let passwordFile)?: files += [file] + [passwordFile].compactMap(\.self)
-        case nil: break
+        _ = renamingSecrets { file in
+            files.append(file)
+            return file
         }
-        return files + [serviceAccountFile].compactMap(\.self)
+        return files
     }
 
     /// A copy with other names for the files with secrets.
@@ -111,38 +110,5 @@ struct NewConfiguration: Equatable {
         }
         new.serviceAccountFile = try serviceAccountFile.map(rename)
         return new
-    }
-}
-
-extension NewConfiguration {
-    /// The configuration in Docs/examples for this template; `nil` for ``AppTemplate/own``.
-    static func example(_ template: AppTemplate) -> NewConfiguration? {
-        let head: [String]
-        switch template {
-        case .bisq1:
-            head = [
-                "A node for the phones of Bisq 1, in place of today's relay. Insert your own file names, key_id and team_id; files with",
-                "secrets need mode 600. Docs/bisq.md describes the migration. For more apps, add [[app]] tables: see the other examples.",
-            ]
-        case .haveno:
-            head = [
-                "A node for the phones of Haveno, which uses Bisq 1's protocol with its own magics. We know of no Haveno app in the",
-                "stores: insert the bundle id of your app, your own file names, key_id and team_id; files with secrets need mode 600.",
-            ]
-        case .bisqConnect:
-            head = [
-                "A node for the phones of Bisq Connect, whose notifications Bisq 2 sends. Insert your own file names, key_id and",
-                "team_id; files with secrets need mode 600. Docs/bisq.md describes the migration.",
-            ]
-        case .own: return nil
-        }
-        return NewConfiguration(
-            template: template, name: template.name ?? "",
-            apple: .key(
-                file: "/etc/tocsin/AuthKey.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890"),
-            topic: template.topic ?? "org.example.haveno",
-            serviceAccountFile: template == .bisqConnect
-                ? "/etc/tocsin/firebase-connect.json" : "/etc/tocsin/firebase.json",
-            state: "/var/lib/tocsin", hasSpool: true, hasAdminPort: true, headerComment: head)
     }
 }

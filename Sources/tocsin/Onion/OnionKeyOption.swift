@@ -28,12 +28,7 @@ struct OnionKeyOption: ParsableArguments {
     /// - Throws: the exit code, after printing what is wrong with the key.
     func temporaryKey(for node: Endpoint, on loop: EventLoop) throws -> TemporaryOnionKey? {
         guard let onionKey, let control = Endpoint(torControl) else { return nil }
-        let key: OnionKey
-        do throws(OnionFileError) {
-            key = try OnionKey(file: onionKey)
-        } catch {
-            throw fail("\(error)", ExitStatus.configuration)
-        }
+        let key = try failing(with: ExitStatus.configuration) { try OnionKey(file: onionKey) }
         guard case .tcp(let host, _) = node, OnionAddress(host) == key.address else {
             throw fail("\(onionKey) is the key to \(key.address), not to \(node)", ExitStatus.usage)
         }

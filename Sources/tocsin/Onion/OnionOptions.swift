@@ -48,13 +48,14 @@ struct OnionOptions: ParsableArguments {
     /// Makes tor load the changed authorisations, and prints when they take effect.
     static func applyChanges(_ settings: TorSettings) async {
         guard settings.isManaged else {
-            Terminal.error("To apply it, reload tor: kill -HUP PID, or systemctl reload tor")
+            Terminal.error("To apply the change, reload tor: kill -HUP PID, or systemctl reload tor")
             return
         }
         let isReloaded = await RunningTor.reload(settings, on: EventLoop(name: "onion"))
         Terminal.error(
             isReloaded
-                ? "The node's tor has loaded it. It takes effect when tor republishes the onion's descriptor, within a minute."
-                : "The node's tor is not running, or does not accept this user: it takes effect when tor next starts.")
+                ? "The node's tor has loaded the change. It takes effect when tor republishes the onion's descriptor, within a minute."
+                : "The node's tor is not running, or does not accept this user: the change takes effect when tor next starts."
+        )
     }
 }

@@ -34,30 +34,20 @@ struct PairErase: AsyncParsableCommand {
             throw fail(
                 "a sealed app does not support ERASE: delete the pairing in the app or uninstall it", ExitStatus.usage)
         }
-        let question = "This deletes all notifications and the pairing of the app on “\(pairing.descriptor)”."
-        switch Self.consent(isGiven: yes, isTerminal: isatty(STDIN_FILENO) == 1, answer: { Self.ask(question) }) {
-        case .given: break
-        case .refused: throw fail("nothing was sent", ExitStatus.failure)
-        case .nobodyToAsk:
-            throw fail("cannot ask for confirmation, standard input is not a terminal: add --yes", ExitStatus.usage)
+        if !yes {
+            guard isatty(STDIN_FILENO) == 1 else {
+                throw fail(
+                    "cannot ask for confirmation, standard input is not a terminal: add --yes", ExitStatus.usage)
+            }
+            Terminal.error(
+                "This deletes all notifications and the pairing of the app on “\(pairing.descriptor)”."
+                    + " Type yes to continue:")
+            guard Self.isYes(readLine()) else { throw fail("nothing was sent", ExitStatus.failure) }
         }
         let notification = BisqNotification(kind: .erase, title: "", message: "", sentDate: .unixMillisecondsNow)
         try await NotificationDelivery(pairing: pairing, options: delivery).deliver(notification, sound: false)
     }
 
-    /// Whether the user confirmed.
-    enum Consent: Equatable { case given, refused, nobodyToAsk }
-
-    /// Decides whether to go ahead.
-    /// - Parameter answer: asks the user; `nil` at the end of the input.
-    static func consent(isGiven: Bool, isTerminal: Bool, answer: () -> String?) -> Consent {
-        if isGiven { return .given }
-        guard isTerminal else { return .nobodyToAsk }
-        return ["yes", "y"].contains(answer()?.lowercased() ?? "") ? .given : .refused
-    }
-
-    private static func ask(_ question: String) -> String? {
-        Terminal.error("\(question) Type yes to continue:")
-        return readLine()
-    }
+    /// Whether an answer is a yes.
+    static func isYes(_ answer: String?) -> Bool { ["yes", "y"].contains(answer?.lowercased()) }
 }

@@ -23,7 +23,7 @@ struct PairRead: ParsableCommand {
     @OptionGroup var phone: PairingArgument
 
     func run() throws {
-        let review = PairingReview(phone.text())
+        let review = PairingReview(PairingArgument.text(phone.pairing))
         for line in PairingTable(review).lines { Terminal.print(line) }
         guard review.isAcceptedByTocsin else { throw ExitStatus.rejected }
     }

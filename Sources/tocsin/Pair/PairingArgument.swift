@@ -15,9 +15,6 @@ struct PairingArgument: ParsableArguments {
             """)
     var pairing: String
 
-    /// The token as it was given.
-    func text() -> String { Self.text(pairing) }
-
     /// The content of standard input without its last line end if the argument is `-`; else the argument itself.
     static func text(_ argument: String) -> String {
         guard argument == "-" else { return argument }
@@ -34,12 +31,12 @@ struct PairingArgument: ParsableArguments {
 
     /// Parses the pairing token.
     /// - Throws: the exit code, after printing the error.
-    func read() throws -> PairingToken {
-        do {
-            return try PairingToken(Self.oneLine(text()))
-        } catch {
-            throw fail("\(error)", ExitStatus.usage)
-        }
+    func read() throws -> PairingToken { try Self.parse(pairing) }
+
+    /// Parses a pairing token of the command line.
+    /// - Throws: the exit code, after printing the error.
+    static func parse(_ argument: String) throws -> PairingToken {
+        try failing(with: ExitStatus.usage) { try PairingToken(oneLine(text(argument))) }
     }
 
     /// Joins the lines of a token that a terminal or a mail program has wrapped.

@@ -211,15 +211,20 @@ import Testing
         try await stage.start()
         let phone = Phone.new(.android, model: "test")
         let loop = EventLoop(name: "check")
-        let unknown = await PhoneCheck(phone.pairing, app: nil, format: nil, (stage.socket, nil), on: loop).finding()
+        func phoneCheck(
+            _ pairing: PairingToken, _ address: (node: Endpoint, proxy: Endpoint?)?
+        ) -> PhoneCheck {
+            PhoneCheck(pairing: pairing, app: nil, format: nil, address: address, loop: loop)
+        }
+        let unknown = await phoneCheck(phone.pairing, (stage.socket, nil)).finding()
         #expect(unknown.grade == .failed)
         let own = Phone.new(.iOS, model: "test")
         await stage.services.register(own)
-        let rung = await PhoneCheck(own.pairing, app: nil, format: nil, (stage.socket, nil), on: loop).finding()
+        let rung = await phoneCheck(own.pairing, (stage.socket, nil)).finding()
         #expect(rung.grade == .ok, "\(rung.text)")
         let received = try #require(await stage.services.received.first { $0.deviceToken == own.pairing.deviceToken })
         #expect(try own.open(received.encrypted).title == "Tocsin")
-        #expect(await PhoneCheck(own.pairing, app: nil, format: nil, nil, on: loop).finding().grade == .failed)
+        #expect(await phoneCheck(own.pairing, nil).finding().grade == .failed)
         await stage.end()
     }
 

@@ -120,18 +120,19 @@ extension EndpointCase {
                 "no token", "isAndroid=false&\(full)&msg=\(appleEnvelope())", reason: 100, relay2018: 500, relay2: 400),
             refused("no msg", "isAndroid=false&\(full)&token=\(apple)", reason: 100, relay2018: 500, relay2: 400),
             refused(
-                "msg is no hexadecimal", "isAndroid=false&\(full)&token=\(apple)&msg=invalidMessage", reason: 100,
+                "msg is not hexadecimal", "isAndroid=false&\(full)&token=\(apple)&msg=invalidMessage", reason: 100,
                 relay2018: 500, relay2: 400),
             refused("msg is empty", "isAndroid=false&token=\(apple)&msg=", reason: 100, relay2: 400),
             refused("msg is a space", "isAndroid=false&token=\(apple)&msg=20", reason: 100, relay2: 400),
             refused("token is empty", "isAndroid=false&token=&msg=\(appleEnvelope())", reason: 100),
             refused(
-                "msg is no envelope, to Apple", "isAndroid=false&token=\(apple)&msg=\(some)", reason: 100, relay2: 200),
+                "msg is not an envelope, to Apple", "isAndroid=false&token=\(apple)&msg=\(some)", reason: 100,
+                relay2: 200),
             refused(
-                "msg is no envelope, to Google", "isAndroid=true&token=\(google)&msg=\(some)", reason: 100, relay2: 200
-            ),
+                "msg is not an envelope, to Google", "isAndroid=true&token=\(google)&msg=\(some)", reason: 100,
+                relay2: 200),
             refused(
-                "msg is no envelope, to Google, token in hexadecimal",
+                "msg is not an envelope, to Google, token in hexadecimal",
                 "isAndroid=true&token=\(googleAsHex)&msg=\(some)", reason: 100, relay2: 200),
             refused(
                 "a token of Google for Apple", "isAndroid=false&token=\(googleAsHex)&msg=\(appleEnvelope())",
@@ -154,7 +155,7 @@ extension EndpointCase {
                 relay2018: 200,
                 relay2: 200),
             delivered(
-                "a parameter without a value that nobody knows", "isAndroid=false&&color&=", apple, iOS, relay2: nil),
+                "an unknown parameter without a value", "isAndroid=false&&color&=", apple, iOS, relay2: nil),
             delivered(
                 "hexadecimal in capitals", "isAndroid=TRUE&\(full)", googleAsHex.uppercased(), android,
                 relay2018: 200, relay2: 200, hex: { RequestBytes.hex($0).uppercased() }),
@@ -253,7 +254,7 @@ extension EndpointCase {
             accepted("v1: Google", toGoogle),
             accepted("v1: only what is needed", toGoogle) { "{\"encrypted\":\"\($0)\"}" },
             accepted("v1: not urgent", toApple) { RequestBytes.push($0, isUrgent: false, isMutableContent: false) },
-            accepted("v1: a key that nobody knows", toGoogle, relay2: 400) {
+            accepted("v1: an unknown key", toGoogle, relay2: 400) {
                 "{\"encrypted\":\"\($0)\",\"color\":\"red\"}"
             },
             accepted("v1: the colon escaped", "fcm/device/\(google.replacing(":", with: "%3A"))"),
@@ -267,11 +268,11 @@ extension EndpointCase {
                 name: "v1: no Content-Type",
                 request: RequestBytes.post("/v1/\(toGoogle)", RequestBytes.push(bare), fields: []), expected: .accepted,
                 delivers: bare),
-            refusedByV1("v1: no encrypted", toApple, "{\"isUrgent\":true}", relay2: 200),
+            refusedByV1("v1: encrypted is missing", toApple, "{\"isUrgent\":true}", relay2: 200),
             refusedByV1("v1: encrypted is null", toApple, "{\"encrypted\":null}", relay2: 200),
             refusedByV1("v1: encrypted is a number", toApple, "{\"encrypted\":7}"),
             refusedByV1("v1: encrypted is empty", toApple, RequestBytes.push("")),
-            refusedByV1("v1: encrypted is no envelope", toApple, RequestBytes.push("foo"), relay2: 200),
+            refusedByV1("v1: encrypted is not an envelope", toApple, RequestBytes.push("foo"), relay2: 200),
             refusedByV1("v1: encrypted has no tag", toApple, RequestBytes.push(RequestBytes.sealed(ciphertext: 16))),
             refusedByV1(
                 "v1: isUrgent is a text", toApple, "{\"encrypted\":\"\(RequestBytes.sealed())\",\"isUrgent\":\"yes\"}"),

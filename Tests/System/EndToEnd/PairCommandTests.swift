@@ -78,15 +78,9 @@ import TocsinClient
         await stage.end()
     }
 
-    @Test func `erase requires --yes or a yes on a terminal`() {
-        #expect(PairErase.consent(isGiven: true, isTerminal: false) { nil } == .given)
-        #expect(PairErase.consent(isGiven: false, isTerminal: false) { "yes" } == .nobodyToAsk)
-        for answer in [nil, "", "no", "yes please", " "] {
-            #expect(PairErase.consent(isGiven: false, isTerminal: true) { answer } == .refused)
-        }
-        for answer in ["yes", "YES", "y"] {
-            #expect(PairErase.consent(isGiven: false, isTerminal: true) { answer } == .given)
-        }
+    @Test func `erase requires a yes`() {
+        for answer in [nil, "", "no", "yes please", " "] { #expect(!PairErase.isYes(answer)) }
+        for answer in ["yes", "YES", "y"] { #expect(PairErase.isYes(answer)) }
     }
 
     @Test func `read accepts a valid pairing token and exits with 65 for an invalid one`() async throws {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import COpenSSL
+import Cryptography
 
 /// A private certificate authority, which issues the certificates of the simulated Apple and Google servers.
 package final class CertificateAuthority: @unchecked Sendable {
@@ -22,7 +23,7 @@ package final class CertificateAuthority: @unchecked Sendable {
     }
 
     /// The authority's certificate in PEM form, for clients that have to trust the authority.
-    package var pem: [UInt8] { certificate.pem }
+    package var pem: [UInt8] { Cryptography.pem(ofCertificate: certificate) }
 
     /// The purpose of a certificate.
     package enum Purpose: Sendable {
@@ -50,10 +51,10 @@ package final class CertificateAuthority: @unchecked Sendable {
             subject: subject, notBefore: min(-3600, validFor - 3600), notAfter: validFor, key: leafKey,
             issuer: (certificate, key), extensions: extensions)
         defer { X509_free(leaf) }
-        var privateKey = bytes { PEM_write_bio_PKCS8PrivateKey($0, leafKey, nil, nil, 0, nil, nil) }
+        var privateKey = Cryptography.pem(ofPrivateKey: leafKey)
         return CertifiedKey(
-            certificates: leaf.pem + certificate.pem, privateKey: SecretBytes(moving: &privateKey),
-            notAfter: leaf.notAfter)
+            certificates: Cryptography.pem(ofCertificate: leaf) + pem, privateKey: SecretBytes(moving: &privateKey),
+            notAfter: certificateValidity(of: leaf).notAfter)
     }
 
     private static func newKey() -> OpaquePointer {

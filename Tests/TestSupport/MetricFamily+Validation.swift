@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+@testable import Prometheus
+
+/// Checks a catalogue, which is fixed when the program is built.
 extension MetricFamily {
     /// The reason why this family is invalid; `nil` if it is valid.
-    var flaw: String? {
+    package var flaw: String? {
         guard Self.isName(name, colons: true) else { return "\"\(name)\" is not a valid metric name" }
         guard maximumSeries > 0 else { return "\(name): maximumSeries must be at least 1" }
         for label in labels where !Self.isName(label, colons: false) || label.hasPrefix("__") {
@@ -27,7 +30,7 @@ extension MetricFamily {
     }
 
     /// The first reason why a catalogue is invalid; `nil` if it is valid.
-    static func flaw(in catalogue: [MetricFamily]) -> String? {
+    package static func flaw(in catalogue: [MetricFamily]) -> String? {
         var taken: Set<String> = []
         for family in catalogue {
             if let flaw = family.flaw { return flaw }

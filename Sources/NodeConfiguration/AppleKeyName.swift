@@ -12,14 +12,10 @@ package enum AppleKeyName {
 
     /// Whether a text has the form of a key id or team id: 10 letters and digits.
     package static func isIdentifier(_ text: some StringProtocol) -> Bool {
-        text.utf8.count == 10
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "a")...UInt8(ascii: "z"):
-                    true
-                default: false
-                }
-            }
+        text.count == 10 && text.allSatisfy(\.isASCIILetterOrDigit)
     }
+}
+
+extension Character {
+    var isASCIILetterOrDigit: Bool { isASCII && (isLetter || isNumber) }
 }

@@ -7,19 +7,25 @@ LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser
 RUNTIME := tor
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
   zbar-tools default-jdk-headless prometheus chromium
+# For the clients in Java and Python: built and tested with Debian's packages, without a network.
+JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \
+  libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java
+PYTHON := python3 python3-cryptography python3-python-socks python3-async-timeout python3-build python3-wheel \
+  python3-setuptools python3-pytest python3-mypy
 PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps iproute2
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 SOAK ?= 150000
 KILLS ?= 20
 
-.PHONY: test-quick deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz test-asan test-tsan docs clean swift packages packages-test
+.PHONY: clients test-quick deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
 	@echo "make test         all tests, including those over a private Tor network, with a browser and a JVM"
 	@echo "make test-quick   tests without tor, browser, JVM and running nodes"
 	@echo "make build        debug build             make release   optimised and stripped: .build/tocsin"
+	@echo "make clients      the clients in other languages: Clients/java/target/tocsin-client.jar, Clients/python/dist/*.whl"
 	@echo "make deb          Debian package          make test-deb  install, run and purge it in a container"
 	@echo "make install      without dpkg: PREFIX=$(PREFIX), DESTDIR"
 	@echo "make lint         formatting, licence headers, layers of the package      make format   formats the code"
@@ -55,7 +61,10 @@ packages: swift
 	$(call install,$(LIBRARIES) $(RUNTIME))
 
 packages-test: packages
-	$(call install,$(INDEPENDENT))
+	$(call install,$(INDEPENDENT) $(JAVA) $(PYTHON))
+
+packages-clients:
+	$(call install,$(JAVA) $(PYTHON))
 
 build: packages
 	$(SWIFT) build
@@ -64,6 +73,13 @@ release: packages
 	$(SWIFT) build -c release --product tocsin --static-swift-stdlib -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 	strip --strip-all --remove-section=.comment -o .build/tocsin .build/release/tocsin
 	@ls -l .build/tocsin
+
+# The jar with the library and its tests, the jar with the command line, the API pages in target/site, and the wheel.
+clients: packages-clients
+	cd Clients/java && mvn -q -B -s debian-settings.xml package javadoc:javadoc
+	rm -rf Clients/python/dist
+	cd Clients/python && /usr/bin/python3 -m build --no-isolation --wheel >/dev/null
+	@ls -l Clients/java/target/tocsin-client*.jar Clients/python/dist/*.whl
 
 packages-deb: packages
 	$(call install,$(PACKAGING))
@@ -106,7 +122,7 @@ test-tsan: packages-test
 lint: swift
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests
 	@bare=$$(grep -rL --include='*.swift' --include='*.h' --include=module.modulemap --include='*.py' --include='*.sh' \
-	  --include='*.java' 'SPDX-License-Identifier: Apache-2.0' Package.swift Sources Tests); \
+	  --include='*.java' --include=pom.xml --include=pyproject.toml 'SPDX-License-Identifier: Apache-2.0' Package.swift Sources Tests Clients --exclude-dir=target); \
 	  [ -z "$$bare" ] || { echo "these files lack the line 'SPDX-License-Identifier: Apache-2.0':"; echo "$$bare"; exit 1; }
 	python3 Tests/Lint/rooms.py
 

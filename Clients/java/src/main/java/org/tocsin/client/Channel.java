@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.tocsin.client;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.function.Consumer;
+import java.util.stream.IntStream;
+
+/**
+ * The links to all nodes over one tor circuit each, for one phone (or for all, if phones are not isolated); chooses the
+ * node for each submission. All methods run on the loop's thread.
+ */
+final class Channel {
+    /** The shortest wait before the client obeys a node's RETRY. */
+    private static final long SHORTEST_RETRY = Duration.ofMillis(250).toNanos();
+
+    private static final long TICK = Duration.ofSeconds(1).toNanos();
+
+    final Settings settings;
+    final Loop loop;
+    final Executor solvers;
+    /** The password for the proxy: tor gives each one a circuit of its own. */
+    final String password = HexFormat.of().formatHex(Crypto.random(16));
+
+    private final Consumer<Channel> onIdle;
+    private final List<Link> links;
+    private final Set<Entry> entries = new HashSet<>();
+    /** The entries that found no usable node. */
+    private List<Entry> unassigned = new ArrayList<>();
+
+    private Loop.Timer ticker;
+    private boolean isClosed;
+
+    Channel(Settings settings, Loop loop, Executor solvers, Consumer<Channel> onIdle) {
+        this.settings = settings;
+        this.loop = loop;
+        this.solvers = solvers;
+        this.onIdle = onIdle;
+        links = IntStream.range(0, settings.nodes().size())
+                .mapToObj(index -> new Link(this, index))
+                .toList();
+    }
+
+    boolean isClosed() {
+        return isClosed;
+    }
+
+    /** Whether submissions wait for an outcome. */
+    boolean isActive() {
+        return !entries.isEmpty();
+    }
+
+    int size() {
+        return entries.size();
+    }
+
+    /** A random number from 0 up to 1, for jitter. */
+    double random() {
+        return ThreadLocalRandom.current().nextDouble();
+    }
+
+    void report(Progress progress) {
+        if (settings.onProgress() != null) {
+            settings.executor().execute(() -> settings.onProgress().accept(progress));
+        }
+    }
+
+    // Submissions
+
+    /** Takes a new submission. */
+    void submit(Entry entry) {
+        entries.add(entry);
+        entry.deadlineTimer = loop.schedule(entry.timeout, () -> overdue(entry));
+        assign(entry);
+        links.forEach(Link::wake);
+        if (ticker == null) {
+            tick();
+        }
+    }
+
+    /** Abandons a submission whose future was cancelled. */
+    void cancelled(Entry entry) {
+        Link link = entry.link;
+        drop(entry);
+        if (link != null) {
+            link.flush();
+        }
+    }
+
+    /** Gives a submission to the first usable node that has not refused it. */
+    private void assign(Entry entry) {
+        long now = Loop.now();
+        links.forEach(link -> link.node.revive(now));
+        List<NodeState> states = links.stream().map(link -> link.node).toList();
+        OptionalInt index = NodeState.choose(states, entry.refusedBy);
+        entry.link = null;
+        if (index.isPresent()) {
+            entry.link = links.get(index.getAsInt());
+            entry.link.session.add(entry);
+        } else if (entry.refusal != null && !entry.refusedBy.isEmpty()) {
+            finish(entry, entry.refusal);
+        } else if (states.stream().allMatch(state -> state.state == NodeState.State.REFUSED)) {
+            fail(entry, links.get(0).failure());
+        } else {
+            unassigned.add(entry);
+        }
+    }
+
+    /** Assigns the submissions that found no usable node. */
+    void assignWaiting() {
+        List<Entry> waiting = unassigned;
+        unassigned = new ArrayList<>();
+        waiting.forEach(this::assign);
+    }
+
+    /** Moves submissions of a link to other nodes. What the node has stored stays with it. */
+    void moveEntries(Link link, List<Entry> moved) {
+        for (Entry entry : moved) {
+            if (entry.queued == null) {
+                link.session.remove(entry);
+                assign(entry);
+            } else if (link.node.state == NodeState.State.REFUSED) {
+                finish(entry, entry.queued);
+            }
+        }
+        assignWaiting();
+        links.stream().filter(other -> other != link).forEach(Link::wake);
+    }
+
+    /** Takes a node's answer, and decides what follows a RETRY. */
+    void answered(Link link, Entry entry, Outcome outcome) {
+        if (outcome.kind() == Outcome.Kind.QUEUED) {
+            report(new Progress(Progress.Step.QUEUED, link.address));
+            if (entry.returnsWhenQueued) {
+                finish(entry, outcome);
+            }
+            return;
+        }
+        if (outcome.kind() != Outcome.Kind.RETRY) {
+            finish(entry, outcome);
+            return;
+        }
+        entry.link = null;
+        entry.queued = null;
+        entry.refusal = outcome;
+        // Jitter, so that submissions with the same pause do not return at the same moment.
+        long pause = (long)
+                (Math.max(outcome.retryAfter() * 1_000_000, SHORTEST_RETRY) * (1 + random() / 10));
+        // Waiting does not help against missing work, for which the time is spent.
+        boolean isWorthWaiting = outcome.retryAfter() > 0 && !Session.requiresWork(outcome);
+        if (isWorthWaiting && entry.deadline - Loop.now() > pause) {
+            report(new Progress(
+                    Progress.Step.WAITING, link.address, outcome.description(), pause / 1_000_000, 0));
+            entry.pause = loop.schedule(pause, () -> again(entry));
+        } else {
+            entry.refusedBy.add(link.index);
+            again(entry);
+        }
+    }
+
+    private void again(Entry entry) {
+        entry.pause = null;
+        if (entries.contains(entry)) {
+            assign(entry);
+            if (entry.link != null) {
+                entry.link.wake();
+            }
+        }
+    }
+
+    private void drop(Entry entry) {
+        entries.remove(entry);
+        entry.deadlineTimer.cancel();
+        if (entry.pause != null) {
+            entry.pause.cancel();
+        }
+        if (entry.link != null) {
+            entry.link.session.remove(entry);
+            entry.link = null;
+        }
+        unassigned.remove(entry);
+    }
+
+    private void finish(Entry entry, Outcome outcome) {
+        drop(entry);
+        settings.executor().execute(() -> entry.future.complete(outcome));
+    }
+
+    private void fail(Entry entry, SubmissionException error) {
+        drop(entry);
+        SubmissionException copy = error.copy();
+        settings.executor().execute(() -> entry.future.completeExceptionally(copy));
+    }
+
+    private void overdue(Entry entry) {
+        Link link = entry.link;
+        if (entry.queued != null) {
+            finish(entry, entry.queued);
+        } else if (link != null && link.session.lacksProof(entry)) {
+            for (Session.Action action : link.session.searchEnded(entry)) {
+                finish(entry, ((Session.Answered) action).outcome());
+            }
+        } else if (entry.refusal != null && (link == null || link.session.isWaiting(entry))) {
+            finish(entry, entry.refusal);
+        } else {
+            fail(entry, (link == null ? links.get(0) : link).deadlineError(entry, Loop.now()));
+        }
+        if (link != null) {
+            link.flush();
+        }
+    }
+
+    // Time
+
+    private void tick() {
+        if (isClosed) {
+            return;
+        }
+        long now = Loop.now();
+        links.forEach(link -> link.tick(now));
+        if (isActive() || isConnected()) {
+            ticker = loop.schedule(TICK, this::tick);
+        } else {
+            ticker = null;
+            // Remembers the pauses of its nodes until they are over.
+            long pause = links.stream().mapToLong(link -> link.node.retryAt - now).max().orElse(0);
+            loop.schedule(Math.max(0, pause), () -> {
+                if (!isActive() && !isConnected()) {
+                    onIdle.accept(this);
+                }
+            });
+        }
+    }
+
+    private boolean isConnected() {
+        return links.stream().anyMatch(Link::isConnected);
+    }
+
+    /** Closes all connections; submissions without an outcome fail. */
+    void close() {
+        isClosed = true;
+        links.forEach(Link::close);
+        for (Entry entry : List.copyOf(entries)) {
+            fail(entry, new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
+        }
+    }
+}

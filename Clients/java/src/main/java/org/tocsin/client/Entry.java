@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.tocsin.client;
+
+import java.util.HashSet;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+
+/** A submission without a final outcome. Times are values of {@link System#nanoTime()} or differences of them. */
+final class Entry {
+    final Envelope envelope;
+    final Signature signature;
+    final boolean acceptQueued;
+    final boolean returnsWhenQueued;
+    final CompletableFuture<Outcome> future = new CompletableFuture<>();
+    /** When the caller gives up. */
+    final long deadline;
+    /** The caller's time limit. */
+    final long timeout;
+
+    /** The time left to search for its proof. */
+    long workLeft;
+    Proof proof;
+    /** Whether a node has required work: then the entry waits for WELCOME and is not sent early. */
+    boolean needsWork;
+    /** The last RETRY of a node. */
+    Outcome refusal;
+    /** How often it was sent again after a RETRY that required work. */
+    int resends;
+    /** QUEUED, if the current node has stored the envelope. */
+    Outcome queued;
+    /** The node that has the entry; {@code null} between two nodes. */
+    Link link;
+    /** The indices of the nodes that answered RETRY for longer than the caller waits. */
+    final Set<Integer> refusedBy = new HashSet<>();
+
+    Loop.Timer deadlineTimer;
+    /** Runs while the entry waits for a node's {@code retry_after}. */
+    Loop.Timer pause;
+
+    Entry(
+            Envelope envelope,
+            Signature signature,
+            boolean acceptQueued,
+            boolean returnsWhenQueued,
+            long now,
+            long timeout,
+            long workLimit) {
+        this.envelope = envelope;
+        this.signature = signature;
+        this.acceptQueued = acceptQueued;
+        this.returnsWhenQueued = returnsWhenQueued;
+        this.timeout = timeout;
+        deadline = now + timeout;
+        workLeft = workLimit;
+    }
+
+    /** The frame SUBMIT with this request number. */
+    byte[] encode(long request) {
+        Bytes.Output output = new Bytes.Output();
+        output.append(Bytes.number(request, 4));
+        envelope.encode(output, acceptQueued);
+        if (proof != null) {
+            output.field(0x10, proof.encoded());
+        }
+        if (signature != null) {
+            signature.encode(output);
+        }
+        return output.frame(Wire.SUBMIT);
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.tocsin.client;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Optional;
+
+/** A sealed notification whose fields conform to PROTOCOL §3. Prints without its content. */
+public final class Envelope {
+    /** The longest time that Apple and Google keep a notification, in seconds: 28 days. */
+    public static final int LONGEST_TTL = 2_419_200;
+
+    private final Magic magic;
+    private final String deviceToken;
+    private final byte[] iv;
+    private final byte[] ciphertext;
+    private final Options options;
+    private final byte[] digest;
+
+    /**
+     * How an envelope is delivered.
+     *
+     * @param app the name of the node's app profile; empty for its first
+     * @param ttl seconds that Apple or Google may keep the notification; 0 for now or never
+     * @param isUrgent whether the provider delivers at once, and not when it suits the phone's battery
+     * @param sound whether the phone plays a sound
+     * @param collapseId a later notification with the same id replaces an earlier one
+     */
+    public record Options(String app, int ttl, boolean isUrgent, boolean sound, Optional<String> collapseId) {
+        /** The node's first app, 28 days, urgent, with a sound, replacing nothing. */
+        public static final Options DEFAULT = new Options("", LONGEST_TTL, true, true, Optional.empty());
+
+        /**
+         * These options for another app.
+         *
+         * @param name the name of the app profile
+         * @return the options
+         */
+        public Options withApp(String name) {
+            return new Options(name, ttl, isUrgent, sound, collapseId);
+        }
+
+        /**
+         * These options with another time to live.
+         *
+         * @param seconds from 0 to {@link #LONGEST_TTL}
+         * @return the options
+         */
+        public Options withTtl(int seconds) {
+            return new Options(app, seconds, isUrgent, sound, collapseId);
+        }
+
+        /**
+         * These options without a sound.
+         *
+         * @return the options
+         */
+        public Options silent() {
+            return new Options(app, ttl, isUrgent, false, collapseId);
+        }
+    }
+
+    /**
+     * Creates an envelope and checks its fields.
+     *
+     * @param magic the push service
+     * @param deviceToken the device token, as in the pairing token
+     * @param iv the initialisation vector: 16 printable ASCII characters for {@code PIPE}, 12 bytes for {@code SEALED}
+     * @param ciphertext the encrypted notification; for {@code SEALED} with the tag at its end
+     * @param format the format, which selects the rules
+     * @param options how it is delivered
+     * @throws RejectionException with the first rule that a field breaks
+     */
+    public Envelope(
+            Magic magic, String deviceToken, byte[] iv, byte[] ciphertext, EnvelopeFormat format, Options options)
+            throws RejectionException {
+        checkDeviceToken(magic, deviceToken);
+        checkSealed(format, iv, ciphertext);
+        if (options.ttl < 0 || options.ttl > LONGEST_TTL) {
+            throw new RejectionException(108, "ttl is not between 0 and " + LONGEST_TTL + " seconds");
+        }
+        if (options.collapseId.isPresent()) {
+            checkCollapseId(options.collapseId.get());
+        }
+        this.magic = magic;
+        this.deviceToken = deviceToken;
+        this.iv = iv.clone();
+        this.ciphertext = ciphertext.clone();
+        this.options = options;
+        digest = Crypto.blake2b(
+                null,
+                Bytes.of("tnp1-envelope"),
+                Bytes.prefixed(Bytes.of(options.app)),
+                Bytes.prefixed(Bytes.of(magic.text())),
+                Bytes.prefixed(Bytes.of(deviceToken)),
+                Bytes.prefixed(iv),
+                Bytes.prefixed(ciphertext));
+    }
+
+    /**
+     * The identity of the envelope, by which the node recognises a resend.
+     *
+     * @return 32 bytes
+     */
+    public byte[] digest() {
+        return digest.clone();
+    }
+
+    String deviceToken() {
+        return deviceToken;
+    }
+
+    /** Appends the fields of SUBMIT that come from the envelope and from {@code acceptQueued}, in ascending order. */
+    void encode(Bytes.Output output, boolean acceptQueued) {
+        output.field(0x01, Bytes.of(magic.text()));
+        output.field(0x02, Bytes.of(deviceToken));
+        output.field(0x03, iv);
+        output.field(0x04, ciphertext);
+        if (options.ttl != LONGEST_TTL) {
+            output.field(0x05, Bytes.number(options.ttl, 4));
+        }
+        if (!options.isUrgent) {
+            output.field(0x06, new byte[] {5});
+        }
+        if (!options.sound) {
+            output.field(0x07, new byte[] {0});
+        }
+        options.collapseId.ifPresent(id -> output.field(0x08, Bytes.of(id)));
+        if (acceptQueued) {
+            output.field(0x09, new byte[] {1});
+        }
+        if (!options.app.isEmpty()) {
+            output.field(0x0A, Bytes.of(options.app));
+        }
+    }
+
+    private static void checkDeviceToken(Magic magic, String token) throws RejectionException {
+        int length = Bytes.of(token).length;
+        if (length < 1 || length > 512) {
+            throw new RejectionException(102, "the device token must be 1 to 512 bytes");
+        }
+        if (magic == Magic.ANDROID) {
+            if (token.chars().anyMatch(c -> c <= 0x20 || c == 0x7F)) {
+                throw new RejectionException(
+                        102, "a Google device token must be text without spaces or control characters");
+            }
+        } else if (length % 2 != 0 || length > 200 || !Bytes.isHex(token)) {
+            throw new RejectionException(
+                    102, "an Apple device token must be 2 to 200 hexadecimal digits, an even number");
+        }
+    }
+
+    private static void checkSealed(EnvelopeFormat format, byte[] iv, byte[] ciphertext) throws RejectionException {
+        if (format == EnvelopeFormat.PIPE) {
+            String text = new String(iv, StandardCharsets.ISO_8859_1);
+            if (iv.length != 16 || text.chars().anyMatch(c -> c < 0x20 || c > 0x7E || c == '|')) {
+                throw new RejectionException(
+                        103, "this app requires an iv of 16 printable ASCII characters except |");
+            }
+            if (ciphertext.length < 16 || ciphertext.length > 3072 || ciphertext.length % 16 != 0) {
+                throw new RejectionException(
+                        104, "this app requires a ciphertext of 16 to 3072 bytes, a multiple of 16");
+            }
+        } else {
+            if (iv.length != 12) {
+                throw new RejectionException(103, "this app requires an iv of 12 bytes");
+            }
+            if (ciphertext.length < 17 || ciphertext.length > 3072) {
+                throw new RejectionException(104, "this app requires a ciphertext of 17 to 3072 bytes");
+            }
+        }
+    }
+
+    private static void checkCollapseId(String id) throws RejectionException {
+        int length = Bytes.of(id).length;
+        if (length < 1
+                || length > 64
+                || id.chars().anyMatch(c -> c < 0x20 || c == 0x7F)
+                || id.startsWith(" ")
+                || id.endsWith(" ")) {
+            throw new RejectionException(
+                    108,
+                    "the collapse id must be 1 to 64 bytes of UTF-8 without control characters or spaces at its ends");
+        }
+    }
+
+    /** Prints nothing of the content. */
+    @Override
+    public String toString() {
+        return "<Envelope redacted>";
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.tocsin.client;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.stream.IntStream;
+
+/** What the client knows of one node of its list. Times are in nanoseconds; time and randomness are parameters. */
+final class NodeState {
+    /** The ceiling of the first wait before a new attempt to connect; it doubles with each failure. */
+    static final long BACKOFF_BASE = Duration.ofMillis(250).toNanos();
+    /** The ceiling of all such waits. */
+    static final long BACKOFF_CAP = Duration.ofSeconds(30).toNanos();
+    /** The longest {@code retry_after} of a GOAWAY that the client obeys. */
+    static final long LONGEST_PAUSE = Duration.ofMinutes(10).toNanos();
+    /** How long the client does not use a node that closed a connection for good. */
+    static final long FATAL_PAUSE = Duration.ofSeconds(60).toNanos();
+
+    enum State {
+        /** There is no connection, and no reason not to open one. */
+        UNUSED,
+        /** The client connects. After a lost connection, the node is likely to be back at once. */
+        CONNECTING,
+        CONNECTED,
+        /** The last attempt to connect failed, or the node is shutting down or busy. */
+        DOWN,
+        /** The node ended the connection for a reason that a retry does not remove, or does not speak TNP. */
+        REFUSED
+    }
+
+    State state = State.UNUSED;
+    /** The time from which the client may connect again, while the node is down or has refused. */
+    long retryAt;
+
+    private int failures;
+
+    boolean isUsable() {
+        return state != State.DOWN && state != State.REFUSED;
+    }
+
+    /** Resets the backoff after WELCOME. */
+    void welcomed() {
+        failures = 0;
+    }
+
+    /**
+     * Counts a failure.
+     *
+     * @param random from 0 up to 1: the wait is this part of the present ceiling (full jitter)
+     * @param atLeast the node's {@code retry_after}
+     * @return the wait before the next attempt
+     */
+    long failed(long now, double random, long atLeast) {
+        long ceiling = Math.min(BACKOFF_BASE << Math.min(failures, 16), BACKOFF_CAP);
+        failures++;
+        long pause = Math.max(Math.min(atLeast, LONGEST_PAUSE), (long) (ceiling * random));
+        retryAt = now + pause;
+        return pause;
+    }
+
+    void refused(long now, long atLeast) {
+        state = State.REFUSED;
+        retryAt = now + Math.max(Math.min(atLeast, LONGEST_PAUSE), FATAL_PAUSE);
+    }
+
+    /** Lets a refusing node be tried again once its pause is over. */
+    void revive(long now) {
+        if (state == State.REFUSED && now - retryAt >= 0) {
+            state = State.UNUSED;
+        }
+    }
+
+    /** The first usable node: the client prefers the first of its list, so that bindings and rates are one node's. */
+    static OptionalInt choose(List<NodeState> nodes, Set<Integer> excluded) {
+        return IntStream.range(0, nodes.size())
+                .filter(index -> nodes.get(index).isUsable() && !excluded.contains(index))
+                .findFirst();
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.tocsin.client;
+
+import java.util.Arrays;
+import java.util.Base64;
+
+/**
+ * The text that the phone gives the desktop by QR code: {@code magic|descriptor|key|device token}. Seals and signs
+ * notifications for the phone. Prints without its content.
+ */
+public final class PairingToken {
+    /** Texts are padded with spaces to a multiple of this many bytes, so that their length does not tell their type. */
+    public static final int BUCKET = 256;
+
+    /** The largest padded text: the last bucket within the limits of Apple and Google. */
+    private static final int LARGEST_PADDED = 2816;
+
+    private final String text;
+    private final Magic magic;
+    private final String descriptor;
+    private final byte[] key;
+    private final EnvelopeFormat format;
+    private final String deviceToken;
+
+    private PairingToken(String text) throws PairingException {
+        String[] parts = text.split("\\|", -1);
+        if (parts.length != 4) {
+            throw new PairingException(
+                    "a pairing token has four parts, magic|descriptor|key|device token; this text has " + parts.length);
+        }
+        magic = Magic.of(parts[0])
+                .orElseThrow(() ->
+                        new PairingException("the first part, the magic, is not iOS, iOSDev or android"));
+        descriptor = parts[1];
+        byte[] encoded = Bytes.of(parts[2]);
+        format = encoded.length == 32 ? EnvelopeFormat.PIPE : EnvelopeFormat.SEALED;
+        key = format == EnvelopeFormat.PIPE ? encoded : decoded(encoded);
+        deviceToken = parts[3];
+        if (magic == Magic.ANDROID) {
+            if (Bytes.of(deviceToken).length < 32) {
+                throw new PairingException("the fourth part, the device token, has fewer than 32 characters");
+            }
+        } else if (deviceToken.length() != 64 || !Bytes.isHex(deviceToken)) {
+            throw new PairingException("the fourth part, the device token, is not 64 hexadecimal digits");
+        }
+        this.text = text;
+    }
+
+    /**
+     * Parses a pairing token.
+     *
+     * @param text the text of the QR code
+     * @return the pairing token
+     * @throws PairingException if the text is not a pairing token
+     */
+    public static PairingToken parse(String text) throws PairingException {
+        return new PairingToken(text.strip());
+    }
+
+    private static byte[] decoded(byte[] encoded) throws PairingException {
+        byte[] key = {};
+        if (encoded.length == 44) {
+            try {
+                key = Base64.getDecoder().decode(encoded);
+            } catch (IllegalArgumentException error) {
+                // The exception below reports it, without the text.
+            }
+        }
+        if (key.length != 32) {
+            throw new PairingException("the third part, the key, has " + encoded.length
+                    + " bytes; it must have 32, or be Base64 of 32 bytes");
+        }
+        return key;
+    }
+
+    /**
+     * The whole token with its key, e.g. to store it where secrets belong.
+     *
+     * @return the text of the QR code
+     */
+    public String reveal() {
+        return text;
+    }
+
+    /**
+     * The phone's model, for display.
+     *
+     * @return the second part
+     */
+    public String descriptor() {
+        return descriptor;
+    }
+
+    /**
+     * The envelope format of the apps that make keys of this form.
+     *
+     * @return {@code SEALED} if the key is Base64, else {@code PIPE}
+     */
+    public EnvelopeFormat defaultFormat() {
+        return format;
+    }
+
+    String deviceToken() {
+        return deviceToken;
+    }
+
+    /**
+     * Seals a notification for this phone, in the format of its app.
+     *
+     * @param notification the notification
+     * @param options how it is delivered
+     * @return the envelope
+     * @throws RejectionException if the envelope breaks a rule of the protocol, e.g. because the text is too long
+     */
+    public Envelope seal(BisqNotification notification, Envelope.Options options) throws RejectionException {
+        return seal(notification, options, format);
+    }
+
+    /**
+     * Seals a notification for this phone.
+     *
+     * @param notification the notification
+     * @param options how it is delivered
+     * @param form the format that the phone's app decrypts
+     * @return the envelope
+     * @throws RejectionException if the envelope breaks a rule of the protocol, e.g. because the text is too long
+     */
+    public Envelope seal(BisqNotification notification, Envelope.Options options, EnvelopeFormat form)
+            throws RejectionException {
+        return seal(notification.encode(form), options, form, null, BUCKET);
+    }
+
+    /**
+     * Seals a clear text for this phone.
+     *
+     * @param clearText the text
+     * @param options how it is delivered
+     * @param form the format that the phone's app decrypts
+     * @param iv an initialisation vector, which must not be used twice; {@code null} for a random one
+     * @param bucket pads the text to a multiple of this; 1 for no more padding than the cipher needs
+     * @return the envelope
+     * @throws RejectionException if the envelope breaks a rule of the protocol, e.g. because the text is too long
+     */
+    public Envelope seal(byte[] clearText, Envelope.Options options, EnvelopeFormat form, byte[] iv, int bucket)
+            throws RejectionException {
+        byte[] vector = iv != null ? iv : freshIv(form);
+        byte[] text = padded(clearText, bucket, form);
+        byte[] ciphertext = {};
+        // The envelope rejects an iv of another length.
+        if (form == EnvelopeFormat.PIPE && vector.length == 16) {
+            ciphertext = Crypto.cbc(key, vector, text);
+        } else if (form == EnvelopeFormat.SEALED && vector.length == 12) {
+            ciphertext = Crypto.gcm(key, vector, text);
+        }
+        return new Envelope(magic, deviceToken, vector, ciphertext, form, options);
+    }
+
+    /**
+     * Signs an envelope with the sender key of this pairing, which all desktops with the pairing derive.
+     *
+     * @param envelope the envelope
+     * @return the signature
+     */
+    public Signature sign(Envelope envelope) {
+        byte[] seed = Crypto.blake2b(key, Bytes.of("tnp1-sender-seed"), Bytes.of(deviceToken));
+        return Crypto.sign(seed, Bytes.join(Bytes.of("tnp1-sender"), envelope.digest()));
+    }
+
+    private static byte[] freshIv(EnvelopeFormat form) {
+        byte[] bytes = Crypto.random(12);
+        return form == EnvelopeFormat.PIPE ? Base64.getEncoder().encode(bytes) : bytes;
+    }
+
+    /** Pads a text with spaces, which the phones' JSON parsers skip. */
+    static byte[] padded(byte[] text, int bucket, EnvelopeFormat form) {
+        int length = (text.length + bucket - 1) / bucket * bucket;
+        if (length > LARGEST_PADDED) {
+            length = Math.max(text.length, LARGEST_PADDED);
+        }
+        int block = form == EnvelopeFormat.PIPE ? 16 : 1;
+        byte[] output = Arrays.copyOf(text, (length + block - 1) / block * block);
+        Arrays.fill(output, text.length, output.length, (byte) ' ');
+        return output;
+    }
+
+    /** Whether both have the same text. */
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof PairingToken token && token.text.equals(text);
+    }
+
+    /** The hash of the text. */
+    @Override
+    public int hashCode() {
+        return text.hashCode();
+    }
+
+    /** Prints nothing of the content. */
+    @Override
+    public String toString() {
+        return "<PairingToken redacted>";
+    }
+}

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.tocsin.client;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
+
+/**
+ * Submits notifications through Tocsin nodes, the preferred one first, until each has an outcome. Thread-safe; one client
+ * serves a whole application.
+ *
+ * <pre>{@code
+ * try (TocsinClient client = TocsinClient.builder().node("ADDRESS.onion:7077").build()) {
+ *     PairingToken pairing = client.pair(scannedText).join();
+ *     Outcome outcome = client.notify(pairing,
+ *         new BisqNotification(NotificationType.TRADE, "Paid", "Trade 123 is paid")).join();
+ * }
+ * }</pre>
+ *
+ * <p>A future completes exceptionally with {@link SubmissionException} if there is no outcome, {@link RejectionException}
+ * if the notification cannot be sealed, and {@link PairingException} if a text is not a pairing token. Cancelling a
+ * future abandons the submission.
+ */
+public final class TocsinClient implements AutoCloseable {
+    /** The largest number of submissions without an outcome. */
+    private static final int LARGEST_QUEUE = 10_000;
+    /** The largest number of tor circuits per node at a time. Beyond it, phones share circuits. */
+    private static final int LARGEST_CIRCUITS = 64;
+
+    private static final int LONGEST_AGENT = 64;
+
+    private final Settings settings;
+    private final Loop loop = new Loop();
+    private final ExecutorService solvers = Executors.newFixedThreadPool(Session.SEARCHES, task -> {
+        Thread thread = new Thread(task, "tocsin-solver");
+        thread.setDaemon(true);
+        thread.setPriority(Thread.MIN_PRIORITY);
+        return thread;
+    });
+    private final AtomicInteger pending = new AtomicInteger();
+    private final Map<String, PairingToken> pairings = new ConcurrentHashMap<>();
+    /** By device token; accessed on the loop's thread only. */
+    private final Map<String, Channel> channels = new HashMap<>();
+
+    private volatile boolean isClosed;
+
+    private TocsinClient(Settings settings) {
+        this.settings = settings;
+    }
+
+    /**
+     * Starts to describe a client.
+     *
+     * @return a builder
+     */
+    public static Builder builder() {
+        return new Builder();
+    }
+
+    /** Describes a client. */
+    public static final class Builder {
+        private final List<NodeAddress> nodes = new ArrayList<>();
+        private NodeAddress proxy = new NodeAddress("127.0.0.1", 9050);
+        private Duration workLimit = Duration.ofSeconds(60);
+        private Duration connectTimeout = Duration.ofSeconds(60);
+        private String agent = "";
+        private boolean isIsolated = true;
+        private Executor executor = ForkJoinPool.commonPool();
+        private Consumer<Progress> onProgress;
+        private Consumer<PairingToken> onGone;
+
+        private Builder() {}
+
+        /**
+         * Adds a node. The client prefers the one that was added first.
+         *
+         * @param address like {@code ADDRESS.onion:7077}
+         * @return this builder
+         * @throws IllegalArgumentException if the text is not an address
+         */
+        public Builder node(String address) {
+            return node(NodeAddress.parse(address));
+        }
+
+        /**
+         * Adds a node.
+         *
+         * @param address the address
+         * @return this builder
+         */
+        public Builder node(NodeAddress address) {
+            nodes.add(address);
+            return this;
+        }
+
+        /**
+         * Connects through a SOCKS5 proxy that accepts any user and password, as tor does. The default is tor's port
+         * 9050 on this machine.
+         *
+         * @param address the address of tor's SOCKS port
+         * @return this builder
+         */
+        public Builder socks(NodeAddress address) {
+            proxy = address;
+            return this;
+        }
+
+        /**
+         * Connects without a proxy: only for a node on this machine or a private link.
+         *
+         * @return this builder
+         */
+        public Builder direct() {
+            proxy = null;
+            return this;
+        }
+
+        /**
+         * Limits the time to compute proofs of work.
+         *
+         * @param limit for one submission; zero computes none. The default is 60 s.
+         * @return this builder
+         */
+        public Builder workLimit(Duration limit) {
+            workLimit = limit;
+            return this;
+        }
+
+        /**
+         * Limits the time of one attempt to connect: tor needs some to find an onion service.
+         *
+         * @param limit the default is 60 s
+         * @return this builder
+         */
+        public Builder connectTimeout(Duration limit) {
+            connectTimeout = limit;
+            return this;
+        }
+
+        /**
+         * Sets the agent in HELLO. Leave it empty, so that the client does not differ from others.
+         *
+         * @param name at most 64 bytes of UTF-8
+         * @return this builder
+         */
+        public Builder agent(String name) {
+            if (Bytes.of(name).length > LONGEST_AGENT) {
+                throw new IllegalArgumentException("an agent has at most " + LONGEST_AGENT + " bytes");
+            }
+            agent = name;
+            return this;
+        }
+
+        /**
+         * Lets all phones share one tor circuit per node, for programs with many phones whose node may link them.
+         *
+         * @return this builder
+         */
+        public Builder sharedCircuit() {
+            isIsolated = false;
+            return this;
+        }
+
+        /**
+         * Sets where futures complete and callbacks run.
+         *
+         * @param runner the default is the common pool
+         * @return this builder
+         */
+        public Builder executor(Executor runner) {
+            executor = runner;
+            return this;
+        }
+
+        /**
+         * Reports the steps of the work.
+         *
+         * @param receiver receives each step
+         * @return this builder
+         */
+        public Builder onProgress(Consumer<Progress> receiver) {
+            onProgress = receiver;
+            return this;
+        }
+
+        /**
+         * Reports phones that no longer have their device token.
+         *
+         * @param receiver receives the pairing, which the client has forgotten
+         * @return this builder
+         */
+        public Builder onGone(Consumer<PairingToken> receiver) {
+            onGone = receiver;
+            return this;
+        }
+
+        /**
+         * Creates the client, which connects at its first submission.
+         *
+         * @return the client
+         * @throws IllegalStateException if no node was added
+         */
+        public TocsinClient build() {
+            if (nodes.isEmpty()) {
+                throw new IllegalStateException("a client needs at least one node");
+            }
+            return new TocsinClient(new Settings(
+                    List.copyOf(nodes),
+                    proxy,
+                    workLimit.toNanos(),
+                    connectTimeout.toNanos(),
+                    Bytes.of(agent),
+                    isIsolated,
+                    executor,
+                    onProgress,
+                    onGone));
+        }
+    }
+
+    /** How a submission is made. */
+    public static final class Submission {
+        private final Envelope envelope;
+        private Signature signature;
+        private Duration timeout = Duration.ofSeconds(180);
+        private boolean acceptQueued;
+        private boolean returnsWhenQueued;
+
+        /**
+         * Describes the submission of an envelope: unsigned, with 180 s for an outcome.
+         *
+         * @param envelope the envelope
+         */
+        public Submission(Envelope envelope) {
+            this.envelope = envelope;
+        }
+
+        /**
+         * Signs it.
+         *
+         * @param pairing the pairing for which the envelope is sealed
+         * @return this submission
+         */
+        public Submission signedFor(PairingToken pairing) {
+            signature = pairing.sign(envelope);
+            return this;
+        }
+
+        /**
+         * Limits the time, including the time in which no node is reachable.
+         *
+         * @param limit the longest time to wait for an outcome
+         * @return this submission
+         */
+        public Submission timeout(Duration limit) {
+            timeout = limit;
+            return this;
+        }
+
+        /**
+         * Lets the node store the envelope durably and deliver it later.
+         *
+         * @param returnsAtOnce whether the outcome is QUEUED then, without waiting for the final one
+         * @return this submission
+         */
+        public Submission acceptQueued(boolean returnsAtOnce) {
+            acceptQueued = true;
+            returnsWhenQueued = returnsAtOnce;
+            return this;
+        }
+    }
+
+    /**
+     * Submits an unsigned envelope.
+     *
+     * @param envelope the envelope
+     * @return the final outcome
+     */
+    public CompletableFuture<Outcome> submit(Envelope envelope) {
+        return submit(new Submission(envelope));
+    }
+
+    /**
+     * Submits an envelope. A node's RETRY is obeyed within the time limit; then the other nodes are tried. RETRY is the
+     * outcome if all nodes answer it.
+     *
+     * @param submission the envelope, and how to submit it
+     * @return the final outcome
+     */
+    public CompletableFuture<Outcome> submit(Submission submission) {
+        if (isClosed) {
+            return CompletableFuture.failedFuture(
+                    new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
+        }
+        if (pending.incrementAndGet() > LARGEST_QUEUE) {
+            pending.decrementAndGet();
+            return CompletableFuture.failedFuture(new SubmissionException(
+                    SubmissionException.Kind.QUEUE_FULL,
+                    LARGEST_QUEUE + " submissions wait for an outcome already"));
+        }
+        Entry entry = new Entry(
+                submission.envelope,
+                submission.signature,
+                submission.acceptQueued,
+                submission.returnsWhenQueued,
+                Loop.now(),
+                submission.timeout.toNanos(),
+                settings.workLimit());
+        String token = submission.envelope.deviceToken();
+        loop.execute(() -> {
+            if (isClosed) {
+                entry.future.completeExceptionally(
+                        new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
+            } else {
+                Channel channel = channel(token);
+                channel.submit(entry);
+                entry.future.whenComplete((outcome, error) -> {
+                    if (entry.future.isCancelled()) {
+                        loop.execute(() -> channel.cancelled(entry));
+                    }
+                });
+            }
+        });
+        entry.future.whenComplete((outcome, error) -> {
+            pending.decrementAndGet();
+            if (outcome != null && outcome.kind() == Outcome.Kind.GONE) {
+                gone(token);
+            }
+        });
+        return entry.future;
+    }
+
+    /**
+     * Seals, signs and submits a notification.
+     *
+     * @param pairing the phone
+     * @param notification the notification
+     * @return the final outcome
+     */
+    public CompletableFuture<Outcome> notify(PairingToken pairing, BisqNotification notification) {
+        return notify(pairing, notification, Envelope.Options.DEFAULT);
+    }
+
+    /**
+     * Seals, signs and submits a notification.
+     *
+     * @param pairing the phone
+     * @param notification the notification
+     * @param options how it is delivered
+     * @return the final outcome
+     */
+    public CompletableFuture<Outcome> notify(
+            PairingToken pairing, BisqNotification notification, Envelope.Options options) {
+        try {
+            return submit(new Submission(pairing.seal(notification, options)).signedFor(pairing));
+        } catch (RejectionException error) {
+            return CompletableFuture.failedFuture(error);
+        }
+    }
+
+    // Pairing
+
+    /**
+     * Reads a pairing token, confirms the pairing to the phone, and remembers it.
+     *
+     * @param text the text of the phone's QR code
+     * @return the pairing; store {@link PairingToken#reveal()} where secrets belong
+     */
+    public CompletableFuture<PairingToken> pair(String text) {
+        PairingToken pairing;
+        try {
+            pairing = PairingToken.parse(text);
+        } catch (PairingException error) {
+            return CompletableFuture.failedFuture(error);
+        }
+        return confirm(pairing).thenCompose(outcome -> {
+            if (outcome.kind() != Outcome.Kind.DELIVERED) {
+                return CompletableFuture.failedFuture(
+                        new PairingException("the phone cannot be reached: " + outcome.description()));
+            }
+            remember(pairing);
+            return CompletableFuture.completedFuture(pairing);
+        });
+    }
+
+    /**
+     * Adds a pairing from an earlier run, so that {@link Builder#onGone} reports it.
+     *
+     * @param pairing the pairing
+     */
+    public void remember(PairingToken pairing) {
+        pairings.put(pairing.deviceToken(), pairing);
+    }
+
+    /**
+     * The phones that this client has paired with and not erased.
+     *
+     * @return the pairings
+     */
+    public List<PairingToken> pairings() {
+        return List.copyOf(pairings.values());
+    }
+
+    /**
+     * Tells the phone that it is paired.
+     *
+     * @param pairing the phone
+     * @return the final outcome
+     */
+    public CompletableFuture<Outcome> confirm(PairingToken pairing) {
+        return notify(pairing, confirmation(pairing.defaultFormat()));
+    }
+
+    /** A Bisq 1 app shows its own text for it; Bisq Connect shows the text that it receives. */
+    static BisqNotification confirmation(EnvelopeFormat format) {
+        boolean isSealed = format == EnvelopeFormat.SEALED;
+        return new BisqNotification(
+                NotificationType.SETUP_CONFIRMATION,
+                isSealed ? "Paired" : "",
+                isSealed ? "This phone is paired." : "");
+    }
+
+    /**
+     * Makes the phone's app delete its pairing and all notifications, and forgets the pairing here.
+     *
+     * @param pairing the phone
+     * @return the final outcome
+     * @throws UnsupportedOperationException if the app does not support it: Bisq Connect does not
+     */
+    public CompletableFuture<Outcome> erase(PairingToken pairing) {
+        if (pairing.defaultFormat() == EnvelopeFormat.SEALED) {
+            throw new UnsupportedOperationException(
+                    "a sealed app does not support ERASE: delete the pairing in the app");
+        }
+        return notify(pairing, new BisqNotification(NotificationType.ERASE, "", ""), Envelope.Options.DEFAULT.silent())
+                .thenApply(outcome -> {
+                    if (outcome.kind() == Outcome.Kind.DELIVERED || outcome.kind() == Outcome.Kind.GONE) {
+                        pairings.remove(pairing.deviceToken());
+                    }
+                    return outcome;
+                });
+    }
+
+    private void gone(String deviceToken) {
+        PairingToken pairing = pairings.remove(deviceToken);
+        if (pairing != null && settings.onGone() != null) {
+            settings.executor().execute(() -> settings.onGone().accept(pairing));
+        }
+    }
+
+    // Channels
+
+    /** The channel of a phone. The map is bounded; phones beyond the bound share channels. */
+    private Channel channel(String deviceToken) {
+        String key = settings.isIsolated() ? deviceToken : "";
+        Channel channel = channels.get(key);
+        if (channel != null) {
+            return channel;
+        }
+        if (channels.size() >= LARGEST_CIRCUITS) {
+            List<Channel> shared = List.copyOf(channels.values());
+            return shared.get(Math.floorMod(deviceToken.hashCode(), shared.size()));
+        }
+        channel = new Channel(settings, loop, solvers, idle -> channels.values().remove(idle));
+        channels.put(key, channel);
+        return channel;
+    }
+
+    /** Closes all connections; submissions without an outcome fail with {@link SubmissionException.Kind#CLOSED}. */
+    @Override
+    public void close() {
+        if (!isClosed) {
+            isClosed = true;
+            loop.execute(() -> channels.values().forEach(Channel::close));
+            loop.stop();
+            solvers.shutdown();
+        }
+    }
+}

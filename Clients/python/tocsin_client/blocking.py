@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client for programs without an event loop. It runs :class:`TocsinClient` on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, TypeVar
+
+from .client import TocsinClient
+from .options import Address, Progress
+from .envelope import Envelope
+from .notification import BisqNotification
+from .outcome import Outcome
+from .pairing import PairingToken
+
+T = TypeVar("T")
+
+
+class BlockingClient:
+    """Like :class:`TocsinClient`, but its methods block; they may be called from any thread.
+
+    Callbacks run on the client's own thread and must not block it.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[str | Address],
+        *,
+        socks: str | Address | None = "127.0.0.1:9050",
+        work_limit: float = 60.0,
+        agent: str = "",
+        on_progress: Callable[[Progress], None] | None = None,
+        on_gone: Callable[[PairingToken], None] | None = None,
+    ) -> None:
+        self._client = TocsinClient(
+            nodes, socks=socks, work_limit=work_limit, agent=agent, on_progress=on_progress, on_gone=on_gone
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin-client", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> BlockingClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        """Closes all connections and ends the thread."""
+        if self._thread.is_alive():
+            self._start(self._client.close()).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def submit(
+        self,
+        envelope: Envelope,
+        *,
+        signature: tuple[bytes, bytes] | None = None,
+        timeout: float = 180.0,
+        accept_queued: bool = False,
+        returns_when_queued: bool = False,
+    ) -> Outcome:
+        """See :meth:`TocsinClient.submit`."""
+        return self._start(
+            self._client.submit(
+                envelope, signature=signature, timeout=timeout, accept_queued=accept_queued,
+                returns_when_queued=returns_when_queued,
+            )
+        ).result()
+
+    def notify(
+        self, pairing: PairingToken, notification: BisqNotification, *, app: str = "", sound: bool = True,
+        timeout: float = 180.0,
+    ) -> Outcome:
+        """See :meth:`TocsinClient.notify`."""
+        return self._start(
+            self._client.notify(pairing, notification, app=app, sound=sound, timeout=timeout)
+        ).result()
+
+    def pair(self, text: str, *, app: str = "", timeout: float = 180.0) -> PairingToken:
+        """See :meth:`TocsinClient.pair`."""
+        return self._start(self._client.pair(text, app=app, timeout=timeout)).result()
+
+    def erase(self, pairing: PairingToken, *, app: str = "", timeout: float = 180.0) -> Outcome:
+        """See :meth:`TocsinClient.erase`."""
+        return self._start(self._client.erase(pairing, app=app, timeout=timeout)).result()

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: the options and exit codes of ``tocsin send`` and ``tocsin pair``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import unicodedata
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .client import TocsinClient
+from .options import Address, Progress
+from .envelope import LONGEST_TTL, Format, Magic
+from .errors import ConnectionRefusedForGood, PairingError, ProxyUnreachable, RejectionError, SubmissionError
+from .notification import BisqNotification, NotificationType
+from .onion_key import OnionKey, OnionKeyError, TemporaryOnionKey, is_onion_label
+from .outcome import Kind, Outcome
+from .pairing import PairingToken
+
+DELIVERED, FAILURE, USAGE, REJECTED, UNREACHABLE, TRY_LATER, GONE, CONFIGURATION = 0, 1, 64, 65, 69, 75, 76, 78
+LONGEST_TEXT = 16 * 1024
+
+EXIT_CODES = """\
+exit codes:
+  0   delivered or queued
+  64  wrong usage
+  65  rejected: do not send it again
+  69  no node could be reached
+  75  try again later
+  76  the phone no longer has this device token: forget the pairing
+  78  the key to a closed onion cannot be used
+"""
+
+
+class Failure(Exception):
+    """The command fails with this message and exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}\n{self.format_usage()}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        result: int = options.run(options)
+        return result
+    except Failure as failure:
+        print(f"tocsin_client: {_line(str(failure))}", file=sys.stderr)
+        return failure.code
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="tocsin_client", description="Ring a paired phone through a Tocsin node.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    raw = argparse.RawDescriptionHelpFormatter
+    send = commands.add_parser(
+        "send", help="encrypt one notification for a phone and deliver it through a node", formatter_class=raw,
+        epilog=EXIT_CODES
+        + "\nexamples:\n"
+        "  tocsin_client send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message @text < pairing\n"
+        "  tocsin_client send 'iOS|iPhone 15|KEY|TOKEN' --node 127.0.0.1:7077 --direct --title Taken --type OFFER\n",
+    )
+    _pairing_argument(send)
+    send.add_argument(
+        "--type", type=NotificationType, default=NotificationType.TRADE, metavar="TYPE",
+        help=f"the notification's type: {', '.join(t.value for t in NotificationType)}",
+    )
+    send.add_argument("--title", default="", help="the title; @FILE reads it from a file, @- from standard input")
+    send.add_argument("--message", default="", help="the message; @FILE and @- as for --title")
+    send.add_argument("--trade-id", default="", help="the short id of the trade or offer")
+    send.add_argument("--silent", action="store_true", help="send it without a sound")
+    _delivery_options(send)
+    send.set_defaults(run=_send)
+
+    pair = commands.add_parser("pair", help="read a pairing token, confirm or erase a pairing")
+    pairs = pair.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    read = pairs.add_parser("read", help="check a pairing token")
+    _pairing_argument(read)
+    read.set_defaults(run=_pair_read)
+    confirm = pairs.add_parser("confirm", help="tell a phone that it is paired", formatter_class=raw, epilog=EXIT_CODES)
+    _pairing_argument(confirm)
+    _delivery_options(confirm)
+    confirm.set_defaults(run=_pair_confirm)
+    erase = pairs.add_parser(
+        "erase", help="make a phone's app delete its pairing and all notifications", formatter_class=raw,
+        epilog=EXIT_CODES,
+    )
+    _pairing_argument(erase)
+    erase.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    _delivery_options(erase)
+    erase.set_defaults(run=_pair_erase)
+    return parser
+
+
+def _pairing_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "pairing",
+        help="the phone's pairing token, magic|descriptor|key|device token. It contains the key: use - to read it from "
+        "standard input, where other users of this machine cannot see it",
+    )
+
+
+def _delivery_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--node", action="append", required=True, metavar="ADDRESS:PORT",
+        help="the node's onion address and port; give it again for further nodes, the preferred one first",
+    )
+    parser.add_argument("--tor", default="127.0.0.1:9050", metavar="ADDRESS:PORT", help="tor's SOCKS port")
+    parser.add_argument("--direct", action="store_true", help="connect without tor")
+    parser.add_argument("--app", default="", help="the node's app profile; default: the node's first")
+    parser.add_argument(
+        "--ttl", type=int, default=LONGEST_TTL,
+        help="seconds that Apple or Google may store the notification for a phone that is offline; 0: now or never",
+    )
+    parser.add_argument(
+        "--queue", action="store_true", help="exit as soon as the node has stored the notification, if it can do that"
+    )
+    parser.add_argument("--timeout", type=int, default=120, help="seconds until the command gives up; default 120")
+    parser.add_argument(
+        "--max-work", type=int, default=60,
+        help="maximum seconds of computing if the node requires proof of work; 0: none; default 60",
+    )
+    parser.add_argument("--no-key", action="store_true", help="do not sign")
+    parser.add_argument(
+        "--format", type=Format, metavar="FORMAT",
+        help="the format that the phone's app decrypts: pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: sealed "
+        "if the key in the pairing token is Base64 of 32 bytes, else pipe",
+    )
+    parser.add_argument(
+        "--onion-key", metavar="FILE",
+        help="the file with the key to a closed onion, as created by its operator with tocsin onion authorize",
+    )
+    parser.add_argument(
+        "--tor-control", default="unix:/run/tor/control", metavar="ADDRESS", help="tor's control port, for --onion-key"
+    )
+
+
+# The commands
+
+
+def _send(options: argparse.Namespace) -> int:
+    if [options.pairing == "-", options.title == "@-", options.message == "@-"].count(True) > 1:
+        raise Failure("standard input can be read only once: for the pairing token, --title or --message", USAGE)
+    notification = BisqNotification(
+        options.type, _text(options.title), _text(options.message), options.trade_id
+    )
+    return _deliver(options, _pairing(options), notification, sound=not options.silent)
+
+
+def _pair_read(options: argparse.Namespace) -> int:
+    text = _pairing_text(options)
+    parts = text.split("|")
+    print("part          content")
+    if len(parts) == 4:
+        magic = parts[0] if parts[0] in [m.value for m in Magic] else f"{len(parts[0])} characters"
+        for name, content in (
+            ("magic", magic), ("descriptor", parts[1]), ("key", f"{len(parts[2].encode())} bytes"),
+            ("device token", f"{len(parts[3].encode())} bytes"),
+        ):
+            print(f"{name:<14}{_line(content)}")
+    try:
+        pairing = PairingToken(text)
+    except PairingError as error:
+        raise Failure(str(error), REJECTED) from None
+    print(f"valid, for apps that decrypt the format {pairing.default_format.value}")
+    return DELIVERED
+
+
+def _pair_confirm(options: argparse.Namespace) -> int:
+    pairing = _pairing(options)
+    is_sealed = (options.format or pairing.default_format) is Format.SEALED
+    title, message = ("Paired", "This phone is paired.") if is_sealed else ("", "")
+    return _deliver(options, pairing, BisqNotification(NotificationType.SETUP_CONFIRMATION, title, message), sound=True)
+
+
+def _pair_erase(options: argparse.Namespace) -> int:
+    pairing = _pairing(options)
+    if (options.format or pairing.default_format) is Format.SEALED:
+        raise Failure("a sealed app does not support ERASE: delete the pairing in the app or uninstall it", USAGE)
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise Failure("cannot ask for confirmation, standard input is not a terminal: add --yes", USAGE)
+        print(
+            f"This deletes all notifications and the pairing of the app on “{_line(pairing.descriptor)}”. "
+            "Type yes to continue:",
+            file=sys.stderr,
+        )
+        if sys.stdin.readline().strip().lower() not in ("yes", "y"):
+            raise Failure("nothing was sent", FAILURE)
+    return _deliver(options, pairing, BisqNotification(NotificationType.ERASE), sound=False)
+
+
+# Delivery
+
+
+def _deliver(
+    options: argparse.Namespace, pairing: PairingToken, notification: BisqNotification, sound: bool
+) -> int:
+    nodes = [_node(text, options.direct) for text in options.node]
+    if options.max_work < 0 or options.timeout < 0:
+        raise Failure("--max-work and --timeout must not be negative", USAGE)
+    if options.direct and options.onion_key:
+        raise Failure("--onion-key requires an onion, which --direct cannot reach", USAGE)
+    try:
+        socks = None if options.direct else Address.parse(options.tor)
+    except ValueError:
+        raise Failure(f"--tor must be like 127.0.0.1:9050, not {options.tor}", USAGE) from None
+    try:
+        envelope = pairing.seal(
+            notification, app=options.app, ttl=options.ttl, sound=sound, format=options.format
+        )
+    except RejectionError as error:
+        raise Failure(str(error), REJECTED) from None
+    key = _onion_key(options, nodes)
+
+    async def deliver() -> Outcome:
+        async with contextlib.AsyncExitStack() as stack:
+            if key is not None:
+                await stack.enter_async_context(TemporaryOnionKey(key, options.tor_control))
+            client = TocsinClient(nodes, socks=socks, work_limit=options.max_work, on_progress=_Display(options.direct))
+            await stack.enter_async_context(client)
+            outcome = await client.submit(
+                envelope, signature=None if options.no_key else pairing.sign(envelope), timeout=options.timeout,
+                accept_queued=options.queue, returns_when_queued=options.queue,
+            )
+        return outcome
+
+    try:
+        outcome = asyncio.run(deliver())
+    except OnionKeyError as error:
+        raise Failure(f"cannot give tor the onion's key: {error}", UNREACHABLE) from None
+    except ConnectionRefusedForGood as error:
+        raise Failure(str(error), TRY_LATER if error.retry_after else REJECTED) from None
+    except ProxyUnreachable as error:
+        raise Failure(
+            f"{error}. This is tor's SOCKS port: start tor, give another port with --tor (Tor Browser's is "
+            "127.0.0.1:9150), or use --direct if the node is on this machine",
+            UNREACHABLE,
+        ) from None
+    except SubmissionError as error:
+        raise Failure(str(error), UNREACHABLE) from None
+    finally:
+        _Display.clear()
+    return _report(outcome)
+
+
+def _report(outcome: Outcome) -> int:
+    if outcome.left is not None and (outcome.left == 0 or outcome.reason == 200):
+        full = f"; full allowance in {_seconds(outcome.full_in)}" if outcome.full_in is not None else ""
+        print(f"tocsin_client: notifications left for this phone now: {outcome.left}{full}", file=sys.stderr)
+    if outcome.kind is Kind.DELIVERED:
+        print("delivered" + (f": {_line(outcome.provider_id)}" if outcome.provider_id else ""))
+        return DELIVERED
+    if outcome.kind is Kind.QUEUED:
+        print("queued")
+        return DELIVERED
+    text = _line(outcome.description)
+    if outcome.kind is Kind.GONE:
+        raise Failure(f"gone: {text}. Forget this pairing", GONE)
+    advice = {
+        205: "; this phone accepts only signed notifications: send without --no-key",
+        206: "; this phone is bound to another sender key, which is derived from the pairing: use the phone's current "
+        "pairing token. If this is the current one, another sender has bound the phone: ask the node's operator to run "
+        "tocsin unbind",
+        203: "; --max-work SECONDS allows more computing",
+        204: "; --max-work SECONDS allows more computing",
+    }.get(outcome.reason, "")
+    if outcome.kind is Kind.REJECTED:
+        raise Failure(f"rejected: {text} (reason {outcome.reason}){advice}", REJECTED)
+    when = f"in {_seconds(outcome.retry_after)}" if outcome.retry_after else "later"
+    raise Failure(f"try again {when}: {text} (reason {outcome.reason}){advice}", TRY_LATER)
+
+
+class _Display:
+    """Shows the progress on one line of the terminal."""
+
+    def __init__(self, is_direct: bool) -> None:
+        self._through = "" if is_direct else " through tor"
+
+    def __call__(self, progress: Progress) -> None:
+        texts = {
+            "connecting": f"connecting to {progress.node}{self._through} …",
+            "connected": "connected; sending the notification …",
+            "welcomed": "waiting for the push service …",
+            "queued": "stored by the node; waiting for the push service …",
+            "solving": "the node requires proof of work: computing …",
+            "retrying": f"{progress.reason}; retrying in {progress.seconds:.1f} s …",
+            "waiting": f"{progress.reason}; sending again in {progress.seconds:.1f} s …",
+        }
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{_line(texts[progress.step])}", end="", file=sys.stderr, flush=True)
+
+    @staticmethod
+    def clear() -> None:
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _onion_key(options: argparse.Namespace, nodes: list[Address]) -> OnionKey | None:
+    if not options.onion_key:
+        return None
+    try:
+        key = OnionKey.read(options.onion_key)
+    except OnionKeyError as error:
+        raise Failure(str(error), CONFIGURATION) from None
+    if not any(node.host.lower() == f"{key.label}.onion" for node in nodes):
+        raise Failure(f"{options.onion_key} is the key to {key.label}.onion, not to {nodes[0]}", USAGE)
+    return key
+
+
+def _node(text: str, is_direct: bool) -> Address:
+    try:
+        address = Address.parse(text)
+    except ValueError:
+        raise Failure(f"--node must be like ADDRESS.onion:7077, not {text}", USAGE) from None
+    if not address.host.lower().endswith(".onion"):
+        return address
+    if is_direct:
+        raise Failure("--direct cannot reach an onion: omit it, or give the node's own address", USAGE)
+    # Subdomains of an onion address are not part of it.
+    if not is_onion_label(address.host.lower().removesuffix(".onion").rpartition(".")[2]):
+        raise Failure(
+            f"{address.host} is not an onion address: before .onion, it has 56 letters and digits, which include a "
+            "checksum. Copy the whole address",
+            USAGE,
+        )
+    return address
+
+
+def _pairing_text(options: argparse.Namespace) -> str:
+    text = options.pairing
+    if text == "-":
+        text = sys.stdin.readline() if sys.stdin.isatty() else sys.stdin.read(LONGEST_TEXT)
+    # A terminal or a mail program may have wrapped the token.
+    return "".join(text.splitlines())
+
+
+def _pairing(options: argparse.Namespace) -> PairingToken:
+    try:
+        return PairingToken(_pairing_text(options))
+    except PairingError as error:
+        raise Failure(str(error), USAGE) from None
+
+
+def _text(argument: str) -> str:
+    """The argument, or for ``@FILE`` the content of that file; ``@@`` at the beginning stands for ``@``."""
+    if not argument.startswith("@"):
+        return argument
+    name = argument[1:]
+    if name.startswith("@"):
+        return name
+    try:
+        if name == "-":
+            content = sys.stdin.buffer.read(LONGEST_TEXT + 1)
+        else:
+            with open(name, "rb") as file:
+                content = file.read(LONGEST_TEXT + 1)
+    except OSError as error:
+        raise Failure(f"cannot read {name}: {error.strerror}", USAGE) from None
+    try:
+        if len(content) > LONGEST_TEXT:
+            raise ValueError
+        return content.decode().removesuffix("\n")
+    except ValueError:
+        raise Failure(f"{name} is not UTF-8 text of at most {LONGEST_TEXT} bytes", USAGE) from None
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{(milliseconds + 999) // 1000} s"
+
+
+def _line(text: str) -> str:
+    """Makes foreign text safe for a terminal: no control, format or separator characters, and one line."""
+    safe = "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp"))
+    return safe if len(safe) <= 1000 else safe[:1000] + "…"

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The asyncio client: submits envelopes through one or more nodes until each has an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+
+from . import errors, session
+from .channel import Channel
+from .envelope import Envelope, Format, Submission
+from .link import Waiter
+from .nodes import State
+from .notification import BisqNotification, NotificationType
+from .options import CONNECT_TIMEOUT, Address, Options, Progress
+from .outcome import Kind, Outcome
+from .pairing import PairingToken
+
+LARGEST_QUEUE = 10_000
+"""The largest number of submissions without an outcome."""
+
+LARGEST_CIRCUITS = 64
+"""The largest number of tor circuits per node at a time. Beyond it, phones share circuits."""
+
+
+class TocsinClient:
+    """Submits notifications through nodes, the preferred one first. Use it as an async context manager.
+
+    >>> async with TocsinClient(["ADDRESS.onion:7077"]) as client:      # doctest: +SKIP
+    ...     pairing = await client.pair(scanned_text)
+    ...     await client.notify(pairing, BisqNotification(NotificationType.TRADE, "Paid", "Trade 123 is paid"))
+
+    :param nodes: the nodes' addresses, like ``ADDRESS.onion:7077``.
+    :param socks: tor's SOCKS port, or ``None`` to connect directly.
+    :param work_limit: the longest time to compute proofs of work for one submission, in seconds; 0 for none.
+    :param on_progress: receives the steps of the work, on the event loop's thread.
+    :param on_gone: receives the pairing of a phone that no longer has its device token.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[str | Address],
+        *,
+        socks: str | Address | None = "127.0.0.1:9050",
+        work_limit: float = 60.0,
+        agent: str = "",
+        connect_timeout: float = CONNECT_TIMEOUT,
+        is_isolated: bool = True,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_gone: Callable[[PairingToken], None] | None = None,
+    ) -> None:
+        addresses = tuple(Address.parse(node) if isinstance(node, str) else node for node in nodes)
+        if not addresses:
+            raise ValueError("a client needs at least one node")
+        proxy = Address.parse(socks) if isinstance(socks, str) else socks
+        self.options = Options(addresses, proxy, work_limit, agent, connect_timeout, is_isolated)
+        self.on_progress = on_progress
+        self.on_gone = on_gone
+        self._solvers = ThreadPoolExecutor(session.SEARCHES, "tocsin-solver")
+        self._pairings: dict[str, PairingToken] = {}
+        self._channels: dict[str, Channel] = {}
+        self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop on which the client runs: the one of its first use."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
+
+    async def __aenter__(self) -> TocsinClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes all connections; submissions without an outcome fail with :class:`ClientClosed`."""
+        self._is_closed = True
+        for channel in list(self._channels.values()):
+            channel.close()
+        self._channels.clear()
+        self._solvers.shutdown(wait=False, cancel_futures=True)
+
+    async def submit(
+        self,
+        envelope: Envelope,
+        *,
+        signature: tuple[bytes, bytes] | None = None,
+        timeout: float = 180.0,
+        accept_queued: bool = False,
+        returns_when_queued: bool = False,
+    ) -> Outcome:
+        """Submits an envelope and waits for its final outcome. Cancel the task to abandon the submission.
+
+        A node's RETRY is obeyed within ``timeout``; then the other nodes are tried. RETRY is the outcome if all
+        nodes answer it.
+
+        :param signature: from :meth:`PairingToken.sign`; ``None`` for an unsigned submission.
+        :param timeout: the longest time to wait, in seconds, including time in which no node is reachable.
+        :param accept_queued: whether the node may store the envelope durably and deliver it later.
+        :param returns_when_queued: whether to return at QUEUED, without waiting for the final outcome.
+        :raises SubmissionError: if there is no outcome.
+        """
+        if self._is_closed:
+            raise errors.ClientClosed("the client was closed")
+        if sum(len(channel.waiters) for channel in self._channels.values()) >= LARGEST_QUEUE:
+            raise errors.QueueFull(f"{LARGEST_QUEUE} submissions wait for an outcome already")
+        channel = self._channel(envelope.device_token)
+        waiter = Waiter(
+            Submission(envelope, accept_queued, signature),
+            work_left=self.options.work_limit,
+            future=self.loop.create_future(),
+            deadline=channel.now() + timeout,
+            seconds=timeout,
+            returns_when_queued=returns_when_queued,
+        )
+        channel.submit(waiter)
+        outcome = await waiter.future
+        if outcome.kind is Kind.GONE:
+            self._gone(envelope.device_token)
+        return outcome
+
+    async def notify(
+        self,
+        pairing: PairingToken,
+        notification: BisqNotification,
+        *,
+        app: str = "",
+        sound: bool = True,
+        format: Format | None = None,
+        timeout: float = 180.0,
+    ) -> Outcome:
+        """Seals, signs and submits a notification."""
+        envelope = pairing.seal(notification, app=app, sound=sound, format=format)
+        return await self.submit(envelope, signature=pairing.sign(envelope), timeout=timeout)
+
+    # Pairing
+
+    @property
+    def pairings(self) -> list[PairingToken]:
+        """The phones that this client has paired with and not erased."""
+        return list(self._pairings.values())
+
+    def remember(self, pairing: PairingToken) -> None:
+        """Adds a pairing from an earlier session, so that :attr:`on_gone` reports it."""
+        self._pairings[pairing.device_token] = pairing
+
+    async def pair(self, text: str, *, app: str = "", timeout: float = 180.0) -> PairingToken:
+        """Reads a pairing token, confirms the pairing to the phone, and remembers it.
+
+        :returns: the pairing; store :meth:`PairingToken.reveal` where secrets belong.
+        :raises PairingError: if ``text`` is not a pairing token.
+        :raises PairingRefused: if the confirmation has another outcome than delivered.
+        """
+        pairing = PairingToken(text)
+        outcome = await self.confirm(pairing, app=app, timeout=timeout)
+        if outcome.kind is not Kind.DELIVERED:
+            raise PairingRefused(outcome)
+        self.remember(pairing)
+        return pairing
+
+    async def confirm(
+        self, pairing: PairingToken, *, app: str = "", format: Format | None = None, timeout: float = 180.0
+    ) -> Outcome:
+        """Tells the phone that it is paired. A Bisq 1 app shows its own text for it."""
+        is_sealed = (format or pairing.default_format) is Format.SEALED
+        title, message = ("Paired", "This phone is paired.") if is_sealed else ("", "")
+        notification = BisqNotification(NotificationType.SETUP_CONFIRMATION, title, message)
+        return await self.notify(pairing, notification, app=app, format=format, timeout=timeout)
+
+    async def erase(self, pairing: PairingToken, *, app: str = "", timeout: float = 180.0) -> Outcome:
+        """Makes the phone's app delete its pairing and all notifications, and forgets the pairing here.
+
+        :raises ValueError: if the app does not support it: Bisq Connect does not.
+        """
+        if pairing.default_format is Format.SEALED:
+            raise ValueError("a sealed app does not support ERASE: delete the pairing in the app")
+        outcome = await self.notify(
+            pairing, BisqNotification(NotificationType.ERASE), app=app, sound=False, timeout=timeout
+        )
+        if outcome.kind in (Kind.DELIVERED, Kind.GONE):
+            self._pairings.pop(pairing.device_token, None)
+        return outcome
+
+    def _gone(self, device_token: str) -> None:
+        pairing = self._pairings.pop(device_token, None)
+        if pairing is not None and self.on_gone is not None:
+            self.on_gone(pairing)
+
+    # Channels
+
+    def _channel(self, device_token: str) -> Channel:
+        """The channel of a phone. The dictionary is bounded; phones beyond the bound share channels."""
+        key = device_token if self.options.is_isolated else ""
+        channel = self._channels.get(key)
+        if channel is None and len(self._channels) >= LARGEST_CIRCUITS:
+            shared = list(self._channels.values())
+            return shared[hash(device_token) % len(shared)]
+        if channel is None:
+            channel = Channel(self.options, self.loop, self._solvers, self.on_progress, self._forget)
+            self._channels[key] = channel
+        return channel
+
+    def _forget(self, channel: Channel) -> None:
+        """Removes a channel that has neither submissions nor connections, unless a node's pause is running."""
+        now = channel.now()
+        if any(link.node.retry_at > now for link in channel.links):
+            self.loop.call_later(max(link.node.retry_at for link in channel.links) - now, self._forget_later, channel)
+        else:
+            self._forget_later(channel)
+
+    def _forget_later(self, channel: Channel) -> None:
+        if not channel.is_active and not any(link.node.state is State.CONNECTED for link in channel.links):
+            self._channels = {key: other for key, other in self._channels.items() if other is not channel}
+
+
+class PairingRefused(errors.TocsinError):
+    """The confirmation of a pairing was not delivered. :attr:`outcome` says why."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(f"the phone cannot be reached: {outcome.description}")
+        self.outcome = outcome

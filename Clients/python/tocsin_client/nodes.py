@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which node to use: the state of each node of a list, as values with the time and the randomness as parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum, auto
+
+BACKOFF_BASE = 0.25
+"""The ceiling of the first wait before a new attempt to connect, in seconds. It doubles with each failure."""
+
+BACKOFF_CAP = 30.0
+"""The ceiling of all such waits, in seconds."""
+
+LONGEST_PAUSE = 600.0
+"""The longest ``retry_after`` of a GOAWAY that the client obeys, in seconds."""
+
+FATAL_PAUSE = 60.0
+"""How long the client does not use a node that closed a connection for good, in seconds."""
+
+
+class State(Enum):
+    """What the client knows of a node."""
+
+    UNUSED = auto()
+    """There is no connection, and no reason not to open one."""
+    CONNECTING = auto()
+    """The client connects. After a lost connection, the node is likely to be back at once."""
+    CONNECTED = auto()
+    DOWN = auto()
+    """The last attempt to connect failed, or the node is shutting down or busy."""
+    REFUSED = auto()
+    """The node ended the connection for a reason that a retry does not remove, or does not speak TNP."""
+
+
+@dataclass
+class NodeState:
+    """One node of the list."""
+
+    state: State = State.UNUSED
+    failures: int = 0
+    """Failures since the last WELCOME."""
+    retry_at: float = 0.0
+    """The time from which the client may connect again, while the node is down or has refused."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether new submissions may go to this node."""
+        return self.state in (State.UNUSED, State.CONNECTING, State.CONNECTED)
+
+    def welcomed(self) -> None:
+        """Resets the backoff."""
+        self.failures = 0
+
+    def failed(self, now: float, random: float, at_least: float = 0.0) -> float:
+        """Counts a failure.
+
+        :param random: from 0 up to 1: the wait is this part of the present ceiling (full jitter).
+        :param at_least: the node's ``retry_after`` in seconds.
+        :returns: the wait before the next attempt, in seconds.
+        """
+        ceiling = min(BACKOFF_BASE * float(1 << min(self.failures, 16)), BACKOFF_CAP)
+        self.failures += 1
+        pause = max(min(at_least, LONGEST_PAUSE), ceiling * random)
+        self.retry_at = now + pause
+        return pause
+
+    def refused(self, now: float, at_least: float) -> None:
+        """Marks the node as refusing."""
+        self.state = State.REFUSED
+        self.retry_at = now + max(min(at_least, LONGEST_PAUSE), FATAL_PAUSE)
+
+    def revive(self, now: float) -> None:
+        """Lets a refusing node be tried again once its pause is over."""
+        if self.state is State.REFUSED and now >= self.retry_at:
+            self.state = State.UNUSED
+
+
+def choose(nodes: list[NodeState], excluding: Collection[int] = ()) -> int | None:
+    """The first usable node: the client prefers the first of its list, so that bindings and rates are one node's."""
+    return next((index for index, node in enumerate(nodes) if node.is_usable and index not in excluding), None)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pairing token of a phone, and what the desktop makes of it: sealed envelopes and signatures."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from hashlib import blake2b
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from .envelope import LONGEST_TTL, Envelope, Format, Magic
+from .errors import PairingError
+from .notification import BisqNotification
+
+BUCKET = 256
+"""Texts are padded with spaces to a multiple of this many bytes, so that their length does not tell their type."""
+
+LARGEST_PADDED = 2816
+"""The largest padded text: the last bucket that fits into the limits of Apple and Google. A longer text is not padded
+beyond what its cipher needs."""
+
+
+class PairingToken:
+    """The text that the phone gives the desktop by QR code: ``magic|descriptor|key|device token``.
+
+    Prints without its content. Raises :class:`PairingError` if ``text`` is not a pairing token.
+    """
+
+    def __init__(self, text: str) -> None:
+        parts = text.strip().split("|")
+        if len(parts) != 4:
+            raise PairingError(
+                f"a pairing token has four parts, magic|descriptor|key|device token; this text has {len(parts)}"
+            )
+        try:
+            self.magic = Magic(parts[0])
+        except ValueError:
+            raise PairingError("the first part, the magic, is not iOS, iOSDev or android") from None
+        self.descriptor = parts[1]
+        self._key, self.default_format = _key(parts[2])
+        self.device_token = parts[3]
+        if self.magic is Magic.ANDROID:
+            if len(self.device_token.encode()) < 32:
+                raise PairingError("the fourth part, the device token, has fewer than 32 characters")
+        elif len(self.device_token) != 64 or any(c not in "0123456789abcdefABCDEF" for c in self.device_token):
+            raise PairingError("the fourth part, the device token, is not 64 hexadecimal digits")
+        self._text = "|".join(parts)
+
+    def __repr__(self) -> str:
+        return "<PairingToken redacted>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PairingToken) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def reveal(self) -> str:
+        """Returns the whole token with its key, e.g. to store it."""
+        return self._text
+
+    @property
+    def sender_key(self) -> Ed25519PrivateKey:
+        """The key that signs submissions for this phone. All desktops with this pairing derive the same one."""
+        seed = blake2b(b"tnp1-sender-seed" + self.device_token.encode(), digest_size=32, key=self._key).digest()
+        return Ed25519PrivateKey.from_private_bytes(seed)
+
+    def sign(self, envelope: Envelope) -> tuple[bytes, bytes]:
+        """Returns the public sender key and its signature of the envelope."""
+        key = self.sender_key
+        public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+        return public, key.sign(b"tnp1-sender" + envelope.digest)
+
+    def seal(
+        self,
+        content: BisqNotification | bytes,
+        *,
+        app: str = "",
+        ttl: int = LONGEST_TTL,
+        sound: bool = True,
+        is_urgent: bool = True,
+        collapse_id: str | None = None,
+        format: Format | None = None,
+        iv: bytes | None = None,
+        padding: int = BUCKET,
+    ) -> Envelope:
+        """Seals a notification or a clear text for this phone.
+
+        :param iv: an initialisation vector, which must not be used twice; random by default.
+        :param padding: the bucket in bytes; 1 for no more padding than the cipher needs.
+        :raises RejectionError: if the envelope breaks a rule of the protocol, e.g. because the text is too long.
+        """
+        form = format or self.default_format
+        text = content if isinstance(content, bytes) else content.encode(form)
+        if iv is None:
+            iv = os.urandom(12) if form is Format.SEALED else base64.b64encode(os.urandom(12))
+        text = padded(text, padding, form)
+        if form is Format.SEALED:
+            ciphertext = AESGCM(self._key).encrypt(iv, text, None) if len(iv) == 12 else b""
+        elif len(iv) == 16:
+            encryptor = Cipher(algorithms.AES(self._key), modes.CBC(iv)).encryptor()
+            ciphertext = encryptor.update(text) + encryptor.finalize()
+        else:
+            ciphertext = b""
+        return Envelope(
+            self.magic, self.device_token, iv, ciphertext, form, app=app, ttl=ttl, is_urgent=is_urgent, sound=sound,
+            collapse_id=collapse_id,
+        )
+
+
+def padded(text: bytes, bucket: int, form: Format) -> bytes:
+    """Pads a text with spaces, which the phones' JSON parsers skip."""
+    length = -(-len(text) // bucket) * bucket
+    if length > LARGEST_PADDED:
+        length = max(len(text), LARGEST_PADDED)
+    block = 16 if form is Format.PIPE else 1
+    return text.ljust(-(-length // block) * block)
+
+
+def _key(text: str) -> tuple[bytes, Format]:
+    encoded = text.encode()
+    if len(encoded) == 32:
+        return encoded, Format.PIPE
+    if len(encoded) == 44:
+        try:
+            key = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            key = b""
+        if len(key) == 32:
+            return key, Format.SEALED
+    raise PairingError(
+        f"the third part, the key, has {len(encoded)} bytes; it must have 32, or be Base64 of 32 bytes"
+    )

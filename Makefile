@@ -104,7 +104,7 @@ demo: packages
 	$(SWIFT) build --product tocsin
 	.build/debug/tocsin demo
 
-test: packages-test
+test: packages-test clients
 	$(SWIFT) build --build-tests
 	Tests/run
 

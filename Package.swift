@@ -126,7 +126,8 @@ let package = Package(
             name: "TocsinClient", dependencies: ["Sender", "TNP", "EventLoop", "Cryptography", "Time"],
             swiftSettings: ours),
         .target(
-            name: "Simulator", dependencies: ["EventLoop", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "COpenSSL"],
+            name: "Simulator",
+            dependencies: ["EventLoop", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "CNGHTTP2", "COpenSSL"],
             swiftSettings: ours),
         .target(
             name: "Console",
@@ -135,7 +136,7 @@ let package = Package(
         .executableTarget(
             name: "tocsin",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "Admission", "Delivery", "QRCode", "Store", "Tor", "Console",
+                "TocsinNode", "TocsinClient", "Simulator", "QRCode", "Store", "Tor", "Console",
                 "NodeConfiguration", "Diagnostics", "EventLoop", "TNP", "Cryptography", "Time",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

@@ -43,8 +43,7 @@ package final class AdminServer: HTTPConnection.Delegate {
         self.endpoint = endpoint
         self.loop = loop
         self.source = source
-        gate =
-            if case .unix = endpoint { AdminGate(servesSocket: true) } else { AdminGate(servesSocket: false) }
+        gate = if case .unix = endpoint { AdminGate(servesSocket: true) } else { AdminGate(servesSocket: false) }
         // Owner only: an external tor may be in the group that can connect to the sockets for senders.
         let listener = try Listener(endpoint, on: loop, mode: 0o600) { [unowned self] stream in accept(stream) }
         self.listener = listener
@@ -69,7 +68,8 @@ package final class AdminServer: HTTPConnection.Delegate {
             forget(idle)
         }
         // No request to the admin port has a body.
-        let limits = HTTPLimits(target: 1024, body: 0)
+        var limits = HTTPLimits.standard
+        (limits.target, limits.body) = (1024, 0)
         connections.append(HTTPConnection(stream, limits: limits, host: self))
     }
 
@@ -133,8 +133,7 @@ package final class AdminServer: HTTPConnection.Delegate {
 
     private func stream(to connection: HTTPConnection) {
         guard streams.count < Self.maximumStreams else {
-            var response = Self.text(
-                503, "\(Self.maximumStreams) dashboards are already open: close one of them.")
+            var response = Self.text(503, "\(Self.maximumStreams) dashboards are already open: close one of them.")
             response.headers.append((name: "Retry-After", value: "10"))
             return connection.respond(response)
         }

@@ -73,8 +73,7 @@ struct DashboardPage {
             case .warning: #"<path d="M12 5v9M12 18v.5"/>"#
             case .bad: #"<path d="M6.5 6.5l11 11M17.5 6.5l-11 11"/>"#
             }
-        let reasons: HTML =
-            health.reasons.isEmpty ? "" : "<ul>\(health.reasons.map { "<li>\($0)</li>" as HTML })</ul>"
+        let reasons: HTML = health.reasons.isEmpty ? "" : "<ul>\(health.reasons.map { "<li>\($0)</li>" as HTML })</ul>"
         return """
             <section id="attemptResult" class="wide \(health.grade.rawValue)"><svg class="mark" viewBox="0 0 24 24" \
             aria-hidden="true">\(marks)</svg><div><h2>\(health.summary)</h2>\(reasons)<p class="quiet">As of \
@@ -100,8 +99,7 @@ struct DashboardPage {
             Self.station("In flight", snapshot.inFlight, "\(Format.count(waiting)) of them queued"),
         ]
         if let spool = snapshot.spool {
-            stations.append(
-                Self.station("Stored on disk", spool.envelopes, "\(Format.bytes(spool.bytes)), encrypted"))
+            stations.append(Self.station("Stored on disk", spool.envelopes, "\(Format.bytes(spool.bytes)), encrypted"))
         }
         stations.append(Self.station("Delivered", delivered, "in the last hour"))
         return """
@@ -124,80 +122,72 @@ struct DashboardPage {
     }
 
     private var alarms: HTML {
-        guard !snapshot.alarms.isEmpty else {
-            return Self.card("alarms", "Alarms", "<p>No alarms since the start.</p>", "wide")
-        }
-        let rows = snapshot.alarms.map { alarm -> HTML in
+        let rows = snapshot.alarms.map { alarm -> [HTML] in
             let isToday = Format.date(alarm.time) == Format.date(snapshot.now)
             let time = (isToday ? "" : Format.date(alarm.time) + " ") + Format.clock(alarm.time)
-            return """
-                <tr><td><time>\(time)</time></td><td>\(Self.level(alarm.level))</td>\
-                <th scope="row">\(alarm.text)</th><td class="figure">\(Format.count(alarm.count))</td></tr>
-                """
+            let level = Self.sign(alarm.level == "warning" ? "warning" : "bad", alarm.level)
+            return ["<time>\(time)</time>", level, "\(alarm.text)", "\(Format.count(alarm.count))"]
         }
         let table = Self.table(
-            "Warnings and errors, latest first; times in UTC", ["Last time", "Level", "Message", "Count"], rows)
+            "Warnings and errors, latest first; times in UTC",
+            [.text("Last time"), .text("Level"), .head("Message"), .figure("Count")], rows,
+            none: "No alarms since the start.")
         return Self.card("alarms", "Alarms", table, "wide")
     }
 
-    private static func level(_ level: String) -> HTML {
-        level == "warning" ? sign("warning", "warning") : sign("bad", level)
-    }
-
     private var routes: HTML {
-        let rows = snapshot.routes.map { route -> HTML in
-            var state =
+        let rows = snapshot.routes.map { route -> [HTML] in
+            let grade =
                 switch route.breaker {
-                case "closed": Self.sign("good", Format.breaker(route.breaker))
-                case "open": Self.sign("bad", Format.breaker(route.breaker))
-                default: Self.sign("warning", Format.breaker(route.breaker))
+                case "closed": "good"
+                case "open": "bad"
+                default: "warning"
                 }
+            var state = Self.sign(grade, Format.breaker(route.breaker))
             if route.isSurge { state += "<br>\(Self.sign("warning", "surge of token refusals"))" }
             let answers = route.answers.prefix(5).map { "\($0.reason): \(Format.count($0.count))" }
-            return """
-                <tr><th scope="row">\(route.name)</th><td>\(state)</td><td class="figure">\(Format.count(route.inFlight))\
-                </td><td class="figure">\(Format.count(route.waiting))</td><td class="figure">\(Self.seconds(route.p50))\
-                </td><td class="figure">\(Self.seconds(route.p99))</td><td>\(answers.joined(separator: ", "))</td></tr>
-                """
+            return [
+                "\(route.name)", state, "\(Format.count(route.inFlight))", "\(Format.count(route.waiting))",
+                Self.seconds(route.p50), Self.seconds(route.p99), "\(answers.joined(separator: ", "))",
+            ]
         }
         let table = Self.table(
             "Each app on each platform; latency of the last hour, answers since the start",
-            ["Route", "Circuit breaker", "In flight", "Queued", "p50", "p99", "Answers"], rows)
+            [
+                .head("Route"), .text("Circuit breaker"), .figure("In flight"), .figure("Queued"), .figure("p50"),
+                .figure("p99"), .text("Answers"),
+            ], rows)
         return Self.card("routes", "Push services", table, "wide")
     }
 
     private var latencies: HTML {
-        let rows = snapshot.latencies.map { latency -> HTML in
-            """
-            <tr><th scope="row">\(latency.stage)</th><td class="figure">\(Self.seconds(latency.p50))</td>\
-            <td class="figure">\(Self.seconds(latency.p90))</td><td class="figure">\(Self.seconds(latency.p99))</td></tr>
-            """
+        let rows = snapshot.latencies.map { latency -> [HTML] in
+            ["\(latency.stage)", Self.seconds(latency.p50), Self.seconds(latency.p90), Self.seconds(latency.p99)]
         }
-        let table = Self.table("Latency of each stage in the last hour", ["Stage", "p50", "p90", "p99"], rows)
+        let table = Self.table(
+            "Latency of each stage in the last hour",
+            [.head("Stage"), .figure("p50"), .figure("p90"), .figure("p99")], rows)
         return Self.card("latencies", "Latency", table, "half")
     }
 
     private var refusals: HTML {
-        guard !snapshot.refusals.isEmpty else {
-            return Self.card("refusals", "Rejected at admission", "<p>No rejections since the start.</p>", "half")
-        }
         let most = max(1, snapshot.refusals.map(\.lastHour).max() ?? 1)
-        let rows = snapshot.refusals.map { refusal -> HTML in
-            """
-            <tr><th scope="row">\(refusal.reason)</th><td class="figure">\(Format.count(refusal.lastHour))</td>\
-            <td class="picture">\(Self.meter(Double(refusal.lastHour) / Double(most), "retry"))</td>\
-            <td class="figure">\(Format.count(refusal.total))</td></tr>
-            """
+        let rows = snapshot.refusals.map { refusal -> [HTML] in
+            [
+                "\(refusal.reason)", "\(Format.count(refusal.lastHour))",
+                Self.meter(Double(refusal.lastHour) / Double(most), "retry"), "\(Format.count(refusal.total))",
+            ]
         }
         let table = Self.table(
             "Submissions that the node did not accept, most frequent reason first",
-            ["Reason", "Last hour", "Relative", "Since the start"], picture: 2, rows)
+            [.head("Reason"), .figure("Last hour"), .picture("Relative"), .figure("Since the start")], rows,
+            none: "No rejections since the start.")
         return Self.card("refusals", "Rejected at admission", table, "half")
     }
 
     private var attack: HTML {
         let (all, unproven) = (snapshot.effort.all, snapshot.effort.unproven)
-        let state: HTML =
+        let state =
             if all > 0 {
                 Self.sign("warning", "required for all submissions")
             } else if unproven > 0 {
@@ -205,15 +195,15 @@ struct DashboardPage {
             } else {
                 Self.sign("good", "off")
             }
-        let rows = [("all submissions", all), ("new device tokens", unproven)].map { target, effort -> HTML in
-            """
-            <tr><th scope="row">\(target)</th><td>\(effort == 0 ? "none" : Format.effort(effort))</td>\
-            <td class="picture">\(Self.meter(Self.height(effort), "retry"))</td></tr>
-            """
+        let rows = [("all submissions", all), ("new device tokens", unproven)].map { target, effort -> [HTML] in
+            [
+                "\(target)", "\(effort == 0 ? "none" : Format.effort(effort))",
+                Self.meter(Self.height(effort), "retry"),
+            ]
         }
         let table = Self.table(
-            "Effort that senders must spend; the bar is logarithmic", ["Required for", "Effort", "Level"],
-            picture: 2, rows)
+            "Effort that senders must spend; the bar is logarithmic",
+            [.head("Required for"), .text("Effort"), .picture("Level")], rows)
         return Self.card("attack", "Proof of work", "<p>\(state)</p>\(table)", "half")
     }
 
@@ -234,24 +224,18 @@ struct DashboardPage {
             : """
             \(Self.sign("warning", "connecting: \(tor.bootstrap) %")) \(Self.meter(Double(tor.bootstrap) / 100, "delivered"))
             """
-        let published =
-            tor.isPublished
-            ? Self.sign("good", "published")
-            : Self.sign("bad", "not published")
-        var rows: [HTML] = [
-            "<tr><th scope=\"row\">Network</th><td>\(network)</td></tr>",
-            "<tr><th scope=\"row\">Onion service</th><td>\(published)</td></tr>",
-            "<tr><th scope=\"row\">Address</th><td><code>\(tor.address ?? "none yet")</code></td></tr>",
-            "<tr><th scope=\"row\">Restarts</th><td>\(Format.count(tor.restarts))</td></tr>",
+        let published = tor.isPublished ? Self.sign("good", "published") : Self.sign("bad", "not published")
+        var rows: [[HTML]] = [
+            ["Network", network], ["Onion service", published],
+            ["Address", "<code>\(tor.address ?? "none yet")</code>"], ["Restarts", "\(Format.count(tor.restarts))"],
         ]
-        if let warning = tor.warning {
-            rows.append("<tr><th scope=\"row\">Last warning</th><td>\(warning)</td></tr>")
-        }
-        return Self.card("tor", "Tor", Self.table("The tor process of the node", ["Property", "State"], rows), "half")
+        if let warning = tor.warning { rows.append(["Last warning", "\(warning)"]) }
+        let table = Self.table("The tor process of the node", [.head("Property"), .text("State")], rows)
+        return Self.card("tor", "Tor", table, "half")
     }
 
     private var credentials: HTML {
-        let rows = snapshot.credentials.map { credential -> HTML in
+        let rows = snapshot.credentials.map { credential -> [HTML] in
             var end: HTML = Self.sign("good", "never")
             var left: HTML = ""
             if let expires = credential.expires {
@@ -259,16 +243,13 @@ struct DashboardPage {
                 let grade = seconds <= 0 ? "bad" : seconds < Health.expiryNotice ? "warning" : "good"
                 end = Self.sign(grade, Format.expiry(expires, at: snapshot.now))
                 // Apple's certificates are valid for 13 months.
-                left = Self.meter(
-                    Double(seconds) / (395 * 86_400), grade == "good" ? "delivered" : "rejected")
+                left = Self.meter(Double(seconds) / (395 * 86_400), grade == "good" ? "delivered" : "rejected")
             }
-            return """
-                <tr><th scope="row">\(credential.app)</th><td>\(credential.kind)<br><code>\(credential.file)</code></td>\
-                <td>\(end)</td><td class="picture">\(left)</td></tr>
-                """
+            return ["\(credential.app)", "\(credential.kind)<br><code>\(credential.file)</code>", end, left]
         }
         let table = Self.table(
-            "Credentials for APNs and FCM", ["App", "Credential", "Expires", "Time left"], picture: 3, rows)
+            "Credentials for APNs and FCM",
+            [.head("App"), .text("Credential"), .text("Expires"), .picture("Time left")], rows)
         return Self.card("credentials", "Credentials", table, "wide")
     }
 
@@ -278,18 +259,40 @@ struct DashboardPage {
         "<section id=\"\(id)\" class=\"\(width)\"><h2>\(title)</h2>\(content)</section>"
     }
 
-    /// A table with a caption and column headers.
-    /// - Parameter picture: the index of the column that only illustrates its neighbour; hidden on small screens.
-    private static func table(
-        _ caption: String, _ columns: [String], picture: Int? = nil, _ rows: [HTML]
-    ) -> HTML {
-        let heads = columns.enumerated().map { index, name -> HTML in
-            index == picture
-                ? "<th scope=\"col\" class=\"picture\">\(name)</th>" : "<th scope=\"col\">\(name)</th>"
+    /// A column of a table, with its header.
+    private enum Column {
+        /// Names the row.
+        case head(String)
+        case text(String)
+        case figure(String)
+        /// Only illustrates its neighbour; hidden on small screens.
+        case picture(String)
+
+        var header: HTML {
+            switch self {
+            case .head(let name), .text(let name), .figure(let name): "<th scope=\"col\">\(name)</th>"
+            case .picture(let name): "<th scope=\"col\" class=\"picture\">\(name)</th>"
+            }
         }
+
+        func cell(_ content: HTML) -> HTML {
+            switch self {
+            case .head: "<th scope=\"row\">\(content)</th>"
+            case .text: "<td>\(content)</td>"
+            case .figure: "<td class=\"figure\">\(content)</td>"
+            case .picture: "<td class=\"picture\">\(content)</td>"
+            }
+        }
+    }
+
+    /// A table with a caption and column headers.
+    /// - Parameter none: replaces a table without rows.
+    private static func table(_ caption: String, _ columns: [Column], _ rows: [[HTML]], none: String? = nil) -> HTML {
+        if rows.isEmpty, let none { return "<p>\(none)</p>" }
+        let lines = rows.map { row -> HTML in "<tr>\(zip(columns, row).map { $0.cell($1) })</tr>" }
         return """
-            <div class="scroll"><table><caption>\(caption)</caption><thead><tr>\(heads)</tr></thead>\
-            <tbody>\(rows)</tbody></table></div>
+            <div class="scroll"><table><caption>\(caption)</caption><thead><tr>\(columns.map(\.header))</tr></thead>\
+            <tbody>\(lines)</tbody></table></div>
             """
     }
 
@@ -308,14 +311,14 @@ struct DashboardPage {
 
     /// A bar from 0 to 1. It only repeats the text next to it, so screen readers skip it.
     private static func meter(_ fraction: Double, _ kind: String) -> HTML {
-        let filled = Format.decimal(min(max(fraction, 0), 1) * 100, 1)
+        let filled = min(max(fraction, 0), 1) * 100
         return """
             <svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">\
             <rect class="empty" width="100" height="8"/><rect class="\(kind)" width="\(filled)" height="8"/></svg>
             """
     }
 
-    private static func seconds(_ seconds: Double?) -> String { seconds.map(Format.latency) ?? "–" }
+    private static func seconds(_ seconds: Double?) -> HTML { "\(seconds.map(Format.latency) ?? "–")" }
 
     private static let bell: HTML = """
         <svg class="bell" viewBox="0 0 24 24" aria-hidden="true"><path d="M12 3a6 6 0 0 0-6 6v4.5L4 17h16l-2-3.5V9\

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import NodeConfiguration
+
 /// A fragment of HTML, built from string literals. Literals are copied as they are; interpolated strings are escaped, so
 /// that no external text becomes markup. Interpolated fragments are not escaped again.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
@@ -25,6 +27,8 @@ struct HTML: ExpressibleByStringInterpolation, Sendable {
         mutating func appendInterpolation(_ pieces: [HTML]) { for piece in pieces { text += piece.text } }
 
         mutating func appendInterpolation(_ number: Int) { text += "\(number)" }
+        /// Appends a coordinate, with one decimal place.
+        mutating func appendInterpolation(_ coordinate: Double) { text += Format.decimal(coordinate, 1) }
 
         mutating func appendInterpolation(_ words: String) {
             for scalar in words.unicodeScalars {

@@ -15,35 +15,20 @@ package struct NodeSnapshot: Sendable {
     /// The state of a route: one app on one platform.
     package struct RouteState: Sendable {
         /// The name, e.g. `bisq/iOS`.
-        var name: String
+        package let name: String
         /// The state of the circuit breaker: `closed`, `open` or `half-open`.
-        var breaker: String
+        package var breaker = "closed"
         /// Whether there is a surge of token refusals, which points to a wrong environment or topic.
-        var isSurge: Bool
+        package var isSurge = false
         /// Envelopes in flight.
-        var inFlight: Int
+        package var inFlight = 0
         /// Envelopes in the fair queue, which are part of those in flight.
-        var waiting: Int
+        package var waiting = 0
         /// The number of each answer since the start, most frequent first.
-        var answers: [(reason: String, count: Int)]
+        package var answers: [(reason: String, count: Int)] = []
         /// Latency of answers in the last hour, in seconds; `nil` if there were none.
-        var p50: Double?
-        var p99: Double?
-
-        /// - Parameters: as the properties of the same names.
-        package init(
-            name: String, breaker: String, isSurge: Bool, inFlight: Int, waiting: Int,
-            answers: [(reason: String, count: Int)], p50: Double?, p99: Double?
-        ) {
-            self.name = name
-            self.breaker = breaker
-            self.isSurge = isSurge
-            self.inFlight = inFlight
-            self.waiting = waiting
-            self.answers = answers
-            self.p50 = p50
-            self.p99 = p99
-        }
+        package var p50: Double?
+        package var p99: Double?
     }
 
     /// A credential for APNs or FCM: its kind (`APNs key`, `APNs certificate` or `FCM service account`), the file's name
@@ -54,27 +39,10 @@ package struct NodeSnapshot: Sendable {
     /// the last hour, in seconds; `nil` if no envelope passed the stage.
     package typealias Latency = (stage: String, p50: Double?, p90: Double?, p99: Double?)
 
-    /// The state of the node's own tor.
-    package struct Tor: Sendable {
-        /// The onion address; `nil` until tor has created it.
-        var address: String?
-        /// Progress of the connection to the Tor network, in percent.
-        var bootstrap: Int
-        /// Whether the descriptor of the onion service is published.
-        var isPublished: Bool
-        var restarts: Int
-        /// The last warning that tor logged.
-        var warning: String?
-
-        /// - Parameters: as the properties of the same names.
-        package init(address: String?, bootstrap: Int, isPublished: Bool, restarts: Int, warning: String?) {
-            self.address = address
-            self.bootstrap = bootstrap
-            self.isPublished = isPublished
-            self.restarts = restarts
-            self.warning = warning
-        }
-    }
+    /// The state of the node's own tor: the onion address (`nil` until tor has created it), the progress of the connection
+    /// to the Tor network in percent, whether the descriptor of the onion service is published, the number of restarts,
+    /// and the last warning that tor logged.
+    package typealias Tor = (address: String?, bootstrap: Int, isPublished: Bool, restarts: Int, warning: String?)
 
     /// A message of level `warning` or higher.
     package struct Alarm: Sendable, Equatable {
@@ -89,59 +57,43 @@ package struct NodeSnapshot: Sendable {
     }
 
     /// Unix time in seconds.
-    var now: Int64
-    var version: String
+    package let now: Int64
+    package var version = ""
     /// Seconds since the start.
-    var uptime: Int64
+    package var uptime: Int64 = 0
     /// The reasons why the node is not ready; empty if it is.
-    var notReady: [String]
+    package var notReady: [String] = []
     /// Open connections of senders, over TNP and over HTTP.
-    var connections: (tnp: Int, http: Int)
+    package var connections: (tnp: Int, http: Int) = (0, 0)
     /// Known circuits.
-    var circuits: Int
+    package var circuits = 0
     /// Envelopes in memory without a final outcome.
-    var inFlight: Int
+    package var inFlight = 0
     /// Stored envelopes and their size; `nil` if the spool is disabled.
-    var spool: (envelopes: Int, bytes: Int)?
+    package var spool: (envelopes: Int, bytes: Int)?
     /// Required effort in expected hashes, for all submissions and for those to unproven device tokens; 0 if none.
-    var effort: (all: UInt32, unproven: UInt32)
+    package var effort: (all: UInt32, unproven: UInt32) = (0, 0)
     /// The minutes of the last hour, oldest first; the last one is incomplete.
-    var hour: [Bucket]
+    package var hour: [Bucket] = []
     /// The ten-minute intervals of the last day, oldest first; the last one is incomplete.
-    var day: [Bucket]
+    package var day: [Bucket] = []
     /// Submissions rejected at admission, by the text of the reason, most frequent first.
-    var refusals: [(reason: String, lastHour: Int, total: Int)]
-    var latencies: [Latency]
-    var routes: [RouteState]
-    var credentials: [Credential]
+    package var refusals: [(reason: String, lastHour: Int, total: Int)] = []
+    package var latencies: [Latency] = []
+    package var routes: [RouteState] = []
+    package var credentials: [Credential] = []
     /// `nil` if the node does not run tor.
-    var tor: Tor?
+    package var tor: Tor?
     /// The alarms, latest first.
-    var alarms: [Alarm]
+    package var alarms: [Alarm] = []
+}
 
-    /// - Parameters: as the properties of the same names.
-    package init(
-        now: Int64, version: String, uptime: Int64, notReady: [String], connections: (tnp: Int, http: Int),
-        circuits: Int, inFlight: Int, spool: (envelopes: Int, bytes: Int)?, effort: (all: UInt32, unproven: UInt32),
-        hour: [Bucket], day: [Bucket], refusals: [(reason: String, lastHour: Int, total: Int)], latencies: [Latency],
-        routes: [RouteState], credentials: [Credential], tor: Tor?, alarms: [Alarm]
-    ) {
-        self.now = now
-        self.version = version
-        self.uptime = uptime
-        self.notReady = notReady
-        self.connections = connections
-        self.circuits = circuits
-        self.inFlight = inFlight
-        self.spool = spool
-        self.effort = effort
-        self.hour = hour
-        self.day = day
-        self.refusals = refusals
-        self.latencies = latencies
-        self.routes = routes
-        self.credentials = credentials
-        self.tor = tor
-        self.alarms = alarms
-    }
+extension NodeSnapshot {
+    /// A snapshot without data.
+    package init(now: Int64) { self.now = now }
+}
+
+extension NodeSnapshot.RouteState {
+    /// The state of a route that has no traffic.
+    package init(name: String) { self.name = name }
 }

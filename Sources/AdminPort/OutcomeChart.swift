@@ -92,46 +92,37 @@ struct OutcomeChart {
     // MARK: Parts
 
     private var axes: HTML {
-        let ceiling = ceiling
+        let (ceiling, labels) = (self.ceiling, Self.height - 6)
         var axes: HTML = ""
         for count in [0, ceiling / 2, ceiling] {
-            let height = Self.point(y(count))
+            let height = y(count)
             axes += """
-                <line class="grid" x1="\(Self.point(Self.left))" x2="\(Self.point(Self.width - Self.right))" \
-                y1="\(height)" y2="\(height)"/><text x="\(Self.point(Self.left - 5))" y="\(Self.point(y(count) + 4))" \
-                text-anchor="end">\(Self.short(count))</text>
+                <line class="grid" x1="\(Self.left)" x2="\(Self.width - Self.right)" y1="\(height)" y2="\(height)"/>\
+                <text x="\(Self.left - 5)" y="\(height + 4)" text-anchor="end">\(Self.short(count))</text>
                 """
         }
         // Four labels; "now" marks the end of the last interval.
         for quarter in 0..<4 {
             let index = quarter * buckets.count / 4
             guard index < buckets.count else { continue }
-            axes += """
-                <text x="\(Self.point(x(index)))" y="\(Self.point(Self.height - 6))">\
-                \(Format.clock(buckets[index].start))</text>
-                """
+            axes += "<text x=\"\(x(index))\" y=\"\(labels)\">\(Format.clock(buckets[index].start))</text>"
         }
-        axes += """
-            <text x="\(Self.point(Self.width - Self.right))" y="\(Self.point(Self.height - 6))" \
-            text-anchor="end">now</text>
-            """
-        return axes
+        return axes + "<text x=\"\(Self.width - Self.right)\" y=\"\(labels)\" text-anchor=\"end\">now</text>"
     }
 
     /// All bars of one outcome in a single path, which keeps the page small.
     private func bars(_ part: Part) -> HTML {
         let gap = buckets.count > 100 ? 0.4 : 1
-        var path = ""
+        var path: HTML = ""
         for (index, bucket) in buckets.enumerated() {
             let count = part.count(in: bucket)
             guard count > 0 else { continue }
             let below = Part.allCases.prefix { $0 != part }.reduce(0) { $0 + $1.count(in: bucket) }
             let (bottom, top) = (y(below), y(below + count))
             let (start, end) = (x(index), x(index + 1) - gap)
-            path += "M\(Self.point(start)) \(Self.point(bottom))V\(Self.point(top))H\(Self.point(end))"
-            path += "V\(Self.point(bottom))z"
+            path += "M\(start) \(bottom)V\(top)H\(end)V\(bottom)z"
         }
-        return path.isEmpty ? "" : "<path fill=\"url(#\(name)-\(part.rawValue))\" d=\"\(path)\"/>"
+        return path.text.isEmpty ? "" : "<path fill=\"url(#\(name)-\(part.rawValue))\" d=\"\(path)\"/>"
     }
 
     /// The tooltip of a bar.
@@ -140,8 +131,8 @@ struct OutcomeChart {
         let counts = Part.allCases.filter { $0.count(in: bucket) > 0 }
             .map { "\(Format.count($0.count(in: bucket))) \($0.label)" }.joined(separator: ", ")
         return """
-            <rect class="hint" x="\(Self.point(x(index)))" y="\(Self.point(Self.top))" \
-            width="\(Self.point(x(index + 1) - x(index)))" height="\(Self.point(Self.height - Self.top - Self.bottom))">\
+            <rect class="hint" x="\(x(index))" y="\(Self.top)" width="\(x(index + 1) - x(index))" \
+            height="\(Self.height - Self.top - Self.bottom)">\
             <title>\(Format.clock(bucket.start))–\(Format.clock(bucket.start + width)): \(counts)</title></rect>
             """
     }
@@ -166,9 +157,6 @@ struct OutcomeChart {
         fill="url(#\(name)-\(part.rawValue))"/></svg><strong>\(Format.count(count))</strong> \(part.label)</li>
         """
     }
-
-    /// A coordinate with one decimal place.
-    private static func point(_ value: Double) -> String { Format.decimal(value, 1) }
 
     /// A label of the axis: `1,500`, `20k`, `14M`
     private static func short(_ count: Int) -> String {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Logging
-
 /// The most recent alarms. A repeated alarm is counted and keeps its latest details.
 struct RecentAlarms: Sendable {
     /// Maximum number of alarms; a further one replaces the alarm that has not occurred for the longest time.

@@ -91,7 +91,7 @@ extension Double: JSONValue {
 }
 
 extension String: JSONValue {
-    fileprivate var json: String { "\"" + String(decoding: JSONText.escaped(self), as: UTF8.self) + "\"" }
+    fileprivate var json: String { "\"\(JSONText.escaped(self))\"" }
 }
 
 extension Optional: JSONValue where Wrapped: JSONValue {

@@ -70,7 +70,7 @@ package struct Admission {
 
     /// Starts with no known device tokens.
     /// - Parameters:
-    ///   - hash: hashes device tokens and sender keys under the node's key. Restored rows must use the same key.
+    ///   - hash: hashes device tokens and sender keys under the node's key. Restored records must use the same key.
     ///   - seed: the seed of the first puzzle, 16 random bytes.
     package init(_ settings: AdmissionSettings, hash: KeyedHash, seed: [UInt8], now: MonotonicTime) {
         self.settings = settings
@@ -588,17 +588,17 @@ extension Admission {
 extension Admission {
     /// The changes to write to the store.
     package struct Changes: Sendable, Redacted {
-        /// The rows to insert or replace.
-        package var rows: [StandingRow]
+        /// The records to insert or replace.
+        package var records: [TokenRecord]
         /// The hashes of the device tokens to delete.
         package var forgotten: [UInt64]
     }
 
     /// Takes the changes that the store does not have yet; `nil` if there are none.
-    /// - Parameter limit: the maximum number of rows, and of deletions. The next call returns the rest.
+    /// - Parameter limit: the maximum number of records, and of deletions. The next call returns the rest.
     package mutating func takeChanges(atMost limit: Int) -> Changes? {
         guard !unsaved.isEmpty || !forgotten.isEmpty else { return nil }
-        var rows: [StandingRow] = []
+        var records: [TokenRecord] = []
         let now = unsaved.suffix(limit)
         unsaved.removeLast(now.count)
         for token in now {
@@ -606,37 +606,39 @@ extension Admission {
                 // A record that was removed and inserted again is listed twice.
                 guard record.isUnsaved else { return }
                 record.isUnsaved = false
-                if record.isPersistent { rows.append(StandingRow(record)) } else { forgotten.append(token) }
+                if record.isPersistent { records.append(record) } else { forgotten.append(token) }
             }
         }
         let gone = forgotten.suffix(limit)
         forgotten.removeLast(gone.count)
         // A token that was removed and inserted again must not be deleted.
-        return Changes(rows: rows, forgotten: gone.filter { tokens[$0]?.isPersistent != true })
+        return Changes(records: records, forgotten: gone.filter { tokens[$0]?.isPersistent != true })
     }
 
     /// Queues changes again that the store failed to write.
     package mutating func requeue(_ changes: Changes) {
-        for row in changes.rows {
-            tokens.update(row.token) { record in
+        for saved in changes.records {
+            tokens.update(saved.token) { record in
                 guard !record.isUnsaved else { return }
                 record.isUnsaved = true
-                unsaved.append(row.token)
+                unsaved.append(saved.token)
             }
         }
         for token in changes.forgotten where forgotten.count < settings.deviceTokens { forgotten.append(token) }
     }
 
-    /// Restores a row of the store when the node starts.
-    package mutating func restore(_ row: StandingRow, on moment: ClockReading) {
-        var record = TokenRecord(row)
-        // A row from a time when the clock was ahead ages from now on.
+    /// Restores a stored record when the node starts.
+    package mutating func restore(_ stored: TokenRecord, on moment: ClockReading) {
+        var record = stored
+        // Not stored: its times are those of the earlier process's monotonic clock.
+        record.allowance = Allowance()
+        // A record from a time when the clock was ahead ages from now on.
         record.clamp(to: moment.day, moment.milliseconds)
         record.standing = settings.standing(of: record, on: moment.day)
         settings.forgetOldBinding(of: &record, on: moment.day)
         // No token has the hash 0, which marks an empty slot.
         guard record.isPersistent, record.token != 0 else {
-            forgotten.append(row.token)
+            forgotten.append(record.token)
             return
         }
         if let gone = tokens.insert(record) { forget(gone) }
@@ -665,23 +667,5 @@ extension Admission {
         Counts(
             proven: tokens.count(of: .proven), unproven: tokens.count(of: .unproven), dead: tokens.count(of: .dead),
             circuits: circuits.count)
-    }
-}
-
-extension StandingRow {
-    init(_ record: TokenRecord) {
-        self.init(
-            token: record.token, standing: record.standing.rawValue, since: record.since, day: record.day,
-            sender: record.binding)
-    }
-}
-
-extension TokenRecord {
-    init(_ row: StandingRow) {
-        self.init(token: row.token)
-        standing = Standing(rawValue: row.standing) ?? .unproven
-        since = row.since
-        day = row.day
-        restore(binding: row.sender)
     }
 }

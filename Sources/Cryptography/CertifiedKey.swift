@@ -86,17 +86,4 @@ package enum PKCS12 {
             certificates: certificates, privateKey: SecretBytes(moving: &privateKey),
             notAfter: certificateValidity(of: leaf).notAfter)
     }
-
-    /// Packs a certificate and its key into a `.p12` file, for simulators and tests.
-    package static func pack(_ certified: CertifiedKey, password: String) -> [UInt8] {
-        let key = certified.makeKey()
-        let leaf = withBIO(reading: certified.certificates, readCertificate)
-        defer {
-            EVP_PKEY_free(key)
-            X509_free(leaf)
-        }
-        guard let container = PKCS12_create(password, "push", key, leaf, nil, 0, 0, 0, 0, 0) else { return [] }
-        defer { PKCS12_free(container) }
-        return Cryptography.bytes { i2d_PKCS12_bio($0, container) }
-    }
 }

@@ -11,7 +11,7 @@ package func openSSLReason() -> String {
 }
 
 /// The bytes that `write` writes to a memory BIO; empty if it fails.
-func bytes(writtenBy write: (OpaquePointer) -> Int32) -> [UInt8] {
+package func bytes(writtenBy write: (OpaquePointer) -> Int32) -> [UInt8] {
     guard let bio = cssl_memory_bio() else { return [] }
     defer { BIO_free(bio) }
     guard write(bio) == 1 else { return [] }

@@ -50,13 +50,6 @@ package final class SigningKey: @unchecked Sendable, Redacted {
         self.init(owning: key, algorithm: algorithm)
     }
 
-    /// A new random key, for simulators and tests.
-    package static func generate(_ algorithm: SignatureAlgorithm) -> SigningKey {
-        let key = algorithm == .es256 ? cssl_ec_p256_key() : cssl_rsa_2048_key()
-        guard let key else { fatalError("OpenSSL cannot generate a key: \(openSSLReason())") }
-        return SigningKey(owning: key, algorithm: algorithm)
-    }
-
     deinit { EVP_PKEY_free(key) }
 
     /// The public key, which verifies this key's signatures.
@@ -65,7 +58,7 @@ package final class SigningKey: @unchecked Sendable, Redacted {
         return VerifyingKey(owning: key, algorithm: algorithm)
     }
 
-    /// The private key as unencrypted PKCS #8 in PEM form, for simulators and tests that write credentials to disk.
+    /// The private key as unencrypted PKCS #8 in PEM form.
     package var pem: [UInt8] { Cryptography.pem(ofPrivateKey: key) }
 
     /// The signature of `message` in the form of RFC 7518; for ES256 the 64 bytes R ‖ S.

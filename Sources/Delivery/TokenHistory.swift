@@ -14,19 +14,16 @@ struct TokenHistory {
         var isRefused = false
     }
 
-    /// Capacity of each half. When the younger half is full, it replaces the older half, so that recent entries stay.
-    private let half: Int
-    private var young: [Int: Record] = [:]
-    private var old: [Int: Record] = [:]
+    private var records: RecentTable<Record>
 
     /// - Parameter capacity: the maximum number of tokens remembered at a time.
-    init(capacity: Int) { half = max(1, capacity / 2) }
+    init(capacity: Int) { records = RecentTable(capacity: capacity) }
 
-    subscript(token: Bytes) -> Record { young[token.tableKey] ?? old[token.tableKey] ?? Record() }
+    subscript(token: Bytes) -> Record { records[token.tableKey] ?? Record() }
 
     /// Records that a provider accepted a notification for the token.
     mutating func accepted(_ token: Bytes, by home: Magic?, at milliseconds: UInt64) {
-        set(Record(environment: home, accepted: milliseconds, isRefused: false), token)
+        records.set(token.tableKey, to: Record(environment: home, accepted: milliseconds, isRefused: false))
     }
 
     /// Records that the provider refused the token.
@@ -36,7 +33,7 @@ struct TokenHistory {
         guard !record.isRefused else { return false }
         record.isRefused = true
         record.environment = nil
-        set(record, token)
+        records.set(token.tableKey, to: record)
         return true
     }
 
@@ -46,15 +43,7 @@ struct TokenHistory {
         var record = self[token]
         guard record.accepted > since else { return false }
         record.accepted = 0
-        set(record, token)
+        records.set(token.tableKey, to: record)
         return true
-    }
-
-    private mutating func set(_ record: Record, _ token: Bytes) {
-        if young.count >= half, young[token.tableKey] == nil {
-            old = young
-            young = [:]
-        }
-        young[token.tableKey] = record
     }
 }

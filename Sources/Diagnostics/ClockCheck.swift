@@ -21,19 +21,19 @@ enum ClockCheck {
     ///   - now: Unix time in seconds.
     ///   - isSynchronised: whether the kernel reports the clock as synchronised; `nil` if the kernel does not report it.
     static func local(now: Int64, isSynchronised: Bool?) -> Finding {
+        func finding(_ grade: Finding.Grade, _ text: String) -> Finding { Finding(.clock, "this machine", grade, text) }
         let date = Format.date(now)
         guard (earliest..<latest).contains(now) else {
-            return Finding(.clock, "this machine", .failed, "the clock is wrong, it shows \(date): \(cure)")
+            return finding(.failed, "the clock is wrong, it shows \(date): \(cure)")
         }
-        switch isSynchronised {
-        case true?: return Finding(.clock, "this machine", .ok, "\(date), synchronised")
+        return switch isSynchronised {
+        case true?: finding(.ok, "\(date), synchronised")
         case false?:
-            return Finding(
-                .clock, "this machine", .warning,
+            finding(
+                .warning,
                 "\(date), but not synchronised: run an NTP service (timedatectl set-ntp true). If the clock is minutes"
                     + " off, push services reject the credentials and tor cannot connect")
-        case nil:
-            return Finding(.clock, "this machine", .ok, "\(date); unknown whether it is synchronised")
+        case nil: finding(.ok, "\(date); unknown whether it is synchronised")
         }
     }
 

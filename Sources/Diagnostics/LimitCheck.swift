@@ -28,34 +28,37 @@ struct LimitCheck: Equatable {
     }
 
     private func descriptors(_ connections: Int, _ others: Int) -> Finding {
-        let subject = "open files of \(process)"
         let left = Int(clamping: files) - others
-        if left >= connections { return Finding(.machine, subject, .ok, "the limit of \(files) is sufficient") }
         let cure = "raise the limit: ulimit -n \(connections + others), or LimitNOFILE=\(connections + others)"
-        if left < 1 {
-            return Finding(.machine, subject, .failed, "the limit of \(files) leaves none for senders: \(cure)")
+        return if left >= connections {
+            finding("open files", .ok, "the limit of \(files) is sufficient")
+        } else if left < 1 {
+            finding("open files", .failed, "the limit of \(files) leaves none for senders: \(cure)")
+        } else {
+            finding(
+                "open files", .warning,
+                "the limit of \(files) leaves \(left) for senders, but limits.connections is \(connections): \(cure)")
         }
-        return Finding(
-            .machine, subject, .warning,
-            "the limit of \(files) leaves \(left) for senders, but limits.connections is \(connections): \(cure)")
     }
 
     private var lockedMemory: Finding {
-        let subject = "locked memory of \(process)"
-        if locked >= Self.lockedMemory { return Finding(.machine, subject, .ok, "sufficient for all keys") }
-        return Finding(
-            .machine, subject, .warning,
+        if locked >= Self.lockedMemory { return finding("locked memory", .ok, "sufficient for all keys") }
+        return finding(
+            "locked memory", .warning,
             "the limit of \(Format.bytes(Int(clamping: locked))) is too low, so keys may be swapped to disk: raise it with"
                 + " ulimit -l 8192, or LimitMEMLOCK=8M")
     }
 
     private var coreDump: Finding {
-        let subject = "core dumps of \(process)"
-        if core == 0 { return Finding(.machine, subject, .ok, "off") }
-        guard isNode else { return Finding(.machine, subject, .ok, "the node turns them off when it starts") }
-        return Finding(
-            .machine, subject, .warning,
+        if core == 0 { return finding("core dumps", .ok, "off") }
+        guard isNode else { return finding("core dumps", .ok, "the node turns them off when it starts") }
+        return finding(
+            "core dumps", .warning,
             "on: a crash would write keys to disk. Turn them off with ulimit -c 0, or LimitCORE=0")
+    }
+
+    private func finding(_ limit: String, _ grade: Finding.Grade, _ text: String) -> Finding {
+        Finding(.machine, "\(limit) of \(process)", grade, text)
     }
 }
 

@@ -2,7 +2,6 @@
 
 import EventLoop
 import NodeConfiguration
-import TNP
 import Tor
 
 /// The state of the node's onion service, according to its files.

@@ -12,12 +12,8 @@ import Time
 extension NodeCheck {
     /// The timeout for a connection and for an answer.
     private static let timeout = Duration.seconds(10)
-    /// The timeout for a connection through a proxy; tor may have to build circuits.
-    private static let proxyTimeout = Duration.seconds(30)
-
-    private var dialTimeout: Duration {
-        configuration.outboundProxy == nil ? Self.timeout : Self.proxyTimeout
-    }
+    /// The timeout for a connection. Through a proxy, tor may have to build circuits.
+    private var dialTimeout: Duration { configuration.outboundProxy == nil ? Self.timeout : .seconds(30) }
 
     /// A server to which the node connects.
     private struct Service {
@@ -78,11 +74,12 @@ extension NodeCheck {
             Finding(.network, url.authority, grade, text)
         }
         do {
-            let recorder = CertificateRecorder(of: try context(trustFile: service.trustFile, identity: nil))
             let stream = try await loop.dial(
-                url.endpoint, through: configuration.outboundProxy, tls: recorder.context, timeout: dialTimeout)
-            stream.close()
-            let end = recorder.notAfter.map { ", its certificate \(Format.expiry($0, at: UnixTime.now))" } ?? ""
+                url.endpoint, through: configuration.outboundProxy, tls: try context(trustFile: service.trustFile),
+                timeout: dialTimeout)
+            defer { stream.close() }
+            let expiry = stream.peerCertificateExpiry.map { Format.expiry($0, at: UnixTime.now) }
+            let end = expiry.map { ", its certificate \($0)" } ?? ""
             return finding(.ok, "TLS and HTTP/2 work\(end)")
         } catch StreamError.unknownHost(let reason) {
             return finding(.failed, "\(reason): check the network connection and /etc/resolv.conf")
@@ -101,18 +98,9 @@ extension NodeCheck {
         }
     }
 
-    private func context(
-        trustFile: String?, identity: CertifiedKey?
-    ) throws(Credential.Problem) -> TLSContext {
-        do {
-            let authorities = try trustFile.map {
-                try ConfiguredFile.read($0, for: "trust_file", of: configuration.file)
-            }
-            return try TLSContext.client(
-                extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
-        } catch {
-            throw Credential.Problem(file: trustFile ?? configuration.file, text: "\(error)")
-        }
+    private func context(trustFile: String?, identity: CertifiedKey? = nil) throws -> TLSContext {
+        let authorities = try trustFile.map { try ConfiguredFile.read($0, for: "trust_file", of: configuration.file) }
+        return try TLSContext.client(extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
     }
 
     private func upstream(_ url: ServiceURL, _ context: TLSContext) -> Upstream {
@@ -191,7 +179,7 @@ extension NodeCheck {
         show("sending a probe to Google for \(app.name) …")
         do {
             let envelope = try ProbeEnvelope.make(.android, format: profile.format)
-            let context = try context(trustFile: configuration.services.fcmTrustFile, identity: nil)
+            let context = try context(trustFile: configuration.services.fcmTrustFile)
             let url = configuration.services.fcm
             let provider = FCMProvider(
                 FCMRequestBuilder(profile, authority: url.authority, projectID: account.projectID),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Admission
 import EventLoop
 import Glibc
 import NodeConfiguration
@@ -61,12 +60,6 @@ package actor NodeCheck {
         let names = configuration.apps.map(\.name).joined(separator: ", ")
         var findings = [Finding(.configuration, configuration.file, .ok, "valid; apps: \(names)")]
         func warn(_ key: String, _ text: String) { findings.append(Finding(.configuration, key, .warning, text)) }
-        if configuration.listen.http != nil, configuration.admission.senders == .required {
-            warn(
-                "senders.mode",
-                "is \"required\", but senders that use the HTTP API cannot sign: remove listen.http, or set \"optional\""
-            )
-        }
         for (key, text) in HTTPEndpointAdvice.texts(for: configuration) { warn(key, text) }
         if !configuration.listen.circuitIDs {
             warn(

@@ -67,8 +67,7 @@ package struct StateCheck {
         if user != 0, owner != user { return finding(.failed, refusal ?? "") }
         if let foreignFile { return finding(.failed, foreignFile) }
         if let writeFailure {
-            return finding(
-                .failed, "is not writable (\(writeFailure)): the node has to save its state there")
+            return finding(.failed, "is not writable (\(writeFailure)): the node has to save its state there")
         }
         guard mode & 0o022 == 0 else {
             return finding(.failed, "is writable by other users (mode \(modeText)); run: chmod 700 \(path)")

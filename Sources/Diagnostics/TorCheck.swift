@@ -24,8 +24,7 @@ enum TorCheck: Equatable {
         case .managed(.failure(let trouble)): Finding(.tor, "tor", .failed, "\(trouble)")
         case .foreign(_, .success(let address?)): Finding(.tor, "onion", .ok, "\(address), served by an external tor")
         case .foreign(let directory, .success(nil)):
-            Finding(
-                .tor, "onion", .warning, "no keys in \(directory) yet: start the external tor, which creates them")
+            Finding(.tor, "onion", .warning, "no keys in \(directory) yet: start the external tor, which creates them")
         case .foreign(_, .failure(let error)):
             Finding(
                 .tor, "onion", .warning,

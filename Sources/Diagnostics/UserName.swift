@@ -15,9 +15,7 @@ package enum UserName {
         var found: UnsafeMutablePointer<passwd>?
         var buffer = [CChar](repeating: 0, count: 4096)
         guard getpwuid_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil, let name = entry.pw_name
-        else {
-            return nil
-        }
+        else { return nil }
         return String(cString: name)
     }
 }

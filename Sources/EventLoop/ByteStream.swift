@@ -207,9 +207,7 @@ package final class ByteStream {
 
     private func handleEvents(_ events: Int32) {
         if events & Int32(BEV_EVENT_CONNECTED) != 0 {
-            if let context, let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }),
-                !context.hasNegotiatedProtocol(on: ssl)
-            {
+            if let context, let ssl, !context.hasNegotiatedProtocol(on: ssl) {
                 return end(.tls("the peer does not support the required application protocol (ALPN)"))
             }
             state = .open
@@ -301,13 +299,14 @@ package final class ByteStream {
 
     // MARK: TLS
 
-    /// The common name of the verified certificate that the peer presented; `nil` if there is none.
-    package var peerCommonName: String? {
-        guard let ssl = bufferevent.flatMap({ bufferevent_openssl_get_ssl($0) }),
-            let certificate = SSL_get1_peer_certificate(ssl)
-        else { return nil }
+    /// The stream's SSL object; `nil` without TLS.
+    package var ssl: OpaquePointer? { bufferevent.flatMap { bufferevent_openssl_get_ssl($0) } }
+
+    /// When the peer's certificate expires, Unix time in seconds; `nil` if the peer presented none.
+    package var peerCertificateExpiry: Int64? {
+        guard let certificate = ssl.flatMap({ SSL_get1_peer_certificate($0) }) else { return nil }
         defer { X509_free(certificate) }
-        return subjectEntry(NID_commonName, of: certificate)
+        return certificateValidity(of: certificate).notAfter
     }
 
     /// Layers TLS on a plain bufferevent. It uses a filter, so that one read of the socket brings many records and one

@@ -9,8 +9,9 @@ enum HTTPConnect {
     /// Maximum number of characters of an error status line that are reported.
     static let maxReasonLength = 100
 
-    private static let version = Array("HTTP/1.".utf8)
-    private static let notHTTP = StreamError.proxy("not an HTTP proxy")
+    /// What a response begins with, up to the minor version.
+    static let version = Array("HTTP/1.".utf8)
+    static let notHTTP = StreamError.proxy("not an HTTP proxy")
 
     /// The request for a tunnel to a host, whose name the proxy resolves. `nil` unless `host` is 1 to 255 printable
     /// ASCII characters: any other byte could end the line and start another.
@@ -22,53 +23,22 @@ enum HTTPConnect {
         return Array("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n\r\n".utf8)
     }
 
-    /// Checks the status line of a response, without its line end.
+    /// Checks the status line of a response, from the minor version on.
     /// - Throws: ``StreamError/proxy(_:)`` with the status and reason in printable ASCII, unless the status is 2xx.
-    static func check(statusLine line: [UInt8]) throws(StreamError) {
-        // HTTP/1.1 200 Connection established
-        // 0      7 9   12
-        guard line.count >= 12, line.starts(with: version), isDigit(line[7]), line[8] == UInt8(ascii: " "),
-            line[9..<12].allSatisfy(isDigit), line.count == 12 || line[12] == UInt8(ascii: " ")
+    static func check(statusLine text: String) throws(StreamError) {
+        // 1 200 Connection established
+        // 0 2  5
+        let line = Array(text.utf8)
+        guard line.count >= 5, isDigit(line[0]), line[1] == UInt8(ascii: " "), line[2..<5].allSatisfy(isDigit),
+            line.count == 5 || line[5] == UInt8(ascii: " ")
         else { throw notHTTP }
-        guard line[9] == UInt8(ascii: "2") else {
-            let refusal = line[9...].filter { (0x20...0x7E).contains($0) }.prefix(maxReasonLength)
+        guard line[2] == UInt8(ascii: "2") else {
+            let refusal = line[2...].filter { (0x20...0x7E).contains($0) }.prefix(maxReasonLength)
             throw .proxy(String(decoding: refusal, as: UTF8.self))
         }
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
-
-    /// A proxy's response, parsed byte by byte since the bytes after the empty line belong to the tunnel. Header fields
-    /// are only counted: after a 2xx response, even those that describe a body have no meaning (RFC 9110 §9.3.6).
-    struct Response {
-        private var line: [UInt8] = []
-        private var length = 0
-        private var lines = 0
-
-        /// Takes the next byte.
-        /// - Returns: whether it completed the response: the tunnel is open.
-        /// - Throws: ``StreamError/proxy(_:)`` if the proxy refuses or does not speak HTTP/1, if possible before the
-        ///   line is complete; ``StreamError/tooLong``.
-        mutating func consume(_ byte: UInt8) throws(StreamError) -> Bool {
-            length += 1
-            guard length <= HTTPConnect.maxResponseSize else { throw .tooLong }
-            guard byte == UInt8(ascii: "\n") else {
-                line.append(byte)
-                let version = HTTPConnect.version
-                if lines == 0, line.count <= version.count, !version.starts(with: line) { throw HTTPConnect.notHTTP }
-                return false
-            }
-            lines += 1
-            guard lines <= HTTPConnect.maxLines else { throw .tooLong }
-            if line.last == UInt8(ascii: "\r") { line.removeLast() }
-            defer { line.removeAll(keepingCapacity: true) }
-            if lines == 1 {
-                try HTTPConnect.check(statusLine: line)
-                return false
-            }
-            return line.isEmpty
-        }
-    }
 }
 
 extension StreamReader {
@@ -81,10 +51,18 @@ extension StreamReader {
             throw .proxy("the host name is not 1 to 255 printable ASCII characters")
         }
         stream.write(request)
-        var answer = HTTPConnect.Response()
-        while true {
-            let byte = try await read(exactly: 1)[0]
-            if try answer.consume(byte) { return }
+        // Byte by byte, so that a server that speaks another protocol is noticed at its first bytes.
+        for byte in HTTPConnect.version {
+            guard try await read(exactly: 1)[0] == byte else { throw HTTPConnect.notHTTP }
         }
+        var room = HTTPConnect.maxResponseSize - HTTPConnect.version.count
+        for number in 1...HTTPConnect.maxLines {
+            let line = try await readLine(atMost: room)
+            room = max(0, room - line.utf8.count - 1)
+            // Header fields are only counted: after a 2xx response, even those that describe a body have no meaning
+            // (RFC 9110 §9.3.6).
+            if number == 1 { try HTTPConnect.check(statusLine: line) } else if line.isEmpty { return }
+        }
+        throw .tooLong
     }
 }

@@ -43,15 +43,19 @@ package final class StreamReader: ByteStreamHandler {
     }
 
     /// Reads the bytes up to the next LF, without it and without a CR before it.
+    /// - Parameter limit: maximum length of the line in bytes, LF included.
     /// - Throws: ``StreamError`` if the stream ends first, or ``StreamError/tooLong``.
-    package func readLine(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) -> String {
+    package func readLine(
+        atMost limit: Int = .max, isolation: isolated (any Actor)? = #isolation
+    ) async throws(StreamError) -> String {
         while true {
-            if let end = buffer.firstIndex(of: UInt8(ascii: "\n")) {
+            if let end = buffer.prefix(limit).firstIndex(of: UInt8(ascii: "\n")) {
                 var line = buffer[..<end]
                 if line.last == UInt8(ascii: "\r") { line.removeLast() }
                 defer { buffer.removeFirst(end + 1) }
                 return String(decoding: line, as: UTF8.self)
             }
+            if buffer.count >= limit { throw .tooLong }
             try await more()
         }
     }

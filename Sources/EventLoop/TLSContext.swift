@@ -15,9 +15,11 @@ package final class TLSContext: @unchecked Sendable {
         package let description: String
     }
 
-    let handle: OpaquePointer
+    /// The SSL_CTX.
+    package let handle: OpaquePointer
     private let applicationProtocol: String
-    private let wireProtocols: [UInt8]
+    /// The application protocol as an ALPN list (RFC 7301 §3.1).
+    package let wireProtocols: [UInt8]
 
     /// A context for outgoing connections. It always verifies the server's chain, host name and validity dates.
     /// - Parameters:
@@ -37,33 +39,9 @@ package final class TLSContext: @unchecked Sendable {
         return context
     }
 
-    /// A context for incoming connections.
-    /// - Parameters:
-    ///   - clientAuthorities: if given, the server requests a client certificate. The handshake fails if these
-    ///     authorities (PEM) did not issue it; a client without a certificate is accepted.
+    /// A context without authorities and identity, for the connections of this OpenSSL method.
     /// - Throws: ``SetupError``.
-    package static func server(
-        identity: CertifiedKey, clientAuthorities: [UInt8]? = nil, applicationProtocol: String
-    ) throws -> TLSContext {
-        let context = try TLSContext(TLS_server_method(), applicationProtocol: applicationProtocol)
-        try context.use(identity)
-        if let clientAuthorities {
-            try context.trust(clientAuthorities)
-            SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, nil)
-        }
-        SSL_CTX_set_alpn_select_cb(
-            context.handle,
-            { _, output, outputLength, offered, offeredLength, argument in
-                let context = Unmanaged<TLSContext>.fromOpaque(argument!).takeUnretainedValue()
-                return context.select(from: UnsafeBufferPointer(start: offered, count: Int(offeredLength))) {
-                    output?.pointee = $0
-                    outputLength?.pointee = $1
-                }
-            }, Unmanaged.passUnretained(context).toOpaque())
-        return context
-    }
-
-    private init(_ method: OpaquePointer?, applicationProtocol: String) throws {
+    package init(_ method: OpaquePointer?, applicationProtocol: String) throws {
         guard let handle = SSL_CTX_new(method) else { throw SetupError(description: "OpenSSL: \(openSSLReason())") }
         self.handle = handle
         self.applicationProtocol = applicationProtocol
@@ -104,29 +82,14 @@ package final class TLSContext: @unchecked Sendable {
         return UnsafeBufferPointer(start: name, count: Int(length)).elementsEqual(applicationProtocol.utf8)
     }
 
-    private func select(
-        from offered: UnsafeBufferPointer<UInt8>, found: (UnsafePointer<UInt8>, UInt8) -> Void
-    ) -> Int32 {
-        var index = 0
-        while index < offered.count {
-            let length = Int(offered[index])
-            guard index + 1 + length <= offered.count else { break }
-            let name = UnsafeBufferPointer(rebasing: offered[(index + 1)..<(index + 1 + length)])
-            if name.elementsEqual(applicationProtocol.utf8) {
-                found(name.baseAddress!, UInt8(length))
-                return SSL_TLSEXT_ERR_OK
-            }
-            index += 1 + length
-        }
-        return SSL_TLSEXT_ERR_ALERT_FATAL
-    }
-
-    private func trust(_ authorities: [UInt8]) throws {
+    /// Trusts these authorities, in PEM form.
+    package func trust(_ authorities: [UInt8]) throws {
         let store = SSL_CTX_get_cert_store(handle)
         try Self.forEachCertificate(in: authorities) { X509_STORE_add_cert(store, $0) }
     }
 
-    private func use(_ identity: CertifiedKey) throws {
+    /// Presents this certificate to the peer.
+    package func use(_ identity: CertifiedKey) throws {
         var isLeaf = true
         var isUsed = false
         try Self.forEachCertificate(in: identity.certificates) { certificate in

@@ -3,36 +3,23 @@
 /// Size and time limits of a connection. Sizes are in bytes.
 package struct HTTPLimits: Sendable {
     /// Maximum size of the request target.
-    package var target: Int
+    package var target = 8192
     /// Maximum size of the request head: request line, fields and empty line, plus any trailers. Above 80 KiB, the
     /// parser's own limit applies.
-    package var head: Int
+    package var head = 16384
     /// Maximum number of header fields.
-    package var fields: Int
+    package var fields = 100
     /// Maximum size of the decoded request body.
-    package var body: Int
+    package var body = 16384
     /// Maximum time from the first byte of a request until the request is complete.
-    package var requestTimeout: Duration
+    package var requestTimeout = Duration.seconds(20)
     /// Maximum time between requests.
-    package var idleTimeout: Duration
+    package var idleTimeout = Duration.seconds(60)
     /// Maximum time that output may remain unsent.
-    package var readTimeout: Duration
+    package var readTimeout = Duration.seconds(60)
     /// Maximum time until the first byte of the first request.
-    package var firstByteTimeout: Duration
+    package var firstByteTimeout = Duration.seconds(30)
 
-    /// Creates limits; omitted ones have the node's defaults.
-    package init(
-        target: Int = 8192, head: Int = 16384, fields: Int = 100, body: Int = 16384,
-        requestTimeout: Duration = .seconds(20), idleTimeout: Duration = .seconds(60),
-        readTimeout: Duration = .seconds(60), firstTimeout: Duration = .seconds(30)
-    ) {
-        self.target = target
-        self.head = head
-        self.fields = fields
-        self.body = body
-        self.requestTimeout = requestTimeout
-        self.idleTimeout = idleTimeout
-        self.readTimeout = readTimeout
-        self.firstByteTimeout = firstTimeout
-    }
+    /// The node's defaults.
+    package static let standard = HTTPLimits()
 }

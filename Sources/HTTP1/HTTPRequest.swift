@@ -16,18 +16,6 @@ package struct HTTPRequest: Sendable, Redacted {
     /// The body, without chunked coding.
     package let body: [UInt8]
 
-    /// A request from its parts; names in `headers` must be in lower case.
-    package init(
-        method: String, target: [UInt8], minorVersion: Int = 1, headers: [(name: String, value: String)] = [],
-        body: [UInt8] = []
-    ) {
-        self.method = method
-        self.target = target
-        self.minorVersion = minorVersion
-        self.headers = headers
-        self.body = body
-    }
-
     /// The value of the first field with this name, which must be in lower case; `nil` if there is none.
     package func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }

@@ -16,15 +16,19 @@ package struct HeaderBlock: Sendable, Redacted {
         case never
     }
 
-    struct Field {
-        let name: Range<Int>
-        let value: Range<Int>
+    /// One field, as ranges of ``bytes``.
+    package struct Field: Sendable {
+        /// The name.
+        package let name: Range<Int>
+        /// The value.
+        package let value: Range<Int>
         let indexing: Indexing
     }
 
     /// The names and values of all fields.
     package private(set) var bytes: [UInt8] = []
-    private(set) var fields: [Field] = []
+    /// The fields, in the order they were added.
+    package private(set) var fields: [Field] = []
 
     /// An empty block.
     package init() {}
@@ -67,11 +71,6 @@ package struct HeaderBlock: Sendable, Redacted {
         fields.append(Field(name: start..<middle, value: middle..<bytes.count, indexing: indexing))
     }
 
-    /// Appends a field whose name is only known at run time; it must be in lower case.
-    package mutating func append(_ name: String, _ value: String) {
-        Array(name.utf8).withUnsafeBufferPointer { append($0, value.utf8) }
-    }
-
     /// Appends all fields of another block.
     package mutating func append(_ other: HeaderBlock) {
         let offset = bytes.count
@@ -85,9 +84,6 @@ package struct HeaderBlock: Sendable, Redacted {
         }
     }
 
-    /// The number of fields.
-    package var count: Int { fields.count }
-
     /// The value of the first field with this name; `nil` if there is none.
     package subscript(name: StaticString) -> ArraySlice<UInt8>? {
         let wanted = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
@@ -97,11 +93,4 @@ package struct HeaderBlock: Sendable, Redacted {
 
     /// The value of the first field with this name as text; `nil` if there is none.
     package func text(_ name: StaticString) -> String? { self[name].map { String(decoding: $0, as: UTF8.self) } }
-
-    /// All fields as text.
-    package var all: [(name: String, value: String)] {
-        fields.map {
-            (String(decoding: bytes[$0.name], as: UTF8.self), String(decoding: bytes[$0.value], as: UTF8.self))
-        }
-    }
 }

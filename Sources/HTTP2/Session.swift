@@ -54,7 +54,8 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     private static let connectionWindow: Int32 = 1 << 24
     /// The underlying stream.
     package let stream: ByteStream
-    private(set) var handle: OpaquePointer?
+    /// nghttp2's state.
+    package private(set) var handle: OpaquePointer?
     private unowned let events: any SessionEvents
     private var gathered: [UInt8] = []
     private var flushScheduled = false
@@ -63,7 +64,9 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     /// When bytes last arrived from the peer.
     private(set) var lastReceived = MonotonicTime.now
 
-    init(_ stream: ByteStream, isServer: Bool, settings: [nghttp2_settings_entry], events: any SessionEvents) {
+    /// Starts a session on an open stream with these SETTINGS.
+    /// - Parameter events: receives the session's events; not retained.
+    package init(_ stream: ByteStream, isServer: Bool, settings: [nghttp2_settings_entry], events: any SessionEvents) {
         self.stream = stream
         self.events = events
         gathered.reserveCapacity(Self.writeSize)
@@ -86,7 +89,8 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
 
     // MARK: Out
 
-    func scheduleFlush() {
+    /// Sends what nghttp2 has queued, at the end of this turn of the loop.
+    package func scheduleFlush() {
         guard !flushScheduled else { return }
         flushScheduled = true
         stream.loop.atEndOfTurn(self)
@@ -170,17 +174,14 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         scheduleFlush()
     }
 
-    /// Assigns a slot to a stream; events of the stream then report the slot.
-    package func setSlot(_ slot: Int, of stream: Int32) {
-        nghttp2_session_set_stream_user_data(handle, stream, Session.pointer(slot))
-    }
-
     private func slot(of stream: Int32) -> Int? {
         nghttp2_session_get_stream_user_data(handle, stream).map { Int(bitPattern: $0) - 1 }
     }
 
     /// Slots pass through nghttp2 as pointers, plus 1, since 0 would be nil.
-    static func pointer(_ slot: Int) -> UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: slot + 1) }
+    package static func pointer(_ slot: Int) -> UnsafeMutableRawPointer? {
+        UnsafeMutableRawPointer(bitPattern: slot + 1)
+    }
 
     static func reason(_ code: Int) -> String { String(cString: nghttp2_strerror(Int32(code))) }
 
@@ -195,7 +196,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     /// Calls `body` with the header fields of a block in nghttp2's form. nghttp2 copies them.
-    static func withFields<Result>(
+    package static func withFields<Result>(
         _ block: HeaderBlock, isFirst: Bool, _ body: (UnsafePointer<nghttp2_nv>, Int) -> Result
     ) -> Result {
         block.bytes.withUnsafeBufferPointer { bytes in
@@ -218,7 +219,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     /// A source of body bytes, which calls ``SessionEvents/session(fill:slot:)``.
-    static func bodySource(_ slot: Int) -> nghttp2_data_provider {
+    package static func bodySource(_ slot: Int) -> nghttp2_data_provider {
         nghttp2_data_provider(
             source: nghttp2_data_source(ptr: pointer(slot)),
             read_callback: { _, _, buffer, length, flags, source, user in

@@ -28,12 +28,14 @@ package struct EndpointRules {
             idleTimeout: .seconds(limits.idleTimeout), frameTimeout: .seconds(limits.frameTimeout),
             readTimeout: .seconds(limits.readTimeout), control: limits.control,
             apps: configuration.apps.map { ($0.name, $0.format) }, routes: routes)
+        var httpLimits = HTTPLimits.standard
+        httpLimits.target = Self.longestTarget
+        httpLimits.requestTimeout = .seconds(limits.httpRequestTimeout)
+        httpLimits.idleTimeout = .seconds(limits.idleTimeout)
+        httpLimits.readTimeout = .seconds(limits.readTimeout)
+        httpLimits.firstByteTimeout = .seconds(limits.handshakeTimeout)
         http = HTTPSender.Rules(
-            circuitIDs: configuration.listen.circuitIDs,
-            http: HTTPLimits(
-                target: Self.longestTarget, requestTimeout: .seconds(limits.httpRequestTimeout),
-                idleTimeout: .seconds(limits.idleTimeout), readTimeout: .seconds(limits.readTimeout),
-                firstTimeout: .seconds(limits.handshakeTimeout)),
+            circuitIDs: configuration.listen.circuitIDs, http: httpLimits,
             answerTimeout: .seconds(limits.httpAnswerTimeout),
             shutdownAnswerTimeout: .seconds(limits.shutdownTimeout) * 3 / 4)
         resolver = AppResolver(configuration.apps)

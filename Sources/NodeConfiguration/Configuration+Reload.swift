@@ -3,31 +3,36 @@
 import Admission
 
 extension Configuration {
+    /// A key, or a whole table, whose change takes effect only after a restart.
+    private struct RestartKey {
+        let name: String
+        let differs: (Configuration, Configuration) -> Bool
+        let keep: (inout Configuration, Configuration) -> Void
+
+        init<Value: Equatable>(_ name: String, _ path: WritableKeyPath<Configuration, Value>) {
+            self.name = name
+            differs = { $0[keyPath: path] != $1[keyPath: path] }
+            keep = { $0[keyPath: path] = $1[keyPath: path] }
+        }
+    }
+
+    private static var restartKeys: [RestartKey] {
+        [
+            RestartKey("node.state", \.state), RestartKey("node.log_format", \.logFormat),
+            RestartKey("listen", \.listen), RestartKey("tor", \.tor), RestartKey("spool", \.spool),
+            RestartKey("limits.replay_window", \.limits.replayWindow),
+            RestartKey("limits.replay_entries", \.limits.replayEntries),
+            RestartKey("limits.device_tokens", \.admission.deviceTokens),
+        ]
+    }
+
     /// The configuration after a reload: the new one, with the current values of the keys that require a restart.
     package func reloaded(from new: Configuration) -> Configuration {
-        var merged = new
-        merged.state = state
-        merged.logFormat = logFormat
-        merged.listen = listen
-        merged.tor = tor
-        merged.spool = spool
-        merged.limits.replayWindow = limits.replayWindow
-        merged.limits.replayEntries = limits.replayEntries
-        merged.admission.deviceTokens = admission.deviceTokens
-        return merged
+        Self.restartKeys.reduce(into: new) { merged, key in key.keep(&merged, self) }
     }
 
     /// The changed keys that take effect only after a restart.
     package func keysRequiringRestart(comparedTo old: Configuration) -> [String] {
-        var keys: [String] = []
-        if state != old.state { keys.append("node.state") }
-        if logFormat != old.logFormat { keys.append("node.log_format") }
-        if listen != old.listen { keys.append("listen") }
-        if tor != old.tor { keys.append("tor") }
-        if spool != old.spool { keys.append("spool") }
-        if limits.replayWindow != old.limits.replayWindow { keys.append("limits.replay_window") }
-        if limits.replayEntries != old.limits.replayEntries { keys.append("limits.replay_entries") }
-        if admission.deviceTokens != old.admission.deviceTokens { keys.append("limits.device_tokens") }
-        return keys
+        Self.restartKeys.filter { $0.differs(self, old) }.map(\.name)
     }
 }

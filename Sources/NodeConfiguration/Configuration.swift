@@ -96,11 +96,14 @@ package struct Configuration: Sendable {
 
     /// The limits of delivery.
     package var dispatchLimits: DispatchLimits {
-        DispatchLimits(
-            totalInFlight: limits.totalInFlight,
-            retry: RetryPolicy(attempts: limits.attempts, patience: .seconds(limits.patience)),
-            replaySeconds: limits.replayWindow, replayEntries: limits.replayEntries,
-            stored: spool?.maximumEnvelopes ?? 0, concurrency: limits.concurrency)
+        var dispatch = DispatchLimits()
+        dispatch.totalInFlight = limits.totalInFlight
+        dispatch.retry = RetryPolicy(attempts: limits.attempts, patience: .seconds(limits.patience))
+        dispatch.replaySeconds = limits.replayWindow
+        dispatch.replayEntries = limits.replayEntries
+        dispatch.maxStored = spool?.maximumEnvelopes ?? 0
+        dispatch.concurrency = limits.concurrency
+        return dispatch
     }
 
     /// `[spool]`
@@ -250,7 +253,6 @@ package struct Configuration: Sendable {
         logLevel = try node.choice("log", default: Logger.Level.info, "Minimum level of log messages")
         logFormat = try node.choice(
             "log_format", default: LogFormat.text, "Format of the log on standard error: for people or for programs")
-        try node.finish()
 
         let listen = try root.table(
             "listen", "Addresses on which the node listens: `HOST:PORT`, or `unix:` and the path of a socket.")
@@ -275,7 +277,6 @@ package struct Configuration: Sendable {
         guard self.listen.http != self.listen.tnp || self.listen.tnp.isAnyPort else {
             throw listen.problem("http", "is the same address as listen.tnp; each endpoint needs its own")
         }
-        try listen.finish()
 
         let tor = try root.table("tor", "The onion service; see quickstart.md.")
         self.tor = Tor(
@@ -296,7 +297,6 @@ package struct Configuration: Sendable {
             maxStreams: try tor.integer(
                 "max_streams", in: 1...65_535, default: 64,
                 "Maximum streams per circuit; tor closes a circuit that opens more"))
-        try tor.finish()
 
         let limits = try root.table(
             "limits",
@@ -353,7 +353,6 @@ package struct Configuration: Sendable {
                 "http_answer_timeout", in: 1...24, default: 20,
                 "Seconds to wait for an outcome before the node answers an HTTP request with 503"))
         admission = try Self.admission(limits, of: root)
-        try limits.finish()
 
         let spool = try root.table(
             "spool", "Encrypted storage on disk for envelopes that senders allow to be stored; see delivery.md.")
@@ -373,7 +372,6 @@ package struct Configuration: Sendable {
                 file: "\(state)/spool.sqlite", keyFile: keyFile, maximumBytes: maximumBytes,
                 maximumEnvelopes: maximumEnvelopes)
         }
-        try spool.finish()
 
         apps = []
         let appTables = try root.tables(
@@ -406,8 +404,6 @@ package struct Configuration: Sendable {
                 "FCM for pairing tokens with the magic `android`"),
             fcmTrustFile: try fcm.string("trust_file", expected: "a file", trust).map(paths.absolute),
             fcmConnections: try Self.connections(fcm))
-        try apns.finish()
-        try fcm.finish()
 
         let outbound = try root.table("outbound", "Outgoing connections to Apple and Google.")
         let proxy = try outbound.string(
@@ -424,7 +420,6 @@ package struct Configuration: Sendable {
             }
             return proxy
         }
-        try outbound.finish()
 
         try root.finish()
         guard apps.count <= Self.maximumApps else {
@@ -497,7 +492,6 @@ package struct Configuration: Sendable {
             "Maximum effort, in hashes; at least `effort`. The default takes a desktop about 7 s")
         guard least <= most else { throw puzzle.problem("max_effort", "must not be less than puzzle.effort") }
         settings.puzzle = EffortControl.Settings(mode: mode, least: UInt32(least), most: UInt32(most))
-        try puzzle.finish()
 
         let senders = try root.table("senders", "Sender keys, which sign submissions and bind device tokens.")
         settings.senders = try senders.choice(
@@ -510,7 +504,6 @@ package struct Configuration: Sendable {
         settings.senderQuietDays = try senders.integer(
             "quiet_days", in: 0...3650, default: settings.senderQuietDays,
             "A device token that unsigned submissions reached within this number of days is not bound")
-        try senders.finish()
         return settings
     }
 
@@ -543,7 +536,6 @@ package struct Configuration: Sendable {
                     )),
                 try credential(apns, paths: paths)
             )
-            try apns.finish()
         }
         let fcm = try table.table("fcm", "The app on Android phones.")
         if fcm.exists {
@@ -560,11 +552,10 @@ package struct Configuration: Sendable {
             app.fcm = (
                 FCMProfile(
                     format: format, messageMagic: magic,
-                    notification: isDataOnly ? nil : FCMProfile.Notification(title: title, body: body),
+                    notification: isDataOnly ? nil : (title: title, body: body),
                     sound: try sound(fcm)),
                 paths.absolute(file)
             )
-            try fcm.finish()
         }
         try table.finish()
         guard app.apns != nil || app.fcm != nil else {

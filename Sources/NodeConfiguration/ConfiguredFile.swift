@@ -8,9 +8,13 @@ package enum ConfiguredFile {
     private static let largest = 1 << 20
 
     /// The reason why a file cannot be used.
-    struct Problem: Error, Equatable {
-        /// The reason, without the name of the file.
-        let text: String
+    package struct Problem: Error, Equatable, CustomStringConvertible {
+        /// The file.
+        package let file: String
+        /// The reason, without the name of the file and without any part of its contents.
+        package let text: String
+
+        package var description: String { text }
     }
 
     /// Reads a file that is not secret.
@@ -29,12 +33,14 @@ package enum ConfiguredFile {
         do {
             return try RegularFile.read(path, atMost: largest, access: mustBePrivate ? .owner : .anyone)
         } catch {
-            switch error {
-            case .system(let number): throw Problem(text: "cannot be read: \(String(cString: strerror(number)))")
-            case .notRegular: throw Problem(text: "is not a regular file")
-            case .accessibleByOthers: throw Problem(text: "is accessible to other users; run: chmod 600 \(path)")
-            case .tooLarge: throw Problem(text: "is larger than 1 MiB")
-            }
+            let text =
+                switch error {
+                case .system(let number): "cannot be read: \(String(cString: strerror(number)))"
+                case .notRegular: "is not a regular file"
+                case .accessibleByOthers: "is accessible to other users; run: chmod 600 \(path)"
+                case .tooLarge: "is larger than 1 MiB"
+                }
+            throw Problem(file: path, text: text)
         }
     }
 }

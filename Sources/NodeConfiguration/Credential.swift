@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import EventLoop
 import Glibc
 import Providers
 
@@ -15,20 +14,7 @@ package enum Credential {
     case google(ServiceAccount, tokenURL: ServiceURL)
 
     /// The reason why a credential cannot be used. Contains no part of the credential.
-    package struct Problem: Error, Equatable, CustomStringConvertible {
-        /// The file.
-        package let file: String
-        /// The reason, without the name of the file.
-        package let text: String
-
-        /// - Parameters: as the properties of the same names.
-        package init(file: String, text: String) {
-            self.file = file
-            self.text = text
-        }
-
-        package var description: String { text }
-    }
+    package typealias Problem = ConfiguredFile.Problem
 
     /// A callback that receives the name and the contents of each file that is read.
     package typealias ReadObserver = (_ file: String, _ bytes: [UInt8]) -> Void
@@ -93,12 +79,8 @@ package enum Credential {
     }
 
     private static func read(_ file: String, _ reading: ReadObserver) throws(Problem) -> [UInt8] {
-        do {
-            let bytes = try ConfiguredFile.read(file, mustBePrivate: true)
-            reading(file, bytes)
-            return bytes
-        } catch {
-            throw Problem(file: file, text: error.text)
-        }
+        let bytes = try ConfiguredFile.read(file, mustBePrivate: true)
+        reading(file, bytes)
+        return bytes
     }
 }

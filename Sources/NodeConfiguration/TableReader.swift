@@ -12,6 +12,8 @@ final class TableReader {
     let path: String
     private let catalogue: KeyCatalogue?
     private var known: Set<String> = []
+    /// The tables in this one that were read, except those of arrays.
+    private var children: [TableReader] = []
 
     init(_ table: TOMLTable?, file: String, path: String, catalogue: KeyCatalogue? = nil) {
         self.table = table
@@ -139,6 +141,7 @@ final class TableReader {
         let reader = TableReader(value?.table, file: file, path: path, catalogue: catalogue)
         catalogue?.add(ConfigurationTable(name: reader.plainPath, help: help))
         guard value == nil || reader.exists else { throw problem(key, "must be a table: [\(path)]") }
+        children.append(reader)
         return reader
     }
 
@@ -152,16 +155,16 @@ final class TableReader {
         }
     }
 
-    /// Checks that the table contains no unknown key.
+    /// Checks that the table and its children contain no unknown key.
     func finish() throws {
         guard let table else { return }
         for key in table.keys.sorted() where !known.contains(key) {
             let nearest = known.sorted().min { Self.distance(key, $0) < Self.distance(key, $1) }
             let near = nearest.flatMap { Self.distance(key, $0) <= max(2, key.utf8.count / 3) ? $0 : nil }
-            let hint =
-                near.map { "; did you mean \($0)?" } ?? "; known keys: \(known.sorted().joined(separator: ", "))"
+            let hint = near.map { "; did you mean \($0)?" } ?? "; known keys: \(known.sorted().joined(separator: ", "))"
             throw problem(key, "unknown key\(hint)")
         }
+        for child in children { try child.finish() }
     }
 
     /// The Levenshtein distance of two strings.

@@ -9,9 +9,7 @@ enum UnquotedString {
         let name = key.prefix { $0.isLetter || $0.isNumber || $0 == "_" || $0 == "-" }
         let value = line[line.index(after: equals)...].drop(while: \.isWhitespace)
         guard !name.isEmpty, let first = value.first, first.isLetter || "/~.@".contains(first) || hasLetters(value)
-        else {
-            return nil
-        }
+        else { return nil }
         guard !["true", "false", "inf", "nan"].contains(where: { value.hasPrefix($0) }) else { return nil }
         return "a string needs quotes: \(name) = \"…\""
     }

@@ -7,8 +7,7 @@ import Glibc
 package enum ProcessCollector {
     /// The entries of these metrics in the catalogue.
     package static let families = [
-        MetricFamily(
-            "process_cpu_seconds_total", .counter, help: "Total user and system CPU time spent in seconds."),
+        MetricFamily("process_cpu_seconds_total", .counter, help: "Total user and system CPU time spent in seconds."),
         MetricFamily("process_resident_memory_bytes", .gauge, help: "Resident memory size in bytes."),
         MetricFamily("process_open_fds", .gauge, help: "Number of open file descriptors."),
         MetricFamily("process_max_fds", .gauge, help: "Maximum number of open file descriptors."),

@@ -62,11 +62,11 @@ package struct Disposition: Equatable, Sendable {
     /// The reason reported with the outcome.
     package let reason: Reason
     /// The sender's retry-after in seconds if the provider names none; 0 for a final outcome.
-    package let defaultRetryAfter: UInt32
+    package private(set) var defaultRetryAfter: UInt32 = 0
     /// Whether and when the node itself retries.
-    package let retry: Retry
+    package private(set) var retry = Retry.never
     /// The party at fault.
-    package let failureSource: FailureSource
+    package private(set) var failureSource = FailureSource.none
     /// The effect on the device token.
     package var token = TokenEffect.none
     /// The effect on the lane.
@@ -77,43 +77,34 @@ package struct Disposition: Equatable, Sendable {
     package var connection = ConnectionEffect.keep
 
     /// The provider accepted the notification.
-    package static let delivered = Disposition(
-        kind: .delivered, reason: .none, defaultRetryAfter: 0, retry: .never, failureSource: .none, token: .accepted)
+    package static let delivered = Disposition(kind: .delivered, reason: .none, token: .accepted)
     /// The device token is invalid, or belongs to the other environment.
     package static let badToken = Disposition(
-        kind: .rejected, reason: .badDeviceToken, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
-        token: .unknownInEnvironment)
+        kind: .rejected, reason: .badDeviceToken, failureSource: .deviceToken, token: .unknownInEnvironment)
     /// The device token belongs to another app or project.
     static let foreignToken = Disposition(
-        kind: .rejected, reason: .badDeviceToken, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
-        token: .otherApp)
+        kind: .rejected, reason: .badDeviceToken, failureSource: .deviceToken, token: .otherApp)
     /// The app is no longer installed on the device.
     package static let gone = Disposition(
-        kind: .gone, reason: .unregistered, defaultRetryAfter: 0, retry: .never, failureSource: .deviceToken,
-        token: .gone)
+        kind: .gone, reason: .unregistered, failureSource: .deviceToken, token: .gone)
     /// The operator must fix the configuration; until then senders keep their notifications.
     static let misconfigured = Disposition(
         kind: .retry, reason: .credentialsRefused, defaultRetryAfter: 300, retry: .later(minimum: 60),
-        failureSource: .nodeOperator,
-        lane: .trip)
+        failureSource: .nodeOperator, lane: .trip)
     /// The provider refuses the credential, so every connection made with it is replaced.
     static let credentialRefused = misconfigured.with(\.connection, .drainAll)
     /// The credential has expired by the provider's clock.
     static let credentialExpired = misconfigured.with(\.credential, .renewed)
     /// The node sent an invalid request, which is a bug in the node.
-    static let invalidRequest = Disposition(
-        kind: .rejected, reason: .payloadRefused, defaultRetryAfter: 0, retry: .never, failureSource: .developer)
+    static let invalidRequest = Disposition(kind: .rejected, reason: .payloadRefused, failureSource: .developer)
     /// The payload exceeds the provider's limit, which the node should have checked.
-    static let tooLarge = Disposition(
-        kind: .rejected, reason: .tooLarge, defaultRetryAfter: 0, retry: .never, failureSource: .developer)
+    static let tooLarge = Disposition(kind: .rejected, reason: .tooLarge, failureSource: .developer)
     /// The node rejected the envelope before sending it; the outcome carries the actual reason.
-    package static let notSent = Disposition(
-        kind: .rejected, reason: .tooLarge, defaultRetryAfter: 0, retry: .never, failureSource: .none, lane: .none)
+    package static let notSent = Disposition(kind: .rejected, reason: .tooLarge, lane: .none)
 
     /// The node holds the envelope back because of what it already knows, e.g. that the breaker is open.
     package static func heldBack(_ reason: Reason) -> Disposition {
-        Disposition(
-            kind: .retry, reason: reason, defaultRetryAfter: 1, retry: .afterHold, failureSource: .none, lane: .none)
+        Disposition(kind: .retry, reason: reason, defaultRetryAfter: 1, retry: .afterHold, lane: .none)
     }
 
     /// The provider throttles this device only.

@@ -8,7 +8,7 @@ enum JSONWebToken {
     /// Signs `claims`, a JSON object.
     /// - Parameter keyID: the `kid` header field; `nil` if the receiver does not require one.
     static func signed(claims: String, keyID: String?, by key: SigningKey) -> [UInt8] {
-        let kid = keyID.map { ",\"kid\":\"\(String(decoding: JSONText.escaped($0), as: UTF8.self))\"" } ?? ""
+        let kid = keyID.map { ",\"kid\":\"\(JSONText.escaped($0))\"" } ?? ""
         let header = "{\"alg\":\"\(key.algorithm.rawValue)\",\"typ\":\"JWT\"\(kid)}"
         var token = Base64.encodeURLSafe(header.utf8) + [UInt8(ascii: ".")] + Base64.encodeURLSafe(claims.utf8)
         let signature = key.sign(token)

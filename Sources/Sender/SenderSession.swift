@@ -5,38 +5,50 @@ import EventLoop
 import TNP
 import Time
 
-/// The state machine of a sender: tracks the submissions without a final result across connections (PROTOCOL §3–§6).
+/// A submission without a final result. It can move from one node's session to another's.
+package struct PendingSubmission {
+    /// What is sent, with the request number of the session that has it.
+    package fileprivate(set) var submission: Submission
+    /// The time left to search for its proof.
+    fileprivate var workLeft: Duration
+    /// Whether a node has required work for it. If so, it waits for WELCOME and is not sent early.
+    fileprivate var needsWork = false
+    /// The node's last RETRY that required work.
+    fileprivate var refusal: Outcome?
+    /// How often it was sent again after such a RETRY.
+    fileprivate var resends = 0
+
+    /// Creates a submission that was never sent.
+    /// - Parameter workLimit: the longest time to search for its proofs of work; zero for no searches.
+    package init(_ submission: Submission, workLimit: Duration) {
+        self.submission = submission
+        workLeft = workLimit
+    }
+}
+
+/// The state machine of a sender at one node: tracks the submissions without a final result across connections
+/// (PROTOCOL §3–§6).
 /// Takes events and time, returns actions, and has no I/O and no clock.
 package struct SenderSession {
     /// What the caller does after an event.
     package enum Action: Equatable {
         /// WELCOME has arrived.
         case welcomed(Welcome)
-        /// A submission has an outcome, which may be QUEUED.
+        /// A submission has an outcome, which may be QUEUED. After RETRY, ``SenderSession/takeRefused(_:)`` returns the
+        /// submission.
         case result(SubmissionResult)
         /// The node takes no more submissions on this connection. Reconnect after its `retryAfter`, or, if `isFatal`,
         /// not at all: the node would close the next connection for the same reason.
         case goAway(GoAway, isFatal: Bool)
         /// Send these bytes.
         case send([UInt8])
+        /// Send these bytes, unless too many are unsent: the answer to a PING.
+        case pong([UInt8])
         /// Search for a proof of work. Report the end of the search with ``solved(_:_:now:)`` or, at the deadline
         /// `until`, with ``searchEnded(_:)``.
         case solve(request: UInt32, digest: Digest256, puzzle: Puzzle, until: MonotonicTime)
         /// Cancel the search for this request's proof, which would not be sent.
         case stopSolving(UInt32)
-    }
-
-    /// A submission without a final result.
-    private struct Pending {
-        var submission: Submission
-        /// The time left to search for its proof.
-        var workLeft: Duration
-        /// Whether the node has required work for it. If so, it waits for WELCOME and is not sent early.
-        var needsWork = false
-        /// The node's last RETRY that required work.
-        var refusal: Outcome?
-        /// How often it was sent again after such a RETRY.
-        var resends = 0
     }
 
     /// A running search for a proof.
@@ -48,10 +60,13 @@ package struct SenderSession {
     /// The state of the connection; `leaving` after a GOAWAY.
     private enum Connection { case none, open, leaving }
 
-    private let workLimit: Duration
+    /// Whether the sender computes proofs at all; if not, it leaves the rejection to the node.
+    private let doesWork: Bool
     private var connection = Connection.none
     private var decoder = FrameDecoder(maximumLength: Self.maximumFrame)
-    private var pending: [UInt32: Pending] = [:]
+    private var pending: [UInt32: PendingSubmission] = [:]
+    /// The submissions that ended with RETRY, until the caller takes them.
+    private var refused: [UInt32: PendingSubmission] = [:]
     /// The pending requests that wait for a slot on the connection or for a proof, oldest first.
     private var queue: [UInt32] = []
     /// The requests in flight on the current connection, including those that ``remove(_:)`` has abandoned.
@@ -70,37 +85,53 @@ package struct SenderSession {
     private static let maximumFrame = 128 * 1024
     /// The largest number of submissions in flight before WELCOME.
     private static let maximumEarly = 16
+    /// The largest number of submissions in flight, whatever the node allows: bounds the memory of unsent output.
+    private static let maximumInFlight = 1024
     /// The largest number of searches at a time, so that the machine keeps processors for other work.
     private static let maximumSearches = 2
     /// How often the sender sends a submission again because the node requires (more) work.
     private static let maximumResends = 8
 
     /// Creates a session without a connection.
-    /// - Parameter workLimit: the longest time to search for proofs of work for one submission; zero for no searches.
-    package init(workLimit: Duration) { self.workLimit = workLimit }
+    /// - Parameter doesWork: whether to search for proofs of work.
+    package init(doesWork: Bool) { self.doesWork = doesWork }
 
-    /// The number of submissions without a final result.
-    package var pendingCount: Int { pending.count }
+    /// The requests without a final result, oldest first.
+    package var requests: [UInt32] { pending.keys.sorted() }
+
+    /// The requests that are not in flight, oldest first.
+    package var waiting: [UInt32] { queue }
+
+    /// Whether there is no submission without a final result.
+    package var isEmpty: Bool { pending.isEmpty }
+
+    /// Whether the node owes an answer on this connection.
+    package var isInFlight: Bool { !sent.isEmpty }
 
     // MARK: Submissions
 
     /// Adds a submission and returns its request number. ``flush(now:)`` sends it when the connection has a free slot and
     /// the submission has the proof that the node requires.
-    /// - Parameter make: creates the submission with this request number.
-    package mutating func add(_ make: (UInt32) -> Submission) -> UInt32 {
-        while pending[nextRequest] != nil { nextRequest &+= 1 }
+    package mutating func add(_ submission: PendingSubmission) -> UInt32 {
+        while pending[nextRequest] != nil || sent.contains(nextRequest) { nextRequest &+= 1 }
         let request = nextRequest
-        pending[request] = Pending(submission: make(request), workLeft: workLimit)
+        pending[request] = submission
+        pending[request]!.submission.request = request
         queue.append(request)
         nextRequest &+= 1
         return request
     }
 
     /// Abandons a submission. If it is in flight, it occupies its slot on the connection until the node answers.
-    package mutating func remove(_ request: UInt32) {
-        pending[request] = nil
+    /// - Returns: the submission, for another session; `nil` if there is none with this number.
+    @discardableResult
+    package mutating func remove(_ request: UInt32) -> PendingSubmission? {
         queue.removeAll { $0 == request }
+        return pending.removeValue(forKey: request)
     }
+
+    /// Returns a submission that ended with RETRY, to send it again here or at another node.
+    package mutating func takeRefused(_ request: UInt32) -> PendingSubmission? { refused.removeValue(forKey: request) }
 
     // MARK: Connections
 
@@ -121,7 +152,13 @@ package struct SenderSession {
     }
 
     /// Ends the connection. Searches go on, because their proofs may be valid on the next connection.
-    package mutating func disconnected() { connection = .none }
+    package mutating func disconnected() {
+        connection = .none
+        sent = []
+    }
+
+    /// The largest number of submissions in flight at present.
+    private var limit: Int { welcome.map { min(Int($0.maximumInFlight), Self.maximumInFlight) } ?? Self.maximumEarly }
 
     /// Returns the actions that are due: submissions to send, up to the node's limit in flight; searches to start and to
     /// stop; and results of submissions that would need more work than the work limit allows.
@@ -129,18 +166,18 @@ package struct SenderSession {
         var actions: [Action] = []
         abandonSearches(now: now, &actions)
         guard connection == .open else { return actions }
-        let limit = welcome.map { Int($0.maximumInFlight) } ?? Self.maximumEarly
         // A submission without its proof reserves a slot, so that later ones do not overtake it indefinitely. This also
         // limits the submissions examined here to the number of free slots.
         var examined = 0
         var waiting: [UInt32] = []
         var spent: [UInt32] = []
+        var rejected: [(UInt32, Outcome)] = []
         var output: [UInt8] = []
         while examined < queue.count, sent.count + waiting.count < limit {
             let request = queue[examined]
             examined += 1
             if isReady(request) {
-                send(request, in: &output)
+                if let outcome = send(request, in: &output) { rejected.append((request, outcome)) }
             } else if puzzle != nil, pending[request]!.workLeft <= .zero {
                 spent.append(request)
             } else {
@@ -150,32 +187,54 @@ package struct SenderSession {
         }
         queue.replaceSubrange(..<examined, with: waiting)
         if !output.isEmpty { actions.append(.send(output)) }
+        for (request, outcome) in rejected { actions.append(finish(request, outcome)) }
         for request in spent { actions += searchEnded(request) }
         return actions
     }
 
     /// Whether abandoned submissions occupy all slots of the connection while other submissions wait for one.
     package var isBlockedByAbandoned: Bool {
-        guard connection == .open, let welcome, !queue.isEmpty, sent.count >= max(1, welcome.maximumInFlight) else {
-            return false
-        }
+        guard connection == .open, welcome != nil, !queue.isEmpty, sent.count >= max(1, limit) else { return false }
         return sent.allSatisfy { pending[$0] == nil }
     }
 
-    private mutating func send(_ request: UInt32, in output: inout [UInt8]) {
-        var submission = pending[request]!.submission
+    /// Appends SUBMIT to the output.
+    /// - Returns: `nil`, or the outcome of a submission that is larger than the node accepts.
+    private mutating func send(_ request: UInt32, in output: inout [UInt8]) -> Outcome? {
         // The node would count a proof for a seed that it no longer knows as invalid.
-        if let proof = submission.proof, !isForKnownSeed(proof) { submission.proof = nil }
+        if let proof = pending[request]!.submission.proof, !isForKnownSeed(proof) {
+            pending[request]!.submission.proof = nil
+        }
+        let start = output.count
+        output.append(pending[request]!.submission)
+        // max_frame does not count the four bytes of the length.
+        if let largest = welcome?.maximumFrame, output.count - start - 4 > Int(largest) {
+            output.removeSubrange(start...)
+            return .rejected(
+                .tooLarge, text: "the notification exceeds the node's frame limit of \(largest) bytes")
+        }
         sent.insert(request)
-        output.append(submission)
+        return nil
+    }
+
+    /// Ends a submission with an outcome.
+    private mutating func finish(_ request: UInt32, _ outcome: Outcome) -> Action {
+        if outcome.kind == .retry { refused[request] = pending[request] }
+        remove(request)
+        return .result(SubmissionResult(request: request, outcome: outcome))
     }
 
     /// Processes received bytes and appends the resulting actions to `actions`, including those before an error.
+    /// - Returns: whether a whole frame has arrived.
     /// - Throws: ``ProtocolError`` if the bytes are not frames that a node may send.
-    package mutating func received(_ bytes: RawSpan, _ actions: inout [Action]) throws(ProtocolError) {
+    @discardableResult
+    package mutating func received(_ bytes: RawSpan, _ actions: inout [Action]) throws(ProtocolError) -> Bool {
         decoder.append(bytes)
+        var isAlive = false
         while let frame = try decoder.next() {
-            switch try Message(frame) {
+            isAlive = true
+            let message = try Message(frame)
+            switch message {
             case .welcome(let welcome):
                 guard welcome.version == ProtocolVersion.current else {
                     throw ProtocolError(
@@ -184,20 +243,25 @@ package struct SenderSession {
                 self.welcome = welcome
                 announced(welcome.puzzle)
                 actions.append(.welcomed(welcome))
-            case .result(let result): answered(result, &actions)
+            case .result, .puzzle:
+                guard welcome != nil else {
+                    throw ProtocolError(code: .protocolError, text: "the first frame is not WELCOME")
+                }
+                if case .result(let result) = message { answered(result, &actions) }
+                if case .puzzle(let puzzle) = message { announced(puzzle) }
             case .ping(let opaque):
                 var pong: [UInt8] = []
                 pong.append(pong: opaque)
-                actions.append(.send(pong))
+                actions.append(.pong(pong))
             case .goAway(let goAway):
                 connection = .leaving
                 actions.append(.goAway(goAway, isFatal: Self.isFatal(goAway.code)))
-            case .puzzle(let puzzle): announced(puzzle)
             case .pong, .skipped: break
             case .hello, .submit:
                 throw ProtocolError(code: .protocolError, text: "a frame type that only a sender may send")
             }
         }
+        return isAlive
     }
 
     private mutating func answered(_ result: SubmissionResult, _ actions: inout [Action]) {
@@ -206,17 +270,14 @@ package struct SenderSession {
         guard sent.contains(request) else { return }
         if outcome.isFinal { sent.remove(request) }
         guard pending[request] != nil else { return }
-        if outcome.kind == .retry, outcome.reason == .tooManyInFlight, let welcome,
-            sent.count >= welcome.maximumInFlight
-        {
+        if outcome.kind == .retry, outcome.reason == .tooManyInFlight, sent.count >= limit {
             // Sent before WELCOME, above the node's limit: send it again when a slot is free.
             return enqueue(request)
         }
         if outcome.kind == .retry, outcome.reason == .proofRequired || outcome.reason == .proofWrong {
             return requiresWork(request, outcome, &actions)
         }
-        if outcome.isFinal { pending[request] = nil }
-        actions.append(.result(result))
+        actions.append(outcome.isFinal ? finish(request, outcome) : .result(result))
     }
 
     private mutating func enqueue(_ request: UInt32) {
@@ -245,10 +306,9 @@ extension SenderSession {
     package mutating func searchEnded(_ request: UInt32) -> [Action] {
         searches[request] = nil
         guard let submission = pending[request] else { return [] }
-        remove(request)
         var outcome = submission.refusal ?? .retry(.proofRequired, after: 0)
         outcome.text = workLimitText
-        return [.result(SubmissionResult(request: request, outcome: outcome))]
+        return [finish(request, outcome)]
     }
 
     /// Whether this submission has not been sent because it lacks the proof that the node requires.
@@ -276,8 +336,7 @@ extension SenderSession {
                 return enqueue(request)
             }
         }
-        pending[request] = nil
-        actions.append(.result(SubmissionResult(request: request, outcome: outcome)))
+        actions.append(finish(request, outcome))
     }
 
     private var workLimitText: String {
@@ -289,7 +348,7 @@ extension SenderSession {
     /// and leaves the rejection to the node.
     private func isReady(_ request: UInt32) -> Bool {
         guard let puzzle else { return !pending[request]!.needsWork }
-        guard puzzle.effort > 0, workLimit > .zero else { return true }
+        guard puzzle.effort > 0, doesWork else { return true }
         guard let proof = pending[request]!.submission.proof else { return false }
         return proof.effort >= puzzle.effort && isForKnownSeed(proof)
     }

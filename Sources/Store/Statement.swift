@@ -52,17 +52,18 @@ package protocol SQLiteValue {
 /// Tells SQLite to copy the bytes (`SQLITE_TRANSIENT`, a macro that Swift cannot import).
 private let copying = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
-extension Int64: SQLiteValue {
+/// SQLite's integers are signed: an unsigned number of 64 bits keeps its bits.
+extension SQLiteValue where Self: BinaryInteger {
     package func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        sqlite3_bind_int64(statement, index, self)
+        sqlite3_bind_int64(statement, index, Int64(truncatingIfNeeded: self))
     }
 }
 
-extension Int: SQLiteValue {
-    package func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        sqlite3_bind_int64(statement, index, Int64(self))
-    }
-}
+extension Int: SQLiteValue {}
+extension Int64: SQLiteValue {}
+extension UInt8: SQLiteValue {}
+extension UInt16: SQLiteValue {}
+extension UInt64: SQLiteValue {}
 
 /// Bytes are bound as a blob.
 extension [UInt8]: SQLiteValue {
@@ -82,9 +83,6 @@ package struct Row {
 
     /// The integer in a column, 0 if it is NULL. Columns are counted from 0.
     package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
-
-    /// Whether a column is NULL.
-    package func isNull(_ column: Int32) -> Bool { sqlite3_column_type(statement, column) == SQLITE_NULL }
 
     /// The bytes in a column; none if it is NULL.
     package func bytes(_ column: Int32) -> [UInt8] {

@@ -5,7 +5,7 @@ public typealias Bytes = ArraySlice<UInt8>
 
 extension [UInt8] {
     /// Appends an integer in network byte order.
-    mutating func append<Number: FixedWidthInteger>(bigEndian number: Number) {
+    package mutating func append<Number: FixedWidthInteger>(bigEndian number: Number) {
         Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
     }
 }

@@ -12,11 +12,8 @@ public enum Magic: String, Sendable, CaseIterable {
     case android
 
     init?(_ bytes: Bytes) {
-        for magic in Magic.allCases where bytes.elementsEqual(magic.rawValue.utf8) {
-            self = magic
-            return
-        }
-        return nil
+        guard let magic = Magic.allCases.first(where: { bytes.elementsEqual($0.rawValue.utf8) }) else { return nil }
+        self = magic
     }
 }
 

@@ -36,7 +36,7 @@ extension [UInt8] {
 
 extension Bytes {
     /// Reads these bytes as one integer in network byte order; `nil` if the integer has another width.
-    func number<Number: FixedWidthInteger>(_: Number.Type = Number.self) -> Number? {
+    package func number<Number: FixedWidthInteger>(_: Number.Type = Number.self) -> Number? {
         guard count == MemoryLayout<Number>.size else { return nil }
         return reduce(0) { $0 << 8 | Number(truncatingIfNeeded: $1) }
     }

@@ -16,6 +16,8 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     case noWelcome(Duration)
     /// The connection ended for a reason that a retry does not remove: the node sent this GOAWAY, or it does not speak TNP.
     case connectionClosed(GoAway)
+    /// The client already has this number of submissions without an outcome.
+    case queueFull(Int)
     /// The client was closed before the submission had an outcome.
     case closed
 
@@ -27,6 +29,7 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
             "no result within \(time.components.seconds) s; the node may still deliver the notification"
         case .noWelcome(let time): "connected, but the node sent nothing within \(time.components.seconds) s"
         case .connectionClosed(let goAway): "connection closed: \(Self.text(goAway))"
+        case .queueFull(let limit): "\(limit) submissions wait for an outcome already"
         case .closed: "the client was closed"
         }
     }

@@ -6,6 +6,12 @@ import TNP
 /// Seals notifications for one pairing, so that only its phone can open them.
 public struct Sealer: Sendable {
     private let pairing: PairingToken
+    /// Texts are padded with spaces to a multiple of this many bytes, so that their length does not tell their type.
+    public static let bucket = 256
+    /// The largest padded text: the last bucket that fits into the limits of Apple and Google. A longer text gets only
+    /// the padding that its cipher needs.
+    private static let maximumPadded = 2816
+
     /// The envelope format that the phone's app opens.
     public let format: EnvelopeFormat
 
@@ -39,33 +45,40 @@ public struct Sealer: Sendable {
 
     /// Seals a clear text.
     ///
-    /// A `pipe` app gets AES-256-CBC. The text is padded with spaces to a multiple of 16 bytes of UTF-8, so that any script
-    /// works, and the phones' JSON parsers ignore the spaces. A `sealed` app gets AES-256-GCM.
+    /// A `pipe` app gets AES-256-CBC, a `sealed` app AES-256-GCM. The text is padded with spaces, which the phones' JSON
+    /// parsers skip.
     /// - Parameters:
     ///   - clearText: the bytes to seal.
     ///   - iv: an initialisation vector for the format, which must not be used twice; `nil` for a random one.
     ///   - app: the name of the app profile; empty for the node's first.
     ///   - ttl: how long Apple or Google may keep the notification, in seconds.
     ///   - sound: whether the phone plays a sound.
+    ///   - bucket: the multiple to which the text is padded; 1 for no more padding than the cipher needs.
     /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.
     public func seal(
         _ clearText: [UInt8], iv: [UInt8]? = nil, app: String = "", ttl: UInt32 = Envelope.maximumTTL,
-        sound: Bool = true
+        sound: Bool = true, bucket: Int = Sealer.bucket
     ) throws(Rejection) -> Envelope {
         let iv = iv ?? Self.freshIV(format)
         let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
         let ciphertext: [UInt8]? =
             switch format {
             case .pipe:
-                AES256CBC.encrypt(
-                    clearText + [UInt8](repeating: UInt8(ascii: " "), count: (16 - clearText.count % 16) % 16),
-                    key: key, iv: iv)
-            case .sealed: AES256GCM.seal(clearText, key: key, nonce: iv)
+                AES256CBC.encrypt(Self.padded(clearText, bucket: bucket, block: 16), key: key, iv: iv)
+            case .sealed: AES256GCM.seal(Self.padded(clearText, bucket: bucket, block: 1), key: key, nonce: iv)
             }
         guard let ciphertext else { throw Rejection(.iv) }
         return try Envelope(
             app: Array(app.utf8)[...], magic: pairing.magic, deviceToken: Array(pairing.deviceToken.utf8)[...],
             iv: iv[...], ciphertext: ciphertext[...], ttl: ttl, sound: sound, format: format)
+    }
+
+    /// Pads a text to a multiple of `bucket` as far as the push services allow, and always to one of `block`.
+    static func padded(_ text: [UInt8], bucket: Int, block: Int) -> [UInt8] {
+        var length = (text.count + bucket - 1) / bucket * bucket
+        if length > maximumPadded { length = max(text.count, maximumPadded) }
+        length = (length + block - 1) / block * block
+        return text + [UInt8](repeating: UInt8(ascii: " "), count: length - text.count)
     }
 
     /// Returns an initialisation vector of 96 random bits: 16 characters of `0-9A-Za-z+/` for `pipe`, 12 bytes for

@@ -6,19 +6,21 @@ import Sender
 import TNP
 import Time
 
-/// A client that submits envelopes to a node and waits for their outcomes.
+/// A client that submits envelopes to nodes, the preferred one first, and waits for their outcomes.
 ///
-/// The client connects at its first submission. When the connection breaks, it reconnects and sends every submission
-/// without a final result again, with the same bytes, so that the node recognises it. If the node requires proof of
-/// work, the client computes it on threads other than the event loop's.
+/// The client connects at its first submission. When a connection breaks, it reconnects and sends every submission
+/// without a final result again, with the same bytes, so that the node recognises it. If a node cannot be reached, is
+/// shutting down or answers RETRY for longer than the caller waits, its submissions go to the next node. If a node
+/// requires proof of work, the client computes it on threads other than the event loop's.
 ///
-/// A connected client keeps itself alive: call ``close()``, or the connection stays until the node closes it as idle.
+/// A connected client keeps itself alive: call ``close()``, or it stays until its connections have been idle for a minute.
 public actor TocsinClient {
-    /// The node's address and the settings of the connection.
+    /// The nodes' addresses and the settings of the connections.
     public struct Options: Sendable {
-        /// The node's onion address and port, or the endpoint at which the node listens.
-        public var node: Endpoint
-        /// tor's SOCKS port or another proxy; `nil` to connect directly.
+        /// The nodes' onion addresses and ports, or the endpoints at which they listen; the preferred one first.
+        public var nodes: [Endpoint]
+        /// tor's SOCKS port or another proxy; `nil` to connect directly. If phones are isolated, the client replaces the
+        /// password of SOCKS credentials by one for each phone.
         public var proxy: Proxy?
         /// The agent in HELLO, at most 64 bytes of UTF-8. Leave it empty, so that the client does not differ from others.
         public var agent: String
@@ -26,348 +28,230 @@ public actor TocsinClient {
         public var connectTimeout: Duration
         /// The longest time to compute proofs of work for one submission; zero to compute none.
         public var workLimit: Duration
+        /// Whether each phone has connections of its own, so that a node cannot link phones by their tor circuits.
+        public var isolatesPhones: Bool
 
-        /// Creates options; `agent` must be at most 64 bytes of UTF-8.
+        /// Creates options; there must be a node, and `agent` must be at most 64 bytes of UTF-8.
         /// - Parameters: as the properties of the same names.
         public init(
-            node: Endpoint, proxy: Proxy? = nil, agent: String = "", connectTimeout: Duration = .seconds(60),
-            workLimit: Duration = .seconds(60)
+            nodes: [Endpoint], proxy: Proxy? = nil, agent: String = "", connectTimeout: Duration = .seconds(60),
+            workLimit: Duration = .seconds(60), isolatesPhones: Bool = true
         ) {
+            precondition(!nodes.isEmpty, "a client needs at least one node")
             precondition(agent.utf8.count <= Hello.maximumAgentLength, "an agent is at most 64 bytes")
-            self.node = node
+            self.nodes = nodes
             self.proxy = proxy
             self.agent = agent
             self.connectTimeout = connectTimeout
             self.workLimit = workLimit
+            self.isolatesPhones = isolatesPhones
         }
     }
 
     /// A step in the client's work, for display.
     public enum Progress: Sendable, Equatable {
-        /// The client is connecting, through the proxy if one is set.
-        case connecting
+        /// The client is connecting to this node, through the proxy if one is set.
+        case connecting(Endpoint)
         /// The client is connected and sends HELLO and the submissions.
         case connected
         /// The node has answered with WELCOME.
         case welcomed(Welcome)
         /// The client could not connect or lost the connection; it tries again after this time.
         case retrying(reason: String, after: Duration)
+        /// The node answered RETRY; the client sends the envelope again after this time.
+        case waiting(reason: String, after: Duration)
         /// QUEUED: the node has stored an envelope, and the final outcome follows.
         case queued
         /// The client is computing a proof of work, with `effort` hashes expected.
         case solvingPuzzle(effort: UInt32)
     }
 
-    /// A caller that waits for the outcome of its submission.
-    private struct Waiter {
-        let continuation: CheckedContinuation<Outcome, any Error>
-        let returnsWhenQueued: Bool
-        let started: MonotonicTime
-        let deadline: MonotonicTime
-    }
-
-    private nonisolated let loop: EventLoop
+    nonisolated let loop: EventLoop
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private let options: Options
-    private let progress: (@Sendable (Progress) -> Void)?
-    private var session: SenderSession
-    /// The running searches for proofs of work, by request.
-    private(set) var solving: [UInt32: Task<Void, Never>] = [:]
-    private var waiters: [UInt32: Waiter] = [:]
-    private var wire: Wire?
+    let options: Options
+    let progress: (@Sendable (Progress) -> Void)?
+    let onGone: (@Sendable (PairingToken) -> Void)?
+    /// The pairings of ``pair(_:app:timeout:)`` and ``remember(_:)``, by device token.
+    var remembered: [[UInt8]: PairingToken] = [:]
+    /// By device token; at most ``maximumCircuits``.
+    var channels: [[UInt8]: Channel] = [:]
+    var links: [Int: Link] = [:]
+    private var waiterCount: UInt64 = 0
+    private var pending: [UInt64: Waiter] = [:]
+    private(set) var isClosed = false
     /// Keeps self alive while connected: resources of the loop must be released on its thread.
     private var selfWhileConnected: TocsinClient?
-    /// The node's GOAWAY on the current connection: the node takes no more submissions, but may still answer those that
-    /// it has taken.
-    private var leaving: GoAway?
-    private var isConnecting = false
-    private var isClosed = false
-    private var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
-    private var lastFailure = ClientError.unreachable("not tried yet")
-    private var connectedAt = MonotonicTime.now
-    private var lastReceived = MonotonicTime.now
-    private var connecting: Task<Void, Never>?
-    /// The longest `retryAfter` of a GOAWAY that the client waits for.
-    private static let longestPause = Duration.seconds(600)
-    /// Fires every 250 ms while submissions wait, to end those whose deadline has passed.
-    private var deadlineTimer: Timer?
+    /// Fires while submissions wait or connections are open: see ``tick()``.
+    private var ticker: Timer?
+
+    /// The largest number of submissions without an outcome.
+    private static let maximumPending = 10_000
+    /// The largest number of tor circuits per node at a time. Beyond it, phones share circuits.
+    private static let maximumCircuits = 64
 
     /// Creates a client, which connects at its first submission.
     /// - Parameters:
-    ///   - options: the node's address and the settings of the connection.
+    ///   - options: the nodes' addresses and the settings of the connections.
     ///   - loop: the event loop on which the client runs.
     ///   - progress: receives the steps of the client's work, on the thread of `loop`.
-    public init(_ options: Options, on loop: EventLoop, progress: (@Sendable (Progress) -> Void)? = nil) {
+    ///   - onGone: receives the pairing of a phone that no longer has its device token, on the thread of `loop`. The
+    ///     client has forgotten the pairing.
+    public init(
+        _ options: Options, on loop: EventLoop, progress: (@Sendable (Progress) -> Void)? = nil,
+        onGone: (@Sendable (PairingToken) -> Void)? = nil
+    ) {
         self.options = options
         self.loop = loop
         self.progress = progress
-        session = SenderSession(workLimit: options.workLimit)
+        self.onGone = onGone
     }
 
-    /// Submits an envelope and waits for its final outcome.
+    /// Submits an envelope and waits for its final outcome. Cancel the task to abandon the submission.
     ///
-    /// If the node requires more proof of work than ``Options/workLimit`` or `timeout` allows, the outcome is RETRY with
-    /// reason 203 or 204.
+    /// The client obeys a node's RETRY within `timeout`; then it tries the other nodes. RETRY is the outcome if all nodes
+    /// answer it, or if they require more proof of work than ``Options/workLimit`` or `timeout` allows.
     /// - Parameters:
     ///   - envelope: the envelope to submit.
-    ///   - timeout: the longest time to wait for an outcome, including time in which the node is unreachable, does not
-    ///     answer or requires work.
+    ///   - timeout: the longest time to wait for an outcome, including time in which no node is reachable, answers or
+    ///     takes the envelope.
     ///   - acceptQueued: whether the node may store the envelope durably and deliver it later.
-    ///   - returnsWhenQueued: whether to return at QUEUED. The node then tries to deliver until the ttl expires, and
-    ///     the client does not report the final outcome.
+    ///   - returnsWhenQueued: whether to return at QUEUED. The node then tries to deliver until the ttl is over, and the
+    ///     client does not report the final outcome.
     ///   - key: the sender key that signs the submission; `nil` for an unsigned one.
-    /// - Returns: the final outcome, or QUEUED if `returnsWhenQueued` is set.
-    /// - Throws: ``ClientError`` if there is no outcome.
+    /// - Returns: the final outcome, or QUEUED if `returnsWhenQueued` is set or the time is over.
+    /// - Throws: ``ClientError`` if there is no outcome, `CancellationError`.
     public func submit(
         _ envelope: Envelope, timeout: Duration = .seconds(180), acceptQueued: Bool = false,
         returnsWhenQueued: Bool = false, signedBy key: Ed25519.PrivateKey? = nil
     ) async throws -> Outcome {
         guard !isClosed else { throw ClientError.closed }
-        let signature = key.map { SenderSignature(of: envelope.digest, by: $0) }
-        let request = session.add {
-            Submission(request: $0, envelope: envelope, acceptQueued: acceptQueued, signature: signature)
+        guard pending.count < Self.maximumPending else { throw ClientError.queueFull(Self.maximumPending) }
+        let submission = Submission(
+            request: 0, envelope: envelope, acceptQueued: acceptQueued,
+            signature: key.map { SenderSignature(of: envelope.digest, by: $0) })
+        waiterCount += 1
+        let number = waiterCount
+        let outcome = try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let now = MonotonicTime.now
+                let channel = channel(for: Array(envelope.deviceToken))
+                let waiter = Waiter(
+                    number, continuation, PendingSubmission(submission, workLimit: options.workLimit), on: channel,
+                    returnsWhenQueued: returnsWhenQueued, started: now, deadline: now + timeout)
+                pending[number] = waiter
+                channel.waiters.insert(waiter)
+                if Task.isCancelled { return cancel(number) }
+                assign(waiter)
+                for link in channel.links { wake(link) }
+                if ticker == nil { tick() }
+            }
+        } onCancel: {
+            Task { await self.cancel(number) }
         }
-        flush()
-        if deadlineTimer == nil { startDeadlineTimer() }
-        return try await withCheckedThrowingContinuation {
-            let now = MonotonicTime.now
-            waiters[request] = Waiter(
-                continuation: $0, returnsWhenQueued: returnsWhenQueued, started: now, deadline: now + timeout)
+        if outcome.kind == .gone, let pairing = remembered.removeValue(forKey: Array(envelope.deviceToken)) {
+            onGone?(pairing)
         }
+        return outcome
     }
 
-    /// Closes the connection; submissions without an outcome fail with ``ClientError/closed``.
+    private func cancel(_ number: UInt64) {
+        guard let waiter = pending[number] else { return }
+        let link = waiter.place?.link
+        finish(waiter, .failure(CancellationError()))
+        if let link { flush(link) }
+    }
+
+    /// Resumes a caller.
+    func finish(_ waiter: Waiter, _ result: Result<Outcome, any Error>) {
+        guard pending.removeValue(forKey: waiter.id) != nil else { return }
+        waiter.channel.waiters.remove(waiter)
+        waiter.channel.unassigned.removeAll { $0 === waiter }
+        if let (link, request) = waiter.place {
+            link.waiters[request] = nil
+            link.session.remove(request)
+        }
+        waiter.continuation.resume(with: result)
+    }
+
+    /// Closes the connections; submissions without an outcome fail with ``ClientError/closed``.
     public func close() {
         isClosed = true
-        connecting?.cancel()
-        fatal(.closed)
-    }
-
-    // MARK: Connection
-
-    private func flush() {
-        if wire == nil { connect() }
-        for action in session.flush(now: .now) { perform(action) }
-        if wire != nil, session.isBlockedByAbandoned { reconnect(because: "abandoned submissions occupy all slots") }
-    }
-
-    private func connect(after pause: (reason: String, delay: Duration)? = nil) {
-        guard !isConnecting, !isClosed, session.pendingCount > 0 else { return }
-        isConnecting = true
-        connecting = Task {
-            if let pause { await self.pause(after: .unreachable(pause.reason), atLeast: pause.delay) }
-            await keepConnecting()
+        for link in links.values {
+            link.dial?.cancel()
+            for search in link.searches.values { search.cancel() }
+            disconnect(link)
         }
-    }
-
-    private func keepConnecting() async {
-        while !isClosed, wire == nil, session.pendingCount > 0 {
-            progress?(.connecting)
-            do {
-                let stream = try await loop.dial(options.node, through: options.proxy, timeout: options.connectTimeout)
-                guard !isClosed else {
-                    stream.close()
-                    break
-                }
-                progress?(.connected)
-                // Reset before `open`, which may read a GOAWAY at once: `reconnect` then has to start a new attempt, after
-                // a pause.
-                isConnecting = false
-                return open(stream)
-            } catch {
-                if case .proxyUnreachable(let endpoint, let reason) = error {
-                    await pause(after: .proxyUnreachable(endpoint, reason))
-                } else {
-                    await pause(after: .unreachable(error.description))
-                }
-            }
-        }
-        isConnecting = false
-    }
-
-    private func open(_ stream: ByteStream) {
-        let wire = Wire(stream, client: self)
-        self.wire = wire
-        selfWhileConnected = self
-        connectedAt = .now
-        leaving = nil
-        wire.send(session.connected(agent: options.agent))
-        flush()
-        stream.resumeReading()
-    }
-
-    private func pause(after failure: ClientError, atLeast minimum: Duration = .zero) async {
-        lastFailure = failure
-        let delay = max(min(minimum, Self.longestPause), backoff.next(random: Double.random(in: 0..<1)))
-        progress?(.retrying(reason: failure.reason, after: delay))
-        await loop.sleep(for: delay)
-    }
-
-    fileprivate nonisolated func received(_ bytes: RawSpan) {
-        // The closure of assumeIsolated cannot capture a RawSpan, only a copy of its bytes.
-        let copy = bytes.withUnsafeBytes { Array($0) }
-        assumeIsolated { $0.take(copy) }
-    }
-
-    private func take(_ bytes: [UInt8]) {
-        lastReceived = .now
-        var actions: [SenderSession.Action] = []
-        do throws(ProtocolError) {
-            defer {
-                for action in actions { perform(action) }
-                // A slot may be free even if there is no action.
-                flush()
-            }
-            try session.received(bytes.span.bytes, &actions)
-        } catch {
-            fatal(.connectionClosed(GoAway(code: .protocolError, text: "the node does not speak TNP (\(error))")))
-        }
-    }
-
-    private func perform(_ action: SenderSession.Action) {
-        switch action {
-        case .welcomed(let welcome):
-            backoff.reset()
-            progress?(.welcomed(welcome))
-        case .result(let result):
-            guard result.outcome.isFinal else {
-                progress?(.queued)
-                if waiters[result.request]?.returnsWhenQueued == true {
-                    session.remove(result.request)
-                    waiters.removeValue(forKey: result.request)?.continuation.resume(returning: result.outcome)
-                }
-                return
-            }
-            waiters.removeValue(forKey: result.request)?.continuation.resume(returning: result.outcome)
-        case .goAway(let goAway, let isFatal):
-            if isFatal { return fatal(.connectionClosed(goAway)) }
-            leaving = goAway
-            if !goAway.code.answersInFlight { reconnect(because: "the node closed the connection") }
-        case .send(let bytes): wire?.send(bytes)
-        case .solve(let request, let digest, let puzzle, let deadline):
-            progress?(.solvingPuzzle(effort: puzzle.effort))
-            solve(puzzle, for: digest, of: request, until: deadline)
-        case .stopSolving(let request): stopSolving(request)
-        }
-    }
-
-    // MARK: Proof of work
-
-    private func solve(_ puzzle: Puzzle, for digest: Digest256, of request: UInt32, until deadline: MonotonicTime) {
-        solving[request] = Task(priority: .utility) {
-            let proof = await puzzle.proof(for: digest, until: deadline, from: .random(in: 0 ... .max))
-            // Ignore a cancelled search: another may be running for the same request.
-            guard !Task.isCancelled else { return }
-            solving[request] = nil
-            if let proof {
-                session.solved(request, proof, now: .now)
-            } else {
-                for action in session.searchEnded(request) { perform(action) }
-            }
-            flush()
-        }
-    }
-
-    private func stopSolving(_ request: UInt32) { solving.removeValue(forKey: request)?.cancel() }
-
-    // MARK: Disconnection
-
-    fileprivate nonisolated func ended(_ reason: StreamError) {
-        assumeIsolated { $0.reconnect(because: reason.description) }
-    }
-
-    private func reconnect(because reason: String) {
-        let reason = leaving.map { $0.text.isEmpty ? "the node sent GOAWAY" : $0.text } ?? reason
-        let delay = Duration.milliseconds(Int64(leaving?.retryAfter ?? 0))
-        disconnect()
-        connect(after: (reason, delay))
-    }
-
-    private func disconnect() {
-        wire?.stream.close()
-        wire = nil
+        for waiter in pending.values { finish(waiter, .failure(ClientError.closed)) }
+        ticker = nil
+        channels = [:]
+        links = [:]
         selfWhileConnected = nil
-        session.disconnected()
     }
 
-    /// Disconnects, and fails all submissions.
-    private func fatal(_ error: ClientError) {
-        disconnect()
-        deadlineTimer = nil
-        let all = waiters
-        waiters = [:]
-        for (request, waiter) in all {
-            stopSolving(request)
-            session.remove(request)
-            waiter.continuation.resume(throwing: error)
+    // MARK: Channels
+
+    /// The channel of a phone. Phones beyond the bound share channels.
+    private func channel(for deviceToken: [UInt8]) -> Channel {
+        let key = options.isolatesPhones ? deviceToken : []
+        if let channel = channels[key] { return channel }
+        if channels.count >= Self.maximumCircuits {
+            let shared = Array(channels.values)
+            return shared[Int(deviceToken.hashValue.magnitude % UInt(shared.count))]
         }
-    }
-
-    // MARK: Deadlines
-
-    private func startDeadlineTimer() {
-        deadlineTimer = Timer(on: loop, after: .milliseconds(250)) { [unowned self] in
-            assumeIsolated { $0.endOverdue() }
+        let channel = Channel(
+            key,
+            credentials: SOCKS5.Credentials(
+                user: "tocsin", password: Hex.encode(SecureRandom.bytes(16)), isRequired: requiresCredentials))
+        for index in options.nodes.indices {
+            waiterCount += 1
+            let link = Link(Int(waiterCount), index: index, of: channel, doesWork: options.workLimit > .zero)
+            channel.links.append(link)
+            links[link.id] = link
         }
+        channels[key] = channel
+        return channel
     }
 
-    /// The error of a submission whose deadline has passed.
-    private func failure(of waiter: Waiter, now: MonotonicTime) -> ClientError {
-        if wire == nil { return lastFailure }
-        return session.welcome == nil ? .noWelcome(now - connectedAt) : .noResult(waiter.deadline - waiter.started)
+    private var requiresCredentials: Bool {
+        if case .socks5(_, let credentials?) = options.proxy { credentials.isRequired } else { false }
     }
 
-    private func endOverdue() {
+    private func remove(_ channel: Channel) {
+        channels[channel.key] = nil
+        for link in channel.links { links[link.id] = nil }
+    }
+
+    // MARK: Time
+
+    /// Ends submissions whose deadline has passed, sends others again whose pause is over, and watches the connections.
+    private func tick() {
         let now = MonotonicTime.now
-        var isSilent = false
-        for (request, waiter) in waiters where waiter.deadline <= now {
-            if session.lacksProof(request) {
-                stopSolving(request)
-                for action in session.searchEnded(request) { perform(action) }
-                continue
+        for waiter in pending.values {
+            if waiter.deadline <= now {
+                overdue(waiter, now: now)
+            } else if let time = waiter.resumesAt, time <= now {
+                waiter.resumesAt = nil
+                again(waiter)
             }
-            isSilent = isSilent || lastReceived < waiter.started
-            waiters[request] = nil
-            session.remove(request)
-            waiter.continuation.resume(throwing: failure(of: waiter, now: now))
         }
-        // The client has received nothing since a submission was made: the circuit is dead.
-        if isSilent, wire != nil { reconnect(because: "the node stopped responding") }
-        // Removed submissions leave their slots to others, and their searches stop.
-        flush()
-        guard !waiters.isEmpty else {
-            deadlineTimer = nil
+        for link in links.values { watch(link, now: now) }
+        for channel in channels.values where !channel.isActive && channel.links.allSatisfy({ isForgettable($0, now) }) {
+            remove(channel)
+        }
+        guard !channels.isEmpty, !isClosed else {
+            ticker = nil
+            selfWhileConnected = nil
             return
         }
-        deadlineTimer?.start(after: .milliseconds(250))
-    }
-}
-
-/// The client's end of a stream. Combines what the client sends in one turn of the loop into one write.
-private final class Wire: ByteStreamHandler, TurnEndHandler {
-    let stream: ByteStream
-    private unowned let client: TocsinClient
-    private var output: [UInt8] = []
-
-    init(_ stream: ByteStream, client: TocsinClient) {
-        self.stream = stream
-        self.client = client
-        stream.handler = self
+        selfWhileConnected = self
+        ticker = Timer(on: loop, after: pending.isEmpty ? .seconds(1) : .milliseconds(250)) { [unowned self] in
+            assumeIsolated { $0.tick() }
+        }
     }
 
-    func send(_ bytes: [UInt8]) {
-        guard !bytes.isEmpty else { return }
-        if output.isEmpty { stream.loop.atEndOfTurn(self) }
-        output += bytes
+    /// Whether nothing would be lost with the link: there is no connection, and no pause of its node is running.
+    private func isForgettable(_ link: Link, _ now: MonotonicTime) -> Bool {
+        link.wire == nil && link.dial == nil && link.node.retryAt <= now
     }
-
-    func turnEnded() {
-        stream.write(output)
-        output.removeAll(keepingCapacity: true)
-    }
-
-    func stream(_ stream: ByteStream, received bytes: RawSpan) { client.received(bytes) }
-
-    func stream(_ stream: ByteStream, ended reason: StreamError) { client.ended(reason) }
 }

@@ -4,7 +4,6 @@ import Admission
 import Cryptography
 import Delivery
 import Ingress
-import Providers
 import TNP
 import Time
 

@@ -5,7 +5,6 @@ import EventLoop
 import Ingress
 import Logging
 import NodeConfiguration
-import Time
 import Tor
 
 /// The node: listens for senders, delivers what they submit, and stops without losing what it has accepted. It keeps

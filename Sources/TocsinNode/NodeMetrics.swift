@@ -12,79 +12,65 @@ import Tor
 /// The node's metrics. They identify no phone and no sender, and a sender cannot create label values.
 final class NodeMetrics {
     /// All families: names, labels, and how many series each may have.
-    static let catalogue: [MetricFamily] =
-        [
-            MetricFamily(
-                "tocsin_envelopes_total", .counter,
-                help: "Final outcomes of notifications; door is spool if an earlier process accepted them.",
-                labels: ["door", "app", "magic", "outcome"], maximumSeries: NodeMetrics.maximumRouteSeries * 15),
-            MetricFamily(
-                "tocsin_provider_results_total", .counter, help: "Answers of push services to attempts.",
-                labels: ["app", "provider", "environment", "reason"], maximumSeries: NodeMetrics.maximumRouteSeries * 40
-            ),
-            MetricFamily(
-                "tocsin_refusals_total", .counter, help: "Submissions rejected at admission, by reason.",
-                labels: ["door", "reason"], maximumSeries: 100),
-            MetricFamily(
-                "tocsin_abuse_blocks_total", .counter, help: "Times that a circuit was blocked for abuse."),
-            MetricFamily(
-                "tocsin_http_responses_total", .counter, help: "Responses of the HTTP API.", labels: ["status"],
-                maximumSeries: 30),
-            MetricFamily(
-                "tocsin_stage_duration_seconds", .histogram(buckets: NodeMetrics.durations),
-                help: "Time that a notification spends in a stage.", labels: ["stage"], maximumSeries: 4),
-            MetricFamily(
-                "tocsin_provider_duration_seconds", .histogram(buckets: NodeMetrics.durations),
-                help: "Time until the push service answers.", labels: ["app", "provider", "environment"],
-                maximumSeries: NodeMetrics.maximumRouteSeries),
-            MetricFamily(
-                "tocsin_connections", .gauge, help: "Connections of senders.", labels: ["door"], maximumSeries: 2),
-            MetricFamily("tocsin_circuits", .gauge, help: "Circuits in the circuit table."),
-            MetricFamily("tocsin_in_flight", .gauge, help: "Notifications in memory without a final outcome."),
-            MetricFamily(
-                "tocsin_queue_depth", .gauge, help: "Notifications queued for a push service.",
-                labels: ["app", "magic"], maximumSeries: NodeMetrics.maximumRouteSeries),
-            MetricFamily(
-                "tocsin_queue_oldest_seconds", .gauge, help: "Age of the oldest notification in the queue.",
-                labels: ["app", "magic"], maximumSeries: NodeMetrics.maximumRouteSeries),
-            MetricFamily("tocsin_spool_envelopes", .gauge, help: "Notifications in the spool."),
-            MetricFamily("tocsin_spool_bytes", .gauge, help: "Bytes of the spool that notifications and outcomes use."),
-            MetricFamily(
-                "tocsin_spool_refusals_total", .counter, help: "Failures of the spool to store or load notifications."),
-            MetricFamily(
-                "tocsin_spool_unreadable", .gauge, help: "Rows of the spool that could not be read and were dropped."),
-            MetricFamily(
-                "tocsin_breaker_state", .gauge,
-                help:
-                    "1 for the state of the push service's circuit breaker: closed, open or half-open (probing).",
-                labels: ["app", "magic", "state"], maximumSeries: NodeMetrics.maximumRouteSeries * 3),
-            MetricFamily(
-                "tocsin_refusal_wave", .gauge,
-                help: "1 during a surge of token refusals: the environment or the topic must be wrong.",
-                labels: ["app", "magic"], maximumSeries: NodeMetrics.maximumRouteSeries),
-            MetricFamily(
-                "tocsin_puzzle_effort", .gauge, help: "Required proof of work in expected hashes; 0: none.",
-                labels: ["asked_of"], maximumSeries: 2),
-            MetricFamily(
-                "tocsin_device_tokens", .gauge, help: "Device tokens in the table, by standing.", labels: ["standing"],
-                maximumSeries: 3),
-            MetricFamily(
-                "tocsin_apns_token_age_seconds", .gauge, help: "Age of the APNs provider token.",
-                labels: ["app"], maximumSeries: NodeMetrics.maximumApps),
-            MetricFamily(
-                "tocsin_credential_expiry_timestamp_seconds", .gauge, help: "Expiry of a credential.",
-                labels: ["app", "kind"], maximumSeries: NodeMetrics.maximumApps * 2),
-            MetricFamily(
-                "tocsin_tor_bootstrap_ratio", .gauge, help: "Bootstrap progress of the node's own tor, 0 to 1."),
-            MetricFamily(
-                "tocsin_tor_descriptor_published", .gauge, help: "1 while the onion's descriptor is published."),
-            MetricFamily(
-                "tocsin_tor_restarts_total", .counter, help: "Restarts of the node's own tor."),
-            BuildInfo.family,
-        ] + ProcessCollector.families
+    static let catalogue = families + ProcessCollector.families
+
+    private static let families: [MetricFamily] = [
+        .init(
+            "tocsin_envelopes_total", .counter,
+            help: "Final outcomes of notifications; door is spool if an earlier process accepted them.",
+            labels: ["door", "app", "magic", "outcome"], maximumSeries: maximumRoutes * 15),
+        .init(
+            "tocsin_provider_results_total", .counter, help: "Answers of push services to attempts.",
+            labels: ["app", "provider", "environment", "reason"], maximumSeries: maximumRoutes * 40),
+        .init(
+            "tocsin_refusals_total", .counter, help: "Submissions rejected at admission, by reason.",
+            labels: ["door", "reason"], maximumSeries: 100),
+        .init("tocsin_abuse_blocks_total", .counter, help: "Times that a circuit was blocked for abuse."),
+        .init(
+            "tocsin_http_responses_total", .counter, help: "Responses of the HTTP API.", labels: ["status"],
+            maximumSeries: 30),
+        .init(
+            "tocsin_stage_duration_seconds", .histogram(buckets: durations),
+            help: "Time that a notification spends in a stage.", labels: ["stage"], maximumSeries: 4),
+        .init(
+            "tocsin_provider_duration_seconds", .histogram(buckets: durations),
+            help: "Time until the push service answers.", labels: ["app", "provider", "environment"],
+            maximumSeries: maximumRoutes),
+        .init("tocsin_connections", .gauge, help: "Connections of senders.", labels: ["door"], maximumSeries: 2),
+        .init("tocsin_circuits", .gauge, help: "Circuits in the circuit table."),
+        .init("tocsin_in_flight", .gauge, help: "Notifications in memory without a final outcome."),
+        .route("tocsin_queue_depth", "Notifications queued for a push service."),
+        .route("tocsin_queue_oldest_seconds", "Age of the oldest notification in the queue."),
+        .init("tocsin_spool_envelopes", .gauge, help: "Notifications in the spool."),
+        .init("tocsin_spool_bytes", .gauge, help: "Bytes of the spool that notifications and outcomes use."),
+        .init("tocsin_spool_refusals_total", .counter, help: "Failures of the spool to store or load notifications."),
+        .init("tocsin_spool_unreadable", .gauge, help: "Rows of the spool that could not be read and were dropped."),
+        .init(
+            "tocsin_breaker_state", .gauge,
+            help: "1 for the state of the push service's circuit breaker: closed, open or half-open (probing).",
+            labels: ["app", "magic", "state"], maximumSeries: maximumRoutes * 3),
+        .route(
+            "tocsin_refusal_wave", "1 during a surge of token refusals: the environment or the topic must be wrong."),
+        .init(
+            "tocsin_puzzle_effort", .gauge, help: "Required proof of work in expected hashes; 0: none.",
+            labels: ["asked_of"], maximumSeries: 2),
+        .init(
+            "tocsin_device_tokens", .gauge, help: "Device tokens in the table, by standing.", labels: ["standing"],
+            maximumSeries: 3),
+        .init(
+            "tocsin_apns_token_age_seconds", .gauge, help: "Age of the APNs provider token.", labels: ["app"],
+            maximumSeries: maximumApps),
+        .init(
+            "tocsin_credential_expiry_timestamp_seconds", .gauge, help: "Expiry of a credential.",
+            labels: ["app", "kind"], maximumSeries: maximumApps * 2),
+        .init("tocsin_tor_bootstrap_ratio", .gauge, help: "Bootstrap progress of the node's own tor, 0 to 1."),
+        .init("tocsin_tor_descriptor_published", .gauge, help: "1 while the onion's descriptor is published."),
+        .init("tocsin_tor_restarts_total", .counter, help: "Restarts of the node's own tor."),
+        BuildInfo.family,
+    ]
 
     private static let maximumApps = 85
-    private static let maximumRouteSeries = 3 * maximumApps
+    fileprivate static let maximumRoutes = 3 * maximumApps
     /// Bucket bounds in seconds: from a decision in memory to the longest wait for an answer.
     private static let durations = [
         0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60,
@@ -130,19 +116,6 @@ final class NodeMetrics {
         }
     }
 
-    /// Created with the first status of the node's own tor: a node without one has no such metrics.
-    private struct TorMetrics {
-        let bootstrap: Gauge
-        let published: Gauge
-        let restarts: Counter
-
-        init(_ registry: PrometheusRegistry) {
-            bootstrap = registry.gauge("tocsin_tor_bootstrap_ratio")
-            published = registry.gauge("tocsin_tor_descriptor_published")
-            restarts = registry.counter("tocsin_tor_restarts_total")
-        }
-    }
-
     private struct EnvelopeKey: Hashable {
         let protocolName: String
         let route: Route
@@ -154,7 +127,7 @@ final class NodeMetrics {
         let reason: Reason
     }
 
-    // Handles are created once: creating one costs more than counting.
+    // Handles of what counts envelopes are created once: looking one up costs more than counting.
     private let registry: PrometheusRegistry
     private var routes: [Route: RouteMetrics] = [:]
     private var envelopes: [EnvelopeKey: Counter] = [:]
@@ -163,17 +136,6 @@ final class NodeMetrics {
     private let stages: [Stage: Histogram]
     private let abuseBlocks: Counter
     private let spoolFailures: Counter
-    private let tnpConnections: Gauge
-    private let httpConnections: Gauge
-    private let circuits: Gauge
-    private let inFlight: Gauge
-    private let spoolEnvelopes: Gauge
-    private let spoolBytes: Gauge
-    private let spoolUnreadable: Gauge
-    private let effort: (all: Gauge, unproven: Gauge)
-    private let deviceTokens: (proven: Gauge, unproven: Gauge, dead: Gauge)
-    private var tor: TorMetrics?
-    private var countedRestarts = 0
     private var tokenAges: [String: Gauge] = [:]
     private var expiries: [String: Gauge] = [:]
     /// Final outcomes over time, for the dashboard.
@@ -191,22 +153,18 @@ final class NodeMetrics {
             })
         abuseBlocks = registry.counter("tocsin_abuse_blocks_total")
         spoolFailures = registry.counter("tocsin_spool_refusals_total")
-        tnpConnections = registry.gauge("tocsin_connections", [("door", "tnp")])
-        httpConnections = registry.gauge("tocsin_connections", [("door", "http")])
-        circuits = registry.gauge("tocsin_circuits")
-        inFlight = registry.gauge("tocsin_in_flight")
-        spoolEnvelopes = registry.gauge("tocsin_spool_envelopes")
-        spoolBytes = registry.gauge("tocsin_spool_bytes")
-        spoolUnreadable = registry.gauge("tocsin_spool_unreadable")
-        effort = (
-            registry.gauge("tocsin_puzzle_effort", [("asked_of", "all")]),
-            registry.gauge("tocsin_puzzle_effort", [("asked_of", "unproven")])
-        )
-        deviceTokens = (
-            registry.gauge("tocsin_device_tokens", [("standing", "proven")]),
-            registry.gauge("tocsin_device_tokens", [("standing", "unknown")]),
-            registry.gauge("tocsin_device_tokens", [("standing", "dead")])
-        )
+        // These gauges are 0 from the start.
+        for name in ["circuits", "in_flight", "spool_envelopes", "spool_bytes", "spool_unreadable"] {
+            set("tocsin_\(name)", 0)
+        }
+        for door in ["tnp", "http"] { set("tocsin_connections", 0, [("door", door)]) }
+        for target in ["all", "unproven"] { set("tocsin_puzzle_effort", 0, [("asked_of", target)]) }
+        for standing in ["proven", "unknown", "dead"] { set("tocsin_device_tokens", 0, [("standing", standing)]) }
+    }
+
+    /// Sets a gauge that changes at most once a second, so that looking it up costs little.
+    private func set(_ name: String, _ value: some BinaryInteger, _ labels: [(String, String)] = []) {
+        registry.gauge(name, labels).set(value)
     }
 
     /// All metrics in the Prometheus text format.
@@ -234,7 +192,7 @@ final class NodeMetrics {
         case .breaker(let route, let state, _): show(state, of: route)
         case .tokenRefusalSurge(let route, let isActive): metrics(of: route).surge.set(isActive ? 1 : 0)
         case .spoolRefused: spoolFailures.increment()
-        case .spoolUnreadable(let count): spoolUnreadable.set(count)
+        case .spoolUnreadable(let count): set("tocsin_spool_unreadable", count)
         }
     }
 
@@ -277,22 +235,20 @@ final class NodeMetrics {
 
     /// Updates the metrics of admission.
     func show(_ efforts: (all: UInt32, unproven: UInt32), known: Admission.Counts) {
-        effort.all.set(efforts.all)
-        effort.unproven.set(efforts.unproven)
-        deviceTokens.proven.set(known.proven)
-        deviceTokens.unproven.set(known.unproven)
-        deviceTokens.dead.set(known.dead)
-        circuits.set(known.circuits)
+        set("tocsin_puzzle_effort", efforts.all, [("asked_of", "all")])
+        set("tocsin_puzzle_effort", efforts.unproven, [("asked_of", "unproven")])
+        set("tocsin_device_tokens", known.proven, [("standing", "proven")])
+        set("tocsin_device_tokens", known.unproven, [("standing", "unknown")])
+        set("tocsin_device_tokens", known.dead, [("standing", "dead")])
+        set("tocsin_circuits", known.circuits)
     }
 
-    /// Updates the metrics of the node's own tor.
+    /// Updates the metrics of the node's own tor, which a node without one does not have.
     func show(_ status: TorStatus) {
-        let tor = tor ?? TorMetrics(registry)
-        self.tor = tor
-        tor.bootstrap.set(Double(status.bootstrap) / 100)
-        tor.published.set(status.isReachable ? 1 : 0)
-        tor.restarts.increment(by: max(0, status.restarts - countedRestarts))
-        countedRestarts = max(countedRestarts, status.restarts)
+        registry.gauge("tocsin_tor_bootstrap_ratio").set(Double(status.bootstrap) / 100)
+        set("tocsin_tor_descriptor_published", status.isReachable ? 1 : 0)
+        let restarts = registry.counter("tocsin_tor_restarts_total")
+        restarts.increment(by: status.restarts - restarts.count)
     }
 
     /// Sets the metric of a credential's expiry, Unix time in seconds.
@@ -304,11 +260,11 @@ final class NodeMetrics {
     /// Updates the metrics that change every second.
     /// - Parameter tokenAges: the ages of Apple's provider tokens, in seconds, by app.
     func show(_ statistics: DispatchStatistics, connections: (tnp: Int, http: Int), tokenAges: [String: Int64]) {
-        tnpConnections.set(connections.tnp)
-        httpConnections.set(connections.http)
-        inFlight.set(statistics.inFlight)
-        spoolEnvelopes.set(statistics.stored?.envelopes ?? 0)
-        spoolBytes.set(statistics.stored?.bytes ?? 0)
+        set("tocsin_connections", connections.tnp, [("door", "tnp")])
+        set("tocsin_connections", connections.http, [("door", "http")])
+        set("tocsin_in_flight", statistics.inFlight)
+        set("tocsin_spool_envelopes", statistics.stored?.envelopes ?? 0)
+        set("tocsin_spool_bytes", statistics.stored?.bytes ?? 0)
         for lane in statistics.lanes {
             let metrics = metrics(of: lane.route)
             metrics.depth.set(lane.waiting)
@@ -379,21 +335,20 @@ final class NodeMetrics {
     func forget(_ route: Route) {
         guard let metrics = routes.removeValue(forKey: route) else { return }
         metrics.remove(from: registry)
-        for (key, counter) in envelopes where key.route == route {
-            envelopes[key] = nil
-            registry.remove(counter)
-        }
+        remove(&envelopes) { $0.route == route }
     }
 
     /// Removes the series of apps that have no provider token, or no certificate, any more.
     func keep(tokensOf tokens: Set<String>, certificatesOf certificates: Set<String>) {
-        for (app, gauge) in tokenAges where !tokens.contains(app) {
-            tokenAges[app] = nil
-            registry.remove(gauge)
-        }
-        for (app, gauge) in expiries where !certificates.contains(app) {
-            expiries[app] = nil
-            registry.remove(gauge)
+        remove(&tokenAges) { !tokens.contains($0) }
+        remove(&expiries) { !certificates.contains($0) }
+    }
+
+    /// Removes the series with these keys.
+    private func remove<Key, Value: Series>(_ all: inout [Key: Value], where isGone: (Key) -> Bool) {
+        for (key, series) in all where isGone(key) {
+            all[key] = nil
+            registry.remove(series)
         }
     }
 
@@ -417,5 +372,12 @@ extension Dictionary {
         let value = make()
         self[key] = value
         return value
+    }
+}
+
+extension MetricFamily {
+    /// A gauge with a series for each route.
+    fileprivate static func route(_ name: String, _ help: String) -> MetricFamily {
+        MetricFamily(name, .gauge, help: help, labels: ["app", "magic"], maximumSeries: NodeMetrics.maximumRoutes)
     }
 }

@@ -3,11 +3,8 @@
 import AdminPort
 import Admission
 import Delivery
-import EventLoop
 import NodeConfiguration
 import Prometheus
-import Providers
-import TNP
 import Time
 import Tor
 
@@ -20,14 +17,24 @@ extension NodeParts: AdminServer.Source {
     func snapshot() -> NodeSnapshot {
         let now = UnixTime.now
         let statistics = dispatch.statistics
-        let (admission, efforts) = (intake.admission, intake.admission.efforts)
-        return NodeSnapshot(
-            now: now, version: Version.current, uptime: (MonotonicTime.now - started).components.seconds,
-            notReady: reasonsNotReady(statistics), connections: connections.countByProtocol,
-            circuits: admission.known.circuits, inFlight: statistics.inFlight, spool: statistics.stored,
-            effort: (efforts.all, efforts.unproven), hour: metrics.history.hour(at: now),
-            day: metrics.history.day(at: now), refusals: metrics.recentRefusals, latencies: metrics.recentLatencies,
-            routes: statistics.lanes.map(state), credentials: credentials, tor: torState, alarms: alarms.alarms)
+        var snapshot = NodeSnapshot(now: now)
+        snapshot.version = Version.current
+        snapshot.uptime = (MonotonicTime.now - started).components.seconds
+        snapshot.notReady = reasonsNotReady(statistics)
+        snapshot.connections = connections.countByProtocol
+        snapshot.circuits = intake.admission.known.circuits
+        snapshot.inFlight = statistics.inFlight
+        snapshot.spool = statistics.stored
+        snapshot.effort = intake.admission.efforts
+        snapshot.hour = metrics.history.hour(at: now)
+        snapshot.day = metrics.history.day(at: now)
+        snapshot.refusals = metrics.recentRefusals
+        snapshot.latencies = metrics.recentLatencies
+        snapshot.routes = statistics.lanes.map(state)
+        snapshot.credentials = credentials
+        snapshot.tor = torState
+        snapshot.alarms = alarms.alarms
+        return snapshot
     }
 
     private func reasonsNotReady(_ statistics: DispatchStatistics) -> [String] {
@@ -46,10 +53,15 @@ extension NodeParts: AdminServer.Source {
 
     private func state(of lane: DispatchStatistics.Lane) -> NodeSnapshot.RouteState {
         let latency = metrics.recentLatency(of: lane.route)
-        return NodeSnapshot.RouteState(
-            name: lane.route.description, breaker: lane.breaker.rawValue, isSurge: lane.hasTokenRefusalSurge,
-            inFlight: lane.inFlight, waiting: lane.waiting, answers: metrics.answers(of: lane.route),
-            p50: latency?.quantile(0.5), p99: latency?.quantile(0.99))
+        var state = NodeSnapshot.RouteState(name: lane.route.description)
+        state.breaker = lane.breaker.rawValue
+        state.isSurge = lane.hasTokenRefusalSurge
+        state.inFlight = lane.inFlight
+        state.waiting = lane.waiting
+        state.answers = metrics.answers(of: lane.route)
+        state.p50 = latency?.quantile(0.5)
+        state.p99 = latency?.quantile(0.99)
+        return state
     }
 
     private var credentials: [NodeSnapshot.Credential] {
@@ -73,9 +85,10 @@ extension NodeParts: AdminServer.Source {
 
     private var torState: NodeSnapshot.Tor? {
         torStatus.map {
-            NodeSnapshot.Tor(
+            (
                 address: $0.address.map { "\($0)" }, bootstrap: $0.bootstrap, isPublished: $0.descriptor == .published,
-                restarts: $0.restarts, warning: $0.lastWarning)
+                restarts: $0.restarts, warning: $0.lastWarning
+            )
         }
     }
 }

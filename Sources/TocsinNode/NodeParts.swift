@@ -9,7 +9,6 @@ import EventLoop
 import Ingress
 import Logging
 import NodeConfiguration
-import Prometheus
 import Providers
 import TNP
 import Time
@@ -62,8 +61,7 @@ final class NodeParts {
         logger.handler = AlarmLogHandler(logger.handler, recordingTo: alarms)
         log = EventLog(logger)
         metrics = NodeMetrics()
-        providers = ProviderSet(on: loop)
-        _ = try providers.load(configuration)
+        providers = try ProviderSet(configuration, on: loop)
         dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop, observer: observer)
         standing = try StandingKeeper(state: configuration.state, log: log)
         var clock = GuardedClock(wall: UnixTime.now, at: .now)
@@ -75,7 +73,7 @@ final class NodeParts {
             EndpointRules(configuration, routes: providers.routes, onion: nil), configuration.connectionLimits(),
             intake: intake, metrics: metrics)
         spool = try configuration.spool.map { [dispatch] settings in
-            try Spool.open(
+            try Spool(
                 at: settings.file, keyFile: settings.keyFile, maxBytes: settings.maximumBytes,
                 onExpired: { [weak dispatch] rows in Task { await dispatch?.expired(rows) } })
         }
@@ -224,13 +222,6 @@ final class NodeParts {
             log.logger.warning("\(advice.key) \(advice.text)")
         }
         guard configuration.listen.http != nil else { return }
-        if configuration.admission.senders == .required {
-            log.logger.warning(
-                """
-                the HTTP endpoint accepts nothing: its senders do not sign, and senders.mode is "required": remove \
-                listen.http, or set "optional"
-                """)
-        }
         for problem in connections.rules.resolver.unreachable { log.logger.warning("\(problem)") }
     }
 

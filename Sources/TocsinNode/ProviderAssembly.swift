@@ -8,7 +8,7 @@ import NodeConfiguration
 import Providers
 import TNP
 
-/// Creates the providers of a configuration. Reads and checks every credential before the node replaces anything.
+/// The providers of a configuration. Reads and checks every credential before the node replaces anything.
 struct ProviderAssembly {
     /// A provider with a fingerprint of its settings.
     struct Part {
@@ -30,6 +30,8 @@ struct ProviderAssembly {
 
     let configuration: Configuration
     let loop: EventLoop
+    /// The providers, by the routes that they serve.
+    var parts: [Route: Part] = [:]
     private(set) var tokens: Tokens
     private(set) var tokensByApp: [String: APNsProviderToken] = [:]
     /// The files that were read, each with its version just before it was read.
@@ -37,16 +39,11 @@ struct ProviderAssembly {
     private(set) var certificates: [Certificate] = []
 
     /// - Parameter tokens: the tokens of an earlier assembly, to be reused.
-    init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) {
+    /// - Throws: ``ConfigurationError``.
+    init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) throws {
         self.configuration = configuration
         self.loop = loop
         self.tokens = tokens
-    }
-
-    /// Creates the providers, by the routes that they serve.
-    /// - Throws: ``ConfigurationError``.
-    mutating func parts() throws -> [Route: Part] {
-        var parts: [Route: Part] = [:]
         for app in configuration.apps {
             if let (profile, credential) = app.apns {
                 let environments = [
@@ -60,7 +57,6 @@ struct ProviderAssembly {
                 parts[Route(app: app.name, magic: .android)] = try fcm(profile, file: file, of: app)
             }
         }
-        return parts
     }
 
     // MARK: Apple

@@ -3,7 +3,6 @@
 import Admission
 import EventLoop
 import Ingress
-import Logging
 import NodeConfiguration
 import TNP
 import Time

@@ -7,7 +7,7 @@ import Time
 
 /// Loads what is known about device tokens at the start, and saves the changes while the node runs.
 final class StandingKeeper {
-    /// Maximum rows in one transaction: the store's write-ahead log grows with the size of a transaction.
+    /// Maximum records in one transaction: the store's write-ahead log grows with the size of a transaction.
     private static let rowsPerSave = 5000
     /// Days by which the clock may be ahead of the last use of any device token, e.g. after the node was off.
     private static let longestIdleDays: Int64 = 30
@@ -18,23 +18,23 @@ final class StandingKeeper {
 
     /// - Throws: `StoreError`.
     init(state: String, log: EventLog) throws {
-        store = try StandingStore.open(at: "\(state)/standing.sqlite", keyFile: "\(state)/standing.key")
+        store = try StandingStore(at: "\(state)/standing.sqlite", keyFile: "\(state)/standing.key")
         self.log = log
     }
 
     /// The key under which device tokens are hashed.
     var hash: KeyedHash { KeyedHash(key: store.key) }
 
-    /// Restores all rows.
+    /// Restores all records.
     /// - Parameter clock: is held back if it is far ahead of the last use of any device token: a clock that is wrong at
     ///   the start must not make bindings of sender keys expire.
     func restore(into admission: inout Admission, _ clock: inout GuardedClock) throws {
         var isFirst = true
-        try store.load { row in
-            // The rows come in the order of their last use, latest first.
-            if isFirst { holdBack(&clock, ifFarAfter: row.day) }
+        try store.load { record in
+            // The records come in the order of their last use, latest first.
+            if isFirst { holdBack(&clock, ifFarAfter: record.day) }
             isFirst = false
-            admission.restore(row, on: clock.reading(at: .now))
+            admission.restore(record, on: clock.reading(at: .now))
         }
     }
 
@@ -59,7 +59,7 @@ final class StandingKeeper {
     private func saveNext(of intake: Intake, isolation: isolated (any Actor)? = #isolation) async -> Bool {
         guard let changes = intake.admission.takeChanges(atMost: Self.rowsPerSave) else { return false }
         do {
-            try await store.save(changes.rows, forgetting: changes.forgotten)
+            try await store.save(changes.records, forgetting: changes.forgotten)
             return true
         } catch {
             intake.admission.requeue(changes)

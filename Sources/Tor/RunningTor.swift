@@ -13,21 +13,11 @@ package struct RunningTor: Sendable {
 
     /// Queries the node's tor; `nil` if it does not run or does not accept this user.
     package init?(_ settings: TorSettings, on loop: EventLoop) async {
-        let domain = LoopDomain(loop)
-        let answer = await domain.run { domain -> (Int32, Int)? in
-            guard let control = await TorControl.open(directory: settings.directory, on: domain.loop) else {
-                return nil
-            }
-            defer { control.close() }
-            guard let reply = try? await control.send("GETINFO process/pid status/bootstrap-phase"),
-                let pid = reply.lazy.compactMap({ Self.pid(in: $0) }).first
-            else { return nil }
-            let bootstrap = reply.lazy.compactMap({ TorEvent(line: $0) }).first
-            guard case .bootstrapped(let percent)? = bootstrap else { return nil }
-            return (pid, percent)
-        }
-        guard let answer else { return nil }
-        (pid, bootstrap) = answer
+        let reply = await Self.reply(to: "GETINFO process/pid status/bootstrap-phase", settings, on: loop) ?? []
+        guard let pid = reply.lazy.compactMap({ Self.pid(in: $0) }).first,
+            case .bootstrapped(let percent)? = reply.lazy.compactMap({ TorEvent(line: $0) }).first
+        else { return nil }
+        (self.pid, bootstrap) = (pid, percent)
         descriptor = TorStatusFile(directory: settings.directory).descriptor(of: pid)
     }
 
@@ -38,12 +28,16 @@ package struct RunningTor: Sendable {
     /// Makes the node's tor reload `authorized_clients`.
     /// - Returns: whether tor runs and has accepted the command.
     package static func reload(_ settings: TorSettings, on loop: EventLoop) async -> Bool {
-        await LoopDomain(loop).run { domain in
+        await reply(to: "SIGNAL RELOAD", settings, on: loop) != nil
+    }
+
+    private static func reply(to command: String, _ settings: TorSettings, on loop: EventLoop) async -> [String]? {
+        await LoopDomain(loop).run { domain -> [String]? in
             guard let control = await TorControl.open(directory: settings.directory, on: domain.loop) else {
-                return false
+                return nil
             }
             defer { control.close() }
-            return (try? await control.send("SIGNAL RELOAD")) != nil
+            return try? await control.send(command)
         }
     }
 }

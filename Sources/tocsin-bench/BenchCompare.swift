@@ -166,7 +166,7 @@ private final class Comparison {
         let result = try MeasuredProcess([bench] + arguments, directory: directory).wait()
         guard result.status == 0, let line = result.output.split(separator: "\n").last,
             let measurement = try? JSONDecoder().decode(Measurement.self, from: Data(line.utf8))
-        else { throw fail("\(arguments.joined(separator: " ")) failed: \(result.output)", ExitStatus.failure) }
+        else { throw fail("\(arguments.joined(separator: " ")) failed: \(result.output)", .failure) }
         return measurement
     }
 
@@ -181,7 +181,7 @@ private final class Comparison {
         guard result.status == 0, result.output.contains(" 0 failed, 0 errored"),
             let line = result.output.split(separator: "\n").first(where: { $0.hasPrefix("finished in ") }),
             let rate = line.split(separator: ",").dropFirst().first?.split(separator: " ").first.flatMap({ Double($0) })
-        else { throw fail("h2load failed:\n\(result.output)", ExitStatus.failure) }
+        else { throw fail("h2load failed:\n\(result.output)", .failure) }
         var measurement = Measurement(
             requests: requests, seconds: Double(requests) / rate, cpuSeconds: result.usage.cpuSeconds,
             peakKilobytes: result.usage.ru_maxrss)
@@ -227,7 +227,7 @@ private final class Comparison {
         let outputs = loads.map { $0.wait().output }
         let seconds = (MonotonicTime.now - start).milliseconds / 1000
         guard outputs.allSatisfy({ $0.contains("status codes: \(each) 2xx") }) else {
-            throw fail("h2load failed:\n\(outputs.joined())", ExitStatus.failure)
+            throw fail("h2load failed:\n\(outputs.joined())", .failure)
         }
         let after = ProcessUsage(of: pid)
         var latencies = Latencies()
@@ -318,7 +318,7 @@ private final class Comparison {
             if let port = sink.output.split(separator: "\n").first?.split(separator: ":").last { return String(port) }
             usleep(50_000)
         }
-        throw fail("the sink did not start", ExitStatus.failure)
+        throw fail("the sink did not start", .failure)
     }
 
     private static func freePort() throws -> UInt16 {

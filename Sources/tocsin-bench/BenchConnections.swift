@@ -28,7 +28,7 @@ struct BenchConnections: AsyncParsableCommand {
 
     func run() async throws {
         guard OpenFiles.raiseLimit() > connections + 100 else {
-            throw fail("the limit of open files is too low: ulimit -n \(connections + 200)", ExitStatus.failure)
+            throw fail("the limit of open files is too low: ulimit -n \(connections + 200)", .failure)
         }
         try await TestBed.run("connections", more: "", circuitIDs: true) { bed in
             let crowd = Crowd(bed)

@@ -25,7 +25,7 @@ struct BenchHTTP2: AsyncParsableCommand {
 
     func run() async throws {
         guard let endpoint = Endpoint(server) else {
-            throw fail("--server must be like 127.0.0.1:443, not \(server)", ExitStatus.usage)
+            throw fail("--server must be like 127.0.0.1:443, not \(server)", .usage)
         }
         let context = try TLSContext.client(
             extraAuthorities: Array(try Data(contentsOf: URL(filePath: authority))), applicationProtocol: "h2")

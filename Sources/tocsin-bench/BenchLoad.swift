@@ -45,10 +45,10 @@ struct BenchLoad: AsyncParsableCommand {
 
     func run() async throws {
         guard (32...3072).contains(ciphertext), ciphertext.isMultiple(of: 16) else {
-            throw fail("--ciphertext must be a multiple of 16 from 32 to 3072, not \(ciphertext)", ExitStatus.usage)
+            throw fail("--ciphertext must be a multiple of 16 from 32 to 3072, not \(ciphertext)", .usage)
         }
         guard let endpoint = Endpoint(node) else {
-            throw fail("--node must be like 127.0.0.1:7077, not \(node)", ExitStatus.usage)
+            throw fail("--node must be like 127.0.0.1:7077, not \(node)", .usage)
         }
         let loop = EventLoop(name: "load")
         let load = NodeLoad(loop: loop, node: endpoint, connections: connections, ciphertext: ciphertext)
@@ -61,7 +61,7 @@ struct BenchLoad: AsyncParsableCommand {
         result.peakKilobytes = after.peakKilobytes
         Terminal.print(result.json)
         await load.close()
-        if result.failures > 0 { throw fail("\(result.failures) envelopes were not delivered", ExitStatus.failure) }
+        if result.failures > 0 { throw fail("\(result.failures) envelopes were not delivered", .failure) }
     }
 }
 
@@ -77,7 +77,7 @@ private actor NodeLoad {
 
     init(loop: EventLoop, node: Endpoint, connections: Int, ciphertext: Int) {
         self.loop = loop
-        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(node: node), on: loop) }
+        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(nodes: [node]), on: loop) }
         source = EnvelopeGenerator(
             [.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: ciphertext)
     }

@@ -84,7 +84,7 @@ struct BenchSilence: AsyncParsableCommand {
                 isComplete = isComplete && served.tnp == honest && served.http == honest
             }
         }
-        if check, !isComplete { throw fail("not all honest senders were served", ExitStatus.failure) }
+        if check, !isComplete { throw fail("not all honest senders were served", .failure) }
     }
 
     private static func line(_ title: String, _ cells: [String]) -> String {
@@ -186,7 +186,7 @@ private actor HonestClients {
     }
 
     private func submit(_ envelope: Envelope) async throws -> Bool {
-        let client = TocsinClient(TocsinClient.Options(node: bed.endpoint), on: loop)
+        let client = TocsinClient(TocsinClient.Options(nodes: [bed.endpoint]), on: loop)
         let outcome = try? await client.submit(envelope, timeout: Self.patience)
         await client.close()
         guard outcome?.kind == .delivered else { return false }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
 import Console
 import FoundationEssentials
 import Glibc
@@ -38,7 +39,7 @@ final class MeasuredProcess {
         var child = pid_t()
         let result = posix_spawnp(&child, arguments[0], &actions, &attributes, &list, environ)
         guard result == 0 else {
-            throw fail("cannot run \(arguments[0]): \(String(cString: strerror(result)))", ExitStatus.failure)
+            throw fail("cannot run \(arguments[0]): \(String(cString: strerror(result)))", .failure)
         }
         pid = child
     }

@@ -6,7 +6,6 @@ import Diagnostics
 import EventLoop
 import FoundationEssentials
 import NodeConfiguration
-import TocsinNode
 
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -56,10 +55,10 @@ struct CheckCommand: AsyncParsableCommand {
 
     func run() async throws {
         guard let proxy = tor.map({ Endpoint($0) }) ?? Self.standardTor else {
-            throw fail("--tor must be like 127.0.0.1:9050", ExitStatus.usage)
+            throw fail("--tor must be like 127.0.0.1:9050", .usage)
         }
         let pairing = try phone.map { try PairingArgument.parse($0) }
-        guard app == nil || phone != nil else { throw fail("--app requires --phone", ExitStatus.usage) }
+        guard app == nil || phone != nil else { throw fail("--app requires --phone", .usage) }
         let configuration: Configuration
         do {
             configuration = try options.load()
@@ -73,7 +72,7 @@ struct CheckCommand: AsyncParsableCommand {
         }
         if let app, !configuration.apps.contains(where: { $0.name == app }) {
             let names = configuration.apps.map(\.name).joined(separator: ", ")
-            throw fail("\(configuration.file) has no app \(app), only \(names)", ExitStatus.usage)
+            throw fail("\(configuration.file) has no app \(app), only \(names)", .usage)
         }
         let loop = EventLoop(name: "check")
         let checkup = NodeCheck(
@@ -95,7 +94,7 @@ struct CheckCommand: AsyncParsableCommand {
         }
         Terminal.endProgress()
         Self.show(findings, asJSON: json)
-        if findings.hasFailure { throw ExitStatus.failure }
+        if findings.hasFailure { throw ExitCode.failure }
     }
 
     static func show(_ findings: [Finding], asJSON: Bool) {

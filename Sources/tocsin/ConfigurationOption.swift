@@ -5,7 +5,6 @@ import Console
 import FoundationEssentials
 import Glibc
 import NodeConfiguration
-import TocsinNode
 
 /// The `--config` option of all commands that read the node's configuration.
 struct ConfigurationOption: ParsableArguments {
@@ -20,9 +19,9 @@ struct ConfigurationOption: ParsableArguments {
         guard let file = config ?? Self.standardFiles.first(where: { access($0, F_OK) == 0 }) else {
             throw fail(
                 "no configuration found: neither \(Self.standardFiles.joined(separator: " nor ")) exists."
-                    + " Name one with --config FILE", ExitStatus.configuration)
+                    + " Name one with --config FILE", .configuration)
         }
-        return try failing(with: ExitStatus.configuration) { try Self.load(file) }
+        return try failing(with: .configuration) { try Self.load(file) }
     }
 
     /// Loads a configuration, and decides whether the node runs tor if the file does not say so.

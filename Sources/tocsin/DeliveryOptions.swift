@@ -7,8 +7,10 @@ extension EnvelopeFormat: ExpressibleByArgument {}
 
 /// The options of all commands that send a notification: through which node, and how.
 struct DeliveryOptions: ParsableArguments {
-    @Option(help: "The node's onion address and port.")
-    var node: String
+    @Option(
+        name: .customLong("node"),
+        help: "The node's onion address and port. Repeat it for further nodes; the first one is preferred.")
+    var nodes: [String]
 
     @Option(help: "tor's SOCKS port.")
     var tor: String = "127.0.0.1:9050"
@@ -52,6 +54,7 @@ struct DeliveryOptions: ParsableArguments {
     @OptionGroup var onionKey: OnionKeyOption
 
     func validate() throws {
+        guard !nodes.isEmpty else { throw ValidationError("--node is required") }
         guard !direct || onionKey.onionKey == nil else {
             throw ValidationError("--onion-key requires an onion, which --direct cannot reach")
         }

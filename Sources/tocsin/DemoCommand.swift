@@ -45,9 +45,8 @@ struct DemoCommand: AsyncParsableCommand {
         defer { interruption.cancel() }
         switch await work.result {
         case .success(true): return
-        case .success(false): throw ExitStatus.failure
-        case .failure(let error):
-            throw fail("the demo failed: \(error)", ExitStatus.failure)
+        case .success(false): throw ExitCode.failure
+        case .failure(let error): throw fail("the demo failed: \(error)", .failure)
         }
     }
 }
@@ -68,6 +67,16 @@ private struct Demo: Sendable {
         let notification: BisqNotification
         /// Whether it is sent by HTTP, as today's Bisq 1 does.
         let usesHTTP: Bool
+
+        init(
+            _ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String,
+            usesHTTP: Bool = false
+        ) {
+            phone = Phone.new(magic, model: model)
+            notification = BisqNotification(
+                kind: kind, title: title, message: text, transactionID: "29384203", sentDate: .unixMillisecondsNow)
+            self.usesHTTP = usesHTTP
+        }
     }
 
     private func step(_ text: String) {
@@ -129,22 +138,11 @@ private struct Demo: Sendable {
     }
 
     private func deliver(_ services: SimulatedServices, _ access: PrivateTorNetwork.Access) async throws -> Bool {
-        func example(
-            _ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String,
-            usesHTTP: Bool = false
-        ) -> Example {
-            Example(
-                phone: Phone.new(magic, model: model),
-                notification: BisqNotification(
-                    kind: kind, title: title, message: text, transactionID: "29384203",
-                    sentDate: .unixMillisecondsNow),
-                usesHTTP: usesHTTP)
-        }
         let examples = [
-            example(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
-            example(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
-            example(.android, "Pixel 8", .dispute, "New dispute message", "You received a message for trade 29384203."),
-            example(
+            Example(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
+            Example(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
+            Example(.android, "Pixel 8", .dispute, "New dispute message", "You received a message for trade 29384203."),
+            Example(
                 .android, "Galaxy S9", .offer, "Your offer was taken", "Your offer with ID 29384203 was taken",
                 usesHTTP: true),
         ]
@@ -179,7 +177,7 @@ private struct Demo: Sendable {
     /// Sends an envelope by TNP.
     /// - Returns: the outcome, and whether the notification was delivered.
     private func submit(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
-        let client = TocsinClient(TocsinClient.Options(node: node, proxy: proxy), on: loop)
+        let client = TocsinClient(TocsinClient.Options(nodes: [node], proxy: proxy), on: loop)
         let outcome = try await client.submit(envelope, timeout: .seconds(isPublic ? 180 : 30))
         await client.close()
         return ("\(outcome.kind)", outcome.kind == .delivered)

@@ -2,7 +2,6 @@
 
 import Console
 import Diagnostics
-import TocsinNode
 
 /// Findings as text: one line each, and a summary.
 struct FindingLines {

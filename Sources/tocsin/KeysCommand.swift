@@ -3,7 +3,6 @@
 import ArgumentParser
 import Console
 import NodeConfiguration
-import TocsinNode
 
 struct KeysCommand: ParsableCommand {
     enum Format: String, CaseIterable, ExpressibleByArgument {

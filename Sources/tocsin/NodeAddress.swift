@@ -10,19 +10,18 @@ enum NodeAddress {
     /// - Throws: the exit code, after printing the error.
     static func endpoint(_ text: String, direct: Bool) throws -> Endpoint {
         guard let endpoint = Endpoint(text) else {
-            throw fail("--node must be like ADDRESS.onion:7077, not \(text)", ExitStatus.usage)
+            throw fail("--node must be like ADDRESS.onion:7077, not \(text)", .usage)
         }
         guard case .tcp(let host, _) = endpoint, host.lowercased().hasSuffix(".onion") else { return endpoint }
         guard !direct else {
-            throw fail(
-                "--direct cannot reach an onion: omit it, or give the node's own address", ExitStatus.usage)
+            throw fail("--direct cannot reach an onion: omit it, or give the node's own address", .usage)
         }
         // Subdomains of an onion address are not part of it.
         let label = host.dropLast(".onion".count).split(separator: ".").last.map(String.init) ?? ""
         guard OnionAddress(label) != nil else {
             throw fail(
                 "\(host) is not an onion address: before .onion, an onion address has \(OnionAddress.labelLength) letters and "
-                    + "digits, which include a checksum. Copy the whole address", ExitStatus.usage)
+                    + "digits, which include a checksum. Copy the whole address", .usage)
         }
         return endpoint
     }

@@ -2,7 +2,6 @@
 
 import ArgumentParser
 import Console
-import Cryptography
 import EventLoop
 import Glibc
 import TNP
@@ -18,60 +17,53 @@ struct NotificationDelivery {
     /// Returns when the notification is delivered, or queued if ``DeliveryOptions/queue`` is set.
     /// - Throws: the exit code of any other result, after printing the reason.
     func deliver(_ notification: BisqNotification, sound: Bool) async throws {
-        let endpoint = try NodeAddress.endpoint(options.node, direct: options.direct)
+        let nodes = try options.nodes.map { try NodeAddress.endpoint($0, direct: options.direct) }
         guard let proxy = Endpoint(options.tor) else {
-            throw fail("--tor must be like 127.0.0.1:9050, not \(options.tor)", ExitStatus.usage)
+            throw fail("--tor must be like 127.0.0.1:9050, not \(options.tor)", .usage)
         }
         let sealer = Sealer(pairing, format: options.format)
-        let envelope = try failing(with: ExitStatus.rejected) {
+        let envelope = try failing(with: .rejected) {
             try sealer.seal(notification, app: options.app, ttl: options.ttl, sound: sound)
         }
-        // tor gives each SOCKS login a circuit of its own.
-        let label = SOCKS5.Credentials(
-            user: "tocsin-send", password: "\(getpid())-\(UInt64.random(in: 0...UInt64.max))")
         let clientOptions = TocsinClient.Options(
-            node: endpoint, proxy: options.direct ? nil : .socks5(proxy, label),
-            workLimit: .seconds(options.maxWork))
+            nodes: nodes, proxy: options.direct ? nil : .socks5(proxy, nil), workLimit: .seconds(options.maxWork))
         let through = options.direct ? "" : " through tor"
         let loop = EventLoop(name: "send")
         let client = TocsinClient(clientOptions, on: loop) { progress in
             switch progress {
-            case .connecting: Terminal.progress("connecting to the node\(through) …")
+            case .connecting(let node): Terminal.progress("connecting to \(node)\(through) …")
             case .connected: Terminal.progress("connected; sending the notification …")
             case .welcomed: Terminal.progress("waiting for the push service …")
             case .queued: Terminal.progress("stored by the node; waiting for the push service …")
             case .solvingPuzzle: Terminal.progress("the node requires proof of work: computing …")
-            case .retrying(let reason, let after):
-                Terminal.progress(
-                    "\(reason); retrying in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
+            case .retrying(let reason, let after), .waiting(let reason, let after):
+                Terminal.progress("\(reason); retrying in \(Terminal.number(after.milliseconds / 1000, digits: 1)) s …")
             }
         }
-        let temporaryKey = try options.onionKey.temporaryKey(for: endpoint, on: loop)
-        let outcome: Outcome
+        let temporaryKey = try options.onionKey.temporaryKey(for: nodes, on: loop)
         do {
             try await temporaryKey?.install()
         } catch {
-            throw fail("cannot give tor the onion's key: \(error)", ExitStatus.unreachable)
+            throw fail("cannot give tor the onion's key: \(error)", .unreachable)
         }
+        let result: Result<Outcome, any Error>
         do {
-            outcome = try await client.submit(
-                envelope, timeout: .seconds(options.timeout), acceptQueued: options.queue,
-                returnsWhenQueued: options.queue, signedBy: options.noKey ? nil : sealer.senderKey)
-        } catch ClientError.connectionClosed(let goAway) {
-            Terminal.endProgress()
-            await temporaryKey?.remove()
-            throw fail(
-                "\(ClientError.connectionClosed(goAway))",
-                goAway.retryAfter > 0 ? ExitStatus.tryLater : ExitStatus.rejected)
+            result = .success(
+                try await client.submit(
+                    envelope, timeout: .seconds(options.timeout), acceptQueued: options.queue,
+                    returnsWhenQueued: options.queue, signedBy: options.noKey ? nil : sealer.senderKey))
         } catch {
-            Terminal.endProgress()
-            await temporaryKey?.remove()
-            throw fail("\(error)\(Self.advice(on: error, options))", ExitStatus.unreachable)
+            result = .failure(error)
         }
         await client.close()
         await temporaryKey?.remove()
         Terminal.endProgress()
-        try report(outcome)
+        switch result {
+        case .success(let outcome): try report(outcome)
+        case .failure(ClientError.connectionClosed(let goAway)):
+            throw fail("\(ClientError.connectionClosed(goAway))", goAway.retryAfter > 0 ? .tryLater : .rejected)
+        case .failure(let error): throw fail("\(error)\(Self.advice(on: error, options))", .unreachable)
+        }
     }
 
     /// What to do about an error, if that is known.
@@ -90,9 +82,9 @@ struct NotificationDelivery {
         switch outcome.kind {
         case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \(TerminalText.line($0))" } ?? ""))
         case .queued: Terminal.print("queued")
-        case .rejected: throw fail("rejected: \(text.reason)", ExitStatus.rejected)
-        case .retry: throw fail("try again \(text.retryTime): \(text.reason)", ExitStatus.tryLater)
-        case .gone: throw fail("gone: \(text.reason). Forget this pairing", ExitStatus.gone)
+        case .rejected: throw fail("rejected: \(text.reason)", .rejected)
+        case .retry: throw fail("try again \(text.retryTime): \(text.reason)", .tryLater)
+        case .gone: throw fail("gone: \(text.reason). Forget this pairing", .gone)
         }
     }
 }

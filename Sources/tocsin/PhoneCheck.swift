@@ -5,7 +5,6 @@ import Diagnostics
 import EventLoop
 import TNP
 import TocsinClient
-import TocsinNode
 
 /// Sends a notification to the operator's own phone through the running node, as a sender would.
 struct PhoneCheck {
@@ -38,7 +37,7 @@ struct PhoneCheck {
         }
         let label = SOCKS5.Credentials(user: "tocsin-check", password: "\(UInt64.random(in: 0...UInt64.max))")
         let client = TocsinClient(
-            TocsinClient.Options(node: address.node, proxy: address.proxy.map { .socks5($0, label) }),
+            TocsinClient.Options(nodes: [address.node], proxy: address.proxy.map { .socks5($0, label) }),
             on: loop)
         defer { Task { await client.close() } }
         do {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Admission
 import ArgumentParser
 import Console
-import Delivery
 import EventLoop
 import NodeConfiguration
 import QRCode
@@ -55,12 +53,12 @@ struct RunCommand: AsyncParsableCommand {
             starting.cancel()
             manager?.tell(.ready, .status("serving at \(endpoint)"))
         } catch let error as ConfigurationError {
-            throw fail("\(error)", ExitStatus.configuration)
+            throw fail("\(error)", .configuration)
         } catch let error as StoreError {
             // The status tells the service manager to restart the node only if the failure may be temporary.
-            throw fail("\(error)", error.isTransient ? ExitStatus.failure : ExitStatus.configuration)
+            throw fail("\(error)", error.isTransient ? .failure : .configuration)
         } catch {
-            throw fail("\(error)", ExitStatus.failure)
+            throw fail("\(error)", .failure)
         }
         let watch = Task { await manager?.keepWatch(of: loop) }
         await stop.wait()

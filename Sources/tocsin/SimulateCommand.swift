@@ -65,7 +65,7 @@ struct SimulateCommand: AsyncParsableCommand {
             endpoints = try await services.start()
             for line in faults { try await services.apply(line) }
         } catch {
-            throw fail("\(error)", ExitStatus.failure)
+            throw fail("\(error)", .failure)
         }
         let configuration = SimulatedConfiguration(
             endpoints: endpoints, tnp: tnp, http: http, admin: admin, additionalTables: Self.connectProfile)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
 import Console
 import Diagnostics
 import Glibc
-import TocsinNode
 
 /// Lets root's commands on a state directory act as its owner. Files that they create then belong to the node's user,
 /// and a symbolic link in the directory leads only to files that this user can access.
@@ -13,12 +13,11 @@ enum StateOwner {
     static func actAsOwner(ofStateAt state: String) throws {
         var status = stat()
         guard geteuid() == 0, stat(state, &status) == 0, status.st_uid != 0 else { return }
-        let isOwner =
-            setgroups(1, [status.st_gid]) == 0 && setegid(status.st_gid) == 0 && seteuid(status.st_uid) == 0
+        let isOwner = setgroups(1, [status.st_gid]) == 0 && setegid(status.st_gid) == 0 && seteuid(status.st_uid) == 0
         guard isOwner else {
             throw fail(
                 "cannot act as \(UserName.of(status.st_uid)), the owner of \(state): \(String(cString: strerror(errno)))",
-                ExitStatus.failure)
+                .failure)
         }
     }
 

@@ -17,11 +17,11 @@ enum TextArgument {
         if name.hasPrefix("@") { return name }
         let descriptor = name == "-" ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0, let bytes = read(descriptor) else {
-            throw fail("cannot read \(name): \(String(cString: strerror(errno)))", ExitStatus.usage)
+            throw fail("cannot read \(name): \(String(cString: strerror(errno)))", .usage)
         }
         if descriptor != STDIN_FILENO { close(descriptor) }
         guard bytes.count <= longest, let text = String(validating: bytes, as: UTF8.self) else {
-            throw fail("\(name) is not UTF-8 text of at most \(longest) bytes", ExitStatus.usage)
+            throw fail("\(name) is not UTF-8 text of at most \(longest) bytes", .usage)
         }
         return text.hasSuffix("\n") ? String(text.dropLast()) : text
     }

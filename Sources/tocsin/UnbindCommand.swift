@@ -2,14 +2,11 @@
 
 import ArgumentParser
 import Console
-import Cryptography
 import Diagnostics
-import EventLoop
 import Glibc
 import NodeConfiguration
 import TNP
 import Time
-import TocsinClient
 import TocsinNode
 
 struct UnbindCommand: AsyncParsableCommand {
@@ -51,27 +48,24 @@ struct UnbindCommand: AsyncParsableCommand {
         guard !deviceToken.isEmpty, deviceToken.utf8.count <= 512, !deviceToken.contains("|") else {
             throw fail(
                 "this is neither a pairing token nor a device token; tocsin pair read shows what is wrong with a pairing token",
-                ExitStatus.usage)
+                .usage)
         }
         let configuration = try options.load()
         let apps = configuration.apps.map(\.name).filter { app == nil || $0 == app }
-        guard !apps.isEmpty else {
-            throw fail("\(configuration.file) has no app \(app ?? "")", ExitStatus.usage)
-        }
+        guard !apps.isEmpty else { throw fail("\(configuration.file) has no app \(app ?? "")", .usage) }
         try StateOwner.actAsOwner(ofStateAt: configuration.state)
         guard LockState(ofStateAt: configuration.state).isHeld else {
             throw fail(
                 "no node is running with state directory \(configuration.state): start it, then try again",
-                ExitStatus.unreachable)
+                .unreachable)
         }
-        try failing(with: ExitStatus.configuration) {
+        try failing(with: .configuration) {
             try UnbindRequest.write(deviceToken, apps: apps, state: configuration.state)
         }
         let deadline = MonotonicTime.now + Self.patience
         while UnbindRequest.isWaiting(state: configuration.state) {
             guard MonotonicTime.now < deadline else {
-                throw fail(
-                    "the node did not answer within \(Self.patience.components.seconds) s", ExitStatus.unreachable)
+                throw fail("the node did not answer within \(Self.patience.components.seconds) s", .unreachable)
             }
             try await Task.sleep(for: .milliseconds(100))
         }

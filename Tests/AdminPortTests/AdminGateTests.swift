@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import HTTP1
 import Testing
 
 @testable import AdminPort
+@testable import HTTP1
 @testable import TocsinNode
 
 @Suite struct AdminGateTests {
@@ -13,7 +13,8 @@ import Testing
     ) throws(AdminGate.Refusal) -> AdminGate.Route {
         let all = (host.map { [("host", $0)] } ?? []) + headers
         let request = HTTPRequest(
-            method: method, target: Array(target.utf8), headers: all.map { (name: $0.0, value: $0.1) })
+            method: method, target: Array(target.utf8), minorVersion: 1,
+            headers: all.map { (name: $0.0, value: $0.1) }, body: [])
         return try AdminGate(servesSocket: onSocket).route(of: request)
     }
 

@@ -34,7 +34,7 @@ extension NodeSnapshot {
                 (app: text, kind: text, file: text, expires: now + 12 * 86_400 + 5),
                 (app: "b", kind: "APNs key", file: "b.p8", expires: nil),
             ],
-            tor: Tor(address: text, bootstrap: 45, isPublished: false, restarts: 2, warning: text),
+            tor: (address: text, bootstrap: 45, isPublished: false, restarts: 2, warning: text),
             alarms: [
                 Alarm(time: now - 60, level: text, text: text, count: 3),
                 Alarm(time: now - 86_400, level: "warning", text: text, count: 1),
@@ -191,7 +191,7 @@ private func skeleton(_ page: String) -> [String] {
     @Test func `the summary mentions deliveries only if there were some`() {
         var snapshot = NodeSnapshot.sample()
         snapshot.notReady = []
-        snapshot.tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
+        snapshot.tor = (address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
         #expect(snapshot.hour.contains { $0.delivered > 0 })
         #expect(Health(snapshot).summary == "The node delivers notifications, with warnings")
         snapshot.hour = []
@@ -205,7 +205,7 @@ private func skeleton(_ page: String) -> [String] {
         stopped.breaker = "open"
         var surge = route
         surge.isSurge = true
-        let tor = NodeSnapshot.Tor(address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
+        let tor: NodeSnapshot.Tor = (address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
         let end = NodeSnapshot.empty().now + Health.expiryNotice - 1
         let changes: [(inout NodeSnapshot) -> Void] = [
             { $0.routes = [route, stopped] }, { $0.routes = [surge] }, { $0.tor = tor },

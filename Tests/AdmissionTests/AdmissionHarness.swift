@@ -68,7 +68,7 @@ final class AdmissionHarness {
     }
 
     /// Starts the node's next process with the rows of the store. The monotonic clock starts again.
-    func restart(_ rows: [StandingRow], _ change: (inout AdmissionSettings) -> Void = { _ in }) {
+    func restart(_ rows: [TokenRecord], _ change: (inout AdmissionSettings) -> Void = { _ in }) {
         var settings = admission.settings
         change(&settings)
         now = MonotonicTime(nanoseconds: 5_000_000_000)
@@ -131,10 +131,10 @@ final class AdmissionHarness {
     // MARK: The operator
 
     /// The rows that the store would now have.
-    func rows() -> [StandingRow] {
-        var rows: [UInt64: StandingRow] = [:]
+    func rows() -> [TokenRecord] {
+        var rows: [UInt64: TokenRecord] = [:]
         while let changes = admission.takeChanges(atMost: 1000) {
-            for row in changes.rows { rows[row.token] = row }
+            for row in changes.records { rows[row.token] = row }
             for token in changes.forgotten { rows[token] = nil }
         }
         return Array(rows.values)

@@ -10,15 +10,15 @@ import Testing
 extension AdmissionTests {
     /// A store that works.
     private struct Store {
-        private(set) var rows: [UInt64: StandingRow] = [:]
+        private(set) var rows: [UInt64: TokenRecord] = [:]
 
-        var all: [StandingRow] { rows.values.sorted { ($1.day, $0.token) < ($0.day, $1.token) } }
+        var all: [TokenRecord] { rows.values.sorted { ($1.day, $0.token) < ($0.day, $1.token) } }
 
         mutating func save(_ changes: Admission.Changes?) {
             guard let changes else { return }
-            #expect(Set(changes.rows.map(\.token)).count == changes.rows.count)
+            #expect(Set(changes.records.map(\.token)).count == changes.records.count)
             for token in changes.forgotten { rows[token] = nil }
-            for row in changes.rows { rows[row.token] = row }
+            for row in changes.records { rows[row.token] = row }
         }
     }
 
@@ -45,30 +45,30 @@ extension AdmissionTests {
         try harness.send(to: 3, .gone(since: 5))
         let changes = try #require(harness.takeChanges())
         #expect(changes.forgotten.isEmpty)
-        #expect(changes.rows.map(\.standing) == [1, 1, 2])
-        #expect(changes.rows.map { $0.sender != 0 } == [false, true, false])
-        #expect(changes.rows.map(\.since) == [1_760_000_000_000, 1_760_000_000_000, 5])
-        #expect(changes.rows.map(\.day) == [20_370, 20_370, 20_370])
+        #expect(changes.records.map(\.standing.rawValue) == [1, 1, 2])
+        #expect(changes.records.map { $0.binding != 0 } == [false, true, false])
+        #expect(changes.records.map(\.since) == [1_760_000_000_000, 1_760_000_000_000, 5])
+        #expect(changes.records.map(\.day) == [20_370, 20_370, 20_370])
         #expect(harness.takeChanges() == nil)
     }
 
     @Test func `only the first delivery of a day to a proven device token is saved`() throws {
         let harness = makeHarness()
         try harness.send(to: 1, .delivered())
-        #expect(harness.takeChanges()?.rows.count == 1)
+        #expect(harness.takeChanges()?.records.count == 1)
         for _ in 0..<5 {
             for _ in 0..<10 { try harness.send(to: 1, .delivered()) }
             #expect(harness.takeChanges() == nil)
             harness.pass(days: 1)
             for _ in 0..<10 { try harness.send(to: 1, .delivered()) }
-            #expect(harness.takeChanges()?.rows.count == 1)
+            #expect(harness.takeChanges()?.records.count == 1)
         }
     }
 
     @Test func `no delivery to a proven device token is saved while the clock is behind`() throws {
         let harness = makeHarness()
         try harness.send(to: 1, .delivered())
-        #expect(harness.takeChanges()?.rows.count == 1)
+        #expect(harness.takeChanges()?.records.count == 1)
         harness.unix -= 100 * 86_400
         for _ in 0..<10 { try harness.send(to: 1, .delivered()) }
         #expect(harness.takeChanges() == nil)
@@ -80,12 +80,12 @@ extension AdmissionTests {
             $0.senderForgetDays = 180
         }
         try harness.send(to: 1, by: .numbered(1), .delivered())
-        #expect(harness.takeChanges()?.rows.first?.standing == 1)
+        #expect(harness.takeChanges()?.records.first?.standing == .proven)
         harness.pass(days: 90)
         for _ in 0..<100 { harness.tick() }
         let changes = try #require(harness.takeChanges())
-        #expect(changes.rows.count == 1 && changes.forgotten.isEmpty)
-        #expect(changes.rows.first?.standing == 0 && changes.rows.first?.sender != 0)
+        #expect(changes.records.count == 1 && changes.forgotten.isEmpty)
+        #expect(changes.records.first?.standing == .unproven && changes.records.first?.binding != 0)
     }
 
     @Test func `changes are handed out in bounded batches until none are left`() throws {
@@ -94,7 +94,7 @@ extension AdmissionTests {
         for device in 0..<95 { try harness.send(to: device, .delivered()) }
         for (count, total) in zip([40, 40, 15], [40, 80, 95]) {
             let changes = harness.takeChanges(atMost: 40)
-            #expect(changes?.rows.count == count)
+            #expect(changes?.records.count == count)
             store.save(changes)
             #expect(store.rows.count == total)
         }
@@ -117,8 +117,8 @@ extension AdmissionTests {
         try harness.send(to: 1, by: .numbered(1), .delivered())
         try harness.send(to: 1, by: .numbered(1), .gone(since: nil))
         let changes = try #require(harness.takeChanges())
-        #expect(changes.rows.count == 1 && changes.forgotten.isEmpty)
-        #expect(changes.rows.first?.standing == 2 && changes.rows.first?.sender == 0)
+        #expect(changes.records.count == 1 && changes.forgotten.isEmpty)
+        #expect(changes.records.first?.standing == .dead && changes.records.first?.binding == 0)
     }
 
     @Test func `a record that is no longer persistent is removed from the store`() throws {
@@ -130,7 +130,7 @@ extension AdmissionTests {
         #expect(store.rows.count == 2)
         try harness.send(to: 1, .rejected(.badDeviceToken))
         let changes = try #require(harness.takeChanges())
-        #expect(changes.rows.isEmpty && changes.forgotten.count == 1)
+        #expect(changes.records.isEmpty && changes.forgotten.count == 1)
         store.save(changes)
         #expect(store.rows.count == 1)
         // The other row expires.
@@ -222,7 +222,7 @@ extension AdmissionTests {
             #expect(harness.admission.known.deviceTokens == known, "\(days) days")
             let changes = harness.takeChanges()
             #expect(changes?.forgotten.count ?? 0 == forgotten, "\(days) days")
-            #expect(changes?.rows.isEmpty != false)
+            #expect(changes?.records.isEmpty != false)
             store.save(changes)
             #expect(store.rows.count == known)
             if days == 90 {
@@ -269,21 +269,21 @@ extension AdmissionTests {
             var smaller = store
             smaller.save(harness.takeChanges())
             #expect(smaller.rows.count == 15)
-            #expect(smaller.rows.values.count { $0.sender != 0 } == 10)
-            #expect(smaller.rows.values.count { $0.standing == 1 } == 15)
+            #expect(smaller.rows.values.count { $0.binding != 0 } == 10)
+            #expect(smaller.rows.values.count { $0.standing == .proven } == 15)
         }
     }
 
     @Test func `invalid rows are dropped and removed from the store`() throws {
         let harness = makeHarness()
         let rows = [
-            StandingRow(token: 0, standing: 1, since: 1, day: 20_370, sender: 0),
-            StandingRow(token: 0, standing: 0, since: 1, day: 20_370, sender: 7),
-            StandingRow(token: 1, standing: 0, since: 1, day: 20_370, sender: 0),
-            StandingRow(token: 2, standing: 3, since: 1, day: 20_370, sender: 0),
-            StandingRow(token: 3, standing: 255, since: .max, day: .max, sender: 0),
-            StandingRow(token: 4, standing: 1, since: .max, day: .max, sender: .max),
-            StandingRow(token: .max, standing: 2, since: 0, day: .max, sender: 0),
+            TokenRecord(token: 0, standing: 1, since: 1, day: 20_370, binding: 0),
+            TokenRecord(token: 0, standing: 0, since: 1, day: 20_370, binding: 7),
+            TokenRecord(token: 1, standing: 0, since: 1, day: 20_370, binding: 0),
+            TokenRecord(token: 2, standing: 3, since: 1, day: 20_370, binding: 0),
+            TokenRecord(token: 3, standing: 255, since: .max, day: .max, binding: 0),
+            TokenRecord(token: 4, standing: 1, since: .max, day: .max, binding: .max),
+            TokenRecord(token: .max, standing: 2, since: 0, day: .max, binding: 0),
         ]
         harness.restart(rows + rows)
         #expect(harness.admission.known.deviceTokens == 2)
@@ -305,11 +305,11 @@ extension AdmissionTests {
         try harness.send(to: 3, .delivered())
         harness.admission.requeue(first)
         let second = try #require(harness.takeChanges())
-        #expect(second.rows.count == 3)
-        #expect(second.rows.map(\.standing).sorted() == [1, 1, 2])
+        #expect(second.records.count == 3)
+        #expect(second.records.map(\.standing.rawValue).sorted() == [1, 1, 2])
         harness.admission.requeue(second)
         harness.admission.requeue(second)
-        #expect(harness.takeChanges()?.rows.count == 3)
+        #expect(harness.takeChanges()?.records.count == 3)
         #expect(harness.takeChanges() == nil)
     }
 
@@ -325,7 +325,7 @@ extension AdmissionTests {
         harness.admission.requeue(changes)
         store.save(harness.takeChanges())
         #expect(store.rows.count == 1)
-        #expect(store.rows.values.first?.standing == 1)
+        #expect(store.rows.values.first?.standing == .proven)
     }
 
     @Test func `records evicted while the store failed are removed once it works`() throws {
@@ -349,7 +349,7 @@ extension AdmissionTests {
         for device in 0..<3000 {
             try harness.send(to: device, .delivered())
             if device % 10 == 0, let changes = harness.takeChanges() {
-                #expect(changes.rows.count <= 50 && changes.forgotten.count <= 100)
+                #expect(changes.records.count <= 50 && changes.forgotten.count <= 100)
                 harness.admission.requeue(changes)
             }
         }
@@ -389,7 +389,7 @@ extension AdmissionTests {
         for (token, row) in store.rows {
             let record = try #require(harness.admission.tokens[token])
             // The time of the last delivery is needed in memory only.
-            #expect(row.standing == record.standing.rawValue && row.sender == record.sender && row.day == record.day)
+            #expect(row.standing == record.standing && row.sender == record.sender && row.day == record.day)
         }
         var persistent = 0
         for _ in 0..<10 {

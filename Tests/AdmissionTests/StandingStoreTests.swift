@@ -18,10 +18,10 @@ import Testing
 
     @Test func `saved rows with full 64-bit values survive closing the store`() async throws {
         let rows = [
-            StandingRow(token: 0, standing: 0, since: 0, day: 0, sender: 0),
-            StandingRow(token: .max, standing: .max, since: .max, day: .max, sender: .max),
-            StandingRow(token: 1 << 63, standing: 2, since: 1 << 63, day: 1 << 15, sender: 1 << 63),
-            StandingRow(token: (1 << 63) - 1, standing: 1, since: 1_700_000_000_000, day: 19_675, sender: 7),
+            TokenRecord(token: 0, standing: 0, since: 0, day: 0, binding: 0),
+            TokenRecord(token: .max, standing: .max, since: .max, day: .max, binding: .max),
+            TokenRecord(token: 1 << 63, standing: 2, since: 1 << 63, day: 1 << 15, binding: 1 << 63),
+            TokenRecord(token: (1 << 63) - 1, standing: 1, since: 1_700_000_000_000, day: 19_675, binding: 7),
         ]
         var store = try fixture.open()
         #expect(try store.rows().isEmpty)
@@ -58,15 +58,15 @@ import Testing
 
     @Test func `a row replaces the earlier row of its token, even with another day`() async throws {
         let store = try fixture.open()
-        var row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
-        let other = StandingRow(token: 2, standing: 1, since: 2, day: 4, sender: 4)
+        var row = TokenRecord(token: 1, standing: 1, since: 2, day: 20_003, binding: 4)
+        let other = TokenRecord(token: 2, standing: 1, since: 2, day: 20_004, binding: 4)
         try await store.save([row, other], forgetting: [])
-        row.standing = 2
+        row.standing = .dead
         row.since = 5
         row.sender = 0
         try await store.save([row], forgetting: [])
         #expect(try store.rows() == [other, row])
-        row.day = 6
+        row.day = 20_006
         try await store.save([row], forgetting: [])
         #expect(try store.rows() == [row, other])
         await store.close()
@@ -86,7 +86,7 @@ import Testing
 
     @Test func `a row that is forgotten and saved in one call is kept`() async throws {
         let store = try fixture.open()
-        let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        let row = TokenRecord(token: 1, standing: 1, since: 2, day: 3, binding: 4)
         for _ in 0..<2 {
             try await store.save([row], forgetting: [row.token])
             #expect(try store.rows() == [row])
@@ -96,11 +96,11 @@ import Testing
 
     @Test func `after any sequence of saves the store matches a dictionary`() async throws {
         var generator = SplitMix64(seed: 3)
-        var expected: [UInt64: StandingRow] = [:]
+        var expected: [UInt64: TokenRecord] = [:]
         var store = try fixture.open()
         for round in 0..<60 {
             // Few tokens, so that most exist already.
-            var changed: [UInt64: StandingRow] = [:]
+            var changed: [UInt64: TokenRecord] = [:]
             for _ in 0..<generator.below(40) {
                 var row = makeRow(day: UInt16(generator.below(5)), &generator)
                 row.token = UInt64(generator.below(100)) &* 0x9E37_79B9_7F4A_7C15
@@ -125,7 +125,7 @@ import Testing
             for token in 0..<20 as Range<UInt64> {
                 group.addTask {
                     for since in 0..<20 as Range<UInt64> {
-                        let row = StandingRow(token: token, standing: 1, since: since, day: 1, sender: 0)
+                        let row = TokenRecord(token: token, standing: 1, since: since, day: 1, binding: 0)
                         try? await store.save([row], forgetting: [])
                     }
                 }
@@ -138,7 +138,7 @@ import Testing
 
     @Test func `a closed store throws, and closing it twice is harmless`() async throws {
         let store = try fixture.open()
-        let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        let row = TokenRecord(token: 1, standing: 1, since: 2, day: 3, binding: 4)
         try await store.save([row], forgetting: [])
         await store.close()
         await store.close()
@@ -164,7 +164,7 @@ import Testing
 
     @Test func `saving and loading while the store closes either succeeds or throws`() async throws {
         let store = try fixture.open()
-        let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        let row = TokenRecord(token: 1, standing: 1, since: 2, day: 3, binding: 4)
         await withTaskGroup(of: StoreError?.self) { group in
             for number in 0..<200 {
                 group.addTask {
@@ -216,7 +216,7 @@ import Testing
         let digest = BLAKE2b.hash256(token.utf8)
         let hash = store.key.keyedHash(of: digest, count: 16).prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         try await store.save(
-            [StandingRow(token: hash, standing: 1, since: 1_700_000_000_000, day: 19_675, sender: 0)], forgetting: [])
+            [TokenRecord(token: hash, standing: 1, since: 1_700_000_000_000, day: 19_675, binding: 0)], forgetting: [])
         let secrets = [
             Array(token.utf8), Hex.decode(token) ?? [], digest.prefix(8), bytes(of: store.key),
             // With either of these an attacker could compute the hash of any token.
@@ -238,33 +238,33 @@ import Testing
 
     @Test func `forgotten rows are overwritten on disk`() async throws {
         let store = try fixture.open()
-        let row = StandingRow(
-            token: 0x1122_3344_5566_7788, standing: 1, since: 2, day: 3, sender: 0x99AA_BBCC_DDEE_FF11)
-        let other = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        let row = TokenRecord(
+            token: 0x1122_3344_5566_7788, standing: 1, since: 2, day: 3, binding: 0x99AA_BBCC_DDEE_FF11)
+        let other = TokenRecord(token: 1, standing: 1, since: 2, day: 3, binding: 4)
         try await store.save([row, other], forgetting: [])
         try await store.save([], forgetting: [row.token])
         await store.close()
         let data = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
-        for hash in [row.token, row.sender] {
+        for hash in [row.token, row.binding] {
             #expect(data.range(of: withUnsafeBytes(of: hash.bigEndian) { Data($0) }) == nil)
         }
     }
 
     @Test func `all files are owner-only whatever the umask, even if they were not before`() async throws {
         var store = try withUmask(0) { try fixture.open() }
-        try await store.save([StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)], forgetting: [])
+        try await store.save([TokenRecord(token: 1, standing: 1, since: 2, day: 3, binding: 4)], forgetting: [])
         #expect(try fixture.files().count == 5)
         #expect(try fixture.permissions() == [0o600])
         await store.close()
         #expect(chmod(fixture.path, 0o644) == 0)
         store = try withUmask(0) { try fixture.open() }
-        try await store.save([StandingRow(token: 1, standing: 1, since: 2, day: 4, sender: 4)], forgetting: [])
+        try await store.save([TokenRecord(token: 1, standing: 1, since: 2, day: 4, binding: 4)], forgetting: [])
         #expect(try fixture.permissions() == [0o600])
         await store.close()
     }
 
     @Test func `a row prints as redacted`() {
-        let row = StandingRow(token: 1, standing: 1, since: 2, day: 3, sender: 4)
+        let row = TokenRecord(token: 1, standing: 1, since: 2, day: 3, binding: 4)
         #expect("\(row)" == "<redacted>" && String(reflecting: row) == "<redacted>")
     }
 
@@ -399,7 +399,7 @@ import Testing
 
     @Test func `a missing directory is named in the error`() throws {
         #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/s.lock", of: .standing)) {
-            try StandingStore.open(at: "/nowhere/s", keyFile: fixture.keyFile)
+            try StandingStore(at: "/nowhere/s", keyFile: fixture.keyFile)
         }
     }
 
@@ -433,8 +433,8 @@ import Testing
         defer { withExtendedLifetime((disk, small)) {} }
         var store = try small.open()
         try disk.occupy(kilobytes: 1024)
-        var saved: [StandingRow] = []
-        var left: [StandingRow] = []
+        var saved: [TokenRecord] = []
+        var left: [TokenRecord] = []
         while left.isEmpty, saved.count < 100_000 {
             let rows = (0..<500).map { _ in makeRow(day: 1, &generator) }
             do {
@@ -488,14 +488,14 @@ import Testing
 
 // MARK: Helpers
 
-private func makeRow(day: UInt16, _ generator: inout SplitMix64) -> StandingRow {
-    StandingRow(
+private func makeRow(day: UInt16, _ generator: inout SplitMix64) -> TokenRecord {
+    TokenRecord(
         token: generator.next(), standing: UInt8(truncatingIfNeeded: generator.next()), since: generator.next(),
-        day: day, sender: generator.next())
+        day: 20_000 + day % 6000, binding: generator.next())
 }
 
 /// Whether these are the same rows, in any order.
-private func same(_ one: [StandingRow], _ other: [StandingRow]) -> Bool {
+private func same(_ one: [TokenRecord], _ other: [TokenRecord]) -> Bool {
     one.sorted { $0.token < $1.token } == other.sorted { $0.token < $1.token }
 }
 
@@ -510,8 +510,8 @@ private func withUmask<Value>(_ mask: mode_t, _ body: () throws -> Value) rethro
 }
 
 extension StandingStore {
-    fileprivate func rows() throws -> [StandingRow] {
-        var rows: [StandingRow] = []
+    fileprivate func rows() throws -> [TokenRecord] {
+        var rows: [TokenRecord] = []
         try load { rows.append($0) }
         return rows
     }
@@ -530,7 +530,7 @@ private final class Fixture: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: directory) }
 
-    func open() throws(StoreError) -> StandingStore { try StandingStore.open(at: path, keyFile: keyFile) }
+    func open() throws(StoreError) -> StandingStore { try StandingStore(at: path, keyFile: keyFile) }
 
     /// The error of opening the store; `nil` if it opens.
     func refusal() -> StoreError? {

@@ -592,7 +592,7 @@ import Testing
 
     @Test func `a missing directory is named in the error`() throws {
         #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/spool.lock", of: .spool)) {
-            try Spool.open(at: "/nowhere/spool", keyFile: fixture.keyFile, maxBytes: 1 << 20)
+            try Spool(at: "/nowhere/spool", keyFile: fixture.keyFile, maxBytes: 1 << 20)
         }
     }
 
@@ -749,7 +749,7 @@ private final class Fixture: Sendable {
         maxBytes: Int = 1 << 30, reserve: Int = 0, onExpired: @escaping Spool.ExpiryObserver = { _ in }
     ) throws(StoreError) -> Spool {
         let clock = self.clock
-        return try Spool.open(
+        return try Spool(
             at: path, keyFile: keyFile, maxBytes: maxBytes, reserve: reserve, now: { clock.now }, onExpired: onExpired)
     }
 

@@ -59,8 +59,8 @@ import Testing
         try await withDirectory { directory in
             let (standing, spool) = ("\(directory)/standing.sqlite", "\(directory)/spool.sqlite")
             #expect(StateCheck(lookingAt: directory).databases(spool: spool).isEmpty)
-            await (try StandingStore.open(at: standing, keyFile: "\(directory)/standing.key")).close()
-            await (try Spool.open(at: spool, keyFile: "\(directory)/spool.key", maxBytes: 1 << 20)).close()
+            await (try StandingStore(at: standing, keyFile: "\(directory)/standing.key")).close()
+            await (try Spool(at: spool, keyFile: "\(directory)/spool.key", maxBytes: 1 << 20)).close()
             #expect(StateCheck(lookingAt: directory).databases(spool: spool).map(\.grade) == [.ok, .ok])
             let newer = """
                 import sqlite3, sys

@@ -24,6 +24,7 @@ import Testing
         #expect(try keys(http) == ["spool.enabled", "senders.mode"])
         #expect(try keys(http + "[spool]\nenabled = true\n") == ["senders.mode"])
         #expect(try keys(http + "[senders]\nmode = \"off\"\n") == ["spool.enabled"])
+        #expect(try keys(http + "[senders]\nmode = \"required\"\n") == ["spool.enabled", "senders.mode"])
         #expect(try keys(http + "[spool]\nenabled = true\n[senders]\nmode = \"off\"\n").isEmpty)
         #expect(try keys("").isEmpty)
     }

@@ -134,46 +134,33 @@ private final class Echo: ByteStreamHandler {
         }
     }
 
-    // MARK: The response parser
-
-    /// The length of the response at the start of `text`; `nil` if it is incomplete.
-    private func length(ofAnswer text: String) throws -> Int? {
-        var answer = HTTPConnect.Response()
-        var count = 0
-        for byte in text.utf8 {
-            count += 1
-            if try answer.consume(byte) { return count }
-        }
-        return nil
-    }
-
     @Test(arguments: [
         "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 Connection established\r\n\r\n", "HTTP/1.1 204\r\n\r\n",
         "HTTP/1.1 299 \r\n\r\n", "HTTP/1.1 200 OK\n\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nA: b\r\n\r\n",
     ])
-    func `every 2xx response ends at the first empty line`(_ text: String) throws {
-        #expect(try length(ofAnswer: text + "tunnel\r\n\r\n") == text.utf8.count)
-        #expect(try length(ofAnswer: String(text.dropLast())) == nil)
+    func `every 2xx response ends at the first empty line`(_ text: String) async throws {
+        #expect(try await run(text + "tunnel\r\n\r\n", receiving: 10).received == "tunnel\r\n\r\n")
+        await #expect(throws: StreamError.closed) { _ = try await run(String(text.dropLast()), thenCloses: true) }
     }
 
-    @Test func `a response may reach the line limit and the size limit`() throws {
+    @Test func `a response may reach the line limit and the size limit`() async throws {
         let most = "HTTP/1.1 200 OK\r\n" + String(repeating: "A:b\r\n", count: HTTPConnect.maxLines - 2) + "\r\n"
-        #expect(try length(ofAnswer: most) == most.utf8.count)
+        #expect(try await run(most + "t", receiving: 1).received == "t")
         let ends = "HTTP/1.1 200 OK\r\nX: \r\n\r\n".utf8.count
         let largest =
             "HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: HTTPConnect.maxResponseSize - ends) + "\r\n\r\n"
-        #expect(try length(ofAnswer: largest) == HTTPConnect.maxResponseSize)
+        #expect(try await run(largest + "t", receiving: 1).received == "t")
     }
 
-    @Test func `a refusal is reported in at most 100 bytes of printable ASCII`() {
-        #expect(throws: StreamError.proxy("502 a[31mb")) {
-            _ = try length(ofAnswer: "HTTP/1.1 502 a\u{1B}[31m\u{7}\tb\u{202E}\u{E9}\r\n")
+    @Test func `a refusal is reported in at most 100 bytes of printable ASCII`() async {
+        await #expect(throws: StreamError.proxy("502 a[31mb")) {
+            _ = try await run("HTTP/1.1 502 a\u{1B}[31m\u{7}\tb\u{202E}\u{E9}\r\n")
         }
         let long = String(repeating: "y", count: 500)
-        #expect(throws: StreamError.proxy("502 " + String(long.prefix(96)))) {
-            _ = try length(ofAnswer: "HTTP/1.1 502 \(long)\r\n")
+        await #expect(throws: StreamError.proxy("502 " + String(long.prefix(96)))) {
+            _ = try await run("HTTP/1.1 502 \(long)\r\n")
         }
-        #expect(throws: StreamError.proxy("403")) { _ = try length(ofAnswer: "HTTP/1.1 403\r\n") }
+        await #expect(throws: StreamError.proxy("403")) { _ = try await run("HTTP/1.1 403\r\n") }
     }
 
     // MARK: tinyproxy

@@ -212,7 +212,8 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     @Test func `the first, request and idle timeouts close their connections`() async throws {
         try await domain.run { domain in
             let limits = HTTPLimits(
-                requestTimeout: .milliseconds(200), idleTimeout: .milliseconds(200), firstTimeout: .milliseconds(200))
+                requestTimeout: .milliseconds(200), idleTimeout: .milliseconds(200),
+                firstByteTimeout: .milliseconds(200))
             let server = try TestServer(on: domain.loop, limits: limits) { $1.respond(ok()) }
             let inputs = ["", "GET / HT", get]
             var peers: [Peer] = []

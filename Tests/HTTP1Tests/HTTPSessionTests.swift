@@ -235,7 +235,8 @@ private let invalidChunks: [(chunks: String, fault: HTTPRequestError)] = [
     }
 
     @Test func `a request prints as redacted`() {
-        let request = HTTPRequest(method: "GET", target: Array("/secret".utf8), headers: [("a", "secret")])
+        let request = HTTPRequest(
+            method: "GET", target: Array("/secret".utf8), minorVersion: 1, headers: [("a", "secret")], body: [])
         var dumped = ""
         dump(request, to: &dumped)
         #expect("\(request)" == "<redacted>" && !dumped.contains("secret"))
@@ -502,7 +503,7 @@ private let invalidChunks: [(chunks: String, fault: HTTPRequestError)] = [
     // MARK: Timeouts
 
     private var limits: HTTPLimits {
-        HTTPLimits(requestTimeout: .seconds(20), idleTimeout: .seconds(60), firstTimeout: .seconds(30))
+        HTTPLimits(requestTimeout: .seconds(20), idleTimeout: .seconds(60), firstByteTimeout: .seconds(30))
     }
 
     @Test func `a connection without a request closes silently at the first timeout`() {

@@ -91,7 +91,11 @@ exposed_names = set()
 for room in PRODUCTS | EXPOSED:
     for file in (ROOT / "Sources" / room).rglob("*.swift"):
         text = file.read_text()
+        declaration = ""
         for line in text.splitlines():
+            # A declaration may go on until its parentheses are closed.
+            line = declaration + line
+            declaration = line + " " if "public " in line and line.count("(") > line.count(")") else ""
             # The cases of a public enum have its access.
             if "public " in line or (room in EXPOSED and line.strip().startswith("case ") and "\npublic enum" in text):
                 names = re.sub(r"public (?:final )?(?:struct|class|enum|protocol|actor) \w+", "", line)

@@ -42,7 +42,7 @@ import Testing
             expiry: .at(now)
         ).headers
         #expect(headers.text("authorization") == nil)
-        #expect(headers.count == 10)
+        #expect(headers.fields.count == 10)
     }
 
     @Test func `the path contains the device token as the sender spelled it`() throws {

@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func `with a notification Android shows text before the app opens the envelope`() throws {
-        let notification = FCMProfile.Notification(title: "Bisq", body: "New \"message\" \\ zpráva")
+        let notification = (title: "Bisq", body: "New \"message\" \\ zpráva")
         let profile = FCMProfile(format: .pipe, messageMagic: "BisqMessageAndroid", notification: notification)
         let envelope = try makeEnvelope(to: deviceToken, magic: .android)
         let wanted: JSONValue = .object([
@@ -78,7 +78,7 @@ import Testing
 
     @Test func `an app may have its own sound, which counts towards the payload size`() throws {
         var other = dataOnly
-        other.notification = FCMProfile.Notification(title: "Bisq", body: "New message")
+        other.notification = (title: "Bisq", body: "New message")
         other.sound = "be\"ll"
         let body = try request(makeEnvelope(to: deviceToken, magic: .android), other).body
         let message = try #require(JSONValue(body)?["message"])
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func `a silent message has no sound field, with or without a notification`() throws {
-        let notification = FCMProfile.Notification(title: "Bisq", body: "New message")
+        let notification = (title: "Bisq", body: "New message")
         let envelope = try makeEnvelope(to: deviceToken, magic: .android, sound: false)
         let text: JSONValue = .string(encrypted(envelope))
         for block in [nil, notification] {
@@ -186,7 +186,7 @@ import Testing
         let rest = 4096 - counted.map(\.utf8.count).reduce(0, +)
         func profile(_ length: Int) -> FCMProfile {
             let body = String(repeating: "a", count: length)
-            let notification = FCMProfile.Notification(title: "Bisq", body: body)
+            let notification = (title: "Bisq", body: body)
             return FCMProfile(format: .pipe, messageMagic: "BisqMessageAndroid", notification: notification)
         }
         let answer = try validated(request(envelope, profile(rest)))
@@ -196,7 +196,7 @@ import Testing
     }
 
     @Test func `every request passes the simulator's FCM validation`() throws {
-        let notification = FCMProfile.Notification(title: "Bisq", body: "New message")
+        let notification = (title: "Bisq", body: "New message")
         for block in [nil, notification] {
             let profile = FCMProfile(format: .pipe, messageMagic: "BisqMessageAndroid", notification: block)
             for sound in [true, false] {

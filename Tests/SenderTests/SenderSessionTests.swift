@@ -22,7 +22,7 @@ import Testing
         #expect(requests == [1, 2, 3])
         #expect(sender.hellos == [Hello(lowestVersion: 1, highestVersion: 1, agent: "test")])
         #expect(sender.output[4] == FrameType.hello.rawValue)
-        #expect(sender.session.pendingCount == 3)
+        #expect(sender.session.requests.count == 3)
         #expect(try sender.flush().isEmpty)
     }
 
@@ -46,7 +46,7 @@ import Testing
     @Test func `each submission has its own request number`() throws {
         var sender = Sender()
         let first = try sender.add(3)
-        try sender.connect()
+        try sender.connectWelcomed()
         try sender.receive(resultFrame(2, .delivered()))
         let second = try sender.add(3)
         #expect(Set(first + second).count == 6)
@@ -67,11 +67,11 @@ import Testing
         let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 5, count: 32)))
         let envelope = try makeEnvelope(1)
         var sender = Sender()
-        let request = sender.session.add {
-            Submission(
-                request: $0, envelope: envelope, acceptQueued: true,
-                signature: SenderSignature(of: envelope.digest, by: key))
-        }
+        let request = sender.session.add(
+            PendingSubmission(
+                Submission(
+                    request: 0, envelope: envelope, acceptQueued: true,
+                    signature: SenderSignature(of: envelope.digest, by: key)), workLimit: .seconds(60)))
         try sender.connect()
         let before = sender.output
         try sender.connect()
@@ -97,9 +97,9 @@ import Testing
     @Test func `unsent submissions go out after a reconnect`() throws {
         var sender = Sender()
         try sender.add(20)
-        #expect(try sender.connect() == numbers(1...16))
+        #expect(try sender.connectWelcomed() == numbers(1...16))
         for request in UInt32(1)...10 { try sender.receive(resultFrame(request, .delivered())) }
-        #expect(try sender.connect() == numbers(11...20))
+        #expect(try sender.connectWelcomed() == numbers(11...20))
     }
 
     @Test func `a partial frame of the lost connection is discarded`() throws {
@@ -167,7 +167,7 @@ import Testing
         sender.actions = []
         try sender.receive(resultFrame(3, .retry(.tooManyInFlight, after: 1000)))
         #expect(sender.actions.isEmpty)
-        #expect(sender.session.pendingCount == 3)
+        #expect(sender.session.requests.count == 3)
         #expect(try sender.flush().isEmpty)
         try sender.receive(resultFrame(1, .delivered()))
         #expect(try sender.flush() == [3])
@@ -195,7 +195,7 @@ import Testing
         try sender.receive(welcomeFrame(inFlight: 1))
         for _ in 0..<3 { try sender.receive(resultFrame(1, Outcome(.queued, reason: .tooManyInFlight))) }
         try sender.receive(resultFrame(1, .delivered()))
-        #expect(sender.session.pendingCount == 0)
+        #expect(sender.session.requests.count == 0)
         #expect(try sender.flush().isEmpty)
         try sender.add(1)
         #expect(try sender.flush() == [2])
@@ -222,16 +222,16 @@ import Testing
         ]
         var sender = Sender()
         try sender.add(4)
-        try sender.connect()
+        try sender.connectWelcomed()
         for (index, outcome) in outcomes.enumerated() {
             try sender.receive(resultFrame(UInt32(index + 1), outcome))
-            #expect(sender.session.pendingCount == 3 - index)
+            #expect(sender.session.requests.count == 3 - index)
         }
         let expected: [SenderSession.Action] = outcomes.enumerated().map { index, outcome in
             SenderSession.Action.result(SubmissionResult(request: UInt32(index + 1), outcome: outcome))
         }
         #expect(sender.actions == expected)
-        #expect(try sender.connect().isEmpty)
+        #expect(try sender.connectWelcomed().isEmpty)
     }
 
     @Test func `results are accepted in any order and in pieces of any size`() throws {
@@ -254,35 +254,35 @@ import Testing
     @Test func `a result for an unknown request is ignored`() throws {
         var sender = Sender()
         try sender.add(1)
-        try sender.connect()
+        try sender.connectWelcomed()
         for outcome in [Outcome.delivered(), Outcome(.queued), .retry(.tooManyInFlight, after: 1)] {
             try sender.receive(resultFrame(99, outcome))
         }
         #expect(sender.actions.isEmpty)
-        #expect(sender.session.pendingCount == 1)
+        #expect(sender.session.requests.count == 1)
         #expect(try sender.flush().isEmpty)
     }
 
     @Test func `a second final result is ignored`() throws {
         var sender = Sender()
         try sender.add(2)
-        try sender.connect()
+        try sender.connectWelcomed()
         try sender.receive(resultFrame(1, .delivered()) + resultFrame(1, .gone(since: nil)))
         sender.expectActions(.result(SubmissionResult(request: 1, outcome: .delivered())))
-        #expect(sender.session.pendingCount == 1)
+        #expect(sender.session.requests.count == 1)
     }
 
     @Test func `QUEUED is reported and keeps the submission pending`() throws {
         var sender = Sender()
         try sender.add(1)
-        try sender.connect()
+        try sender.connectWelcomed()
         try sender.receive(resultFrame(1, Outcome(.queued)))
         sender.expectActions(.result(SubmissionResult(request: 1, outcome: Outcome(.queued))))
-        #expect(sender.session.pendingCount == 1)
-        #expect(try sender.connect() == [1])
+        #expect(sender.session.requests.count == 1)
+        #expect(try sender.connectWelcomed() == [1])
         try sender.receive(resultFrame(1, .delivered()))
         #expect(sender.actions.count == 2)
-        #expect(sender.session.pendingCount == 0)
+        #expect(sender.session.requests.count == 0)
     }
 
     @Test func `a QUEUED submission still counts as in flight`() throws {
@@ -302,7 +302,7 @@ import Testing
         try sender.add(18)
         try sender.connect()
         sender.session.remove(17)
-        #expect(sender.session.pendingCount == 17)
+        #expect(sender.session.requests.count == 17)
         try sender.receive(welcomeFrame(inFlight: 64))
         #expect(try sender.flush() == [18])
     }
@@ -334,7 +334,7 @@ import Testing
     @Test func `a result for an unsent submission does no harm`() throws {
         var sender = Sender()
         try sender.add(18)
-        try sender.connect()
+        try sender.connectWelcomed()
         try sender.receive(resultFrame(17, .delivered()) + resultFrame(18, .retry(.tooManyInFlight, after: 1)))
         try sender.receive(welcomeFrame(inFlight: 64))
         let requests = try sender.flush()
@@ -358,7 +358,7 @@ import Testing
     @Test func `a final result after tooManyInFlight does no harm`() throws {
         var sender = Sender()
         try sender.add(1)
-        try sender.connect()
+        try sender.connectWelcomed()
         try sender.receive(resultFrame(1, .retry(.tooManyInFlight, after: 1)) + resultFrame(1, .delivered()))
         let requests = try sender.flush()
         let isRight = requests == [1] || requests.isEmpty
@@ -410,7 +410,7 @@ import Testing
         var sender = Sender()
         try sender.connect()
         try sender.receive(ping)
-        sender.expectActions(.send(pong))
+        sender.expectActions(.pong(pong))
     }
 
     @Test func `PONG, PUZZLE and unknown types from 0x80 cause no immediate action`() throws {
@@ -420,7 +420,7 @@ import Testing
         bytes += [0, 0, 0, 2, 0x80, 1]
         bytes += [0, 0, 0, 1, 0xFF]
         var sender = Sender()
-        try sender.connect()
+        try sender.connectWelcomed()
         try sender.receive(bytes)
         #expect(try sender.flush().isEmpty)
         #expect(sender.actions.isEmpty)
@@ -441,7 +441,7 @@ import Testing
             try sender.connect()
             try sender.receive(bytes)
             sender.expectActions(.goAway(goAway, isFatal: isFatal))
-            #expect(sender.session.pendingCount == 1)
+            #expect(sender.session.requests.count == 1)
         }
     }
 
@@ -450,10 +450,10 @@ import Testing
         goAway.append(GoAway(code: .shuttingDown, retryAfter: 5000))
         var sender = Sender()
         try sender.add(2)
-        try sender.connect()
+        try sender.connectWelcomed()
         try sender.receive(goAway + resultFrame(2, .delivered()) + resultFrame(1, .retry(.shuttingDown, after: 1000)))
         #expect(sender.actions.count == 3)
-        #expect(sender.session.pendingCount == 0)
+        #expect(sender.session.requests.count == 0)
     }
 
     // MARK: Protocol errors
@@ -511,7 +511,7 @@ extension SenderSessionTests {
         #expect(sender.proofs.isEmpty)
         sender.expectActions(.welcomed(makeWelcome(puzzle: makePuzzle(16))))
         try sender.receive(resultFrame(1, .delivered()))
-        #expect(sender.session.pendingCount == 1)
+        #expect(sender.session.requests.count == 1)
     }
 
     @Test func `a submission waits for its proof while proof of work is required`() throws {
@@ -527,7 +527,7 @@ extension SenderSessionTests {
         #expect(sender.actions.count == 1)
         try sender.receive(resultFrame(1, .delivered()))
         #expect(sender.actions.last == .result(SubmissionResult(request: 1, outcome: .delivered())))
-        #expect(sender.session.pendingCount == 0)
+        #expect(sender.session.requests.count == 0)
     }
 
     @Test(arguments: [Reason.proofRequired, .proofWrong])
@@ -735,7 +735,7 @@ extension SenderSessionTests {
         try sender.add(1)
         try sender.flush()
         var changes = 0
-        while sender.session.pendingCount > 0, changes < 1000 {
+        while sender.session.requests.count > 0, changes < 1000 {
             changes += 1
             sender.now = sender.now + .seconds(1)
             try sender.receive(puzzleFrame(makePuzzle(16 + UInt32(changes))))
@@ -751,7 +751,7 @@ extension SenderSessionTests {
         for reason in [Reason.proofRequired, .proofWrong] {
             var sender = Sender()
             try sender.add(2)
-            try sender.connect()
+            try sender.connectWelcomed()
             let outcome = Outcome.retry(reason, after: 700, text: "why")
             // Before WELCOME the node has not required a proof, either.
             try sender.receive(resultFrame(1, outcome) + welcomeFrame() + resultFrame(2, outcome))
@@ -759,7 +759,7 @@ extension SenderSessionTests {
             sender.expectActions(
                 .result(SubmissionResult(request: 1, outcome: outcome)), .welcomed(makeWelcome()),
                 .result(SubmissionResult(request: 2, outcome: outcome)))
-            #expect(sender.session.pendingCount == 0)
+            #expect(sender.session.requests.count == 0)
         }
     }
 
@@ -780,7 +780,7 @@ extension SenderSessionTests {
         try sender.receive(resultFrame(1, refusal))
         #expect(try sender.flush().isEmpty)
         sender.expectActions(.result(SubmissionResult(request: 1, outcome: refusal)))
-        #expect(sender.session.pendingCount == 0)
+        #expect(sender.session.requests.count == 0)
     }
 
     @Test func `removing a submission stops its search and starts the next`() throws {
@@ -796,7 +796,7 @@ extension SenderSessionTests {
         sender.session.solved(1, Proof(seedPrefix: [7, 7, 7, 7], effort: 16, nonce: 1), now: sender.now)
         #expect(sender.session.searchEnded(1).isEmpty)
         #expect(try sender.flush().isEmpty)
-        #expect(sender.session.pendingCount == 2)
+        #expect(sender.session.requests.count == 2)
     }
 
     @Test func `a submission lacks its proof from the refusal until it goes out`() throws {
@@ -977,7 +977,7 @@ extension SenderSessionTests {
             tally()
         }
         // Finally the node accepts all submissions.
-        while sender.session.pendingCount > 0 {
+        while sender.session.requests.count > 0 {
             if let request = sender.searches.keys.min() {
                 try checkSent(try sender.solve(request))
             } else {
@@ -1047,13 +1047,19 @@ private struct Sender {
     private(set) var searches: [UInt32: (digest: Digest256, puzzle: Puzzle, until: MonotonicTime)] = [:]
     private var submissions: [UInt32: [UInt8]] = [:]
 
-    init(workLimit: Duration = .seconds(60)) { session = SenderSession(workLimit: workLimit) }
+    private let workLimit: Duration
+
+    init(workLimit: Duration = .seconds(60)) {
+        self.workLimit = workLimit
+        session = SenderSession(doesWork: workLimit > .zero)
+    }
 
     @discardableResult mutating func add(_ count: Int) throws -> [UInt32] {
         var requests: [UInt32] = []
         for _ in 0..<count {
             let envelope = try makeEnvelope(requests.count)
-            requests.append(session.add { Submission(request: $0, envelope: envelope) })
+            requests.append(
+                session.add(PendingSubmission(Submission(request: 0, envelope: envelope), workLimit: workLimit)))
         }
         return requests
     }
@@ -1062,6 +1068,16 @@ private struct Sender {
     @discardableResult mutating func connect(agent: String = "") throws -> [UInt32] {
         let hello = session.connected(agent: agent)
         return try flush(after: hello)
+    }
+
+    /// Connects to a node that sends WELCOME at once; the action is not recorded.
+    /// - Returns: the requests that went out.
+    @discardableResult mutating func connectWelcomed() throws -> [UInt32] {
+        let sent = try connect()
+        let before = actions
+        try receive(welcomeFrame())
+        actions = before
+        return sent
     }
 
     /// - Returns: the requests that went out.
@@ -1129,7 +1145,7 @@ private struct Sender {
         let text = "the node requires more proof of work than the sender's limit allows: effort \(effort)"
         let result = SubmissionResult(request: request, outcome: .retry(reason, after: after, text: text))
         #expect(actions == [.result(result)], sourceLocation: sourceLocation)
-        #expect(session.pendingCount == pending, sourceLocation: sourceLocation)
+        #expect(session.requests.count == pending, sourceLocation: sourceLocation)
     }
 
     mutating func receive(_ bytes: [UInt8], every size: Int = .max) throws {

@@ -30,13 +30,6 @@ import Testing
         #expect(try connection.first("SELECT number FROM pair WHERE name = ?", [[UInt8]([9])]) { $0.integer(0) } == nil)
     }
 
-    @Test func `NULL and zero are told apart`() throws {
-        let connection = try connection()
-        try connection.execute("INSERT INTO pair VALUES (x'01', NULL), (x'02', 0)")
-        let isNull = try connection.all("SELECT number FROM pair ORDER BY name") { $0.isNull(0) }
-        #expect(isNull == [true, false])
-    }
-
     @Test func `a failed statement can run again`() throws {
         let connection = try connection()
         let insert = "INSERT INTO pair VALUES (?, ?)"

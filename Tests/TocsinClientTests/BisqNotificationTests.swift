@@ -98,7 +98,7 @@ import Testing
 
     @Test func `the desktop's own example seals to the desktop's ciphertext`() throws {
         let sealer = try Self.sealer(key: "12345678901234567890123456789012")
-        let envelope = try sealer.seal(Array("Hello, world!".utf8), iv: Array("1234567890123456".utf8))
+        let envelope = try sealer.seal(Array("Hello, world!".utf8), iv: Array("1234567890123456".utf8), bucket: 1)
         #expect(Self.base64(envelope) == "togxz/g4oxOX5SOwa1OxiQ==")
         #expect(Self.delivered(envelope) == "BisqMessageiOS|1234567890123456|togxz/g4oxOX5SOwa1OxiQ==")
     }
@@ -106,7 +106,7 @@ import Testing
     @Test func `a setup confirmation seals to the desktop's ciphertext`() throws {
         let notification = BisqNotification(
             kind: .setupConfirmation, title: "", message: "", transactionID: "", sentDate: 1_533_218_519_000)
-        let envelope = try Self.sealer().seal(notification.json, iv: Self.iv)
+        let envelope = try Self.sealer().seal(notification.json, iv: Self.iv, bucket: 1)
         let expected =
             "SRXGMaX6EpysLZnoc29HdThvLQHcBUenoom+VsFrgjPS4DsjzMrdG/zE4/ZjIsOCaIYIM3ktJ1irsA6ben80jAzeLXGT652f8twxn4Dwf"
             + "K8w6HULGo+qMT8HMiXQKUTWFMxXn0l8PioC7QkouT4Kzj6KSBWZdyFu7Bx6jRmlOyo="
@@ -120,7 +120,7 @@ import Testing
         #expect(!vectors.isEmpty)
         for vector in vectors {
             let sealer = try Self.sealer(key: vector.key)
-            let envelope = try sealer.seal(Array(vector.plaintext.utf8), iv: Array(vector.iv.utf8))
+            let envelope = try sealer.seal(Array(vector.plaintext.utf8), iv: Array(vector.iv.utf8), bucket: 1)
             #expect(Hex.encode(envelope.ciphertext) == vector.ciphertext, "\(vector.name)")
         }
     }
@@ -147,12 +147,30 @@ import Testing
     @Test func `padding fills the last block with spaces, and a full block gets none`() throws {
         for count in 1...64 {
             let clearText = [UInt8](repeating: UInt8(ascii: "x"), count: count)
-            let envelope = try Self.sealer().seal(clearText, iv: Self.iv)
+            let envelope = try Self.sealer().seal(clearText, iv: Self.iv, bucket: 1)
             let padding = (16 - count % 16) % 16
             #expect(envelope.ciphertext.count == count + padding)
             let opened = try #require(Self.open(envelope))
             #expect(opened == clearText + [UInt8](repeating: UInt8(ascii: " "), count: padding))
         }
+    }
+
+    @Test func `texts are padded to buckets as far as the push services allow`() throws {
+        for (count, padded) in [(1, 256), (256, 256), (257, 512), (2560, 2560), (2561, 2816), (2816, 2816)] {
+            let clearText = [UInt8](repeating: UInt8(ascii: "x"), count: count)
+            #expect(try Self.sealer().seal(clearText, iv: Self.iv).ciphertext.count == padded)
+        }
+        // Beyond the last bucket, only the cipher's own padding.
+        #expect(Sealer.padded([UInt8](repeating: 0, count: 2817), bucket: 256, block: 16).count == 2832)
+        #expect(Sealer.padded([UInt8](repeating: 0, count: 2817), bucket: 256, block: 1).count == 2817)
+    }
+
+    @Test func `notifications of all types have the same length`() throws {
+        let lengths = try BisqNotification.Kind.allCases.map { kind in
+            let notification = BisqNotification(kind: kind, title: "", message: "Trade 123 is paid", sentDate: 1)
+            return try Self.sealer().seal(notification).ciphertext.count
+        }
+        #expect(Set(lengths) == [256])
     }
 
     @Test(arguments: ["č", "Žluťoučký obchod 29384203 je dokončen.", "日本語", "🚀🌕", "👩‍🚀", "e\u{301}"])
@@ -161,7 +179,7 @@ import Testing
             let notification = BisqNotification(
                 kind: .trade, title: String(repeating: "x", count: filler), message: message, sentDate: 1)
             let clearText = notification.json
-            let envelope = try Self.sealer().seal(clearText, iv: Self.iv)
+            let envelope = try Self.sealer().seal(clearText, iv: Self.iv, bucket: 1)
             #expect(envelope.ciphertext.count.isMultiple(of: 16))
             #expect(envelope.ciphertext.count - clearText.count < 16)
             let opened = try #require(Self.open(envelope))
@@ -191,7 +209,9 @@ import Testing
         let envelope = try Sealer(pairing).seal(notification, app: "connect", ttl: 60)
         #expect(envelope.iv.count == 12 && Array(envelope.app) == Array("connect".utf8))
         let opened = try #require(AES256GCM.open(Array(envelope.ciphertext), key: key, nonce: Array(envelope.iv)))
-        let text = String(decoding: opened, as: UTF8.self)
+        #expect(opened.count == Sealer.bucket)
+        let end = opened.lastIndex { $0 != UInt8(ascii: " ") } ?? 0
+        let text = String(decoding: opened[...end], as: UTF8.self)
         #expect(text.hasPrefix("{\"id\":\""))
         #expect(text.contains("\"title\":\"Nabídka\",\"message\":\"Přijata \\\"✓\\\"\""))
         #expect(text.hasSuffix(",\"category\":\"offer_update\",\"tradeId\":\"29384203\"}"))

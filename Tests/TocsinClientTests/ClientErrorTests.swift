@@ -20,7 +20,7 @@ import Testing
 
     @Test func `a silent node is reported as noWelcome, not as unreachable`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
-        let error = try await failure(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let error = try await failure(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         guard case .noWelcome = error else {
             Issue.record("\(String(describing: error))")
             return
@@ -33,7 +33,7 @@ import Testing
         // Nothing listens on port 1.
         let proxy = Endpoint.tcp(host: "127.0.0.1", port: 1)
         let error = try await failure(
-            TocsinClient.Options(node: .tcp(host: "node.example", port: 7077), proxy: .socks5(proxy, nil)), on: loop)
+            TocsinClient.Options(nodes: [.tcp(host: "node.example", port: 7077)], proxy: .socks5(proxy, nil)), on: loop)
         guard case .proxyUnreachable(let endpoint, _) = error else {
             Issue.record("\(String(describing: error))")
             return

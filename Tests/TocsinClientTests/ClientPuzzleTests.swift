@@ -34,7 +34,7 @@ import Time
     @Test func `the client solves the required puzzle, and the caller sees only the outcome`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let efforts = Mutex<[UInt32]>([])
-        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop) { progress in
+        let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop) { progress in
             if case .solvingPuzzle(let effort) = progress { efforts.withLock { $0.append(effort) } }
         }
         let envelope = try envelope()
@@ -61,7 +61,7 @@ import Time
 
     @Test func `a search moves to the puzzle of a new connection`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
-        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelope = try envelope()
         async let outcome = client.submit(envelope, timeout: .seconds(30))
         try await node.accept()
@@ -82,7 +82,7 @@ import Time
     @Test(arguments: [Duration.zero, .milliseconds(30)])
     func `work beyond the limit ends with RETRY and an explanation`(_ limit: Duration) async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
-        let options = TocsinClient.Options(node: try await node.start(), workLimit: limit)
+        let options = TocsinClient.Options(nodes: [try await node.start()], workLimit: limit)
         let client = TocsinClient(options, on: node.loop)
         let envelope = try envelope()
         async let outcome = client.submit(envelope, timeout: .seconds(20))
@@ -98,7 +98,7 @@ import Time
 
     @Test func `a submission timeout ends its search and lets the next submission search`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
-        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelopes = try (0..<4).map { try envelope($0) }
         async let first = client.submit(envelopes[0], timeout: .seconds(20))
         try await node.accept()
@@ -128,7 +128,7 @@ import Time
 
     @Test func `a node that disappears during a search is unreachable`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
-        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelope = try envelope()
         let submission = Task { try await client.submit(envelope, timeout: .seconds(1)) }
         try await node.accept()
@@ -146,7 +146,7 @@ import Time
 
     @Test func `a search stops when proof of work is no longer required`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
-        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelope = try envelope()
         async let outcome = client.submit(envelope, timeout: .seconds(20))
         try await node.accept()
@@ -167,7 +167,7 @@ import Time
 
     @Test func `closing the client stops its searches`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
-        let client = TocsinClient(TocsinClient.Options(node: try await node.start()), on: node.loop)
+        let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelope = try envelope()
         let submission = Task { try await client.submit(envelope, timeout: .seconds(20)) }
         try await node.accept()
@@ -189,5 +189,12 @@ import Time
         #expect("\(silent)" == "connection closed: GOAWAY with code 6; try again in 4294968 s")
         let fault = ClientError.connectionClosed(GoAway(code: .protocolError, text: "a second HELLO"))
         #expect("\(fault)" == "connection closed: a second HELLO")
+    }
+}
+
+extension TocsinClient {
+    /// The running searches for proofs of work of all links.
+    fileprivate var solving: [UInt32: Task<Void, Never>] {
+        links.values.reduce(into: [:]) { $0.merge($1.searches) { one, _ in one } }
     }
 }

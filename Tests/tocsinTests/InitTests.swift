@@ -108,7 +108,7 @@ import Testing
     // MARK: Answers
 
     @Test func `init asks only for missing values and offers defaults`() throws {
-        var answers = InitAnswers()
+        var answers = try InitAnswers.parse([])
         var asked: [InitAnswers.Question] = []
         let typed: [InitAnswers.Question: String] = [
             .app: "own", .name: "mine", .apple: "/x/AuthKey_ABCDE12345.p8", .teamID: "FGHIJ67890", .topic: "a.b",
@@ -127,16 +127,18 @@ import Testing
                 && new.serviceAccountFile == nil
         )
 
-        var known = InitAnswers(
-            app: .bisq1, certificateFile: "c.p12", serviceAccount: "a.json", state: "s", http: false, admin: false)
+        var known = try InitAnswers.parse([
+            "--app", "bisq-1", "--certificate-file", "c.p12", "--service-account", "a.json", "--state", "s",
+            "--no-http", "--no-admin",
+        ])
         #expect(known.nextQuestion == .password)
         try known.take("", to: .password)
         #expect(known.nextQuestion == nil)
         #expect(try known.configuration().topic == "bisqremote.joachimneumann.com")
     }
 
-    @Test func `an invalid answer is rejected`() {
-        var answers = InitAnswers(app: .own)
+    @Test func `an invalid answer is rejected`() throws {
+        var answers = try InitAnswers.parse(["--app", "own"])
         let wrong: [(InitAnswers.Question, String)] = [
             (.app, "bisq"), (.keyID, "short"), (.teamID, "ABCDE1234-"), (.http, "maybe"), (.admin, ""),
         ]
@@ -147,25 +149,30 @@ import Testing
         #expect(answers.certificateFile == "push.PFX.p12" && answers.keyFile == nil)
     }
 
-    @Test func `missing values are reported by their flags with --yes`() {
-        var nothing = InitAnswers()
+    @Test func `missing values are reported by their flags with --yes`() throws {
+        var nothing = try InitAnswers.parse([])
         #expect(
             nothing.takeDefaults(state: "state") == [
                 "--app", "--name", "--key-file or --certificate-file or --service-account",
             ])
-        var key = InitAnswers(app: .haveno, keyFile: "key.p8")
+        var key = try InitAnswers.parse(["--app", "haveno", "--key-file", "key.p8"])
         #expect(key.takeDefaults(state: "state") == ["--key-id", "--team-id", "--topic"])
-        var whole = InitAnswers(app: .bisq1, keyFile: "AuthKey_ABCDE12345.p8", teamID: "FGHIJ67890")
+        var whole = try InitAnswers.parse([
+            "--app", "bisq-1", "--key-file", "AuthKey_ABCDE12345.p8", "--team-id", "FGHIJ67890",
+        ])
         #expect(whole.takeDefaults(state: "state").isEmpty)
         #expect(whole.keyID == "ABCDE12345" && whole.withoutGoogle)
     }
 
-    @Test func `contradictory flags are an error`() {
+    @Test func `contradictory flags are an error`() throws {
         let wrong = [
-            InitAnswers(keyFile: "a", certificateFile: "b"), InitAnswers(keyID: "ABCDE12345"),
-            InitAnswers(teamID: "ABCDE12345", certificateFile: "b"), InitAnswers(certificatePasswordFile: "a"),
+            ["--key-file", "a", "--certificate-file", "b"], ["--key-id", "ABCDE12345"],
+            ["--team-id", "ABCDE12345", "--certificate-file", "b"], ["--certificate-password-file", "a"],
         ]
-        for answers in wrong { #expect(throws: InitAnswers.Problem.self) { try answers.check() } }
+        for options in wrong {
+            let answers = try InitAnswers.parse(options)
+            #expect(throws: InitAnswers.Problem.self) { try answers.check() }
+        }
     }
 
     // MARK: Command
@@ -203,21 +210,21 @@ import Testing
                 "\(directory)/push.p12", "--certificate-password-file", "\(directory)/push.password", "--no-http",
                 "--no-admin", "--directory", directory,
             ]
-            await #expect(throws: ExitStatus.configuration) {
+            await #expect(throws: ExitCode.configuration) {
                 try await initialise(good.map { $0 == "mine" ? "not a name" : $0 })
             }
             #expect(!FileManager.default.fileExists(atPath: file))
             #expect(!FileManager.default.fileExists(atPath: "\(directory)/state"))
             try Data("mine".utf8).write(to: URL(filePath: file))
-            await #expect(throws: ExitStatus.configuration) { try await initialise(good) }
+            await #expect(throws: ExitCode.configuration) { try await initialise(good) }
             #expect(FileManager.default.contents(atPath: file) == Data("mine".utf8))
             try await initialise(good + ["--force"])
             let read = try Configuration(file: file)
             #expect(read.listen.http == nil && read.listen.admin == nil)
             try FileManager.default.removeItem(atPath: file)
             try #require(symlink("/etc/passwd", file) == 0)
-            await #expect(throws: ExitStatus.configuration) { try await initialise(good + ["--force"]) }
-            await #expect(throws: ExitStatus.configuration) {
+            await #expect(throws: ExitCode.configuration) { try await initialise(good + ["--force"]) }
+            await #expect(throws: ExitCode.configuration) {
                 try await initialise(good.map { $0 == directory ? "\(directory)/none" : $0 })
             }
             let left = try FileManager.default.contentsOfDirectory(atPath: directory)
@@ -242,7 +249,7 @@ import Testing
             #expect(mode(secret) == 0o644)
             let text = try String(contentsOfFile: "\(target)/tocsin.toml", encoding: .utf8)
             #expect(text.contains("key_file = \"AuthKey_ABCDE12345.p8\""))
-            await #expect(throws: ExitStatus.configuration) { try await initialise(arguments) }
+            await #expect(throws: ExitCode.configuration) { try await initialise(arguments) }
             try await initialise(arguments + ["--force"])
         }
     }
@@ -261,14 +268,14 @@ import Testing
 
     @Test func `the exit status of init is that of the check`() async throws {
         try await withDirectory { directory in
-            await #expect(throws: ExitStatus.failure) {
+            await #expect(throws: ExitCode.failure) {
                 try await initialise([
                     "--yes", "--app", "bisq-1", "--service-account", "\(directory)/none.json", "--directory",
                     directory,
                 ])
             }
             #expect(FileManager.default.fileExists(atPath: "\(directory)/tocsin.toml"))
-            await #expect(throws: ExitStatus.usage) {
+            await #expect(throws: ExitCode.usage) {
                 try await initialise(["--yes", "--app", "bisq-1", "--directory", "/tmp"])
             }
         }

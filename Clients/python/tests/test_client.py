@@ -319,3 +319,25 @@ def test_help_has_examples_and_exit_codes():
     done = command("send", "--help")
     assert done.returncode == 0 and "examples:" in done.stdout and "exit codes:" in done.stdout
     assert os.linesep in done.stdout
+
+
+# The documentation
+
+
+def test_the_example_in_the_documentation_runs_as_written(tmp_path):
+    page = (ROOT.parents[1] / "Docs" / "clients.md").read_text()
+    (tmp_path / "ring.py").write_text(page.split("```python\n")[1].split("```")[0])
+    (tmp_path / "pairing").write_text(PIPE)
+
+    async def run(outcome: int, reason: int) -> tuple[int, str, str]:
+        async with Node(outcome, reason) as address:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "ring.py", address, "pairing", "Paid", cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+            output, errors = await process.communicate()
+            return process.returncode or 0, output.decode(), errors.decode()
+
+    assert asyncio.run(run(0, 0)) == (0, "DELIVERED: no reason given\n", "")
+    assert asyncio.run(run(4, 304)) == (0, "GONE: device token no longer registered\n", "")
+    assert not (tmp_path / "pairing").exists()

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The record of a device token. It has 32 bytes, so that two records share a cache line and no record spans two lines.
-struct TokenRecord: Equatable {
+import Cryptography
+
+/// The record of a device token, which survives restarts. It has 32 bytes, so that two records share a cache line and
+/// no record spans two lines. Prints as `<redacted>`: hashes under the node's key never change, so they would link log
+/// lines about the same token.
+package struct TokenRecord: Equatable, Sendable, Redacted {
     /// What the push services have reported about the token.
     enum Standing: UInt8 {
         /// As far as the node knows, no push service has accepted the token.
@@ -31,6 +35,16 @@ struct TokenRecord: Equatable {
 
     init(token: UInt64) { self.token = token }
 
+    /// Restores a stored record.
+    init(token: UInt64, standing: UInt8, since: UInt64, day: UInt16, binding: UInt64) {
+        self.token = token
+        self.standing = Standing(rawValue: standing) ?? .unproven
+        self.since = since
+        self.day = day
+        // A stored day has at most 16 bits.
+        self.binding = binding <= UInt64(UInt16.max) ? binding : Self.sender(binding)
+    }
+
     private func field(_ shift: UInt64, _ mask: UInt64) -> UInt64 { packed >> shift & mask }
     private mutating func setField(_ value: UInt64, _ shift: UInt64, _ mask: UInt64) {
         packed = packed & ~(mask << shift) | min(value, mask) << shift
@@ -43,7 +57,7 @@ struct TokenRecord: Equatable {
     }
 
     /// The day of the token's last use, counted from 1970-01-01.
-    var day: UInt16 {
+    package var day: UInt16 {
         get { UInt16(field(Self.dayShift, Self.dayMask)) + Self.firstDay }
         set { setField(newValue > Self.firstDay ? UInt64(newValue - Self.firstDay) : 0, Self.dayShift, Self.dayMask) }
     }
@@ -68,11 +82,6 @@ struct TokenRecord: Equatable {
 
     /// Removes the binding, so that any sender key may bind the token.
     mutating func unbind() { binding = 0 }
-
-    /// Restores ``binding`` from the store, where a day has at most 16 bits.
-    mutating func restore(binding stored: UInt64) {
-        binding = stored <= UInt64(UInt16.max) ? stored : Self.sender(stored)
-    }
 
     /// Sets days and times that are in the future to the current day and time.
     mutating func clamp(to today: UInt16, _ milliseconds: UInt64) {

@@ -10,20 +10,18 @@ package final class StandingStore: Sendable {
     package let key: SecretBytes
     private let database: ConnectionQueue
 
-    private init(_ file: StoreFile) {
-        key = file.key
-        database = ConnectionQueue(file)
-    }
-
     // MARK: Opening
 
     /// Opens the store, or creates an empty one. Reads the whole file once, and blocks while it does.
     /// - Parameters:
     ///   - path: the path of the database. SQLite's other files and the lock file append `-wal`, `-shm` and `.lock`.
     ///   - keyFile: the path of the key file, which may be on other storage.
-    package static func open(at path: String, keyFile: String) throws(StoreError) -> StandingStore {
-        StandingStore(
-            try StoreFile(.standing, at: path, keyFile: keyFile, makeCheck: check, isRightKey: { check(of: $0) == $1 }))
+    package init(at path: String, keyFile: String) throws(StoreError) {
+        let file = try StoreFile(
+            .standing, at: path, keyFile: keyFile, makeCheck: StandingStore.check,
+            isRightKey: { StandingStore.check(of: $0) == $1 })
+        key = file.key
+        database = ConnectionQueue(file)
     }
 
     /// A text that identifies the key without revealing it.
@@ -33,35 +31,39 @@ package final class StandingStore: Sendable {
 
     // MARK: Reading
 
-    /// Passes each row to `body`, most recently used first. Blocks until done: less than a second for a million rows.
+    /// Passes each record to `body`, most recently used first. Blocks until done: less than a second for a million rows.
     /// `body` must not call the store.
-    package func load(_ body: (StandingRow) -> Void) throws(StoreError) {
+    package func load(_ body: (TokenRecord) -> Void) throws(StoreError) {
         try database.sync { connection in
             try connection.run("SELECT token, standing, since, day, sender FROM standing ORDER BY day DESC") {
-                body(StandingRow($0))
+                body(TokenRecord($0))
             }
         }
     }
 
     // MARK: Writing
 
-    /// Inserts or replaces rows and removes others, in one transaction: nothing changes if it throws. Does not block
+    /// Inserts or replaces records and removes others, in one transaction: nothing changes if it throws. Does not block
     /// the caller's thread; saves run in the order of the calls. The caller may retry a failed save; after
     /// ``StoreError/Problem/diskFull``, once there is space again. A save adds its changes to SQLite's write-ahead log:
     /// about 4 KB for each row in a large store.
     /// - Parameters:
-    ///   - rows: at most one per token.
-    ///   - gone: tokens to remove, whether stored or not. A token that also has a row in `rows` is kept.
+    ///   - records: at most one per token.
+    ///   - gone: tokens to remove, whether stored or not. A token that also has a record in `records` is kept.
     package func save(
-        _ rows: [StandingRow], forgetting gone: [UInt64], isolation: isolated (any Actor)? = #isolation
+        _ records: [TokenRecord], forgetting gone: [UInt64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) {
         try await database.run { connection in
             do {
                 try connection.transaction {
                     for token in gone {
-                        try connection.run("DELETE FROM standing WHERE token = ?", [Int64(bitPattern: token)])
+                        try connection.run("DELETE FROM standing WHERE token = ?", [token])
                     }
-                    for row in rows { try connection.run(Self.upsert, row.columns) }
+                    for record in records {
+                        try connection.run(
+                            Self.upsert,
+                            [record.token, record.standing.rawValue, record.since, record.day, record.binding])
+                    }
                 }
             } catch {
                 // The write-ahead log itself may have filled the disk.
@@ -88,17 +90,12 @@ package final class StandingStore: Sendable {
     }
 }
 
-extension StandingRow {
+extension TokenRecord {
     /// Converts a row of the table. The table's CHECK constraints ensure that nothing is truncated.
     fileprivate init(_ row: Row) {
         self.init(
             token: UInt64(bitPattern: row.integer(0)), standing: UInt8(truncatingIfNeeded: row.integer(1)),
             since: UInt64(bitPattern: row.integer(2)), day: UInt16(truncatingIfNeeded: row.integer(3)),
-            sender: UInt64(bitPattern: row.integer(4)))
-    }
-
-    /// The values of the table's columns, in their order.
-    fileprivate var columns: [any SQLiteValue] {
-        [Int64(bitPattern: token), Int64(standing), Int64(bitPattern: since), Int64(day), Int64(bitPattern: sender)]
+            binding: UInt64(bitPattern: row.integer(4)))
     }
 }

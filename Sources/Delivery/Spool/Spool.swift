@@ -6,6 +6,7 @@ import Glibc
 import Store
 import Synchronization
 import TNP
+import Time
 
 /// Stores envelopes on disk until they have a final outcome, and outcomes for as long as a sender may resend: a SQLite
 /// database with each row sealed. All work runs on a separate queue, so that no caller is blocked, and many calls
@@ -42,20 +43,54 @@ package final class Spool: Sendable {
     /// The number of committed transactions.
     let transactions = Atomic<Int>(0)
 
-    init(
-        at path: String, in file: StoreFile, rowKeys: RowKeys, maxBytes: Int, reserve: Int, count: Int, bytes: Int,
-        now: @escaping @Sendable () -> Int64, onExpired: @escaping ExpiryObserver
-    ) {
+    /// Opens the spool, or creates an empty one. Only the owner can read the spool's files. Blocks while it reads the
+    /// whole file once.
+    /// - Parameters:
+    ///   - path: the path of the database. The names of the other files append `-wal`, `-shm`, `.lock` and `.rowkeys`
+    ///     to it.
+    ///   - keyFile: the path of the key file, which is created together with the spool and may be on other storage.
+    ///   - maxBytes: the limit for envelopes and outcomes in bytes; SQLite's log, up to some megabytes, is not
+    ///     included.
+    ///   - reserve: bytes of the disk to leave free.
+    ///   - now: the time, Unix time in seconds.
+    ///   - onExpired: receives the ids of expired envelopes that were removed to make room.
+    package init(
+        at path: String, keyFile: String, maxBytes: Int, reserve: Int = Spool.diskReserve,
+        now: @escaping @Sendable () -> Int64 = { UnixTime.now }, onExpired: @escaping ExpiryObserver = { _ in }
+    ) throws(StoreError) {
+        let file = try StoreFile(
+            .spool, at: path, keyFile: keyFile, makeCheck: { SpoolKey($0).makeCheck() },
+            isRightKey: { SpoolKey($0).matches($1) })
+        let envelopes: (rows: Int, bytes: Int)
+        let outcomes: (rows: Int, bytes: Int)
+        do {
+            let connection = file.connection
+            // Versions before 1.0.0 sealed rows without a secret of their own.
+            try connection.run("DELETE FROM envelope WHERE slot IS NULL")
+            envelopes = try Spool.sum(of: "envelope", in: connection)
+            outcomes = try Spool.sum(of: "outcome", in: connection)
+            let slots = try connection.all("SELECT slot FROM envelope") { Int($0.integer(0)) }
+            rowKeys = try RowKeys(at: path + ".rowkeys", of: path, used: Set(slots))
+        } catch {
+            throw StoreError(error, file: path, of: .spool)
+        }
         self.path = path
         database = ConnectionQueue(file)
         key = SpoolKey(file.key)
-        self.rowKeys = rowKeys
         self.maxBytes = maxBytes
         self.reserve = reserve
         self.now = now
         self.onExpired = onExpired
-        storedCount = Atomic(count)
-        storedBytes = Atomic(bytes)
+        storedCount = Atomic(envelopes.rows)
+        storedBytes = Atomic(envelopes.bytes + outcomes.bytes)
+    }
+
+    private static func sum(of table: String, in connection: Connection) throws -> (rows: Int, bytes: Int) {
+        let sum = try connection.first("SELECT COUNT(*), COALESCE(SUM(LENGTH(sealed)), 0) FROM \(table)") {
+            (rows: Int($0.integer(0)), bytes: Int($0.integer(1)))
+        }
+        guard let sum else { return (0, 0) }
+        return (sum.rows, sum.bytes + sum.rows * SpoolTransaction.rowOverhead)
     }
 
     /// The number of stored envelopes.
@@ -239,7 +274,7 @@ package final class Spool: Sendable {
     }
 
     private func envelope(_ row: Row) throws -> SpooledEnvelope? {
-        let secret = row.isNull(3) ? nil : try rowKeys.secret(in: Int(row.integer(3)))
+        let secret = try rowKeys.secret(in: Int(row.integer(3)))
         return key.openEnvelope(row.bytes(2), name: row.bytes(0), expires: row.integer(1), secret: secret)
     }
 

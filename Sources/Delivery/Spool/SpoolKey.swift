@@ -44,15 +44,12 @@ struct SpoolKey: Sendable, Redacted {
 
     /// Opens the envelope of a row; `nil` if the row was forged or altered, or if another version sealed it in
     /// another way.
-    /// - Parameter secret: the row's secret; `nil` for a row of a version without row secrets.
-    func openEnvelope(_ sealed: [UInt8], name: [UInt8], expires: Int64, secret: [UInt8]?) -> SpooledEnvelope? {
-        let label = Self.label(.envelope, name, expires)
-        let encoded =
-            secret.map {
-                SealedBox.open(
-                    sealed, authenticating: label, underOneTimeKey: rows.keyedHash(of: $0, count: SealedBox.keyLength))
-            } ?? box.open(sealed, authenticating: label)
-        return encoded.flatMap(SpooledEnvelope.init(decoding:))
+    /// - Parameter secret: the row's secret.
+    func openEnvelope(_ sealed: [UInt8], name: [UInt8], expires: Int64, secret: [UInt8]) -> SpooledEnvelope? {
+        SealedBox.open(
+            sealed, authenticating: Self.label(.envelope, name, expires),
+            underOneTimeKey: rows.keyedHash(of: secret, count: SealedBox.keyLength)
+        ).flatMap(SpooledEnvelope.init(decoding:))
     }
 
     /// Seals an outcome.
@@ -72,6 +69,8 @@ struct SpoolKey: Sendable, Redacted {
     func matches(_ check: [UInt8]) -> Bool { box.open(check, authenticating: Self.label(.check, [], 0)) != nil }
 
     private static func label(_ place: Place, _ name: [UInt8], _ time: Int64) -> [UInt8] {
-        [place.rawValue] + name + time.networkBytes
+        var label = [place.rawValue] + name
+        label.append(bigEndian: time)
+        return label
     }
 }

@@ -71,16 +71,16 @@ struct SpoolTransaction {
     /// Removes an envelope if it is still stored.
     mutating func remove(_ id: Int64) throws {
         let rows = try connection.all("DELETE FROM envelope WHERE id = ? RETURNING length(sealed), slot", [id]) {
-            (length: Int($0.integer(0)), slot: $0.isNull(1) ? nil : Int($0.integer(1)))
+            (length: Int($0.integer(0)), slot: Int($0.integer(1)))
         }
         for row in rows { removed(length: row.length, slot: row.slot) }
     }
 
-    private mutating func removed(length: Int, slot: Int?) {
+    private mutating func removed(length: Int, slot: Int) {
         hasRemoved = true
         count -= 1
         bytes -= length + Self.rowOverhead
-        if let slot { freedSlots.append(slot) }
+        freedSlots.append(slot)
     }
 
     /// Removes up to `limit` expired outcomes.
@@ -104,7 +104,7 @@ struct SpoolTransaction {
             DELETE FROM envelope WHERE id IN (SELECT id FROM envelope WHERE expires <= ? ORDER BY expires LIMIT ?)
             RETURNING id, length(sealed), slot
             """, [now, limit]
-        ) { (id: $0.integer(0), length: Int($0.integer(1)), slot: $0.isNull(2) ? nil : Int($0.integer(2))) }
+        ) { (id: $0.integer(0), length: Int($0.integer(1)), slot: Int($0.integer(2))) }
         for row in rows {
             expired.append(row.id)
             removed(length: row.length, slot: row.slot)

@@ -38,8 +38,8 @@ package struct SpooledEnvelope: Sendable, Redacted {
         output.append(Self.version)
         output.append(
             format.spoolTag | Self.tag(of: envelope.contentAvailable) << 2 | Self.tag(of: envelope.mutableContent) << 4)
-        output.append(contentsOf: expires.networkBytes)
-        output.append(contentsOf: UInt16(name.count).networkBytes)
+        output.append(bigEndian: expires)
+        output.append(bigEndian: UInt16(name.count))
         output.append(contentsOf: name)
         output.append(Submission(request: 0, envelope: envelope, acceptQueued: true))
         return output
@@ -50,11 +50,11 @@ package struct SpooledEnvelope: Sendable, Redacted {
         guard bytes.count >= Self.headerLength, bytes[0] == Self.version,
             let format = EnvelopeFormat.allCases.first(where: { $0.spoolTag == bytes[1] & 3 }),
             let contentAvailable = Self.flag(bytes[1] >> 2), let mutableContent = Self.flag(bytes[1] >> 4),
-            bytes[1] < 1 << 6
+            bytes[1] < 1 << 6, let expires: Int64 = bytes[2..<10].number(), expires > 0,
+            let length: UInt16 = bytes[10..<12].number()
         else { return nil }
-        let expires = Int64(networkBytes: bytes[2..<10])
-        let start = Self.headerLength + Int(UInt16(networkBytes: bytes[10..<12]))
-        guard expires > 0, bytes.count >= start,
+        let start = Self.headerLength + Int(length)
+        guard bytes.count >= start,
             let app = String(validating: bytes[Self.headerLength..<start], as: UTF8.self),
             case .submit(let fields)? = Message(wholeFrame: bytes[start...]),
             var envelope = try? fields.checked(format: format).envelope

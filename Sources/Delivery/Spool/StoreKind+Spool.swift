@@ -24,7 +24,7 @@ extension StoreKind {
             ) STRICT, WITHOUT ROWID;
             CREATE INDEX outcome_by_end ON outcome (until);
             """,
-            // The slot of the row's secret in ``RowKeys``; NULL in rows of version 1, which the common key seals.
+            // The slot of the row's secret in ``RowKeys``; never NULL since 1.0.0.
             "ALTER TABLE envelope ADD COLUMN slot INTEGER",
         ])
 }

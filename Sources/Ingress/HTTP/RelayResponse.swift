@@ -28,7 +28,7 @@ enum RelayResponse {
     ) -> HTTPResponse {
         let reason = outcome.map { ",\"reason\":\($0.reason.rawValue)" } ?? ""
         return json(
-            status, "{\"status\":\(status),\"error\":\"\(escaped(text))\"\(reason)}",
+            status, "{\"status\":\(status),\"error\":\"\(JSONText.escaped(text))\"\(reason)}",
             headers: headers + retryAfter(status, outcome?.retryAfter))
     }
 
@@ -53,7 +53,7 @@ enum RelayResponse {
         return json(
             status,
             "{\"wasAccepted\":false,\"errorCode\":\"\(code(of: outcome, status, magic))\","
-                + "\"errorMessage\":\"\(escaped(text(of: outcome)))\",\"isUnregistered\":\(isUnregistered)}",
+                + "\"errorMessage\":\"\(JSONText.escaped(text(of: outcome)))\",\"isUnregistered\":\(isUnregistered)}",
             headers: retryAfter(status, outcome.retryAfter))
     }
 
@@ -93,6 +93,4 @@ enum RelayResponse {
     private static func json(_ status: Int, _ body: String, headers: [(String, String)] = []) -> HTTPResponse {
         HTTPResponse(status: status, headers: [("content-type", "application/json")] + headers, body: Array(body.utf8))
     }
-
-    private static func escaped(_ text: String) -> String { String(decoding: JSONText.escaped(text), as: UTF8.self) }
 }

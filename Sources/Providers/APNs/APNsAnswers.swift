@@ -17,45 +17,44 @@ package enum APNsAnswers {
         package let disposition: Disposition
     }
 
-    /// Every documented answer except 200.
-    package static let table: [Row] = [
-        Row(status: 400, reason: "BadCollapseId", disposition: .invalidRequest),
-        Row(status: 400, reason: "BadDeviceToken", disposition: .badToken),
-        Row(status: 400, reason: "BadExpirationDate", disposition: .invalidRequest),
-        Row(status: 400, reason: "BadMessageId", disposition: .invalidRequest),
-        Row(status: 400, reason: "BadPriority", disposition: .invalidRequest),
-        Row(status: 400, reason: "BadTopic", disposition: .misconfigured),
-        Row(status: 400, reason: "DeviceTokenNotForTopic", disposition: .foreignToken),
-        Row(status: 400, reason: "DuplicateHeaders", disposition: .invalidRequest),
-        Row(status: 400, reason: "IdleTimeout", disposition: .notProcessed.with(\.connection, .drain)),
-        Row(status: 400, reason: "InvalidPushType", disposition: .invalidRequest),
-        Row(status: 400, reason: "MissingDeviceToken", disposition: .invalidRequest),
-        Row(status: 400, reason: "MissingTopic", disposition: .misconfigured),
-        Row(status: 400, reason: "PayloadEmpty", disposition: .invalidRequest),
-        Row(status: 400, reason: "TopicDisallowed", disposition: .misconfigured),
-        Row(status: 403, reason: "BadCertificate", disposition: .credentialRefused),
-        Row(status: 403, reason: "BadCertificateEnvironment", disposition: .credentialRefused),
-        Row(status: 403, reason: "ExpiredProviderToken", disposition: .credentialExpired),
-        Row(status: 403, reason: "Forbidden", disposition: .misconfigured),
-        Row(status: 403, reason: "InvalidProviderToken", disposition: .credentialRefused),
-        Row(status: 403, reason: "MissingProviderToken", disposition: .misconfigured),
-        Row(status: 403, reason: "UnrelatedKeyIdInToken", disposition: .credentialRefused),
-        Row(status: 403, reason: "BadEnvironmentKeyIdInToken", disposition: .credentialRefused),
-        Row(status: 403, reason: "BadEnvironmentKeyInToken", disposition: .credentialRefused),
-        Row(status: 404, reason: "BadPath", disposition: .invalidRequest),
-        Row(status: 405, reason: "MethodNotAllowed", disposition: .invalidRequest),
-        Row(status: 410, reason: "ExpiredToken", disposition: .gone),
-        Row(status: 410, reason: "Unregistered", disposition: .gone),
-        Row(status: 413, reason: "PayloadTooLarge", disposition: .tooLarge),
+    /// The reasons that have the same status and disposition.
+    private static let groups: [(status: Int, disposition: Disposition, reasons: [String])] = [
+        (
+            400, .invalidRequest,
+            [
+                "BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority", "DuplicateHeaders",
+                "InvalidPushType", "MissingDeviceToken", "PayloadEmpty",
+            ]
+        ),
+        (400, .badToken, ["BadDeviceToken"]),
+        (400, .foreignToken, ["DeviceTokenNotForTopic"]),
+        (400, .misconfigured, ["BadTopic", "MissingTopic", "TopicDisallowed"]),
+        (400, .notProcessed.with(\.connection, .drain), ["IdleTimeout"]),
+        (403, .misconfigured, ["Forbidden", "MissingProviderToken"]),
+        (403, .credentialExpired, ["ExpiredProviderToken"]),
+        (
+            403, .credentialRefused,
+            [
+                "BadCertificate", "BadCertificateEnvironment", "InvalidProviderToken", "UnrelatedKeyIdInToken",
+                "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
+            ]
+        ),
+        (404, .invalidRequest, ["BadPath"]),
+        (405, .invalidRequest, ["MethodNotAllowed"]),
+        (410, .gone, ["ExpiredToken", "Unregistered"]),
+        (413, .tooLarge, ["PayloadTooLarge"]),
         // Apple counts token updates per connection, so the node keeps the token and replaces the connection.
-        Row(
-            status: 429, reason: "TooManyProviderTokenUpdates",
-            disposition: .throttled(seconds: 60).with(\.connection, .drain)),
-        Row(status: 429, reason: "TooManyRequests", disposition: .deviceThrottled(seconds: 60)),
-        Row(status: 500, reason: "InternalServerError", disposition: .unavailable(seconds: 30, minimum: 1)),
-        Row(status: 503, reason: "ServiceUnavailable", disposition: .unavailable(seconds: 60, minimum: 5)),
-        Row(status: 503, reason: "Shutdown", disposition: .notProcessed.with(\.connection, .drain)),
+        (429, .throttled(seconds: 60).with(\.connection, .drain), ["TooManyProviderTokenUpdates"]),
+        (429, .deviceThrottled(seconds: 60), ["TooManyRequests"]),
+        (500, .unavailable(seconds: 30, minimum: 1), ["InternalServerError"]),
+        (503, .unavailable(seconds: 60, minimum: 5), ["ServiceUnavailable"]),
+        (503, .notProcessed.with(\.connection, .drain), ["Shutdown"]),
     ]
+
+    /// Every documented answer except 200.
+    package static let table: [Row] = groups.flatMap { group in
+        group.reasons.map { Row(status: group.status, reason: $0, disposition: group.disposition) }
+    }
 
     private static let byReason = Dictionary(uniqueKeysWithValues: table.map { ($0.reason, $0) })
 

@@ -82,11 +82,7 @@ package struct APNsRequestBuilder: Sendable {
     package init(_ profile: APNsProfile, authority: String) {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
-        var pseudo = HeaderBlock()
-        pseudo.append(":method", "POST")
-        pseudo.append(":scheme", "https")
-        pseudo.append(":authority", authority)
-        pseudoHeaders = pseudo
+        pseudoHeaders = HeaderBlock(postTo: authority)
         var fixed = HeaderBlock()
         fixed.append("apns-topic", profile.topic)
         fixed.append("apns-push-type", "alert")
@@ -105,16 +101,16 @@ package struct APNsRequestBuilder: Sendable {
     }
 
     private static func payloadStart(_ profile: APNsProfile, _ flags: Flags) -> [UInt8] {
-        var output = Array("{\"aps\":{\"alert\":{\"".utf8)
-        switch profile.alert {
-        case .text(let text): output += Array("body\":\"".utf8) + JSONText.escaped(text)
-        case .localized(let key): output += Array("loc-key\":\"".utf8) + JSONText.escaped(key)
-        }
-        output += Array("\"}".utf8)
-        if flags.contains(.sound) { output += Array(",\"sound\":\"".utf8) + JSONText.escaped(profile.sound) + [0x22] }
-        if flags.contains(.contentAvailable) { output += Array(",\"content-available\":1".utf8) }
-        if flags.contains(.mutableContent) { output += Array(",\"mutable-content\":1".utf8) }
-        return output + Array("},\"encrypted\":\"".utf8)
+        let alert =
+            switch profile.alert {
+            case .text(let text): "\"body\":\"\(JSONText.escaped(text))\""
+            case .localized(let key): "\"loc-key\":\"\(JSONText.escaped(key))\""
+            }
+        var output = "{\"aps\":{\"alert\":{\(alert)}"
+        if flags.contains(.sound) { output += ",\"sound\":\"\(JSONText.escaped(profile.sound))\"" }
+        if flags.contains(.contentAvailable) { output += ",\"content-available\":1" }
+        if flags.contains(.mutableContent) { output += ",\"mutable-content\":1" }
+        return Array("\(output)},\"encrypted\":\"".utf8)
     }
 
     private func payloadStart(for envelope: Envelope) -> [UInt8] {

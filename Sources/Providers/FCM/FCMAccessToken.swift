@@ -46,10 +46,7 @@ package final class FCMAccessToken {
     package init(_ account: ServiceAccount, authority: String, path: String, upstream: Upstream) {
         self.account = account
         self.upstream = upstream
-        var headers = HeaderBlock()
-        headers.append(":method", "POST")
-        headers.append(":scheme", "https")
-        headers.append(":authority", authority)
+        var headers = HeaderBlock(postTo: authority)
         headers.append(":path", path)
         headers.append("content-type", "application/x-www-form-urlencoded")
         self.headers = headers

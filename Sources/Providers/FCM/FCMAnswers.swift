@@ -104,13 +104,12 @@ package enum FCMAnswers {
         struct Detail: Decodable {
             let errorCode: String?
             let fieldViolations: [Violation]?
-            let violations: [QuotaViolation]?
+            let violations: [Violation]?
         }
-        struct QuotaViolation: Decodable {
-            let subject: String?
-        }
+        /// A FieldViolation or a QuotaFailure.Violation.
         struct Violation: Decodable {
             let field: String?
+            let subject: String?
         }
         let error: Failure?
     }

@@ -11,30 +11,16 @@ package struct FCMProfile: Sendable {
     package var messageMagic: String
     /// What Android shows before the app has decrypted the envelope; `nil` for data-only messages, where the app shows
     /// its own notification.
-    package var notification: Notification?
+    package var notification: (title: String, body: String)?
     /// The name of a sound in the app, or `default` for the system sound. The data also carries the name, for an app
     /// that shows its own notification.
     package var sound: String
 
-    /// FCM's `notification` block.
-    package struct Notification: Sendable {
-        /// The title.
-        package var title: String
-        /// The text below the title.
-        package var body: String
-
-        /// Creates a block.
-        /// - Parameters: as the properties of the same names.
-        package init(title: String, body: String) {
-            self.title = title
-            self.body = body
-        }
-    }
-
     /// Creates a profile.
     /// - Parameters: as the properties of the same names.
     package init(
-        format: EnvelopeFormat, messageMagic: String, notification: Notification?, sound: String = "default"
+        format: EnvelopeFormat, messageMagic: String, notification: (title: String, body: String)?,
+        sound: String = "default"
     ) {
         self.format = format
         self.messageMagic = messageMagic
@@ -67,19 +53,15 @@ package struct FCMRequestBuilder: Sendable {
     package init(_ profile: FCMProfile, authority: String, projectID: String) {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
-        var headers = HeaderBlock()
-        headers.append(":method", "POST")
-        headers.append(":scheme", "https")
-        headers.append(":authority", authority)
+        var headers = HeaderBlock(postTo: authority)
         headers.append(":path", "/v1/projects/\(projectID)/messages:send")
         headers.append("content-type", "application/json")
         fixedHeaders = headers
-        let sound = String(decoding: JSONText.escaped(profile.sound), as: UTF8.self)
+        let sound = JSONText.escaped(profile.sound)
         soundKey = Array("\",\"sound\":\"\(sound)\"}".utf8)
         soundPayload = "sound".utf8.count + profile.sound.utf8.count
         if let block = profile.notification {
-            let title = String(decoding: JSONText.escaped(block.title), as: UTF8.self)
-            let body = String(decoding: JSONText.escaped(block.body), as: UTF8.self)
+            let (title, body) = (JSONText.escaped(block.title), JSONText.escaped(block.body))
             notificationBlock = Array(",\"notification\":{\"title\":\"\(title)\",\"body\":\"\(body)\"}".utf8)
             androidNotification = Array(",\"notification\":{\"sound\":\"\(sound)\"}".utf8)
             fixedPayload =

@@ -56,10 +56,9 @@ package struct ServiceAccount: Sendable, Redacted {
 
     /// The signed assertion that requests an access token (RFC 7523 §2.1); valid for an hour from `now`.
     func assertion(now: Int64) -> [UInt8] {
-        func text(_ value: String) -> String { String(decoding: JSONText.escaped(value), as: UTF8.self) }
         let claims =
-            "{\"iss\":\"\(text(clientEmail))\",\"scope\":\"https://www.googleapis.com/auth/firebase.messaging\","
-            + "\"aud\":\"\(text(tokenURI))\",\"iat\":\(now),\"exp\":\(now + 3600)}"
+            "{\"iss\":\"\(JSONText.escaped(clientEmail))\",\"scope\":\"https://www.googleapis.com/auth/firebase.messaging\","
+            + "\"aud\":\"\(JSONText.escaped(tokenURI))\",\"iat\":\(now),\"exp\":\(now + 3600)}"
         return JSONWebToken.signed(claims: claims, keyID: nil, by: key)
     }
 }

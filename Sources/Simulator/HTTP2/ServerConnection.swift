@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import COpenSSL
+import Cryptography
 import EventLoop
 import HTTP2
 
@@ -46,7 +48,11 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
     deinit { session.stream.close() }
 
     /// The common name of the client's certificate; `nil` if the client sent none.
-    package var clientCommonName: String? { session.stream.peerCommonName }
+    package var clientCommonName: String? {
+        guard let certificate = session.stream.ssl.flatMap({ SSL_get1_peer_certificate($0) }) else { return nil }
+        defer { X509_free(certificate) }
+        return subjectEntry(NID_commonName, of: certificate)
+    }
 
     /// Whether GOAWAY has been sent or queued.
     package var isGoingAway: Bool { lastStream != .max }

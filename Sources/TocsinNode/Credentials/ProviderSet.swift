@@ -8,44 +8,44 @@ import Time
 
 /// The providers in service, with their credentials.
 final class ProviderSet {
-    private let loop: EventLoop
-    private var parts: [Route: ProviderAssembly.Part] = [:]
-    private var tokens: ProviderAssembly.Tokens = [:]
-    /// Apple's provider tokens by app.
-    private(set) var tokensByApp: [String: APNsProviderToken] = [:]
-    private(set) var certificates: [ProviderAssembly.Certificate] = []
-    private var watch = CredentialWatch()
+    private var current: ProviderAssembly
+    private var watch: CredentialWatch
     private var expiryWarnings = ExpiryWarnings()
     private var lastCheck = MonotonicTime.now
 
-    init(on loop: EventLoop) { self.loop = loop }
+    /// Reads the credentials of a configuration.
+    /// - Throws: `ConfigurationError`.
+    init(_ configuration: Configuration, on loop: EventLoop) throws {
+        current = try ProviderAssembly(configuration, on: loop)
+        watch = CredentialWatch(current.versions)
+    }
+
+    /// Apple's provider tokens by app.
+    var tokensByApp: [String: APNsProviderToken] { current.tokensByApp }
+    var certificates: [ProviderAssembly.Certificate] { current.certificates }
 
     /// The providers in the form that the dispatch takes.
-    var providers: Dispatch.Providers { Dispatch.Providers(parts.mapValues(\.provider)) }
+    var providers: Dispatch.Providers { Dispatch.Providers(current.parts.mapValues(\.provider)) }
 
     /// The routes in service, sorted.
-    var routes: [String] { parts.keys.map(\.description).sorted() }
+    var routes: [String] { current.parts.keys.map(\.description).sorted() }
 
     /// Reads the credentials of a configuration and replaces the providers that change. Changes nothing if it throws.
     /// - Returns: how many routes have a new provider or were removed, and the removed routes.
     /// - Throws: `ConfigurationError`.
     func load(_ configuration: Configuration) throws -> (changed: Int, removed: [Route]) {
-        var assembly = ProviderAssembly(configuration, on: loop, tokens: tokens)
-        var new = try assembly.parts()
-        let removed = parts.keys.filter { new[$0] == nil }
+        var new = try ProviderAssembly(configuration, on: current.loop, tokens: current.tokens)
+        let removed = current.parts.keys.filter { new.parts[$0] == nil }
         var changed = removed.count
-        for (route, part) in new {
-            if let old = parts[route], old.fingerprint == part.fingerprint {
-                new[route] = old
+        for (route, part) in new.parts {
+            if let old = current.parts[route], old.fingerprint == part.fingerprint {
+                new.parts[route] = old
             } else {
                 changed += 1
             }
         }
-        parts = new
-        tokens = assembly.tokens
-        tokensByApp = assembly.tokensByApp
-        certificates = assembly.certificates
-        watch = CredentialWatch(assembly.versions)
+        current = new
+        watch = CredentialWatch(new.versions)
         return (changed, removed)
     }
 

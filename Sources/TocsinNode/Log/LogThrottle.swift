@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import EventLoop
 import Time
 
 /// Limits log lines to one per kind and minute, so that an outage of a provider does not fill the disk.

@@ -60,7 +60,7 @@ struct BenchFlood: AsyncParsableCommand {
             Terminal.print(report.table)
             let broken = report.violations(maxMegabytes: maxMegabytes)
             guard check, !broken.isEmpty else { return }
-            throw fail(broken.joined(separator: "; "), ExitStatus.failure)
+            throw fail(broken.joined(separator: "; "), .failure)
         }
     }
 

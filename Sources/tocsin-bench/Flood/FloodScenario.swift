@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
 import Console
 import EventLoop
 import Simulator
@@ -117,7 +118,7 @@ actor FloodScenario {
         try (0..<count).map { index in
             let magic = Magic.allCases[index % Magic.allCases.count]
             guard let token = unused[magic]?.popFirst() else {
-                throw fail("too many senders: no phones are left", ExitStatus.usage)
+                throw fail("too many senders: no phones are left", .usage)
             }
             return Recipient(magic: magic, deviceToken: token)
         }
@@ -129,7 +130,7 @@ actor FloodScenario {
         guard envelopes.count == count else {
             throw fail(
                 "only \(envelopes.count) of \(count) honest senders were served before the flood",
-                ExitStatus.failure)
+                .failure)
         }
         return envelopes
     }

@@ -35,7 +35,7 @@ struct BenchCrash: AsyncParsableCommand {
             let result = try await Crash(bed).run(kills: kills, interval: interval, inFlight: inFlight)
             Terminal.endProgress()
             Terminal.print(result.table)
-            guard result.isGood else { throw fail("the node lost or repeated envelopes", ExitStatus.failure) }
+            guard result.isGood else { throw fail("the node lost or repeated envelopes", .failure) }
         }
     }
 }
@@ -85,7 +85,7 @@ private actor Crash {
     init(_ bed: TestBed) {
         self.bed = bed
         let loop = loop
-        clients = (0..<8).map { _ in TocsinClient(TocsinClient.Options(node: bed.endpoint), on: loop) }
+        clients = (0..<8).map { _ in TocsinClient(TocsinClient.Options(nodes: [bed.endpoint]), on: loop) }
         source = EnvelopeGenerator(bed.tokens)
     }
 

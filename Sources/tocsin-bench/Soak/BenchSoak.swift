@@ -39,7 +39,7 @@ struct BenchSoak: AsyncParsableCommand {
             let result = try await soak.run(envelopes: envelopes, inFlight: inFlight, interval: .seconds(interval))
             Terminal.endProgress()
             Terminal.print(result.table)
-            guard result.isGood else { throw fail("the node lost or repeated envelopes", ExitStatus.failure) }
+            guard result.isGood else { throw fail("the node lost or repeated envelopes", .failure) }
         }
     }
 }
@@ -105,7 +105,7 @@ private actor Soak {
     init(_ bed: TestBed, connections: Int) {
         self.bed = bed
         let loop = loop
-        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(node: bed.endpoint), on: loop) }
+        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(nodes: [bed.endpoint]), on: loop) }
         source = EnvelopeGenerator(bed.tokens)
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
 import Console
 import Cryptography
 import EventLoop
@@ -112,7 +113,7 @@ actor TestBed {
             }
             await loop.sleep(for: .milliseconds(50))
         }
-        throw fail("the node did not start:\n\(log.suffix(2000))", ExitStatus.failure)
+        throw fail("the node did not start:\n\(log.suffix(2000))", .failure)
     }
 
     /// Kills the node with SIGKILL.

@@ -3,7 +3,6 @@
 import Cryptography
 import Glibc
 import NodeConfiguration
-import TocsinNode
 
 /// Writes a new configuration to disk, and creates its state directory.
 struct ConfigurationWriter {
@@ -37,8 +36,7 @@ struct ConfigurationWriter {
             throw Failure(description: "\(file) exists and is not a regular file: choose another --directory")
         }
         guard replacing else {
-            throw Failure(
-                description: "\(file) exists: choose another --directory, or overwrite it with --force")
+            throw Failure(description: "\(file) exists: choose another --directory, or overwrite it with --force")
         }
     }
 

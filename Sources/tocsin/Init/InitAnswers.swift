@@ -1,24 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
 import Console
 import NodeConfiguration
-import TocsinNode
 
 /// The values that `tocsin init` needs: from options of the command line, else from prompts, else the defaults.
-struct InitAnswers: Equatable {
+struct InitAnswers: ParsableArguments {
+    @Option(help: "The app that the node serves: \(AppTemplate.allCases.map(\.rawValue).joined(separator: ", ")).")
     var app: AppTemplate?
+
+    @Option(help: "The app's name in the node. Default: depends on --app.")
     var name: String?
+
+    @Option(help: "The bundle id of the iOS app. Default: depends on --app.")
     var topic: String?
+
+    @Option(help: "The file with Apple's key, .p8.")
     var keyFile: String?
+
+    @Option(help: "The id of the key in --key-file. Default: taken from the file's name, if that is AuthKey_ID.p8.")
     var keyID: String?
+
+    @Option(help: "The id of the team at Apple, for --key-file.")
     var teamID: String?
+
+    @Option(help: "The file with Apple's certificate and its key, .p12; instead of --key-file.")
     var certificateFile: String?
+
+    @Option(help: "The file with the certificate's password, if it has one.")
     var certificatePasswordFile: String?
+
+    @Option(help: "The JSON file of the Firebase service account, for Android phones.")
     var serviceAccount: String?
+
+    @Option(help: "The state directory, relative to --directory. Default: state; for /etc/tocsin: /var/lib/tocsin.")
     var state: String?
+
+    @Flag(inversion: .prefixedNo, help: "Serve the HTTP API for today's desktops. Default: yes.")
     var http: Bool?
-    var admin: Bool?
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: """
+            Store notifications that cannot be delivered at once, because today's desktops do not resend them. \
+            Default: yes, with --http.
+            """)
     var spool: Bool?
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: "Serve dashboard, metrics and health checks, for this machine only. Default: yes.")
+    var admin: Bool?
+
     /// The operator serves no iPhones.
     var withoutApple = false
     /// The operator serves no Android phones.
@@ -168,9 +201,7 @@ struct InitAnswers: Equatable {
     }
 
     private static func identifier(_ text: String) throws(Problem) -> String {
-        guard AppleKeyName.isIdentifier(text) else {
-            throw Problem(description: "enter 10 letters and digits")
-        }
+        guard AppleKeyName.isIdentifier(text) else { throw Problem(description: "enter 10 letters and digits") }
         return text
     }
 

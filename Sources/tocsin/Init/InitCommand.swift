@@ -6,7 +6,6 @@ import Diagnostics
 import EventLoop
 import FoundationEssentials
 import Glibc
-import TocsinNode
 
 struct InitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -29,54 +28,10 @@ struct InitCommand: AsyncParsableCommand {
               tocsin init --yes --app own --name mine --topic com.example.mine --certificate-file push.p12 --no-http
             """)
 
-    @Option(help: "The app that the node serves: \(AppTemplate.allCases.map(\.rawValue).joined(separator: ", ")).")
-    var app: AppTemplate?
-
-    @Option(help: "The app's name in the node. Default: depends on --app.")
-    var name: String?
-
-    @Option(help: "The bundle id of the iOS app. Default: depends on --app.")
-    var topic: String?
-
-    @Option(help: "The file with Apple's key, .p8.")
-    var keyFile: String?
-
-    @Option(help: "The id of the key in --key-file. Default: taken from the file's name, if that is AuthKey_ID.p8.")
-    var keyID: String?
-
-    @Option(help: "The id of the team at Apple, for --key-file.")
-    var teamID: String?
-
-    @Option(help: "The file with Apple's certificate and its key, .p12; instead of --key-file.")
-    var certificateFile: String?
-
-    @Option(help: "The file with the certificate's password, if it has one.")
-    var certificatePasswordFile: String?
-
-    @Option(help: "The JSON file of the Firebase service account, for Android phones.")
-    var serviceAccount: String?
+    @OptionGroup var given: InitAnswers
 
     @Option(help: "The directory for tocsin.toml. Default: /etc/tocsin for root, if it exists; else the current one.")
     var directory: String?
-
-    @Option(help: "The state directory, relative to --directory. Default: state; for /etc/tocsin: /var/lib/tocsin.")
-    var state: String?
-
-    @Flag(inversion: .prefixedNo, help: "Serve the HTTP API for today's desktops. Default: yes.")
-    var http: Bool?
-
-    @Flag(
-        inversion: .prefixedNo,
-        help: """
-            Store notifications that cannot be delivered at once, because today's desktops do not resend them. \
-            Default: yes, with --http.
-            """)
-    var spool: Bool?
-
-    @Flag(
-        inversion: .prefixedNo,
-        help: "Serve dashboard, metrics and health checks, for this machine only. Default: yes.")
-    var admin: Bool?
 
     @Flag(help: "Copy the files with secrets into the directory of tocsin.toml, with mode 600.")
     var copy = false
@@ -102,11 +57,11 @@ struct InitCommand: AsyncParsableCommand {
             if copy { new = try writer.copySecrets(of: new) }
             try writer.write(new)
         } catch let problem as InitAnswers.Problem {
-            throw fail("\(problem)", ExitStatus.usage)
+            throw fail("\(problem)", .usage)
         } catch let code as ExitCode {
             throw code
         } catch {
-            throw fail("nothing was written: \(error)", ExitStatus.configuration)
+            throw fail("nothing was written: \(error)", .configuration)
         }
         Terminal.print("written: \(writer.file)")
         for file in new.secretFiles { Self.protect(writer.absolute(file), isAsking: isAsking, isAgreed: yes) }
@@ -114,18 +69,10 @@ struct InitCommand: AsyncParsableCommand {
         CheckCommand.show(findings, asJSON: false)
         Terminal.print(
             Self.nextSteps(writer.file, hasService: Self.hasService(for: writer.file)).joined(separator: "\n"))
-        if findings.hasFailure { throw ExitStatus.failure }
+        if findings.hasFailure { throw ExitCode.failure }
     }
 
     // MARK: Answers
-
-    /// The answers given as options.
-    private var given: InitAnswers {
-        InitAnswers(
-            app: app, name: name, topic: topic, keyFile: keyFile, keyID: keyID, teamID: teamID,
-            certificateFile: certificateFile, certificatePasswordFile: certificatePasswordFile,
-            serviceAccount: serviceAccount, state: state, http: http, admin: admin, spool: spool)
-    }
 
     private func answers(isAsking: Bool, inSystem: Bool) throws -> InitAnswers {
         var answers = given
@@ -137,7 +84,7 @@ struct InitCommand: AsyncParsableCommand {
                 throw fail(
                     "missing: \(missing.joined(separator: ", "))"
                         + (yes ? "" : ". Cannot prompt for it: standard input is not a terminal"),
-                    ExitStatus.usage)
+                    .usage)
             }
             return answers
         }
@@ -145,9 +92,7 @@ struct InitCommand: AsyncParsableCommand {
             let usual = answers.defaultAnswer(to: question, state: state)
             let hint = usual.map { $0.isEmpty ? "" : " [\($0)]" } ?? ""
             Terminal.error("\(answers.prompt(for: question))\(hint):")
-            guard let line = readLine() else {
-                throw fail("standard input ended: nothing was written", ExitStatus.usage)
-            }
+            guard let line = readLine() else { throw fail("standard input ended: nothing was written", .usage) }
             let typed = line.trimmed
             do throws(InitAnswers.Problem) {
                 if typed.isEmpty, usual == nil { throw InitAnswers.Problem(description: "required") }
@@ -169,7 +114,7 @@ struct InitCommand: AsyncParsableCommand {
 
     /// The absolute path. If it exists, links and dots in it are resolved.
     private static func absolute(_ path: String) throws -> String {
-        guard !path.isEmpty else { throw fail("a path must not be empty", ExitStatus.usage) }
+        guard !path.isEmpty else { throw fail("a path must not be empty", .usage) }
         guard let resolved = realpath(path, nil) else {
             // The check reports missing files.
             return path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
@@ -188,14 +133,13 @@ struct InitCommand: AsyncParsableCommand {
             isAgreed = ["", "yes", "y"].contains(readLine()?.trimmed.lowercased() ?? "no")
         }
         if isAgreed, chmod(file, 0o600) == 0 { return Terminal.print("mode 600: \(file)") }
-        Terminal.error(
-            "tocsin: other users can access \(file): the node will not start. Run: chmod 600 \(file)")
+        Terminal.error("tocsin: other users can access \(file): the node will not start. Run: chmod 600 \(file)")
     }
 
     // MARK: Next steps
 
     private func check(_ file: String) async throws -> [Finding] {
-        let configuration = try failing(with: ExitStatus.configuration) { try ConfigurationOption.load(file) }
+        let configuration = try failing(with: .configuration) { try ConfigurationOption.load(file) }
         let path = ProcessInfo.processInfo.environment["PATH"]
         return await NodeCheck(configuration, searchPath: path, on: EventLoop(name: "init")).offline()
     }

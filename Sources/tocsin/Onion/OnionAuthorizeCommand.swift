@@ -48,8 +48,7 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
             Terminal.error("The private key is in \(output): give it to \(name) over a confidential channel.")
         } else {
             Terminal.print(String(decoding: pair.key.line, as: UTF8.self))
-            Terminal.error(
-                "The line above is secret and is not kept: give it to \(name) over a confidential channel.")
+            Terminal.error("The line above is secret and is not kept: give it to \(name) over a confidential channel.")
         }
         await OnionOptions.applyChanges(settings)
     }

@@ -28,7 +28,7 @@ struct OnionImportCommand: AsyncParsableCommand {
                 """
                 tor.managed is false, so the onion's keys belong to another tor: copy them to \
                 \(settings.serviceDirectory) as its user, or set tor.managed = true
-                """, ExitStatus.configuration)
+                """, .configuration)
         }
         let (address, clients) = try OnionOptions.attempt { () throws(OnionFileError) in
             let keys = try OnionKeys(directory: directory)

@@ -24,14 +24,15 @@ struct OnionKeyOption: ParsableArguments {
     }
 
     /// The key that tor needs to reach the node; `nil` if the option is not given.
-    /// - Parameter node: the onion to reach.
+    /// - Parameter nodes: the nodes to reach, one of which the key must open.
     /// - Throws: the exit code, after printing what is wrong with the key.
-    func temporaryKey(for node: Endpoint, on loop: EventLoop) throws -> TemporaryOnionKey? {
+    func temporaryKey(for nodes: [Endpoint], on loop: EventLoop) throws -> TemporaryOnionKey? {
         guard let onionKey, let control = Endpoint(torControl) else { return nil }
-        let key = try failing(with: ExitStatus.configuration) { try OnionKey(file: onionKey) }
-        guard case .tcp(let host, _) = node, OnionAddress(host) == key.address else {
-            throw fail("\(onionKey) is the key to \(key.address), not to \(node)", ExitStatus.usage)
+        let key = try failing(with: .configuration) { try OnionKey(file: onionKey) }
+        let isForNode = nodes.contains { node in
+            if case .tcp(let host, _) = node { OnionAddress(host) == key.address } else { false }
         }
+        guard isForNode else { throw fail("\(onionKey) is the key to \(key.address), not to \(nodes[0])", .usage) }
         return TemporaryOnionKey(key, control: control, on: loop)
     }
 }

@@ -30,7 +30,7 @@ struct OnionOptions: ParsableArguments {
                 """
                 there is no onion yet in \(settings.serviceDirectory): tocsin run creates it when it first starts tor; \
                 tocsin onion import takes over an existing one
-                """, ExitStatus.configuration)
+                """, .configuration)
         }
         return keys
     }
@@ -41,7 +41,7 @@ struct OnionOptions: ParsableArguments {
         do {
             return try body()
         } catch {
-            throw fail("\(error)", error == .badName ? ExitStatus.usage : ExitStatus.configuration)
+            throw fail("\(error)", error == .badName ? .usage : .configuration)
         }
     }
 

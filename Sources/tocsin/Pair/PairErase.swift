@@ -31,18 +31,16 @@ struct PairErase: AsyncParsableCommand {
     func run() async throws {
         let pairing = try phone.read()
         guard Sealer(pairing, format: delivery.format).format == .pipe else {
-            throw fail(
-                "a sealed app does not support ERASE: delete the pairing in the app or uninstall it", ExitStatus.usage)
+            throw fail("a sealed app does not support ERASE: delete the pairing in the app or uninstall it", .usage)
         }
         if !yes {
             guard isatty(STDIN_FILENO) == 1 else {
-                throw fail(
-                    "cannot ask for confirmation, standard input is not a terminal: add --yes", ExitStatus.usage)
+                throw fail("cannot ask for confirmation, standard input is not a terminal: add --yes", .usage)
             }
             Terminal.error(
                 "This deletes all notifications and the pairing of the app on “\(pairing.descriptor)”."
                     + " Type yes to continue:")
-            guard Self.isYes(readLine()) else { throw fail("nothing was sent", ExitStatus.failure) }
+            guard Self.isYes(readLine()) else { throw fail("nothing was sent", .failure) }
         }
         let notification = BisqNotification(kind: .erase, title: "", message: "", sentDate: .unixMillisecondsNow)
         try await NotificationDelivery(pairing: pairing, options: delivery).deliver(notification, sound: false)

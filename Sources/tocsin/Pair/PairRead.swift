@@ -25,6 +25,6 @@ struct PairRead: ParsableCommand {
     func run() throws {
         let review = PairingReview(PairingArgument.text(phone.pairing))
         for line in PairingTable(review).lines { Terminal.print(line) }
-        guard review.isAcceptedByTocsin else { throw ExitStatus.rejected }
+        guard review.isAcceptedByTocsin else { throw ExitCode.rejected }
     }
 }

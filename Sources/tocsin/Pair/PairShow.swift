@@ -50,8 +50,7 @@ struct PairShow: ParsableCommand {
 
     func validate() throws {
         guard token == nil || magic == nil && model == nil && format == nil else {
-            throw ValidationError(
-                "--token shows an existing pairing token: omit --magic, --model and --format")
+            throw ValidationError("--token shows an existing pairing token: omit --magic, --model and --format")
         }
         guard !force || png != nil else { throw ValidationError("--force requires --png") }
         guard png?.isEmpty != true else { throw ValidationError("--png must name a file") }
@@ -72,9 +71,9 @@ struct PairShow: ParsableCommand {
             code = try QRCode(text)
             if let png { try SecretFile.write(code.png(), to: png, replacing: force) }
         } catch let error as QRCodeError {
-            throw fail("\(error)", ExitStatus.rejected)
+            throw fail("\(error)", .rejected)
         } catch {
-            throw fail("\(error)", ExitStatus.configuration)
+            throw fail("\(error)", .configuration)
         }
         Terminal.error("tocsin: this contains the key: with it, anyone can read and forge notifications to the phone")
         Terminal.print(text)
@@ -93,7 +92,7 @@ struct PairShow: ParsableCommand {
             do {
                 _ = try PairingToken(pairing)
             } catch {
-                throw fail("\(error); for details: tocsin pair read", ExitStatus.rejected)
+                throw fail("\(error); for details: tocsin pair read", .rejected)
             }
             return pairing
         }

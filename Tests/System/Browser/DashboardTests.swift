@@ -67,9 +67,10 @@ private final class SampleNode: AdminServer.Source {
                 (app: "bisq", kind: "FCM service account", file: "bisq-fcm.json", expires: nil),
                 (app: "haveno", kind: "APNs certificate", file: "haveno.p12", expires: now + 11 * 86_400 + 3600),
             ],
-            tor: .init(
+            tor: (
                 address: "tocsinexampleexampleexampleexampleexampleexampleexampleex.onion", bootstrap: 100,
-                isPublished: true, restarts: 0, warning: nil),
+                isPublished: true, restarts: 0, warning: nil
+            ),
             alarms: [
                 .init(
                     time: now - 240, level: "error",

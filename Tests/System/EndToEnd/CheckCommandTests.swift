@@ -262,12 +262,12 @@ import Testing
             try await CheckCommand.parse(arguments + ["--config", file]).run()
         }
         try await check(["--online", "--json"])
-        await #expect(throws: ExitStatus.usage) { try await check(["--tor", "x"]) }
-        await #expect(throws: ExitStatus.usage) { try await check(["--phone", "iOS|x"]) }
+        await #expect(throws: ExitCode.usage) { try await check(["--tor", "x"]) }
+        await #expect(throws: ExitCode.usage) { try await check(["--phone", "iOS|x"]) }
         try #require(chmod("\(stage.directory)/apns.p8", 0o644) == 0)
-        await #expect(throws: ExitStatus.failure) { try await check([]) }
+        await #expect(throws: ExitCode.failure) { try await check([]) }
         try Data("[node".utf8).write(to: URL(filePath: file))
-        await #expect(throws: ExitStatus.configuration) { try await check(["--json"]) }
+        await #expect(throws: ExitCode.configuration) { try await check(["--json"]) }
         await stage.end()
     }
 

@@ -203,15 +203,15 @@ import TocsinClient
         #expect(try await outcome(phone, on: stage, by: client, "1", signedBy: try key(1)).kind == .delivered)
         await client.close()
         _ = await stage.stopNode()
-        // As if all stored rows were three years old.
-        let store = try StandingStore.open(
+        // As if all stored records were three years old.
+        let store = try StandingStore(
             at: "\(stage.directory)/state/standing.sqlite", keyFile: "\(stage.directory)/state/standing.key")
-        var rows: [StandingRow] = []
-        try store.load { rows.append($0) }
-        let old = rows.map { row in
-            var row = row
-            row.day -= 1000
-            return row
+        var records: [TokenRecord] = []
+        try store.load { records.append($0) }
+        let old = records.map { record in
+            var record = record
+            record.day -= 1000
+            return record
         }
         try await store.save(old, forgetting: [])
         await store.close()
@@ -231,7 +231,7 @@ import TocsinClient
         let phone = await phone(.iOS, on: stage)
         let client = stage.client()
         #expect(try await outcome(phone, on: stage, by: client).kind == .delivered)
-        let lazy = stage.client(TocsinClient.Options(node: stage.socket, workLimit: .zero))
+        let lazy = stage.client(TocsinClient.Options(nodes: [stage.socket], workLimit: .zero))
         #expect(try await outcome(phone, on: stage, by: lazy, "2").reason == .proofRequired)
         #expect(await stage.services.received.count == 1)
         await client.close()
@@ -287,7 +287,7 @@ import TocsinClient
         #expect(!FileManager.default.fileExists(atPath: "\(stage.directory)/state/unbind"))
         await client.close()
         _ = await stage.stopNode()
-        await #expect(throws: ExitStatus.unreachable) { try await unbind.run() }
+        await #expect(throws: ExitCode.unreachable) { try await unbind.run() }
         await stage.end()
     }
 

@@ -61,7 +61,7 @@ import TocsinClient
         slow.latency = .fixed(400)
         try await stage.services.set(slow, on: .apnsProduction)
         let connected = Counter()
-        let client = TocsinClient(TocsinClient.Options(node: stage.socket), on: stage.loop) { progress in
+        let client = TocsinClient(TocsinClient.Options(nodes: [stage.socket]), on: stage.loop) { progress in
             if case .connected = progress { connected.increment() }
         }
         let pending = Task { try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)) }

@@ -151,7 +151,7 @@ actor Stage {
     }
 
     nonisolated func client(_ options: TocsinClient.Options? = nil) -> TocsinClient {
-        TocsinClient(options ?? TocsinClient.Options(node: socket), on: loop)
+        TocsinClient(options ?? TocsinClient.Options(nodes: [socket]), on: loop)
     }
 
     nonisolated func envelope(for phone: Phone, title: String = "title") throws -> Envelope {
@@ -594,7 +594,7 @@ private let hello: [UInt8] = {
     @Test func `a submission to an absent node fails as unreachable, with the reason`() async throws {
         let stage = Stage()
         let phone = Phone.new(.iOS, model: "test")
-        let client = stage.client(TocsinClient.Options(node: .tcp(host: "127.0.0.1", port: 1)))
+        let client = stage.client(TocsinClient.Options(nodes: [.tcp(host: "127.0.0.1", port: 1)]))
         await #expect(throws: ClientError.unreachable("Connection refused")) {
             _ = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(5))
         }
@@ -616,7 +616,7 @@ private let hello: [UInt8] = {
             await stage.services.register(phone)
             let label = SOCKS5.Credentials(user: "test", password: magic.rawValue)
             let client = stage.client(
-                TocsinClient.Options(node: access.onion, proxy: .socks5(access.socks, label)))
+                TocsinClient.Options(nodes: [access.onion], proxy: .socks5(access.socks, label)))
             let envelope = try stage.envelope(for: phone)
             #expect(try await client.submit(envelope, timeout: .seconds(60)).kind == .delivered)
             let received = await stage.services.received.first { $0.deviceToken == phone.pairing.deviceToken }
@@ -626,7 +626,7 @@ private let hello: [UInt8] = {
         // A port that the service does not have: the client reports the proxy's error.
         guard case .tcp(let onion, _) = access.onion else { return }
         let toWrongPort = stage.client(
-            TocsinClient.Options(node: .tcp(host: onion, port: 81), proxy: .socks5(access.socks, nil)))
+            TocsinClient.Options(nodes: [.tcp(host: onion, port: 81)], proxy: .socks5(access.socks, nil)))
         let error = await #expect(throws: ClientError.self) {
             _ = try await toWrongPort.submit(
                 try stage.envelope(for: Phone.new(.iOS, model: "x")), timeout: .seconds(5))
@@ -694,7 +694,7 @@ private let hello: [UInt8] = {
         let phone = await stage.phone(.iOS)
         let client = stage.client(
             TocsinClient.Options(
-                node: .tcp(host: "\(address)", port: 7077), proxy: .socks5(access.socks, nil)))
+                nodes: [.tcp(host: "\(address)", port: 7077)], proxy: .socks5(access.socks, nil)))
         let outcome = try await client.submit(stage.envelope(for: phone), timeout: .seconds(60))
         #expect(outcome.kind == .delivered)
         await client.close()

@@ -66,15 +66,15 @@ import TocsinClient
         try await stage.start(limits: "patience = 0")
         let phone = Phone.new(.iOS, model: "test")
         let options = ["--node", "\(stage.socket)", "--direct", "--no-key", "--timeout", "20"]
-        await #expect(throws: ExitStatus.rejected) { try await pair(["confirm", phone.pairingToken] + options) }
+        await #expect(throws: ExitCode.rejected) { try await pair(["confirm", phone.pairingToken] + options) }
         let gone = Device(
             platform: .apnsProduction, app: "bisqremote.joachimneumann.com", state: .unregistered(since: 1))
         await stage.services.set(gone, for: phone.pairing.deviceToken)
-        await #expect(throws: ExitStatus.gone) { try await pair(["erase", phone.pairingToken, "--yes"] + options) }
+        await #expect(throws: ExitCode.gone) { try await pair(["erase", phone.pairingToken, "--yes"] + options) }
         let nowhere = ["--node", "127.0.0.1:1", "--direct", "--no-key", "--timeout", "0"]
-        await #expect(throws: ExitStatus.unreachable) { try await pair(["confirm", phone.pairingToken] + nowhere) }
-        await #expect(throws: ExitStatus.usage) { try await pair(["confirm", "iOS|x|y|z"] + options) }
-        await #expect(throws: ExitStatus.usage) { try await pair(["confirm", phone.pairingToken, "--node", "x"]) }
+        await #expect(throws: ExitCode.unreachable) { try await pair(["confirm", phone.pairingToken] + nowhere) }
+        await #expect(throws: ExitCode.usage) { try await pair(["confirm", "iOS|x|y|z"] + options) }
+        await #expect(throws: ExitCode.usage) { try await pair(["confirm", phone.pairingToken, "--node", "x"]) }
         await stage.end()
     }
 
@@ -87,8 +87,8 @@ import TocsinClient
         let token = Phone.new(.android, model: "Pixel 8").pairingToken
         try await pair(["read", token])
         try await pair(["read", token + "\n"])
-        await #expect(throws: ExitStatus.rejected) { try await pair(["read", String(token.dropFirst())]) }
-        await #expect(throws: ExitStatus.rejected) { try await pair(["read", ""]) }
+        await #expect(throws: ExitCode.rejected) { try await pair(["read", String(token.dropFirst())]) }
+        await #expect(throws: ExitCode.rejected) { try await pair(["read", ""]) }
     }
 
     @Test func `the table lists each part and each app, but neither key nor device token`() throws {
@@ -144,7 +144,7 @@ import TocsinClient
             let file = "\(directory)/pairing.png"
             try Data("mine".utf8).write(to: URL(filePath: file))
             try #require(chmod(file, 0o644) == 0)
-            await #expect(throws: ExitStatus.configuration) { try await pair(["show", "--png", file]) }
+            await #expect(throws: ExitCode.configuration) { try await pair(["show", "--png", file]) }
             #expect(try Data(contentsOf: URL(filePath: file)) == Data("mine".utf8))
             try await pair(["show", "--png", file, "--force"])
             #expect(try Data(contentsOf: URL(filePath: file)).starts(with: [0x89, 0x50, 0x4E, 0x47]))
@@ -154,7 +154,7 @@ import TocsinClient
             let link = "\(directory)/link.png"
             try #require(symlink(file, link) == 0)
             for path in [link, directory, "\(directory)/none/x.png"] {
-                await #expect(throws: ExitStatus.configuration) { try await pair(["show", "--png", path, "--force"]) }
+                await #expect(throws: ExitCode.configuration) { try await pair(["show", "--png", path, "--force"]) }
             }
             #expect(
                 try FileManager.default.contentsOfDirectory(atPath: directory).sorted() == ["link.png", "pairing.png"])
@@ -162,7 +162,7 @@ import TocsinClient
     }
 
     @Test func `show rejects invalid pairing tokens and contradictory options`() async throws {
-        await #expect(throws: ExitStatus.rejected) { try await pair(["show", "--token", "iOS|x|y|z"]) }
+        await #expect(throws: ExitCode.rejected) { try await pair(["show", "--token", "iOS|x|y|z"]) }
         let token = Phone.new(.iOS, model: "x").pairingToken
         for arguments in [
             ["--token", token, "--magic", "iOS"], ["--token", token, "--model", "x"], ["--force"], ["--model", "a|b"],

@@ -36,7 +36,7 @@ import TocsinClient
             try await stage.start(more: more)
             let phone = await phone(.iOS, on: stage)
             let welcomed = Once<Bool>()
-            let client = TocsinClient(TocsinClient.Options(node: stage.socket), on: stage.loop) { progress in
+            let client = TocsinClient(TocsinClient.Options(nodes: [stage.socket]), on: stage.loop) { progress in
                 if case .welcomed(let welcome) = progress {
                     welcomed.set(welcome.features.contains(.durableQueue))
                 }

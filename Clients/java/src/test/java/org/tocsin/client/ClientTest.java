@@ -326,4 +326,29 @@ class ClientTest {
         Run help = run("", "--help");
         assertTrue(help.code == 0 && help.output.contains("examples:") && help.output.contains("exit codes:"));
     }
+
+    // The documentation
+
+    @Test
+    void theExampleInTheDocumentationRunsAsWritten(@TempDir Path folder) throws Exception {
+        String page = Files.readString(Path.of(System.getProperty("user.dir"), "../../Docs/clients.md"));
+        String program = page.split("```java\n")[1].split("```")[0];
+        Path source = Files.writeString(folder.resolve("Ring.java"), program);
+        Path pairing = Files.writeString(folder.resolve("pairing"), PIPE);
+        try (Node node = new Node(0, 0)) {
+            Process process = new ProcessBuilder(
+                            Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                            "-cp",
+                            System.getProperty("java.class.path") + ":" + System.getProperty("jdk.module.path", ""),
+                            source.toString(),
+                            node.address().toString(),
+                            pairing.toString(),
+                            "Paid")
+                    .redirectErrorStream(true)
+                    .start();
+            String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            assertEquals(0, process.waitFor(), output);
+            assertEquals("DELIVERED: no reason given\n", output);
+        }
+    }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import Glibc
 
-/// The exit statuses of the commands: those of sysexits.h, and 76 for a device token that is gone.
-package enum ExitStatus {
-    /// The command failed for a reason without a status of its own, e.g. a check that did not pass.
-    package static let failure = ExitCode(1)
+/// The exit statuses of the commands: those of sysexits.h, 76 for a device token that is gone, and `failure`, 1, for a
+/// reason without a status of its own, e.g. a check that did not pass.
+extension ExitCode {
     /// The command line is wrong (`EX_USAGE`).
     package static let usage = ExitCode(64)
     /// The input was rejected: sending it again does not help (`EX_DATAERR`).

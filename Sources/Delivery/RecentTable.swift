@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A bounded table that forgets old entries. When its younger half is full, that replaces the older half, so that recent
+/// entries stay.
+struct RecentTable<Value> {
+    private let half: Int
+    private var young: [Int: Value] = [:]
+    private var old: [Int: Value] = [:]
+
+    /// - Parameter capacity: the maximum number of entries at a time.
+    init(capacity: Int) { half = max(1, capacity / 2) }
+
+    subscript(key: Int) -> Value? { young[key] ?? old[key] }
+
+    mutating func set(_ key: Int, to value: Value) {
+        if young.count >= half, young[key] == nil {
+            old = young
+            young = [:]
+        }
+        young[key] = value
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Sender
+import TNP
+import Time
+
+/// Chooses the node for each submission. No two nodes have the same submission at a time.
+extension TocsinClient {
+    /// The shortest wait before the client obeys a node's RETRY.
+    private static let shortestRetry = Duration.milliseconds(250)
+
+    /// Gives a submission to the first usable node that has not refused it.
+    func assign(_ waiter: Waiter) {
+        let links = waiter.channel.links
+        for link in links { link.node.revive(now: .now) }
+        if let index = NodeState.choose(links.map(\.node), excluding: waiter.refusedBy) {
+            guard let submission = waiter.submission else { return }
+            let request = links[index].session.add(submission)
+            links[index].waiters[request] = waiter
+            waiter.submission = nil
+            waiter.place = (links[index], request)
+        } else if let refusal = waiter.refusal, !waiter.refusedBy.isEmpty {
+            finish(waiter, .success(refusal))
+        } else if let failure = links[0].failure, links.allSatisfy({ $0.node.state == .refused }) {
+            finish(waiter, .failure(failure))
+        } else {
+            waiter.channel.unassigned.append(waiter)
+        }
+    }
+
+    /// Assigns the submissions that found no usable node.
+    func assignWaiting(_ channel: Channel) {
+        let waiting = channel.unassigned
+        channel.unassigned = []
+        for waiter in waiting { assign(waiter) }
+    }
+
+    /// Moves submissions from a link to other nodes. What the node has stored stays with it.
+    func move(_ requests: [UInt32], from link: Link) {
+        for request in requests {
+            guard let waiter = link.waiters[request] else { continue }
+            if let queued = waiter.queued {
+                if link.node.state == .refused { finish(waiter, .success(queued)) }
+                continue
+            }
+            link.waiters[request] = nil
+            waiter.submission = link.session.remove(request)
+            waiter.place = nil
+            assign(waiter)
+        }
+        assignWaiting(link.channel)
+        for other in link.channel.links where other !== link { wake(other) }
+    }
+
+    /// Handles a node's answer, and decides what follows a RETRY.
+    func answered(_ result: SubmissionResult, by link: Link) {
+        let (request, outcome) = (result.request, result.outcome)
+        guard let waiter = link.waiters[request] else {
+            _ = link.session.takeRefused(request)
+            return
+        }
+        switch outcome.kind {
+        case .queued:
+            waiter.queued = outcome
+            progress?(.queued)
+            if waiter.returnsWhenQueued { finish(waiter, .success(outcome)) }
+        case .delivered, .rejected, .gone: finish(waiter, .success(outcome))
+        case .retry:
+            link.waiters[request] = nil
+            waiter.place = nil
+            waiter.queued = nil
+            waiter.submission = link.session.takeRefused(request)
+            waiter.refusal = outcome
+            // Jitter, so that submissions with the same pause do not return at the same moment.
+            let pause =
+                max(.milliseconds(Int64(outcome.retryAfter)), Self.shortestRetry) * Double.random(in: 1..<1.1)
+            // Waiting does not help against missing work, for which the time is spent.
+            let isWork = outcome.reason == .proofRequired || outcome.reason == .proofWrong
+            if outcome.retryAfter > 0, !isWork, .now + pause < waiter.deadline {
+                progress?(.waiting(reason: outcome.text ?? outcome.reason.description, after: pause))
+                waiter.resumesAt = .now + pause
+            } else {
+                waiter.refusedBy.insert(link.index)
+                again(waiter)
+            }
+        }
+    }
+
+    /// Assigns a submission once more after a RETRY.
+    func again(_ waiter: Waiter) {
+        assign(waiter)
+        if let link = waiter.place?.link { wake(link) }
+    }
+
+    /// Ends a submission whose deadline has passed.
+    func overdue(_ waiter: Waiter, now: MonotonicTime) {
+        let place = waiter.place
+        if let queued = waiter.queued {
+            finish(waiter, .success(queued))
+        } else if let (link, request) = place, link.session.lacksProof(request) {
+            link.searches.removeValue(forKey: request)?.cancel()
+            for case .result(let result) in link.session.searchEnded(request) {
+                finish(waiter, .success(result.outcome))
+            }
+        } else if let refusal = waiter.refusal, place.map({ $0.link.session.waiting.contains($0.request) }) ?? true {
+            finish(waiter, .success(refusal))
+        } else {
+            let link = place?.link ?? waiter.channel.links[0]
+            finish(waiter, .failure(link.deadlineError(of: waiter, now: now)))
+        }
+        if let (link, request) = place {
+            _ = link.session.takeRefused(request)
+            flush(link)
+        }
+    }
+}

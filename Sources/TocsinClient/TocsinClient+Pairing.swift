@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import TNP
+import Time
+
+/// Pairing in one call, and its end.
+extension TocsinClient {
+    /// The confirmation of a pairing was not delivered.
+    public struct PairingRefused: Error, Equatable, Sendable, CustomStringConvertible {
+        /// The outcome of the confirmation.
+        public let outcome: Outcome
+        public var description: String { "the phone cannot be reached: \(outcome.text ?? outcome.reason.description)" }
+    }
+
+    /// The pairings of ``pair(_:app:timeout:)`` and ``remember(_:)`` that are neither erased nor gone.
+    public var pairings: [PairingToken] { Array(remembered.values) }
+
+    /// Adds a pairing from an earlier run, so that the client reports when its phone is gone.
+    public func remember(_ pairing: PairingToken) { remembered[Array(pairing.deviceToken.utf8)] = pairing }
+
+    /// Reads a pairing token, confirms the pairing to the phone, and remembers it.
+    /// - Parameters:
+    ///   - text: the text of the phone's QR code. Store it where secrets belong.
+    ///   - app: the name of the app profile; empty for the node's first.
+    ///   - timeout: as in ``submit(_:timeout:acceptQueued:returnsWhenQueued:signedBy:)``.
+    /// - Throws: `PairingToken.FormatError`, ``PairingRefused``, ``ClientError``.
+    public func pair(_ text: String, app: String = "", timeout: Duration = .seconds(180)) async throws -> PairingToken {
+        let pairing = try PairingToken(text)
+        let notification = BisqNotification.confirmation(for: pairing.defaultFormat, sentDate: UnixTime.now * 1000)
+        let outcome = try await notify(pairing, notification, app: app, timeout: timeout)
+        guard outcome.kind == .delivered else { throw PairingRefused(outcome: outcome) }
+        remember(pairing)
+        return pairing
+    }
+
+    /// Makes the phone's app delete its pairing and all notifications, and forgets the pairing here. Only apps of the
+    /// format `pipe` do that; for another one, this only forgets the pairing.
+    /// - Returns: the outcome; `nil` if nothing was sent.
+    /// - Throws: ``ClientError``.
+    @discardableResult
+    public func erase(
+        _ pairing: PairingToken, app: String = "", timeout: Duration = .seconds(180)
+    ) async throws -> Outcome? {
+        var outcome: Outcome?
+        if pairing.defaultFormat == .pipe {
+            let notification = BisqNotification(kind: .erase, title: "", message: "", sentDate: UnixTime.now * 1000)
+            outcome = try await notify(pairing, notification, app: app, sound: false, timeout: timeout)
+        }
+        if outcome.map({ $0.kind == .delivered || $0.kind == .gone }) ?? true {
+            remembered[Array(pairing.deviceToken.utf8)] = nil
+        }
+        return outcome
+    }
+
+    /// Seals, signs and submits a notification.
+    /// - Throws: `Rejection` if the notification cannot be sealed, ``ClientError``.
+    public func notify(
+        _ pairing: PairingToken, _ notification: BisqNotification, app: String = "", sound: Bool = true,
+        timeout: Duration = .seconds(180)
+    ) async throws -> Outcome {
+        let sealer = Sealer(pairing)
+        return try await submit(
+            sealer.seal(notification, app: app, sound: sound), timeout: timeout, signedBy: sealer.senderKey)
+    }
+}
+
+extension BisqNotification {
+    /// The confirmation of a pairing. A Bisq 1 app shows its own text for it; Bisq Connect shows the text that it
+    /// receives.
+    /// - Parameter sentDate: the Unix time in milliseconds.
+    public static func confirmation(for format: EnvelopeFormat, sentDate: Int64) -> BisqNotification {
+        BisqNotification(
+            kind: .setupConfirmation, title: format == .sealed ? "Paired" : "",
+            message: format == .sealed ? "This phone is paired." : "", sentDate: sentDate)
+    }
+}

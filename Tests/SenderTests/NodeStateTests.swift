@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Sender
+import Testing
+import Time
+
+@Suite struct NodeStateTests {
+    private let start = MonotonicTime(nanoseconds: 1_000_000_000)
+
+    @Test func `the wait doubles with each failure up to 30 s, and starts again after WELCOME`() {
+        var node = NodeState()
+        let waits = (0..<9).map { _ in node.failed(now: start, random: 1) }
+        #expect(
+            waits == [
+                .milliseconds(250), .milliseconds(500), .seconds(1), .seconds(2), .seconds(4), .seconds(8),
+                .seconds(16), .seconds(30), .seconds(30),
+            ])
+        node.welcomed()
+        #expect(node.failed(now: start, random: 0.5) == .milliseconds(125))
+        #expect(node.retryAt == start + .milliseconds(125))
+    }
+
+    @Test func `a node's retry_after is obeyed up to ten minutes`() {
+        var node = NodeState()
+        #expect(node.failed(now: start, random: 0, atLeast: .seconds(5)) == .seconds(5))
+        #expect(node.failed(now: start, random: 0, atLeast: .seconds(86_400)) == .seconds(600))
+    }
+
+    @Test func `a node that refuses is not used for a minute, or longer if it says so`() {
+        for (retryAfter, pause) in [(0, 60), (59, 60), (90, 90), (86_400, 600)] {
+            var node = NodeState()
+            node.refused(now: start, atLeast: .seconds(retryAfter))
+            node.revive(now: start + (.seconds(pause) - .nanoseconds(1)))
+            #expect(!node.isUsable)
+            node.revive(now: start + .seconds(pause))
+            #expect(node.isUsable)
+        }
+    }
+
+    @Test func `the first usable node of the list is chosen`() {
+        var nodes = [NodeState(), NodeState(), NodeState()]
+        #expect(NodeState.choose(nodes, excluding: []) == 0)
+        nodes[0].state = .down
+        #expect(NodeState.choose(nodes, excluding: []) == 1)
+        #expect(NodeState.choose(nodes, excluding: [1]) == 2)
+        nodes[1].refused(now: start, atLeast: .zero)
+        #expect(NodeState.choose(nodes, excluding: [2]) == nil)
+        nodes[0].state = .connecting
+        #expect(NodeState.choose(nodes, excluding: []) == 0)
+    }
+}

@@ -77,7 +77,7 @@ extension TocsinClient {
                 max(.milliseconds(Int64(outcome.retryAfter)), Self.shortestRetry) * Double.random(in: 1..<1.1)
             // Waiting does not help against missing work, for which the time is spent.
             let isWork = outcome.reason == .proofRequired || outcome.reason == .proofWrong
-            if outcome.retryAfter > 0, !isWork, .now + pause < waiter.deadline {
+            if outcome.retryAfter > 0, !isWork, pause <= options.patience, .now + pause < waiter.deadline {
                 progress?(.waiting(reason: outcome.text ?? outcome.reason.description, after: pause))
                 waiter.resumesAt = .now + pause
             } else {

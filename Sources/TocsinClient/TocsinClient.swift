@@ -28,6 +28,9 @@ public actor TocsinClient {
         public var connectTimeout: Duration
         /// The longest time to compute proofs of work for one submission; zero to compute none.
         public var workLimit: Duration
+        /// The longest time for which the client obeys a node's RETRY, if the submission's own time limit allows it. For
+        /// a longer `retryAfter`, it tries the other nodes, and then returns RETRY.
+        public var patience: Duration
         /// Whether each phone has connections of its own, so that a node cannot link phones by their tor circuits.
         public var isolatesPhones: Bool
 
@@ -35,7 +38,7 @@ public actor TocsinClient {
         /// - Parameters: as the properties of the same names.
         public init(
             nodes: [Endpoint], proxy: Proxy? = nil, agent: String = "", connectTimeout: Duration = .seconds(60),
-            workLimit: Duration = .seconds(60), isolatesPhones: Bool = true
+            workLimit: Duration = .seconds(60), patience: Duration = .seconds(600), isolatesPhones: Bool = true
         ) {
             precondition(!nodes.isEmpty, "a client needs at least one node")
             precondition(agent.utf8.count <= Hello.maximumAgentLength, "an agent is at most 64 bytes")
@@ -44,6 +47,7 @@ public actor TocsinClient {
             self.agent = agent
             self.connectTimeout = connectTimeout
             self.workLimit = workLimit
+            self.patience = patience
             self.isolatesPhones = isolatesPhones
         }
     }
@@ -109,7 +113,7 @@ public actor TocsinClient {
 
     /// Submits an envelope and waits for its final outcome. Cancel the task to abandon the submission.
     ///
-    /// The client obeys a node's RETRY within `timeout`; then it tries the other nodes. RETRY is the outcome if all nodes
+    /// The client obeys a node's RETRY within `timeout` and ``Options/patience``; then it tries the other nodes. RETRY is the outcome if all nodes
     /// answer it, or if they require more proof of work than ``Options/workLimit`` or `timeout` allows.
     /// - Parameters:
     ///   - envelope: the envelope to submit.

@@ -27,6 +27,7 @@ struct ConformanceHook: AsyncParsableCommand {
         let work_limit: Double
         let connect_timeout: Double
         let is_isolated: Bool?
+        let patience: Double?
     }
 
     /// Each further line.
@@ -68,7 +69,7 @@ struct ConformanceHook: AsyncParsableCommand {
                 nodes: options.nodes.compactMap(Endpoint.init),
                 proxy: options.socks.flatMap(Endpoint.init).map { .socks5($0, nil) },
                 connectTimeout: .seconds(options.connect_timeout), workLimit: .seconds(options.work_limit),
-                isolatesPhones: options.is_isolated ?? true),
+                patience: .seconds(options.patience ?? 600), isolatesPhones: options.is_isolated ?? true),
             on: loop)
         let submissions = Submissions(client, on: loop)
         while let line = await lines.next() {

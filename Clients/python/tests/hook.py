@@ -60,7 +60,7 @@ async def main() -> None:
     options = json.loads(await reader.readline())
     client = TocsinClient(
         options["nodes"], socks=options.get("socks"), work_limit=options["work_limit"],
-        connect_timeout=options["connect_timeout"], is_isolated=options.get("is_isolated", True),
+        patience=options.get("patience", 600.0), connect_timeout=options["connect_timeout"], is_isolated=options.get("is_isolated", True),
     )
     tasks: dict[int, asyncio.Task[None]] = {}
     while line := await reader.readline():

@@ -32,12 +32,14 @@ class BlockingClient:
         *,
         socks: str | Address | None = "127.0.0.1:9050",
         work_limit: float = 60.0,
+        patience: float = 600.0,
         agent: str = "",
         on_progress: Callable[[Progress], None] | None = None,
         on_gone: Callable[[PairingToken], None] | None = None,
     ) -> None:
         self._client = TocsinClient(
-            nodes, socks=socks, work_limit=work_limit, agent=agent, on_progress=on_progress, on_gone=on_gone
+            nodes, socks=socks, work_limit=work_limit, patience=patience, agent=agent, on_progress=on_progress,
+            on_gone=on_gone,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin-client", daemon=True)

@@ -135,7 +135,8 @@ class Channel:
             # Jitter, so that submissions with the same pause do not return at the same moment.
             pause = max(outcome.retry_after / 1000, SHORTEST_RETRY) * (1 + self.random() / 10)
             # Waiting does not help against missing work, for which the time is spent.
-            if outcome.retry_after > 0 and outcome.reason not in (203, 204) and self.now() + pause < waiter.deadline:
+            is_worth_waiting = outcome.retry_after > 0 and outcome.reason not in (203, 204)
+            if is_worth_waiting and pause <= self.options.patience and self.now() + pause < waiter.deadline:
                 self.report(Progress("waiting", link.address, reason=outcome.description, seconds=pause))
                 waiter.pause = self.loop.call_later(pause, self._again, waiter)
             else:

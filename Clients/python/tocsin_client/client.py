@@ -35,6 +35,8 @@ class TocsinClient:
     :param nodes: the nodes' addresses, like ``ADDRESS.onion:7077``.
     :param socks: tor's SOCKS port, or ``None`` to connect directly.
     :param work_limit: the longest time to compute proofs of work for one submission, in seconds; 0 for none.
+    :param patience: the longest time for which the client obeys a node's RETRY, in seconds, if the submission's own time
+        limit allows it; for longer, it tries the other nodes, and then returns RETRY.
     :param on_progress: receives the steps of the work, on the event loop's thread.
     :param on_gone: receives the pairing of a phone that no longer has its device token.
     """
@@ -45,6 +47,7 @@ class TocsinClient:
         *,
         socks: str | Address | None = "127.0.0.1:9050",
         work_limit: float = 60.0,
+        patience: float = 600.0,
         agent: str = "",
         connect_timeout: float = CONNECT_TIMEOUT,
         is_isolated: bool = True,
@@ -55,7 +58,7 @@ class TocsinClient:
         if not addresses:
             raise ValueError("a client needs at least one node")
         proxy = Address.parse(socks) if isinstance(socks, str) else socks
-        self.options = Options(addresses, proxy, work_limit, agent, connect_timeout, is_isolated)
+        self.options = Options(addresses, proxy, work_limit, patience, agent, connect_timeout, is_isolated)
         self.on_progress = on_progress
         self.on_gone = on_gone
         self._solvers = ThreadPoolExecutor(session.SEARCHES, "tocsin-solver")
@@ -98,7 +101,7 @@ class TocsinClient:
     ) -> Outcome:
         """Submits an envelope and waits for its final outcome. Cancel the task to abandon the submission.
 
-        A node's RETRY is obeyed within ``timeout``; then the other nodes are tried. RETRY is the outcome if all
+        A node's RETRY is obeyed within ``timeout`` and the client's patience; then the other nodes are tried. RETRY is the outcome if all
         nodes answer it.
 
         :param signature: from :meth:`PairingToken.sign`; ``None`` for an unsigned submission.

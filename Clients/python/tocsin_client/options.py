@@ -58,6 +58,8 @@ class Options:
     """tor's SOCKS port; ``None`` to connect directly."""
     work_limit: float = 60.0
     """The longest time to compute proofs of work for one submission, in seconds; 0 for none."""
+    patience: float = 600.0
+    """The longest time for which the client obeys a node's RETRY, in seconds."""
     agent: str = ""
     """The agent in HELLO. Leave it empty, so that the client does not differ from others."""
     connect_timeout: float = CONNECT_TIMEOUT

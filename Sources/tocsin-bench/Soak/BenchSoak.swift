@@ -105,7 +105,7 @@ private actor Soak {
     init(_ bed: TestBed, connections: Int) {
         self.bed = bed
         let loop = loop
-        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(nodes: [bed.endpoint]), on: loop) }
+        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop) }
         source = EnvelopeGenerator(bed.tokens)
     }
 

@@ -151,7 +151,7 @@ actor Stage {
     }
 
     nonisolated func client(_ options: TocsinClient.Options? = nil) -> TocsinClient {
-        TocsinClient(options ?? TocsinClient.Options(nodes: [socket]), on: loop)
+        TocsinClient(options ?? TocsinClient.Options(nodes: [socket], patience: .zero), on: loop)
     }
 
     nonisolated func envelope(for phone: Phone, title: String = "title") throws -> Envelope {

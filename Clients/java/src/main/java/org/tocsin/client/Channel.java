@@ -155,7 +155,7 @@ final class Channel {
                 (Math.max(outcome.retryAfter() * 1_000_000, SHORTEST_RETRY) * (1 + random() / 10));
         // Waiting does not help against missing work, for which the time is spent.
         boolean isWorthWaiting = outcome.retryAfter() > 0 && !Session.requiresWork(outcome);
-        if (isWorthWaiting && entry.deadline - Loop.now() > pause) {
+        if (isWorthWaiting && pause <= settings.patience() && entry.deadline - Loop.now() > pause) {
             report(new Progress(
                     Progress.Step.WAITING, link.address, outcome.description(), pause / 1_000_000, 0));
             entry.pause = loop.schedule(pause, () -> again(entry));

@@ -16,6 +16,7 @@ record Settings(
         List<NodeAddress> nodes,
         NodeAddress proxy,
         long workLimit,
+        long patience,
         long connectTimeout,
         byte[] agent,
         boolean isIsolated,

@@ -72,6 +72,7 @@ public final class TocsinClient implements AutoCloseable {
         private final List<NodeAddress> nodes = new ArrayList<>();
         private NodeAddress proxy = new NodeAddress("127.0.0.1", 9050);
         private Duration workLimit = Duration.ofSeconds(60);
+        private Duration patience = Duration.ofMinutes(10);
         private Duration connectTimeout = Duration.ofSeconds(60);
         private String agent = "";
         private boolean isIsolated = true;
@@ -133,6 +134,18 @@ public final class TocsinClient implements AutoCloseable {
          */
         public Builder workLimit(Duration limit) {
             workLimit = limit;
+            return this;
+        }
+
+        /**
+         * Limits the time for which the client obeys a node's RETRY, if the submission's own time limit allows it. For
+         * longer, it tries the other nodes, and then returns RETRY.
+         *
+         * @param limit the default is 10 minutes
+         * @return this builder
+         */
+        public Builder patience(Duration limit) {
+            patience = limit;
             return this;
         }
 
@@ -218,6 +231,7 @@ public final class TocsinClient implements AutoCloseable {
                     List.copyOf(nodes),
                     proxy,
                     workLimit.toNanos(),
+                    patience.toNanos(),
                     connectTimeout.toNanos(),
                     Bytes.of(agent),
                     isIsolated,

@@ -28,6 +28,7 @@ public final class Hook {
         Map<String, Object> options = Json.object(Json.parse(input.readLine()));
         TocsinClient.Builder builder = TocsinClient.builder()
                 .workLimit(seconds(options.get("work_limit")))
+                .patience(seconds(options.getOrDefault("patience", 600.0)))
                 .connectTimeout(seconds(options.get("connect_timeout")));
         Json.list(options.get("nodes")).forEach(node -> builder.node((String) node));
         if (options.get("socks") == null) {

@@ -144,7 +144,7 @@ let package = Package(
         .executableTarget(
             name: "tocsin-bench",
             dependencies: [
-                "TocsinClient", "Simulator", "Admission", "Delivery", "HTTP2", "Console",
+                "TocsinClient", "Tor", "Simulator", "Admission", "Delivery", "HTTP2", "Console",
                 "EventLoop", "TNP", "Cryptography", "Time",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),

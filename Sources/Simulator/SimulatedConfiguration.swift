@@ -3,6 +3,8 @@
 /// The configuration of a node that uses the simulated push services. Its paths are relative to their directory.
 package struct SimulatedConfiguration {
     let endpoints: SimulatedServices.Endpoints
+    /// The name of the state directory.
+    let state: String
     /// Where the node listens for TNP.
     let tnp: String
     /// Where the node listens for HTTP, if it does.
@@ -17,10 +19,12 @@ package struct SimulatedConfiguration {
     /// Creates a configuration.
     /// - Parameters: as the properties of the same names.
     package init(
-        endpoints: SimulatedServices.Endpoints, tnp: String, http: String? = nil, admin: String? = nil,
+        endpoints: SimulatedServices.Endpoints, state: String = "state", tnp: String, http: String? = nil,
+        admin: String? = nil,
         circuitIDs: Bool = false, logLevel: String = "info", additionalTables: String = ""
     ) {
         self.endpoints = endpoints
+        self.state = state
         self.tnp = tnp
         self.http = http
         self.admin = admin
@@ -48,7 +52,7 @@ package struct SimulatedConfiguration {
         """
         # A node for the push services simulated by `tocsin simulate`.
         [node]
-        state = "state"
+        state = "\(state)"
         log = "\(logLevel)"
 
         [listen]

@@ -77,7 +77,10 @@ private actor NodeLoad {
 
     init(loop: EventLoop, node: Endpoint, connections: Int, ciphertext: Int) {
         self.loop = loop
-        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(nodes: [node], patience: .zero, isolatesPhones: false), on: loop) }
+        clients = (0..<connections).map { _ in
+            TocsinClient(
+                TocsinClient.Options(nodes: [node], patience: .zero, isolatesPhones: false), on: loop)
+        }
         source = EnvelopeGenerator(
             [.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: ciphertext)
     }

@@ -186,7 +186,8 @@ private actor HonestClients {
     }
 
     private func submit(_ envelope: Envelope) async throws -> Bool {
-        let client = TocsinClient(TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop)
+        let client = TocsinClient(
+            TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop)
         let outcome = try? await client.submit(envelope, timeout: Self.patience)
         await client.close()
         guard outcome?.kind == .delivered else { return false }

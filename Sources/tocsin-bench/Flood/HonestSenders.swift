@@ -43,7 +43,9 @@ actor HonestSenders {
         self.loop = loop
         senders = phones.map { phone in
             Sender(
-                client: TocsinClient(TocsinClient.Options(nodes: [node], patience: .zero, isolatesPhones: false), on: loop), magic: phone.magic,
+                client: TocsinClient(
+                    TocsinClient.Options(nodes: [node], patience: .zero, isolatesPhones: false), on: loop),
+                magic: phone.magic,
                 source: EnvelopeGenerator([phone.magic: [phone.deviceToken]]))
         }
     }

@@ -87,7 +87,8 @@ private actor BulkheadLoad {
         for magic in Magic.allCases {
             // Enough connections that none reaches its limits: the node is under test, not a single sender.
             clients[magic] = (0..<100).map { [loop] _ in
-                TocsinClient(TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop)
+                TocsinClient(
+                    TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop)
             }
         }
         self.clients = clients

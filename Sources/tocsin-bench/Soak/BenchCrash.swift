@@ -85,7 +85,9 @@ private actor Crash {
     init(_ bed: TestBed) {
         self.bed = bed
         let loop = loop
-        clients = (0..<8).map { _ in TocsinClient(TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop) }
+        clients = (0..<8).map { _ in
+            TocsinClient(TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop)
+        }
         source = EnvelopeGenerator(bed.tokens)
     }
 

@@ -105,7 +105,9 @@ private actor Soak {
     init(_ bed: TestBed, connections: Int) {
         self.bed = bed
         let loop = loop
-        clients = (0..<connections).map { _ in TocsinClient(TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop) }
+        clients = (0..<connections).map { _ in
+            TocsinClient(TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop)
+        }
         source = EnvelopeGenerator(bed.tokens)
     }
 

@@ -10,7 +10,7 @@ import Simulator
 import TNP
 import Time
 
-/// Stand-ins for Apple and Google in this process, and a node in a process of its own, which can be killed.
+/// Stand-ins for Apple and Google in this process, and nodes in processes of their own, which can be killed.
 actor TestBed {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -23,15 +23,22 @@ actor TestBed {
     nonisolated let directory: String
     private let program: String
     private let descriptors: Int?
-    private var node: MeasuredProcess?
+    private var nodes: [MeasuredProcess?]
+    private nonisolated let nodeCount: Int
+    /// The port of the first of several nodes, below the range of ports that the kernel assigns.
+    private nonisolated let firstPort = UInt16.random(in: 20_000..<30_000)
     /// Device tokens of each kind, registered with the stand-ins.
     nonisolated let tokens: [Magic: [[UInt8]]]
 
     private static let devicesPerKind = 500
 
     /// Creates a test bed with new device tokens.
-    /// - Parameter descriptors: the node's limit of open files; `nil` for that of this process.
-    init(name: String, descriptors: Int? = nil) throws {
+    /// - Parameters:
+    ///   - nodes: the number of nodes.
+    ///   - descriptors: a node's limit of open files; `nil` for that of this process.
+    init(name: String, nodes: Int = 1, descriptors: Int? = nil) throws {
+        self.nodes = Array(repeating: nil, count: nodes)
+        nodeCount = nodes
         self.descriptors = descriptors
         loop = EventLoop(name: "services")
         directory = URL.temporaryDirectory.appending(path: "tocsin-\(name)-\(getpid())").path()
@@ -46,15 +53,17 @@ actor TestBed {
 
     /// Starts a test bed, runs `body` and stops the test bed. If `body` throws, prints the log of the node.
     /// - Parameters:
-    ///   - more: further tables of the node's configuration, in TOML.
+    ///   - nodes: the number of nodes.
+    ///   - more: further tables of each node's configuration, in TOML.
     ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
     ///   - servesHTTP: whether the node also has an HTTP endpoint.
     ///   - descriptors: the node's limit of open files; `nil` for that of this process.
     static func run(
-        _ name: String, more: String, circuitIDs: Bool = false, servesHTTP: Bool = false, descriptors: Int? = nil,
+        _ name: String, nodes: Int = 1, more: String, circuitIDs: Bool = false, servesHTTP: Bool = false,
+        descriptors: Int? = nil,
         _ body: (TestBed) async throws -> Void
     ) async throws {
-        let bed = try TestBed(name: name, descriptors: descriptors)
+        let bed = try TestBed(name: name, nodes: nodes, descriptors: descriptors)
         do {
             try await bed.start(more: more, circuitIDs: circuitIDs, servesHTTP: servesHTTP)
             try await body(bed)
@@ -67,10 +76,16 @@ actor TestBed {
         await bed.end()
     }
 
-    /// The TNP endpoint of the node.
-    nonisolated var endpoint: Endpoint { .unix(path: "\(directory)/tnp.sock") }
+    /// The TNP endpoint of the first node.
+    nonisolated var endpoint: Endpoint { endpoint(of: 0) }
 
-    /// The HTTP endpoint of the node, if it has one.
+    /// The TNP endpoint of a node: a single node listens on a Unix socket, several on TCP, for clients of any kind.
+    nonisolated func endpoint(of index: Int) -> Endpoint {
+        nodeCount == 1
+            ? .unix(path: "\(directory)/tnp.sock") : .tcp(host: "127.0.0.1", port: firstPort + UInt16(index))
+    }
+
+    /// The HTTP endpoint of the first node, if it has one.
     nonisolated var httpEndpoint: Endpoint { .unix(path: "\(directory)/http.sock") }
 
     /// A device as registered with Apple or Google.
@@ -82,7 +97,7 @@ actor TestBed {
         }
     }
 
-    /// Starts the stand-ins and the node.
+    /// Starts the stand-ins and the nodes.
     private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
         let endpoints = try await services.start()
         await services.setStoresReceived(false)
@@ -93,21 +108,24 @@ actor TestBed {
                 await services.set(Self.device(magic), for: String(decoding: token, as: UTF8.self))
             }
         }
-        let configuration = SimulatedConfiguration(
-            endpoints: endpoints, tnp: "unix:tnp.sock", http: servesHTTP ? "unix:http.sock" : nil,
-            circuitIDs: circuitIDs, logLevel: "notice", additionalTables: more)
-        try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
-        try await startNode()
+        for index in nodes.indices {
+            let configuration = SimulatedConfiguration(
+                endpoints: endpoints, state: "state\(index)", tnp: "\(endpoint(of: index))",
+                http: servesHTTP && index == 0 ? "unix:http.sock" : nil, circuitIDs: circuitIDs, logLevel: "notice",
+                additionalTables: more)
+            try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin\(index).toml"))
+            try await startNode(index)
+        }
     }
 
-    /// Starts the node and waits until it listens.
-    func startNode() async throws {
+    /// Starts a node and waits until it listens.
+    func startNode(_ index: Int = 0) async throws {
         let limit = descriptors.map { ["prlimit", "--nofile=\($0):\($0)"] } ?? []
-        node = try MeasuredProcess(
-            limit + [program, "run", "--config", "\(directory)/tocsin.toml"], directory: directory,
+        nodes[index] = try MeasuredProcess(
+            limit + [program, "run", "--config", "\(directory)/tocsin\(index).toml"], directory: directory,
             errors: "\(directory)/node.log")
         for _ in 0..<200 {
-            if let stream = try? await loop.dial(endpoint, timeout: .seconds(1)) {
+            if let stream = try? await loop.dial(endpoint(of: index), timeout: .seconds(1)) {
                 stream.close()
                 return
             }
@@ -116,36 +134,36 @@ actor TestBed {
         throw fail("the node did not start:\n\(log.suffix(2000))", .failure)
     }
 
-    /// Kills the node with SIGKILL.
-    func killNode() async {
+    /// Kills a node with SIGKILL.
+    func killNode(_ index: Int = 0) async {
         let before = MonotonicTime.now
-        node?.end(by: SIGKILL)
-        node = nil
+        nodes[index]?.end(by: SIGKILL)
+        nodes[index] = nil
         // Lets the peers read what the node's sockets still hold.
         await loop.sleep(for: .milliseconds(50))
         tally.nodeKilled(after: before, before: .now)
     }
 
-    /// Resident memory of the node in kilobytes.
+    /// Resident memory of the first node in kilobytes.
     var nodeKilobytes: Int {
-        guard let pid = node?.pid, let data = FileManager.default.contents(atPath: "/proc/\(pid)/statm") else {
+        guard let pid = nodes[0]?.pid, let data = FileManager.default.contents(atPath: "/proc/\(pid)/statm") else {
             return 0
         }
         let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
         return (pages ?? 0) * Int(getpagesize()) / 1024
     }
 
-    /// The resource usage of the node's process; `nil` if it is not running.
-    var nodeFigures: ProcessUsage? { node.map { ProcessUsage(of: $0.pid) } }
+    /// The resource usage of the first node's process; `nil` if it is not running.
+    var nodeFigures: ProcessUsage? { nodes[0].map { ProcessUsage(of: $0.pid) } }
 
-    /// The log of the node.
+    /// The log of the nodes.
     var log: String {
         FileManager.default.contents(atPath: "\(directory)/node.log").map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
-    /// Stops the node and the stand-ins, and deletes the directory.
+    /// Stops the nodes and the stand-ins, and deletes the directory.
     func end() async {
-        node?.end()
+        for node in nodes { node?.end() }
         await services.stop()
         try? FileManager.default.removeItem(atPath: directory)
     }

@@ -10,6 +10,7 @@ import TNP
 import Time
 import TocsinClient
 import TocsinNode
+import Tor
 
 struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -61,21 +62,43 @@ private struct Demo: Sendable {
     /// The onion's port for the HTTP API, as today's Bisq 1 expects it.
     private static let httpPort: UInt16 = 80
 
+    /// The program that sends a notification.
+    private enum Sender: Equatable {
+        /// The Swift client, over TNP.
+        case swift
+        /// An HTTP request as today's Bisq 1 makes it.
+        case http
+        /// The command line of the client in another language.
+        case command(language: String, [String])
+
+        /// The clients in other languages that are built and that this machine can run.
+        static func others() async -> [Sender] {
+            let java = ["java", "-jar", "Clients/java/target/tocsin-client.jar"]
+            let python = ["env", "PYTHONPATH=Clients/python", "/usr/bin/python3", "-m", "tocsin_client"]
+            var found: [Sender] = []
+            for (language, command) in [("Java", java), ("Python", python)] {
+                let probe = try? await ChildProcess.output(
+                    of: command[0], Array(command.dropFirst()) + ["--help"], timeout: .seconds(20))
+                if probe?.isSuccess == true { found.append(.command(language: language, command)) }
+            }
+            return found
+        }
+    }
+
     /// A notification for one phone.
     private struct Example: Sendable {
         let phone: Phone
         let notification: BisqNotification
-        /// Whether it is sent by HTTP, as today's Bisq 1 does.
-        let usesHTTP: Bool
+        let sender: Sender
 
         init(
             _ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String,
-            usesHTTP: Bool = false
+            by sender: Sender = .swift
         ) {
             phone = Phone.new(magic, model: model)
             notification = BisqNotification(
                 kind: kind, title: title, message: text, transactionID: "29384203", sentDate: .unixMillisecondsNow)
-            self.usesHTTP = usesHTTP
+            self.sender = sender
         }
     }
 
@@ -138,14 +161,20 @@ private struct Demo: Sendable {
     }
 
     private func deliver(_ services: SimulatedServices, _ access: PrivateTorNetwork.Access) async throws -> Bool {
-        let examples = [
+        var examples = [
             Example(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
             Example(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
             Example(.android, "Pixel 8", .dispute, "New dispute message", "You received a message for trade 29384203."),
             Example(
                 .android, "Galaxy S9", .offer, "Your offer was taken", "Your offer with ID 29384203 was taken",
-                usesHTTP: true),
+                by: .http),
         ]
+        for (model, sender) in zip(["Pixel 7", "Pixel 6"], await Sender.others()) {
+            examples.append(
+                Example(
+                    .android, model, .trade, "Trade state changed", "The trade with ID 29384203 is completed.",
+                    by: sender))
+        }
         var isComplete = true
         for example in examples {
             let pairing = example.phone.pairing
@@ -155,9 +184,12 @@ private struct Demo: Sendable {
             let envelope = try Sealer(pairing).seal(example.notification.json)
             let proxy = Proxy.socks5(access.socks, label)
             let (result, isTaken) =
-                example.usesHTTP
-                ? try await submitByHTTP(envelope, access.onion, proxy)
-                : try await submit(envelope, access.onion, proxy)
+                switch example.sender {
+                case .swift: try await submit(envelope, access.onion, proxy)
+                case .http: try await submitByHTTP(envelope, access.onion, proxy)
+                case .command(let language, let command):
+                    try await submit(example, by: command, language, access)
+                }
             let took = Terminal.number((MonotonicTime.now - sent).milliseconds, digits: 0)
             step("\(pairing.magic.rawValue): encrypted, sent through the onion, \(result) (\(took) ms)")
             isComplete = isComplete && isTaken
@@ -181,6 +213,23 @@ private struct Demo: Sendable {
         let outcome = try await client.submit(envelope, timeout: .seconds(isPublic ? 180 : 30))
         await client.close()
         return ("\(outcome.kind)", outcome.kind == .delivered)
+    }
+
+    /// Sends a notification with the command line of another client.
+    /// - Returns: its output, and whether the notification was delivered.
+    private func submit(
+        _ example: Example, by command: [String], _ language: String, _ access: PrivateTorNetwork.Access
+    ) async throws -> (String, Bool) {
+        let notification = example.notification
+        let (isDelivered, output) = try await ChildProcess.output(
+            of: command[0],
+            Array(command.dropFirst()) + [
+                "send", "-", "--node", "\(access.onion)", "--tor", "\(access.socks)", "--type",
+                notification.kind.rawValue, "--title", notification.title, "--message", notification.message,
+                "--timeout", isPublic ? "180" : "30",
+            ], input: example.phone.pairingToken, timeout: .seconds(200))
+        let result = output.split(whereSeparator: \.isNewline).first ?? "no answer"
+        return ("\(language) client, \(result.prefix { $0 != ":" })", isDelivered)
     }
 
     /// Sends an envelope as today's Bisq 1 does.

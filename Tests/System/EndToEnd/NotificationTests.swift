@@ -603,6 +603,36 @@ private let hello: [UInt8] = {
 }
 
 @Suite(.serialized) struct OnionServiceTests {
+    /// One notification through tor with the command line of each client in another language.
+    private func sendWithOtherClients(_ stage: Stage, _ access: PrivateTorNetwork.Access) async throws {
+        let commands = [
+            ["java", "-jar", "Clients/java/target/tocsin-client.jar"],
+            ["env", "PYTHONPATH=Clients/python", "/usr/bin/python3", "-m", "tocsin_client"],
+        ]
+        for command in commands {
+            let phone = Phone.new(.android, model: "test")
+            await stage.services.register(phone)
+            let sent = try await ChildProcess.output(
+                of: command[0],
+                Array(command.dropFirst()) + [
+                    "send", "-", "--node", "\(access.onion)", "--tor", "\(access.socks)", "--title", "Zpráva ✓",
+                    "--timeout", "60",
+                ], input: phone.pairingToken, timeout: .seconds(90))
+            #expect(sent.isSuccess, "\(command[0]): \(sent.text)")
+            #expect(sent.text.hasPrefix("delivered"))
+            let received = await stage.services.received.first { $0.deviceToken == phone.pairing.deviceToken }
+            #expect(try phone.open(try #require(received).encrypted).title == "Zpráva ✓")
+            // An onion that does not exist gets a sentence.
+            let wrong = try await ChildProcess.output(
+                of: command[0],
+                Array(command.dropFirst()) + [
+                    "send", "-", "--node", "bisqpushv56wo32w2dv7xacvvcrnow6gud5vkvftwsgevczmspzvqgad.onion:7077",
+                    "--tor", "\(access.socks)", "--timeout", "3",
+                ], input: phone.pairingToken, timeout: .seconds(30))
+            #expect(!wrong.isSuccess && wrong.text.contains("the node cannot be reached"), "\(wrong.text)")
+        }
+    }
+
     @Test func `notifications go through a real onion service with circuit ids`() async throws {
         guard try await ChildProcess.output(of: "which", ["tor-gencert"]).isSuccess else {
             print("SKIPPED: tor is not installed; nothing was sent through an onion service")
@@ -623,6 +653,7 @@ private let hello: [UInt8] = {
             #expect(try phone.open(try #require(received).encrypted).message == "Zpráva ✓")
             await client.close()
         }
+        try await sendWithOtherClients(stage, access)
         // A port that the service does not have: the client reports the proxy's error.
         guard case .tcp(let onion, _) = access.onion else { return }
         let toWrongPort = stage.client(

@@ -537,7 +537,7 @@ extension AdmissionSettings {
         record.unsignedDay.map { Int(day) - Int($0) < senderQuietDays } ?? false
     }
 
-    /// Removes an expired binding.
+    /// Removes an expired binding, or an expired day of the last unsigned submission.
     fileprivate func forgetOldBinding(of record: inout TokenRecord, on day: UInt16) {
         if record.sender != 0, sender(of: record, on: day) == 0 { record.unbind() }
         if record.unsignedDay != nil, !hasRecentUnsigned(of: record, on: day) { record.unbind() }

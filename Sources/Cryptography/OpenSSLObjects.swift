@@ -38,7 +38,7 @@ func readPrivateKey(_ bio: OpaquePointer) -> OpaquePointer? {
     PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in -1 }, nil)
 }
 
-/// The first certificate in a PEM text, which the caller frees.
+/// Reads the first certificate in a PEM text. The caller must free it.
 func readCertificate(_ bio: OpaquePointer) -> OpaquePointer? { PEM_read_bio_X509(bio, nil, nil, nil) }
 
 /// A private key as unencrypted PKCS #8 in PEM form.

@@ -143,8 +143,8 @@ package struct Disposition: Equatable, Sendable {
     static let outcomeUnknown = Disposition(
         kind: .retry, reason: .providerUnreachable, defaultRetryAfter: 5, retry: .onceMore, failureSource: .provider,
         lane: .failure)
-    /// The connection failed, and all its requests with it. This says something about the connection, but not yet about
-    /// the push service.
+    /// The connection failed, and all its requests with it. Does not count against the lane: the push service may still
+    /// work.
     static let connectionFailed = outcomeUnknown.with(\.lane, .none)
 
     /// Whether the request reached, or may have reached, the provider.

@@ -11,7 +11,7 @@ package struct GuardedClock: Sendable {
     /// How long a step of the wall clock must last before this clock follows it.
     static let stepConfirmation = Duration.seconds(6 * 3600)
 
-    /// Seconds from the monotonic clock to Unix time.
+    /// Unix time minus monotonic time, in seconds.
     private var offset: Int64
     /// Seconds by which the wall clock is assumed to be ahead.
     private var ahead: Int64 = 0

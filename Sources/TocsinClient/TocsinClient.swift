@@ -228,7 +228,7 @@ public actor TocsinClient {
 
     // MARK: Time
 
-    /// Ends submissions whose deadline has passed, sends others again whose pause is over, and watches the connections.
+    /// Ends submissions whose deadline has passed, resends those whose pause is over, and checks the connections.
     private func tick() {
         let now = MonotonicTime.now
         for waiter in pending.values {
@@ -254,7 +254,7 @@ public actor TocsinClient {
         }
     }
 
-    /// Whether nothing would be lost with the link: there is no connection, and no pause of its node is running.
+    /// Whether the link may be removed: it has no connection, and its node is not in a pause.
     private func isForgettable(_ link: Link, _ now: MonotonicTime) -> Bool {
         link.wire == nil && link.dial == nil && link.node.retryAt <= now
     }

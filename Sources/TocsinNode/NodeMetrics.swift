@@ -127,7 +127,7 @@ final class NodeMetrics {
         let reason: Reason
     }
 
-    // Handles of what counts envelopes are created once: looking one up costs more than counting.
+    // Series that count envelopes are looked up once and kept: a look-up costs more than an increment.
     private let registry: PrometheusRegistry
     private var routes: [Route: RouteMetrics] = [:]
     private var envelopes: [EnvelopeKey: Counter] = [:]
@@ -142,7 +142,7 @@ final class NodeMetrics {
     private(set) var history = History()
     private var recent = RecentMetrics()
 
-    /// - Parameter registry: with the families of ``catalogue``.
+    /// - Parameter registry: must contain the families of ``catalogue``.
     init(_ registry: PrometheusRegistry = PrometheusRegistry(NodeMetrics.catalogue)) {
         self.registry = registry
         ProcessCollector.register(in: registry)

@@ -10,7 +10,7 @@ import TocsinClient
 
 struct BenchSilence: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "silence", abstract: "Test that honest senders are served beside silent connections.",
+        commandName: "silence", abstract: "Test that honest senders are served despite silent connections.",
         discussion: """
             Opens --silent connections to both endpoints over --seconds and sends nothing on them, while honest \
             senders open new connections to each endpoint. Tests four nodes in turn: with limits.connections of 500, \

@@ -3,9 +3,9 @@
 """Checks the layers of the package: run by `make lint`.
 
 - A file imports only what its target declares in Package.swift, and a target declares only what its files import.
-- A target imports only the rooms that its row of the table in Docs/architecture.md lists, and every room has a row.
+- A target imports only the modules that its row of the table in Docs/architecture.md lists, and every module has a row.
 - No target of the product imports Foundation: it would add 31 MB of ICU data to the binary.
-- `public` occurs only in libraries that are products, and in rooms for types that these expose.
+- `public` occurs only in libraries that are products, and in modules for types that these expose.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # Modules of the toolchain and the system, which no target declares.
 SYSTEM = {"Glibc", "Dispatch", "Synchronization", "Foundation", "FoundationEssentials", "Testing"}
-# Libraries that users link, and the rooms whose types appear in their public declarations.
+# Libraries that users link, and the modules whose types appear in their public declarations.
 PRODUCTS = {"TNP", "TocsinClient"}
 EXPOSED = {"Cryptography", "EventLoop"}
 IMPORT = re.compile(r"^(?:@testable |@preconcurrency |internal |package |public )*import (?:struct |func |enum |class )?(\w+)")
@@ -54,7 +54,7 @@ def targets():
 
 
 def room_table():
-    """The rooms that each room may import, as Docs/architecture.md says."""
+    """The modules that each module may import, as Docs/architecture.md says."""
     rows = {}
     for line in (ROOT / "Docs/architecture.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -81,7 +81,7 @@ for name, directory, declared, kind in all_targets:
         if "Foundation" in used:
             problem(used["Foundation"], "imports Foundation: use FoundationEssentials, which needs no ICU")
         if name not in table:
-            problem("Docs/architecture.md", f"the table of rooms has no row for {name}")
+            problem("Docs/architecture.md", f"the table of modules has no row for {name}")
         else:
             for found, place in used.items():
                 if found in rooms and found not in table[name]:

@@ -10,7 +10,7 @@ struct BenchFlood: AsyncParsableCommand {
         commandName: "flood", abstract: "Test that honest senders are served during a flood of hostile circuits.",
         discussion: """
             The node has its default limits. The harness acts as tor and names a circuit for each stream. Honest \
-            senders send a notification every two seconds, first alone, then beside six kinds of hostile circuits at \
+            senders send a notification every two seconds, first alone, then with six kinds of hostile circuits at \
             once: invented device tokens, bad device tokens, garbage, stalled streams, replays, and senders that never \
             read.
 

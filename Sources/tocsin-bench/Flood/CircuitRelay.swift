@@ -31,7 +31,7 @@ actor CircuitRelay {
     func close() { listener = nil }
 
     private func accept(_ sender: ByteStream) {
-        // Its first bytes wait until the node is connected.
+        // Reads nothing from the sender until the connection to the node is open.
         sender.pauseReading()
         let circuit = circuits.next()
         Task { await connect(sender, on: circuit) }

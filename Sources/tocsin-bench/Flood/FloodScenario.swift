@@ -7,7 +7,7 @@ import Simulator
 import TNP
 import Time
 
-/// Runs honest senders at a normal pace, first alone, then beside hostile circuits of all kinds.
+/// Runs honest senders at a normal pace, first alone, then together with hostile circuits of all kinds.
 actor FloodScenario {
     struct Options {
         /// The duration of each phase, calm and flooded.

@@ -231,7 +231,7 @@ private actor ClientRun {
         }
     }
 
-    /// Submits the first envelopes; with kills, all of them, so that they last as long as the kills.
+    /// Without kills, submits the first envelopes at once. With kills, spreads all envelopes over the time of the kills.
     private func submitAtPace() async throws {
         let started = MonotonicTime.now
         while submitted.count < (kills > 0 ? value.envelopes : min(inFlight, value.envelopes)) {

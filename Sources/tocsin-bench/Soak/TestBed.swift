@@ -25,7 +25,7 @@ actor TestBed {
     private let descriptors: Int?
     private var nodes: [MeasuredProcess?]
     private nonisolated let nodeCount: Int
-    /// The port of the first of several nodes, below the range of ports that the kernel assigns.
+    /// The port of the first of several nodes, below Linux's ephemeral port range.
     private nonisolated let firstPort = UInt16.random(in: 20_000..<30_000)
     /// Device tokens of each kind, registered with the stand-ins.
     nonisolated let tokens: [Magic: [[UInt8]]]

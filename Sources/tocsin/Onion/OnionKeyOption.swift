@@ -24,7 +24,7 @@ struct OnionKeyOption: ParsableArguments {
     }
 
     /// The key that tor needs to reach the node; `nil` if the option is not given.
-    /// - Parameter nodes: the nodes to reach, one of which the key must open.
+    /// - Parameter nodes: the nodes to reach; the key must be for one of them.
     /// - Throws: the exit code, after printing what is wrong with the key.
     func temporaryKey(for nodes: [Endpoint], on loop: EventLoop) throws -> TemporaryOnionKey? {
         guard let onionKey, let control = Endpoint(torControl) else { return nil }

@@ -18,7 +18,7 @@ package struct CertifiedKey: Sendable, Redacted {
         self.notAfter = notAfter
     }
 
-    /// The private key as an EVP_PKEY, which the caller frees; `nil` if it is not usable.
+    /// The private key as an EVP_PKEY, or `nil` if it is not usable. The caller must free it.
     package func makeKey() -> OpaquePointer? {
         privateKey.withUnsafeBytes { withBIO(reading: $0, readPrivateKey) }
     }

@@ -69,8 +69,8 @@ struct AttemptHistory {
         case .never: return .finish
         case .atOnce where replays < Self.freeReplays:
             replays += 1
-            // The first two repeats have no delay and ignore the patience: a connection that goes away refuses each
-            // stream once.
+            // The first two repeats have no delay and ignore the patience: a connection that receives GOAWAY refuses
+            // each stream once.
             if replays <= 2 { return bounds.timeLeft == .zero ? .expire : .again(after: .zero) }
             return bounded(replayBackoff.next(random: random()), bounds)
         case .onceMore:

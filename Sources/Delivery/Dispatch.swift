@@ -435,8 +435,8 @@ package actor Dispatch {
         {
             disposition.lane = .failure
         }
-        // Results of attempts that were in flight when the device was paused are no news, and must not stop delivery to
-        // other devices.
+        // Results of attempts that were in flight when the device was paused tell nothing new, and must not stop
+        // delivery to other devices.
         if disposition.token == .paused, disposition.lane == .failure,
             pauses.remaining(envelope.deviceToken, now: .now) != nil
         {

@@ -143,8 +143,7 @@ package struct Disposition: Equatable, Sendable {
     static let outcomeUnknown = Disposition(
         kind: .retry, reason: .providerUnreachable, defaultRetryAfter: 5, retry: .onceMore, failureSource: .provider,
         lane: .failure)
-    /// The connection failed, and all its requests with it. Does not count against the lane: the push service may still
-    /// work.
+    /// The connection failed, and all its requests with it. `Dispatch` counts them together as one failure of the lane.
     static let connectionFailed = outcomeUnknown.with(\.lane, .none)
 
     /// Whether the request reached, or may have reached, the provider.

@@ -26,7 +26,7 @@ public struct GoAway: Equatable, Sendable {
         /// 7: HELLO did not arrive within the handshake time.
         public static let handshakeTimeout = Code(rawValue: 7)
 
-        /// Whether the node answers the submissions that it has taken before it closes the connection.
+        /// Whether the node answers the submissions that it has accepted before it closes the connection.
         public var answersInFlight: Bool { self == .shuttingDown || self == .idle }
     }
 

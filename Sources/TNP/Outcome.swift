@@ -11,7 +11,7 @@ public struct Outcome: Equatable, Sendable {
         case queued = 1
         /// The node or the provider rejects the envelope permanently; the sender must never send it again.
         case rejected = 2
-        /// The envelope was not taken; the sender sends it again later.
+        /// The envelope was not accepted; the sender sends it again later.
         case retry = 3
         /// The phone no longer has this device token; the sender forgets the pairing.
         case gone = 4

@@ -6,7 +6,7 @@ import TNP
 /// Seals notifications for one pairing, so that only its phone can open them.
 public struct Sealer: Sendable {
     private let pairing: PairingToken
-    /// Texts are padded with spaces to a multiple of this many bytes, so that their length does not tell their type.
+    /// Texts are padded with spaces to a multiple of this many bytes, so that their length does not reveal their type.
     public static let bucket = 256
     /// The largest padded text: the last bucket that fits into the limits of Apple and Google. A longer text gets only
     /// the padding that its cipher needs.

@@ -184,7 +184,7 @@ extension TocsinClient {
     private func leave(_ link: Link, _ goAway: GoAway) {
         link.leaving = goAway
         if goAway.code == .idle {
-            // The node is well: what it has not taken waits for the next connection.
+            // The node works: submissions it has not accepted wait for the next connection.
             link.node.state = .connecting
         } else {
             link.node.state = .down

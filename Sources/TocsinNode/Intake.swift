@@ -202,7 +202,7 @@ final class Intake {
         if isChanged { announcePuzzle(announce) }
         if admission.efforts.unproven != announcedUnprovenEffort {
             announcedUnprovenEffort = admission.efforts.unproven
-            // While unproven tokens require more effort, their senders get their puzzle with a refusal.
+            // Unproven tokens no longer require more effort: replaces the puzzles that were sent with a refusal.
             if admission.efforts.unproven == admission.efforts.all { announce(admission.puzzle(at: .now), true) }
         }
         metrics.show(admission.efforts, known: admission.known)

@@ -26,7 +26,7 @@ final class StandingKeeper {
     var hash: KeyedHash { KeyedHash(key: store.key) }
 
     /// Restores all records.
-    /// - Parameter clock: is held back if it is far ahead of the last use of any device token: a clock that is wrong at
+    /// - Parameter clock: is set back if it is far ahead of the last use of any device token: a clock that is wrong at
     ///   the start must not make bindings of sender keys expire.
     func restore(into admission: inout Admission, _ clock: inout GuardedClock) throws {
         var isFirst = true

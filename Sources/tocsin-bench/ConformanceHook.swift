@@ -47,7 +47,7 @@ struct ConformanceHook: AsyncParsableCommand {
         let returns_when_queued: Bool?
     }
 
-    /// Each line of the output.
+    /// One line of the output.
     private struct Report: Encodable {
         let id: Int
         var outcome: String?

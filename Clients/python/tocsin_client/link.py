@@ -270,7 +270,7 @@ class Link(asyncio.Protocol):
             return
         self._leaving = go_away
         if go_away.code == Code.IDLE:
-            # The node is well: what it has not taken waits for the next connection.
+            # The node works: submissions it has not accepted wait for the next connection.
             self.node.state = State.CONNECTING
         else:
             self.node.state = State.DOWN

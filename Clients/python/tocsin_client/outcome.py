@@ -57,7 +57,7 @@ class Kind(IntEnum):
     REJECTED = 2
     """The sender must never send this envelope again."""
     RETRY = 3
-    """The envelope was not taken; the sender may send it again later."""
+    """The envelope was not accepted; the sender may send it again later."""
     GONE = 4
     """The phone no longer has this device token: forget the pairing."""
 

@@ -18,7 +18,7 @@ from .errors import PairingError
 from .notification import BisqNotification
 
 BUCKET = 256
-"""Texts are padded with spaces to a multiple of this many bytes, so that their length does not tell their type."""
+"""Texts are padded with spaces to a multiple of this many bytes, so that their length does not reveal their type."""
 
 LARGEST_PADDED = 2816
 """The largest padded text: the last bucket that fits into the limits of Apple and Google. A longer text is not padded

@@ -101,7 +101,7 @@ class GoAway:
 
     @property
     def answers_in_flight(self) -> bool:
-        """Whether the node answers what it has taken before it closes the connection."""
+        """Whether the node answers what it has accepted before it closes the connection."""
         return self.code in (Code.SHUTTING_DOWN, Code.IDLE)
 
     @property

@@ -100,7 +100,7 @@ package final class Spool: Sendable {
     /// The number of unreadable rows dropped since the spool was opened.
     package var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
-    /// Why the spool is full, counting expired rows that could be removed; `nil` if it has room.
+    /// Why the spool is full; `nil` if it has room. Expired rows count until they are removed.
     package var shortage: SpoolShortage? {
         if freeBytes < reserve { return .disk }
         return bytes + Self.largestRow > maxBytes ? .bytes : nil

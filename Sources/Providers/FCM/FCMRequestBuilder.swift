@@ -113,7 +113,7 @@ package struct FCMRequestBuilder: Sendable {
         if envelope.sound { body += androidNotification }
         body += Array("}}}".utf8)
         var headers = fixedHeaders
-        // HPACK indexes it, because the value stays the same for an hour; Google does not require literal encoding.
+        // Lets HPACK index this field: its value stays the same for an hour, and Google does not require literal encoding.
         headers.append("authorization", authorization)
         return Request(headers: headers, body: body)
     }

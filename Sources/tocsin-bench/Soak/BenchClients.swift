@@ -32,7 +32,7 @@ struct BenchClients: AsyncParsableCommand {
     @Option(help: "Number of kills of the first node.")
     var kills = 0
 
-    @Option(help: "Submissions without an outcome at a time.")
+    @Option(help: "Maximum submissions in flight.")
     var inFlight = 50
 
     @Flag(help: "Through a private Tor network.")

@@ -246,7 +246,7 @@ final class Link implements Connection.Handler {
         }
         leaving = goAway;
         if (goAway.code() == Wire.GoAway.IDLE) {
-            // The node is well: what it has not taken waits for the next connection.
+            // The node works: submissions it has not accepted wait for the next connection.
             node.state = NodeState.State.CONNECTING;
         } else {
             node.state = NodeState.State.DOWN;

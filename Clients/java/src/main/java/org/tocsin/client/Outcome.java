@@ -35,7 +35,7 @@ public record Outcome(
         QUEUED,
         /** The sender must never send this envelope again. */
         REJECTED,
-        /** The envelope was not taken; the sender may send it again later. */
+        /** The envelope was not accepted; the sender may send it again later. */
         RETRY,
         /** The phone no longer has this device token: forget the pairing. */
         GONE

@@ -9,7 +9,7 @@ import java.util.Base64;
  * notifications for the phone. Prints without its content.
  */
 public final class PairingToken {
-    /** Texts are padded with spaces to a multiple of this many bytes, so that their length does not tell their type. */
+    /** Texts are padded with spaces to a multiple of this many bytes, so that their length does not reveal their type. */
     public static final int BUCKET = 256;
 
     /** The largest padded text: the last bucket within the limits of Apple and Google. */

@@ -63,7 +63,7 @@ final class Wire {
         static final int BUSY = 5;
         static final int HANDSHAKE_TIMEOUT = 7;
 
-        /** Whether the node answers what it has taken before it closes the connection. */
+        /** Whether the node answers what it has accepted before it closes the connection. */
         boolean answersInFlight() {
             return code == SHUTTING_DOWN || code == IDLE;
         }

@@ -183,7 +183,7 @@ package struct Admission {
     /// tokens could learn, without ringing the phone, whether the node serves that phone.
     /// - Parameters:
     ///   - paid: the result of ``verify(_:on:through:at:)``.
-    ///   - app: the name of the app profile.
+    ///   - app: the name of the app.
     ///   - senderProtocol: the endpoint that received the submission.
     package mutating func admit(
         _ submission: Submission, paid: UInt32, app: String, on circuit: CircuitID,

@@ -28,7 +28,7 @@ package enum RegularFile {
     /// Reads a file.
     /// - Parameters:
     ///   - limit: the maximum size in bytes.
-    ///   - access: who may access the file at most.
+    ///   - access: the users who may have access to the file; reading fails if others have.
     package static func read(
         _ path: String, atMost limit: Int, access: Access = .anyone
     ) throws(Failure) -> [UInt8] {

@@ -164,7 +164,7 @@ package actor Dispatch {
     // MARK: Accepting
 
     /// Whether the envelope is a resend: an envelope with the same digest is pending, or its outcome is remembered.
-    /// - Parameter app: the name of its app profile.
+    /// - Parameter app: the name of its app.
     package nonisolated func isResend(_ envelope: Envelope, app: String) -> Bool {
         assumeIsolated { dispatch in
             guard dispatch.lanes[Route(app: app, magic: envelope.magic)] != nil, !dispatch.isDraining else {
@@ -242,8 +242,8 @@ package actor Dispatch {
     /// Accepts an envelope that is not a resend (``isResend(_:app:)``), or refuses it. The reply receives exactly one
     /// final outcome.
     /// - Parameters:
-    ///   - app: the name of the envelope's app profile; ``Envelope/app`` may be empty.
-    ///   - format: the envelope format of that profile.
+    ///   - app: the name of the envelope's app; ``Envelope/app`` may be empty.
+    ///   - format: the envelope format of that app.
     ///   - origin: determines the envelope's share of a lane under load.
     package nonisolated func submit(
         _ envelope: Envelope, app: String, format: EnvelopeFormat, from origin: Origin, _ reply: Reply

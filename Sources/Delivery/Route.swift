@@ -4,7 +4,7 @@ import TNP
 
 /// One app on one platform: the destination of an envelope.
 package struct Route: Hashable, Sendable, CustomStringConvertible {
-    /// The app profile's name.
+    /// The name of the app.
     package let app: String
     /// The platform; Apple's two environments have separate values.
     package let magic: Magic

@@ -8,7 +8,7 @@ package struct NodeState {
     package enum State: Equatable {
         /// There is no connection, and no reason not to open one.
         case unused
-        /// The sender connects. After a lost connection, the node is likely to be back at once.
+        /// The sender is connecting, possibly again after a lost connection: the node is likely to be back at once.
         case connecting
         /// The sender is connected.
         case connected
@@ -35,8 +35,14 @@ package struct NodeState {
     /// Whether new submissions may go to this node.
     package var isUsable: Bool { state != .down && state != .refused }
 
-    /// Resets the backoff after WELCOME.
-    package mutating func welcomed() { backoff.reset() }
+    /// Losses in a row, without a RESULT between them, after which other nodes are tried.
+    private static let unreliable = 3
+
+    /// Resets the backoff after a RESULT.
+    package mutating func answered() { backoff.reset() }
+
+    /// Whether the node loses connections before it answers anything.
+    package var isUnreliable: Bool { backoff.failures >= Self.unreliable }
 
     /// Counts a failure.
     /// - Parameters:
@@ -57,8 +63,12 @@ package struct NodeState {
     }
 
     /// Lets a refusing node be used again once its pause is over.
-    package mutating func revive(now: MonotonicTime) {
-        if state == .refused, now >= retryAt { state = .unused }
+    /// - Returns: whether that is so now.
+    @discardableResult
+    package mutating func revive(now: MonotonicTime) -> Bool {
+        guard state == .refused, now >= retryAt else { return false }
+        state = .unused
+        return true
     }
 
     /// The index of the first usable node: a sender prefers the first of its list, so that bindings and rates are one

@@ -72,6 +72,8 @@ package struct SenderSession {
     /// The requests in flight on the current connection, including those that ``remove(_:)`` has abandoned.
     private var sent: Set<UInt32> = []
     private var searches: [UInt32: Search] = [:]
+    /// QUEUED of the submissions that the node has stored.
+    private var stored: [UInt32: Outcome] = [:]
     private var nextRequest: UInt32 = 1
     /// The WELCOME of the current connection; `nil` before it arrives.
     package private(set) var welcome: Welcome?
@@ -102,6 +104,9 @@ package struct SenderSession {
     /// The requests that are not in flight, oldest first.
     package var waiting: [UInt32] { queue }
 
+    /// QUEUED, if the node has stored this submission.
+    package func stored(_ request: UInt32) -> Outcome? { stored[request] }
+
     /// Whether there is no submission without a final result.
     package var isEmpty: Bool { pending.isEmpty }
 
@@ -117,6 +122,7 @@ package struct SenderSession {
         let request = nextRequest
         pending[request] = submission
         pending[request]!.submission.request = request
+        pending[request]!.resends = 0
         queue.append(request)
         nextRequest &+= 1
         return request
@@ -127,6 +133,7 @@ package struct SenderSession {
     @discardableResult
     package mutating func remove(_ request: UInt32) -> PendingSubmission? {
         queue.removeAll { $0 == request }
+        stored[request] = nil
         return pending.removeValue(forKey: request)
     }
 
@@ -277,6 +284,7 @@ package struct SenderSession {
         if outcome.kind == .retry, outcome.reason == .proofRequired || outcome.reason == .proofWrong {
             return requiresWork(request, outcome, &actions)
         }
+        if !outcome.isFinal { stored[request] = outcome }
         actions.append(outcome.isFinal ? finish(request, outcome) : .result(result))
     }
 
@@ -306,6 +314,7 @@ extension SenderSession {
     package mutating func searchEnded(_ request: UInt32) -> [Action] {
         searches[request] = nil
         guard let submission = pending[request] else { return [] }
+        pending[request]!.workLeft = .zero
         var outcome = submission.refusal ?? .retry(.proofRequired, after: 0)
         outcome.text = workLimitText
         return [finish(request, outcome)]

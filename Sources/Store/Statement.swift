@@ -52,7 +52,7 @@ package protocol SQLiteValue {
 /// Tells SQLite to copy the bytes (`SQLITE_TRANSIENT`, a macro that Swift cannot import).
 private let copying = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
-/// SQLite's integers are signed: an unsigned number of 64 bits keeps its bits.
+/// SQLite's integers are signed: an unsigned 64-bit number is stored as the signed one with the same bits.
 extension SQLiteValue where Self: BinaryInteger {
     package func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
         sqlite3_bind_int64(statement, index, Int64(truncatingIfNeeded: self))

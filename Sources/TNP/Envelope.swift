@@ -36,7 +36,7 @@ public enum DeliveryPriority: UInt8, Sendable {
 /// A sealed notification: the type that travels through the node from sender to provider. Its fields conform to the
 /// rules of PROTOCOL §3. Prints as `<redacted>`.
 public struct Envelope: Sendable, Redacted {
-    /// The name of the app profile; empty for the node's first.
+    /// The name of an app of the node; empty for its first app.
     public let app: Bytes
     /// The push service that delivers the notification.
     public let magic: Magic

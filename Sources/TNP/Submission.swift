@@ -96,7 +96,7 @@ public struct SubmissionFields: Sendable, Redacted {
 
     /// The number that the sender gave the submission.
     public let request: UInt32
-    /// The name of the app profile; empty if absent.
+    /// The name of an app of the node; empty if absent.
     public private(set) var app: Bytes = []
     private var magic: Bytes?
     private var deviceToken: Bytes?

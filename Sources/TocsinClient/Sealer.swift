@@ -28,7 +28,7 @@ public struct Sealer: Sendable {
     /// one.
     /// - Parameters:
     ///   - notification: the notification to seal.
-    ///   - app: the name of the app profile; empty for the node's first.
+    ///   - app: the name of an app of the node; empty for its first app.
     ///   - ttl: how long Apple or Google may keep the notification, in seconds.
     ///   - sound: whether the phone plays a sound.
     /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.
@@ -50,7 +50,7 @@ public struct Sealer: Sendable {
     /// - Parameters:
     ///   - clearText: the bytes to seal.
     ///   - iv: an initialisation vector for the format, which must not be used twice; `nil` for a random one.
-    ///   - app: the name of the app profile; empty for the node's first.
+    ///   - app: the name of an app of the node; empty for its first app.
     ///   - ttl: how long Apple or Google may keep the notification, in seconds.
     ///   - sound: whether the phone plays a sound.
     ///   - bucket: the multiple to which the text is padded; 1 for no more padding than the cipher needs.

@@ -14,6 +14,8 @@ extension TocsinClient {
     private static let silenceLimit = Duration.seconds(40)
     /// How long an idle connection stays open; less if the node's idle timeout is short.
     private static let idleTime = Duration.seconds(60)
+    /// The largest number of searches for proofs at a time, so that the machine keeps processors for other work.
+    private static let maximumSearches = 2
     /// The bytes of unsent output above which the client does not answer PING.
     private static let maximumUnsent = 1024 * 1024
 
@@ -22,7 +24,7 @@ extension TocsinClient {
     /// Connects if there is a reason to and nothing speaks against it; then flushes.
     func wake(_ link: Link) {
         let now = MonotonicTime.now
-        link.node.revive(now: now)
+        if link.node.revive(now: now) { assignWaiting(link.channel) }
         if link.wire == nil, link.dial == nil, !isClosed {
             if link.node.state == .unused, !link.session.isEmpty {
                 dial(link, after: .zero)
@@ -44,7 +46,12 @@ extension TocsinClient {
             }
         link.dial = Task {
             if pause > .zero { await loop.sleep(for: pause) }
-            guard !isClosed, !Task.isCancelled else { return }
+            guard !isClosed, !Task.isCancelled, let link = links[id] else { return }
+            guard link.channel.isActive else {
+                link.dial = nil
+                if link.node.state == .connecting { link.node.state = .unused }
+                return
+            }
             progress?(.connecting(node))
             do throws(StreamError) {
                 connected(id, try await loop.dial(node, through: proxy, timeout: timeout))
@@ -122,12 +129,15 @@ extension TocsinClient {
     /// it may know the submissions in flight already.
     func ended(_ reason: String, _ id: Int) {
         guard let link = links[id], link.wire != nil else { return }
+        let isProved = link.session.welcome != nil && !link.node.isUnreliable
         disconnect(link)
         if let leaving = link.leaving, leaving.code != .idle {
             let text = leaving.text.isEmpty ? "the node sent GOAWAY" : leaving.text
             fail(link, .unreachable(text), atLeast: .milliseconds(Int64(leaving.retryAfter)))
-        } else {
+        } else if isProved {
             reconnect(link, reason)
+        } else {
+            fail(link, .unreachable(reason))
         }
     }
 
@@ -147,6 +157,8 @@ extension TocsinClient {
     /// Ends the connection for good.
     private func refuse(_ link: Link, _ goAway: GoAway) {
         disconnect(link)
+        link.dial?.cancel()
+        link.dial = nil
         link.failure = .connectionClosed(goAway)
         link.node.refused(now: .now, atLeast: .milliseconds(Int64(goAway.retryAfter)))
         move(link.session.requests, from: link)
@@ -164,9 +176,10 @@ extension TocsinClient {
     private func perform(_ action: SenderSession.Action, _ link: Link) {
         switch action {
         case .welcomed(let welcome):
-            link.node.welcomed()
             progress?(.welcomed(welcome))
-        case .result(let result): answered(result, by: link)
+        case .result(let result):
+            link.node.answered()
+            answered(result, by: link)
         case .goAway(let goAway, let isFatal):
             guard link.wire != nil else { return }
             isFatal ? refuse(link, goAway) : leave(link, goAway)
@@ -199,7 +212,13 @@ extension TocsinClient {
         _ request: UInt32, _ digest: Digest256, _ puzzle: Puzzle, until deadline: MonotonicTime, for link: Link
     ) {
         let id = link.id
+        let limit = deadline - .now
         link.searches[request] = Task(priority: .utility) {
+            await startSearch()
+            defer { endSearch() }
+            guard !Task.isCancelled else { return }
+            // The search may have waited: its time begins now.
+            let deadline = MonotonicTime.now + limit
             let proof = await puzzle.proof(for: digest, until: deadline, from: UInt64.random(in: 0...UInt64.max))
             // Ignore a cancelled search: another may be running for the same request.
             guard !Task.isCancelled, let link = links[id] else { return }
@@ -211,6 +230,17 @@ extension TocsinClient {
             }
             flush(link)
         }
+    }
+
+    /// Waits until fewer than ``maximumSearches`` searches run in this client.
+    private func startSearch() async {
+        while searchCount >= Self.maximumSearches { await withCheckedContinuation { waitingSearches.append($0) } }
+        searchCount += 1
+    }
+
+    private func endSearch() {
+        searchCount -= 1
+        if !waitingSearches.isEmpty { waitingSearches.removeFirst().resume() }
     }
 
     // MARK: Time
@@ -234,6 +264,7 @@ extension TocsinClient {
         } else if session.isEmpty {
             let since = link.idleSince ?? now
             link.idleSince = since
+            link.lastFrame = now
             let limit = Duration.milliseconds(Int64(session.welcome?.idleTimeout ?? 0) * 750)
             if now - since >= min(Self.idleTime, limit) {
                 disconnect(link)

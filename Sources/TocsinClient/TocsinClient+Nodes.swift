@@ -40,7 +40,8 @@ extension TocsinClient {
     func move(_ requests: [UInt32], from link: Link) {
         for request in requests {
             guard let waiter = link.waiters[request] else { continue }
-            if let queued = waiter.queued {
+            if let queued = waiter.queued ?? link.session.stored(request) {
+                waiter.queued = queued
                 if link.node.state == .refused { finish(waiter, .success(queued)) }
                 continue
             }

@@ -4,13 +4,15 @@ import Cryptography
 import TNP
 import Time
 
-/// Pairing in one call, and its end.
+/// Pairing and unpairing, in one call each.
 extension TocsinClient {
     /// The confirmation of a pairing was not delivered.
     public struct PairingRefused: Error, Equatable, Sendable, CustomStringConvertible {
         /// The outcome of the confirmation.
         public let outcome: Outcome
-        public var description: String { "the phone cannot be reached: \(outcome.text ?? outcome.reason.description)" }
+        public var description: String {
+            "the pairing was not confirmed: \(outcome.text ?? outcome.reason.description)"
+        }
     }
 
     /// The pairings of ``pair(_:app:timeout:)`` and ``remember(_:)`` that are neither erased nor gone.
@@ -22,7 +24,7 @@ extension TocsinClient {
     /// Reads a pairing token, confirms the pairing to the phone, and remembers it.
     /// - Parameters:
     ///   - text: the text of the phone's QR code. Store it where secrets belong.
-    ///   - app: the name of the app profile; empty for the node's first.
+    ///   - app: the name of an app of the node; empty for its first app.
     ///   - timeout: as in ``submit(_:timeout:acceptQueued:returnsWhenQueued:signedBy:)``.
     /// - Throws: `PairingToken.FormatError`, ``PairingRefused``, ``ClientError``.
     public func pair(_ text: String, app: String = "", timeout: Duration = .seconds(180)) async throws -> PairingToken {
@@ -34,22 +36,21 @@ extension TocsinClient {
         return pairing
     }
 
-    /// Makes the phone's app delete its pairing and all notifications, and forgets the pairing here. Only apps of the
-    /// format `pipe` do that; for another one, this only forgets the pairing.
-    /// - Returns: the outcome; `nil` if nothing was sent.
-    /// - Throws: ``ClientError``.
+    /// The phone's app does not support ERASE: its user deletes the pairing in the app.
+    public struct EraseUnsupported: Error, Equatable, Sendable, CustomStringConvertible {
+        public var description: String { "a sealed app does not support ERASE: delete the pairing in the app" }
+    }
+
+    /// Makes the phone's app delete its pairing and all notifications, and forgets the pairing here.
+    /// - Throws: ``EraseUnsupported`` for an app of the format `sealed`, ``ClientError``.
     @discardableResult
     public func erase(
         _ pairing: PairingToken, app: String = "", timeout: Duration = .seconds(180)
-    ) async throws -> Outcome? {
-        var outcome: Outcome?
-        if pairing.defaultFormat == .pipe {
-            let notification = BisqNotification(kind: .erase, title: "", message: "", sentDate: UnixTime.now * 1000)
-            outcome = try await notify(pairing, notification, app: app, sound: false, timeout: timeout)
-        }
-        if outcome.map({ $0.kind == .delivered || $0.kind == .gone }) ?? true {
-            remembered[Array(pairing.deviceToken.utf8)] = nil
-        }
+    ) async throws -> Outcome {
+        guard pairing.defaultFormat == .pipe else { throw EraseUnsupported() }
+        let notification = BisqNotification(kind: .erase, title: "", message: "", sentDate: UnixTime.now * 1000)
+        let outcome = try await notify(pairing, notification, app: app, sound: false, timeout: timeout)
+        if outcome.kind == .delivered || outcome.kind == .gone { remembered[Array(pairing.deviceToken.utf8)] = nil }
         return outcome
     }
 

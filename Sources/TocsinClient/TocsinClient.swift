@@ -84,6 +84,9 @@ public actor TocsinClient {
     private var waiterCount: UInt64 = 0
     private var pending: [UInt64: Waiter] = [:]
     private(set) var isClosed = false
+    /// The number of running searches for proofs of work, and those that wait until it falls.
+    var searchCount = 0
+    var waitingSearches: [CheckedContinuation<Void, Never>] = []
     /// Keeps self alive while connected: resources of the loop must be released on its thread.
     private var selfWhileConnected: TocsinClient?
     /// Fires while submissions wait or connections are open: see ``tick()``.

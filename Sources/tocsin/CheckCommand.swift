@@ -45,7 +45,7 @@ struct CheckCommand: AsyncParsableCommand {
     @Option(help: "Send a notification to the phone with this pairing token; - reads the token from standard input.")
     var phone: String?
 
-    @Option(help: "The app profile of that phone. Default: the first.")
+    @Option(help: "The name of that phone's app in the configuration. Default: the first app.")
     var app: String?
 
     @Flag(help: "Print the findings as JSON.")

@@ -18,7 +18,7 @@ struct DeliveryOptions: ParsableArguments {
     @Flag(help: "Connect without tor.")
     var direct = false
 
-    @Option(help: "The node's app profile. Default: the node's first.")
+    @Option(help: "The name of an app of the node. Default: its first app.")
     var app: String = ""
 
     @Option(

@@ -9,7 +9,7 @@ import TocsinClient
 /// Sends a notification to the operator's own phone through the running node, as a sender would.
 struct PhoneCheck {
     let pairing: PairingToken
-    /// The app profile's name; `nil` for the node's first.
+    /// The name of an app of the node; `nil` for its first app.
     let app: String?
     /// The format that the app decrypts; `nil` to derive it from the pairing's key.
     let format: EnvelopeFormat?

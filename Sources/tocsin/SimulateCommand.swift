@@ -104,7 +104,7 @@ struct SimulateCommand: AsyncParsableCommand {
         await services.stop()
     }
 
-    /// The node's app profile for Bisq Connect, in TOML.
+    /// The node's `[[app]]` for Bisq Connect, in TOML.
     private static let connectProfile = """
         [[app]]
         name = "bisq-connect"

@@ -35,7 +35,7 @@ struct UnbindCommand: AsyncParsableCommand {
             """)
     var file: String
 
-    @Option(help: "The app profile. Default: all.")
+    @Option(help: "The name of the app in the configuration. Default: all apps.")
     var app: String?
 
     @OptionGroup var options: ConfigurationOption

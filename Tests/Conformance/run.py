@@ -107,6 +107,8 @@ class Submit:
         if len(proof) != 16 or proof[:4] != seed[:4]:
             return False
         given = int.from_bytes(proof[4:8], "big")
+        if given == 0:
+            return False
         text = b"tnp1-puzzle" + seed + self.digest + proof[4:]
         value = int.from_bytes(blake2b(text, digest_size=32).digest()[:8], "big")
         return given >= effort and value <= (2**64 - 1) // given
@@ -125,12 +127,19 @@ class Connection:
     async def frame(self, limit: float) -> tuple[str, bytes]:
         try:
             async with asyncio.timeout(limit):
-                length, kind = struct.unpack(">IB", await self.reader.readexactly(5))
-                if not 0 < length <= LARGEST_FRAME:
-                    raise Mismatch(f"the client sent a frame of {length} bytes")
-                return NAMES.get(kind, str(kind)), await self.reader.readexactly(length - 1)
+                head = await self.reader.readexactly(5)
         except asyncio.TimeoutError:
             raise Mismatch(f"the client sent nothing within {limit:g} s") from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise Mismatch("the client closed the connection") from None
+        length, kind = struct.unpack(">IB", head)
+        if not 0 < length <= LARGEST_FRAME:
+            raise Mismatch(f"the client sent a frame of {length} bytes")
+        try:
+            async with asyncio.timeout(STEP_TIME):
+                return NAMES.get(kind, str(kind)), await self.reader.readexactly(length - 1)
+        except asyncio.TimeoutError:
+            raise Mismatch("the client sent a part of a frame") from None
         except (asyncio.IncompleteReadError, ConnectionError):
             raise Mismatch("the client closed the connection") from None
 
@@ -196,8 +205,10 @@ class Connection:
         envelope = {tag: value for tag, value in submit.fields.items() if tag != 0x10}
         if self.run.seen.setdefault(number, envelope) != envelope:
             raise Mismatch(f"submission {number} was sent again with other bytes")
-        if "proof" in step and submit.has_proof(self.seed, self.effort) != step["proof"]:
-            raise Mismatch("the proof of work is missing or wrong" if step["proof"] else "there is a proof of work")
+        if step.get("proof") is True and not submit.has_proof(self.seed, self.effort):
+            raise Mismatch("the proof of work is missing or wrong")
+        if step.get("proof") is False and 0x10 in submit.fields:
+            raise Mismatch("there is a proof of work")
         for tag, value in step.get("fields", {}).items():
             found = submit.fields.get(int(tag, 16))
             if (found.hex() if found is not None else None) != value:
@@ -294,6 +305,7 @@ class Run:
                 # Scripts that the client has not played to their end are failures.
                 while self.unfinished and not self.failure.done():
                     await asyncio.sleep(0.02)
+                await self.nothing_more(hook)
         except asyncio.TimeoutError:
             if not self.failure.done():
                 raise Mismatch("the transcript did not end in time") from None
@@ -328,6 +340,8 @@ class Run:
                 self.unfinished -= 1
             except Mismatch as mismatch:
                 self.fail(mismatch)
+            except (struct.error, KeyError, IndexError, StopIteration) as error:
+                self.fail(Mismatch(f"the client sent a malformed frame ({type(error).__name__})"))
             except ConnectionError:
                 self.fail(Mismatch("the client closed the connection"))
             finally:
@@ -372,6 +386,14 @@ class Run:
         finally:
             await asyncio.wait({commands}, timeout=0 if expected else None)
             commands.cancel()
+
+    async def nothing_more(self, hook: asyncio.subprocess.Process) -> None:
+        """The client must not report an outcome twice."""
+        assert hook.stdout
+        with contextlib.suppress(asyncio.TimeoutError):
+            line = await asyncio.wait_for(hook.stdout.readline(), 0.3)
+            if line:
+                raise Mismatch(f"unexpected: {line.decode().strip()}")
 
     async def commands(self, hook: asyncio.subprocess.Process) -> None:
         for command in self.transcript["client"]:

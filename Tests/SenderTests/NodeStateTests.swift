@@ -7,7 +7,7 @@ import Time
 @Suite struct NodeStateTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000)
 
-    @Test func `the wait doubles with each failure up to 30 s, and starts again after WELCOME`() {
+    @Test func `the wait doubles with each failure up to 30 s, and starts again after a RESULT`() {
         var node = NodeState()
         let waits = (0..<9).map { _ in node.failed(now: start, random: 1) }
         #expect(
@@ -15,7 +15,7 @@ import Time
                 .milliseconds(250), .milliseconds(500), .seconds(1), .seconds(2), .seconds(4), .seconds(8),
                 .seconds(16), .seconds(30), .seconds(30),
             ])
-        node.welcomed()
+        node.answered()
         #expect(node.failed(now: start, random: 0.5) == .milliseconds(125))
         #expect(node.retryAt == start + .milliseconds(125))
     }

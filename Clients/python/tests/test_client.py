@@ -121,7 +121,7 @@ def test_backoff_doubles_up_to_its_cap():
     node = NodeState()
     waits = [node.failed(0.0, 1.0) for _ in range(10)]
     assert waits == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30, 30]
-    node.welcomed()
+    node.answered()
     assert node.failed(0.0, 0.5) == 0.125
     assert node.failed(0.0, 0.0, at_least=5.0) == 5.0
     assert node.failed(0.0, 0.0, at_least=1e9) == 600
@@ -293,6 +293,8 @@ def command(*arguments: str, text: str | None = None) -> subprocess.CompletedPro
         (["send", PIPE, "--node", "127.0.0.1", "--direct"], 64, "--node must be like"),
         (["send", PIPE, "--node", "127.0.0.1:1", "--tor", "x"], 64, "--tor must be like"),
         (["send", PIPE], 64, "--node"),
+        ([PIPE, "--node", "127.0.0.1:1"], 64, "unknown command"),
+        (["pair", PIPE], 64, "unknown command"),
         (["send", PIPE, "--node", "127.0.0.1:1", "--direct", "--timeout", "1"], 69, "connection refused"),
         (["send", PIPE, "--node", "127.0.0.1:1", "--tor", "127.0.0.1:1", "--timeout", "1"], 69, "start tor"),
         (["send", PIPE, "--node", "127.0.0.1:1", "--direct", "--message", "x" * 3100], 65, "ciphertext"),

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from .client import TocsinClient
 from .options import Address, Progress
 from .envelope import Envelope
+from .errors import ClientClosed
 from .notification import BisqNotification
 from .outcome import Outcome
 from .pairing import PairingToken
@@ -41,6 +42,8 @@ class BlockingClient:
             nodes, socks=socks, work_limit=work_limit, patience=patience, agent=agent, on_progress=on_progress,
             on_gone=on_gone,
         )
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin-client", daemon=True)
         self._thread.start()
@@ -54,15 +57,29 @@ class BlockingClient:
         self.close()
 
     def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._is_closed:
+                work.close()
+                raise ClientClosed("the client was closed")
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _end(self) -> None:
+        """Closes the client, and lets the calls that have begun end."""
+        await self._client.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
 
     def close(self) -> None:
         """Closes all connections and ends the thread."""
-        if self._thread.is_alive():
-            self._start(self._client.close()).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        ending.result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def submit(
         self,

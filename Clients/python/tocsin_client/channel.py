@@ -35,7 +35,8 @@ class Channel:
         self._password = secrets.token_hex(16)
         self.links = [Link(self, index) for index in range(len(self.options.nodes))]
         self.waiters: set[Waiter] = set()
-        self._unassigned: list[Waiter] = []
+        self._unassigned: dict[Waiter, None] = {}
+        """The submissions that found no usable node, oldest first."""
         self.is_closed = False
         self._ticker: asyncio.TimerHandle | None = None
 
@@ -56,8 +57,12 @@ class Channel:
 
     def report(self, progress: Progress) -> None:
         """Passes a step of the work on."""
-        if self._on_progress is not None:
+        if self._on_progress is None:
+            return
+        try:
             self._on_progress(progress)
+        except Exception as error:  # noqa: BLE001: a fault of the app must not end the work.
+            self.loop.call_exception_handler({"message": "on_progress failed", "exception": error})
 
     async def open(self, link: Link) -> None:
         """Opens the connection of a link."""
@@ -92,6 +97,7 @@ class Channel:
         index = choose(states, waiter.refused_by)
         if index is not None:
             waiter.link = self.links[index]
+            waiter.resends = 0
             waiter.link.session.add(waiter)
         elif waiter.refusal is not None and waiter.refused_by:
             self._finish(waiter, waiter.refusal)
@@ -99,11 +105,11 @@ class Channel:
             self._finish(waiter, self.links[0].failure)
         else:
             waiter.link = None
-            self._unassigned.append(waiter)
+            self._unassigned[waiter] = None
 
     def assign_waiting(self) -> None:
         """Assigns the submissions that found no usable node."""
-        waiting, self._unassigned = self._unassigned, []
+        waiting, self._unassigned = self._unassigned, {}
         for waiter in waiting:
             self._assign(waiter)
 
@@ -164,8 +170,8 @@ class Channel:
         if waiter.link is not None:
             waiter.link.session.remove(waiter)
             waiter.link = None
-        elif waiter in self._unassigned:
-            self._unassigned.remove(waiter)
+        else:
+            self._unassigned.pop(waiter, None)
 
     def _finish(self, waiter: Waiter, result: Outcome | errors.SubmissionError) -> None:
         self._drop(waiter)
@@ -183,10 +189,11 @@ class Channel:
         if waiter.queued is not None:
             self._finish(waiter, waiter.queued)
         elif link is not None and link.session.lacks_proof(waiter):
+            link.stop_solving(waiter)
             for action in link.session.search_ended(waiter):
                 assert isinstance(action, session.Answered)
                 self._finish(waiter, action.outcome)
-        elif waiter.refusal is not None and (link is None or waiter in link.session.waiting):
+        elif waiter.refusal is not None and (link is None or link.session.is_waiting(waiter)):
             self._finish(waiter, waiter.refusal)
         else:
             self._finish(waiter, (link or self.links[0]).deadline_error(waiter, now))
@@ -201,7 +208,7 @@ class Channel:
         now = self.now()
         for link in self.links:
             link.tick(now)
-        if self.is_active or any(link.node.state is State.CONNECTED for link in self.links):
+        if self.is_active or any(link.is_busy for link in self.links):
             self._ticker = self.loop.call_later(1.0, self._tick)
         else:
             self._ticker = None

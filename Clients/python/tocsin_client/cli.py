@@ -45,7 +45,9 @@ class Failure(Exception):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {message}\n{self.format_usage()}")
+        # A pairing token in the wrong place must not be printed.
+        text = "unknown command or argument" if "|" in message else message
+        self.exit(USAGE, f"{self.prog}: {text}\n{self.format_usage()}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,7 +121,7 @@ def _delivery_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tor", default="127.0.0.1:9050", metavar="ADDRESS:PORT", help="tor's SOCKS port")
     parser.add_argument("--direct", action="store_true", help="connect without tor")
-    parser.add_argument("--app", default="", help="the node's app profile; default: the node's first")
+    parser.add_argument("--app", default="", help="the name of an app of the node; default: its first app")
     parser.add_argument(
         "--ttl", type=int, default=LONGEST_TTL,
         help="seconds that Apple or Google may store the notification for a phone that is offline; 0: now or never",

@@ -12,7 +12,6 @@ from . import errors, session
 from .channel import Channel
 from .envelope import Envelope, Format, Submission
 from .link import Waiter
-from .nodes import State
 from .notification import BisqNotification, NotificationType
 from .options import CONNECT_TIMEOUT, Address, Options, Progress
 from .outcome import Kind, Outcome
@@ -193,8 +192,12 @@ class TocsinClient:
 
     def _gone(self, device_token: str) -> None:
         pairing = self._pairings.pop(device_token, None)
-        if pairing is not None and self.on_gone is not None:
+        if pairing is None or self.on_gone is None:
+            return
+        try:
             self.on_gone(pairing)
+        except Exception as error:  # noqa: BLE001: a fault of the app must not replace the outcome.
+            self.loop.call_exception_handler({"message": "on_gone failed", "exception": error})
 
     # Channels
 
@@ -213,13 +216,11 @@ class TocsinClient:
     def _forget(self, channel: Channel) -> None:
         """Removes a channel that has neither submissions nor connections, unless a node's pause is running."""
         now = channel.now()
-        if any(link.node.retry_at > now for link in channel.links):
-            self.loop.call_later(max(link.node.retry_at for link in channel.links) - now, self._forget_later, channel)
-        else:
-            self._forget_later(channel)
+        pause = max((link.node.retry_at - now for link in channel.links if not link.node.is_usable), default=0.0)
+        self.loop.call_later(max(0.0, pause), self._forget_later, channel)
 
     def _forget_later(self, channel: Channel) -> None:
-        if not channel.is_active and not any(link.node.state is State.CONNECTED for link in channel.links):
+        if not channel.is_active and not any(link.is_busy for link in channel.links):
             self._channels = {key: other for key, other in self._channels.items() if other is not channel}
 
 
@@ -227,5 +228,5 @@ class PairingRefused(errors.TocsinError):
     """The confirmation of a pairing was not delivered. :attr:`outcome` says why."""
 
     def __init__(self, outcome: Outcome) -> None:
-        super().__init__(f"the phone cannot be reached: {outcome.description}")
+        super().__init__(f"the pairing was not confirmed: {outcome.description}")
         self.outcome = outcome

@@ -45,7 +45,7 @@ class Envelope:
     ciphertext: bytes
     format: Format
     app: str = ""
-    """The name of the app profile; empty for the node's first."""
+    """The name of an app of the node; empty for its first app."""
     ttl: int = LONGEST_TTL
     """How long Apple or Google may keep the notification, in seconds; 0 for now or never."""
     is_urgent: bool = True

@@ -98,13 +98,19 @@ class Link(asyncio.Protocol):
         self._idle_since: float | None = None
         self._searches: dict[Entry, threading.Event] = {}
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is a connection, or an attempt to open one."""
+        return self._transport is not None or self._dial is not None
+
     # Connecting
 
     def wake(self) -> None:
         """Connects if there is a reason to and nothing speaks against it; then flushes."""
         node = self.node
         now = self.channel.now()
-        node.revive(now)
+        if node.revive(now):
+            self.channel.assign_waiting()
         if self._transport is not None or self._dial is not None or self.channel.is_closed:
             pass
         elif node.state is State.UNUSED and self.session.entries:
@@ -120,6 +126,11 @@ class Link(asyncio.Protocol):
 
     async def _connect(self, pause: float) -> None:
         await asyncio.sleep(pause)
+        if not self.channel.is_active:
+            self._dial = None
+            if self.node.state is State.CONNECTING:
+                self.node.state = State.UNUSED
+            return
         self.channel.report(Progress("connecting", self.address))
         failure: errors.SubmissionError
         try:
@@ -140,7 +151,7 @@ class Link(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001: a library's surprise must not end the attempts in silence.
             failure = errors.NodeUnreachable(f"the node cannot be reached: {type(error).__name__}")
         # The time limit may pass at the moment of success.
-        if self._transport is None:
+        if self._dial is asyncio.current_task():
             self._dial = None
             self.fail(failure)
 
@@ -197,7 +208,14 @@ class Link(asyncio.Protocol):
             self.fail(_go_away_failure(leaving), leaving.retry_after / 1000)
             return
         reason = _cause(error) if isinstance(error, OSError) else "the connection was closed"
-        self._reconnect(errors.NodeUnreachable(f"the node cannot be reached: {reason}"))
+        self._lost(errors.NodeUnreachable(f"the node cannot be reached: {reason}"))
+
+    def _lost(self, failure: errors.SubmissionError) -> None:
+        """Connects again to a node that has proved itself; else other nodes come first."""
+        if self.session.welcome is not None and not self.node.is_unreliable:
+            self._reconnect(failure)
+        else:
+            self.fail(failure)
 
     def _reconnect(self, failure: errors.SubmissionError) -> None:
         """Connects to the same node again: entries in flight may already be known there, and ring once."""
@@ -219,6 +237,9 @@ class Link(asyncio.Protocol):
     def refuse(self, failure: errors.ConnectionRefusedForGood) -> None:
         """Ends the connection for good."""
         self._disconnect()
+        if self._dial is not None:
+            self._dial.cancel()
+            self._dial = None
         self.failure = failure
         self.node.refused(self.channel.now(), failure.retry_after)
         self.channel.move_entries(self)
@@ -249,10 +270,10 @@ class Link(asyncio.Protocol):
             ):
                 self._transport.write(action.data)
         elif isinstance(action, session.Welcomed):
-            self.node.welcomed()
             self.channel.report(Progress("welcomed", self.address, welcome=action.welcome))
         elif isinstance(action, session.Answered):
             assert isinstance(action.entry, Waiter)
+            self.node.answered()
             self.channel.answered(self, action.entry, action.outcome)
         elif isinstance(action, session.Leaving):
             self._leave(action.go_away)
@@ -260,9 +281,11 @@ class Link(asyncio.Protocol):
             self.channel.report(Progress("solving", self.address, effort=action.puzzle.effort))
             self._solve(action.entry, action.puzzle, action.seconds)
         else:
-            self._stop_solving(action.entry)
+            self.stop_solving(action.entry)
 
     def _leave(self, go_away: GoAway) -> None:
+        if self._transport is None:
+            return
         if go_away.is_fatal:
             self.refuse(
                 errors.ConnectionRefusedForGood(f"connection closed: {go_away.reason}", go_away.retry_after / 1000)
@@ -283,10 +306,13 @@ class Link(asyncio.Protocol):
     def _solve(self, entry: Entry, puzzle: Puzzle, seconds: float) -> None:
         cancelled = threading.Event()
         self._searches[entry] = cancelled
-        started, digest = time.monotonic(), entry.submission.envelope.digest
-        future = self.channel.loop.run_in_executor(
-            self.channel.solvers, solve, puzzle, digest, secrets.randbits(64), started + seconds, cancelled
-        )
+        digest = entry.submission.envelope.digest
+
+        def search() -> bytes | None:
+            # The search may have waited for a thread: its time begins now.
+            return solve(puzzle, digest, secrets.randbits(64), time.monotonic() + seconds, cancelled)
+
+        future = self.channel.loop.run_in_executor(self.channel.solvers, search)
         future.add_done_callback(lambda done: self._search_ended(entry, cancelled, done))
 
     def _search_ended(self, entry: Entry, cancelled: threading.Event, done: asyncio.Future[bytes | None]) -> None:
@@ -302,7 +328,8 @@ class Link(asyncio.Protocol):
                 self._perform(action)
         self.flush()
 
-    def _stop_solving(self, entry: Entry) -> None:
+    def stop_solving(self, entry: Entry) -> None:
+        """Cancels the search for an entry's proof."""
         cancelled = self._searches.pop(entry, None)
         if cancelled is not None:
             cancelled.set()
@@ -323,12 +350,13 @@ class Link(asyncio.Protocol):
                 self.connection_lost(None)
             elif silence >= SILENCE_LIMIT:
                 self._disconnect()
-                self._reconnect(errors.NodeUnreachable("the node cannot be reached: it stopped responding"))
+                self._lost(errors.NodeUnreachable("the node cannot be reached: it stopped responding"))
             elif silence >= PING_AFTER and not self._pinged and self.session.welcome is not None:
                 self._pinged = True
                 self._transport.write(wire.frame(wire.FrameType.PING, secrets.token_bytes(8)))
         elif not self.session.entries:
             self._idle_since = now if self._idle_since is None else self._idle_since
+            self.last_frame = now
             if now - self._idle_since >= min(IDLE_TIME, self.session.welcome.idle_timeout * 0.75):
                 self._disconnect()
                 self.node.state = State.UNUSED

@@ -16,6 +16,9 @@ BACKOFF_CAP = 30.0
 LONGEST_PAUSE = 600.0
 """The longest ``retry_after`` of a GOAWAY that the client obeys, in seconds."""
 
+UNRELIABLE = 3
+"""Losses in a row, without a RESULT between them, after which other nodes are tried."""
+
 FATAL_PAUSE = 60.0
 """How long the client does not use a node that closed a connection for good, in seconds."""
 
@@ -26,7 +29,7 @@ class State(Enum):
     UNUSED = auto()
     """There is no connection, and no reason not to open one."""
     CONNECTING = auto()
-    """The client connects. After a lost connection, the node is likely to be back at once."""
+    """The client is connecting, possibly again after a lost connection: the node is likely to be back at once."""
     CONNECTED = auto()
     DOWN = auto()
     """The last attempt to connect failed, or the node is shutting down or busy."""
@@ -40,7 +43,7 @@ class NodeState:
 
     state: State = State.UNUSED
     failures: int = 0
-    """Failures since the last WELCOME."""
+    """Failures since the last RESULT."""
     retry_at: float = 0.0
     """The time from which the client may connect again, while the node is down or has refused."""
 
@@ -49,9 +52,14 @@ class NodeState:
         """Whether new submissions may go to this node."""
         return self.state in (State.UNUSED, State.CONNECTING, State.CONNECTED)
 
-    def welcomed(self) -> None:
-        """Resets the backoff."""
+    def answered(self) -> None:
+        """Resets the backoff after a RESULT."""
         self.failures = 0
+
+    @property
+    def is_unreliable(self) -> bool:
+        """Whether the node loses connections before it answers anything."""
+        return self.failures >= UNRELIABLE
 
     def failed(self, now: float, random: float, at_least: float = 0.0) -> float:
         """Counts a failure.
@@ -71,10 +79,12 @@ class NodeState:
         self.state = State.REFUSED
         self.retry_at = now + max(min(at_least, LONGEST_PAUSE), FATAL_PAUSE)
 
-    def revive(self, now: float) -> None:
-        """Lets a refusing node be tried again once its pause is over."""
-        if self.state is State.REFUSED and now >= self.retry_at:
+    def revive(self, now: float) -> bool:
+        """Lets a refusing node be tried again once its pause is over; whether that is so now."""
+        is_over = self.state is State.REFUSED and now >= self.retry_at
+        if is_over:
             self.state = State.UNUSED
+        return is_over
 
 
 def choose(nodes: list[NodeState], excluding: Collection[int] = ()) -> int | None:

@@ -35,6 +35,8 @@ class Entry:
     proof: bytes | None = None
     needs_work: bool = False
     """Whether the node has required work: then the entry waits for WELCOME and is not sent early."""
+    work_refusal: Outcome | None = None
+    """The last RETRY that required work."""
     refusal: Outcome | None = None
     """The last RETRY of a node."""
     resends: int = 0
@@ -137,8 +139,8 @@ class Session:
         if request is None:
             return
         del self._pending[request]
-        if request in self._queue:
-            self._queue.remove(request)
+        if request not in self._sent:
+            del self._queue[bisect.bisect_left(self._queue, request)]
 
     @property
     def entries(self) -> list[Entry]:
@@ -149,6 +151,11 @@ class Session:
     def waiting(self) -> list[Entry]:
         """The entries that are not in flight, oldest first."""
         return [self._pending[request] for request in self._queue]
+
+    def is_waiting(self, entry: Entry) -> bool:
+        """Whether the session has the entry, and it is not in flight."""
+        request = self._requests.get(entry)
+        return request is not None and request not in self._sent
 
     @property
     def is_in_flight(self) -> bool:
@@ -186,6 +193,7 @@ class Session:
         """Ends the connection. Searches go on: their proofs may be valid on the next one."""
         self._is_open = False
         self._sent = set()
+        self._queue = sorted(self._pending)
 
     @property
     def _limit(self) -> int:
@@ -242,6 +250,8 @@ class Session:
         is_alive = False
         for message in self._decoder.messages(data):
             is_alive = True
+            if message is None:
+                continue
             if isinstance(message, Welcome):
                 self.welcome = message
                 self._announced(message.puzzle)
@@ -297,6 +307,7 @@ class Session:
     def search_ended(self, entry: Entry) -> list[Action]:
         """Ends an entry with RETRY, because the time for its proof is over."""
         self._searches.pop(entry, None)
+        entry.work_left = 0
         if entry not in self._requests:
             return []
         self.remove(entry)
@@ -312,7 +323,7 @@ class Session:
         if self._puzzle is None or self._puzzle.effort == 0 or entry.work_left <= 0 or entry.resends >= PROOF_RESENDS:
             return False
         entry.needs_work = True
-        entry.refusal = outcome
+        entry.work_refusal = outcome
         entry.resends += 1
         entry.proof = None
         bisect.insort(self._queue, request)
@@ -324,7 +335,7 @@ class Session:
         return f"{text}: effort {self._puzzle.effort}" if self._puzzle is not None else text
 
     def _work_limit_outcome(self, entry: Entry) -> Outcome:
-        return replace(entry.refusal or Outcome(Kind.RETRY, 203), text=self._work_limit_text)
+        return replace(entry.work_refusal or Outcome(Kind.RETRY, 203), text=self._work_limit_text)
 
     def _is_ready(self, entry: Entry) -> bool:
         if self._puzzle is None:

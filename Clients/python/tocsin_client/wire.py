@@ -155,8 +155,8 @@ class FrameDecoder:
 
     _buffer: bytearray = field(default_factory=bytearray)
 
-    def messages(self, received: bytes) -> Iterator[Message]:
-        """Yields the messages that are complete now.
+    def messages(self, received: bytes) -> Iterator[Message | None]:
+        """Yields the messages that are complete now; ``None`` for a frame that needs no reaction.
 
         Raises :class:`ProtocolError` if the bytes are not frames that a node may send.
         """
@@ -171,9 +171,7 @@ class FrameDecoder:
                 return
             kind, payload = self._buffer[4], bytes(self._buffer[5 : 4 + length])
             del self._buffer[: 4 + length]
-            message = _message(kind, payload)
-            if message is not None:
-                yield message
+            yield _message(kind, payload)
 
 
 class _Reader:

@@ -7,7 +7,7 @@ extension StoreKind {
     /// last ones, the node learns again from the push service whether it accepts these tokens, and binds them again.
     package static let standing = StoreKind(
         name: "store of device tokens",
-        lossWhenMoved: "all device tokens are then unproven again, and sender keys are bound again",
+        lossWhenMoved: "all device tokens are then unproven again, and their bindings to sender keys are lost",
         applicationID: 0x546F_6B6E,  // "Tokn"
         durability: .normal,
         migrations: [

@@ -6,7 +6,7 @@ import TNP
 /// An envelope as stored on disk, with everything that is required to deliver it after a restart. Prints as
 /// `<redacted>`.
 package struct SpooledEnvelope: Sendable, Redacted {
-    /// The app profile that the node determined; ``Envelope/app`` may be empty.
+    /// The app that the node determined; ``Envelope/app`` may be empty.
     package let app: String
     /// The app's envelope format; the node checked the envelope's fields against it.
     package let format: EnvelopeFormat

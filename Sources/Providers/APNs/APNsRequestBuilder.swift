@@ -33,7 +33,7 @@ package struct APNsProfile: Sendable {
     package enum FlagRule: String, CaseIterable, Sendable {
         /// Regardless of what the sender requests.
         case always, never
-        /// As the sender requests; set if the sender requests nothing.
+        /// As the sender requests; set if the request does not have the flag.
         case request
 
         func isSet(_ requested: Bool?) -> Bool {

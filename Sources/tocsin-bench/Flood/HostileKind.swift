@@ -18,7 +18,7 @@ enum HostileKind: Int, CaseIterable {
     /// The title in the report.
     var title: String {
         switch self {
-        case .inventedTokens: "(a) invented tokens, 100 × the pace"
+        case .inventedTokens: "(a) invented tokens, 100 × normal pace"
         case .badTokens: "(b) only bad tokens"
         case .garbage: "(c) garbage"
         case .stalling: "(d) open and stall"

@@ -132,7 +132,7 @@ private struct ClientResult {
     }
 }
 
-/// A hook at work, and the nodes that are killed meanwhile.
+/// Runs a client's hook and submits envelopes through it, while killing the node again and again.
 private actor ClientRun {
     private nonisolated let loop = EventLoop(name: "hook")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }

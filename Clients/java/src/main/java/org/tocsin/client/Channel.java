@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Consumer;
 import java.util.stream.IntStream;
@@ -68,7 +69,7 @@ final class Channel {
 
     void report(Progress progress) {
         if (settings.onProgress() != null) {
-            settings.executor().execute(() -> settings.onProgress().accept(progress));
+            run(() -> settings.onProgress().accept(progress));
         }
     }
 
@@ -87,6 +88,9 @@ final class Channel {
 
     /** Abandons a submission whose future was cancelled. */
     void cancelled(Entry entry) {
+        if (!entries.contains(entry)) {
+            return;
+        }
         Link link = entry.link;
         drop(entry);
         if (link != null) {
@@ -103,6 +107,7 @@ final class Channel {
         entry.link = null;
         if (index.isPresent()) {
             entry.link = links.get(index.getAsInt());
+            entry.resends = 0;
             entry.link.session.add(entry);
         } else if (entry.refusal != null && !entry.refusedBy.isEmpty()) {
             finish(entry, entry.refusal);
@@ -190,13 +195,22 @@ final class Channel {
 
     private void finish(Entry entry, Outcome outcome) {
         drop(entry);
-        settings.executor().execute(() -> entry.future.complete(outcome));
+        run(() -> entry.future.complete(outcome));
     }
 
     private void fail(Entry entry, SubmissionException error) {
         drop(entry);
         SubmissionException copy = error.copy();
-        settings.executor().execute(() -> entry.future.completeExceptionally(copy));
+        run(() -> entry.future.completeExceptionally(copy));
+    }
+
+    /** Runs a callback on the user's executor; here, if that takes no more tasks. */
+    private void run(Runnable callback) {
+        try {
+            settings.executor().execute(callback);
+        } catch (RejectedExecutionException error) {
+            callback.run();
+        }
     }
 
     private void overdue(Entry entry) {
@@ -204,6 +218,7 @@ final class Channel {
         if (entry.queued != null) {
             finish(entry, entry.queued);
         } else if (link != null && link.session.lacksProof(entry)) {
+            link.stopSolving(entry);
             for (Session.Action action : link.session.searchEnded(entry)) {
                 finish(entry, ((Session.Answered) action).outcome());
             }
@@ -225,22 +240,26 @@ final class Channel {
         }
         long now = Loop.now();
         links.forEach(link -> link.tick(now));
-        if (isActive() || isConnected()) {
+        if (isActive() || isBusy()) {
             ticker = loop.schedule(TICK, this::tick);
         } else {
             ticker = null;
             // Remembers the pauses of its nodes until they are over.
-            long pause = links.stream().mapToLong(link -> link.node.retryAt - now).max().orElse(0);
+            long pause = links.stream()
+                    .filter(link -> !link.node.isUsable())
+                    .mapToLong(link -> link.node.retryAt - now)
+                    .max()
+                    .orElse(0);
             loop.schedule(Math.max(0, pause), () -> {
-                if (!isActive() && !isConnected()) {
+                if (!isActive() && !isBusy()) {
                     onIdle.accept(this);
                 }
             });
         }
     }
 
-    private boolean isConnected() {
-        return links.stream().anyMatch(Link::isConnected);
+    private boolean isBusy() {
+        return links.stream().anyMatch(Link::isBusy);
     }
 
     /** Closes all connections; submissions without an outcome fail. */

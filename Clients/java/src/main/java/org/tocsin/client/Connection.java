@@ -91,7 +91,7 @@ final class Connection {
             if (channel.connect(address)) {
                 connected();
             }
-        } catch (IOException | UnsupportedOperationException error) {
+        } catch (IOException | UnsupportedOperationException | IllegalArgumentException error) {
             end(reason(error), proxy != null);
         }
     }

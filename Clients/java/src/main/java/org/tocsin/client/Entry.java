@@ -22,6 +22,8 @@ final class Entry {
     Proof proof;
     /** Whether a node has required work: then the entry waits for WELCOME and is not sent early. */
     boolean needsWork;
+    /** The last RETRY that required work. */
+    Outcome workRefusal;
     /** The last RETRY of a node. */
     Outcome refusal;
     /** How often it was sent again after a RETRY that required work. */

@@ -19,7 +19,7 @@ public final class Envelope {
     /**
      * How an envelope is delivered.
      *
-     * @param app the name of the node's app profile; empty for its first
+     * @param app the name of an app of the node; empty for its first app
      * @param ttl seconds that Apple or Google may keep the notification; 0 for now or never
      * @param isUrgent whether the provider delivers at once, and not when it suits the phone's battery
      * @param sound whether the phone plays a sound
@@ -32,7 +32,7 @@ public final class Envelope {
         /**
          * These options for another app.
          *
-         * @param name the name of the app profile
+         * @param name the name of an app of the node
          * @return the options
          */
         public Options withApp(String name) {

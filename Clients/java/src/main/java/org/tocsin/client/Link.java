@@ -48,8 +48,9 @@ final class Link implements Connection.Handler {
         session = new Session(channel.settings.workLimit() > 0);
     }
 
-    boolean isConnected() {
-        return isOpen;
+    /** Whether there is a connection, or an attempt to open one. */
+    boolean isBusy() {
+        return connection != null || dial != null;
     }
 
     SubmissionException failure() {
@@ -61,7 +62,9 @@ final class Link implements Connection.Handler {
     /** Connects if there is a reason to and nothing speaks against it; then flushes. */
     void wake() {
         long now = Loop.now();
-        node.revive(now);
+        if (node.revive(now)) {
+            channel.assignWaiting();
+        }
         if (connection == null && dial == null && !channel.isClosed()) {
             if (node.state == NodeState.State.UNUSED && !session.isEmpty()) {
                 startDial(0);
@@ -81,7 +84,10 @@ final class Link implements Connection.Handler {
 
     private void connect() {
         dial = null;
-        if (channel.isClosed()) {
+        if (channel.isClosed() || !channel.isActive()) {
+            if (node.state == NodeState.State.CONNECTING) {
+                node.state = NodeState.State.UNUSED;
+            }
             return;
         }
         channel.report(new Progress(Progress.Step.CONNECTING, address));
@@ -153,6 +159,7 @@ final class Link implements Connection.Handler {
     @Override
     public void ended(String reason, boolean isProxyUnreachable) {
         boolean wasOpen = isOpen;
+        boolean wasWelcomed = session.welcome().isPresent();
         disconnect();
         if (!wasOpen) {
             fail(
@@ -164,8 +171,10 @@ final class Link implements Connection.Handler {
                     0);
         } else if (leaving != null && leaving.code() != Wire.GoAway.IDLE) {
             fail(unreachable(leaving.reason()), leaving.retryAfter() * 1_000_000);
-        } else {
+        } else if (wasWelcomed && !node.isUnreliable()) {
             reconnect(reason);
+        } else {
+            fail(unreachable(reason), 0);
         }
     }
 
@@ -192,6 +201,10 @@ final class Link implements Connection.Handler {
     /** Ends the connection for good. */
     private void refuse(String reason, long retryAfter) {
         disconnect();
+        if (dial != null) {
+            dial.cancel();
+            dial = null;
+        }
         failure = new SubmissionException(SubmissionException.Kind.REFUSED, reason, retryAfter);
         node.refused(Loop.now(), retryAfter * 1_000_000);
         channel.moveEntries(this, session.entries());
@@ -222,15 +235,15 @@ final class Link implements Connection.Handler {
                 connection.write(send.data());
             }
         } else if (action instanceof Session.Welcomed) {
-            node.welcomed();
             channel.report(new Progress(Progress.Step.WELCOMED, address));
         } else if (action instanceof Session.Answered answered) {
+            node.answered();
             channel.answered(this, answered.entry(), answered.outcome());
         } else if (action instanceof Session.Leaving left) {
             leave(left.goAway());
         } else if (action instanceof Session.Solve solve) {
             channel.report(new Progress(Progress.Step.SOLVING, address, "", 0, solve.puzzle().effort()));
-            solve(solve.entry(), solve.puzzle(), Loop.now() + solve.nanoseconds());
+            solve(solve.entry(), solve.puzzle(), solve.nanoseconds());
         } else if (action instanceof Session.StopSolving stop) {
             stopSolving(stop.entry());
         }
@@ -259,11 +272,13 @@ final class Link implements Connection.Handler {
 
     // Proof of work
 
-    private void solve(Entry entry, Wire.Puzzle puzzle, long deadline) {
+    private void solve(Entry entry, Wire.Puzzle puzzle, long limit) {
         AtomicBoolean isCancelled = new AtomicBoolean();
         searches.put(entry, isCancelled);
         byte[] digest = entry.envelope.digest();
         channel.solvers.execute(() -> {
+            // The search may have waited for a thread: its time begins now.
+            long deadline = Loop.now() + limit;
             Proof proof = Proof.search(puzzle, digest, System.nanoTime() ^ index, deadline, isCancelled);
             channel.loop.execute(() -> searched(entry, isCancelled, proof));
         });
@@ -283,7 +298,7 @@ final class Link implements Connection.Handler {
         flush();
     }
 
-    private void stopSolving(Entry entry) {
+    void stopSolving(Entry entry) {
         AtomicBoolean isCancelled = searches.remove(entry);
         if (isCancelled != null) {
             isCancelled.set(true);
@@ -306,6 +321,7 @@ final class Link implements Connection.Handler {
             watchSilence(now - lastFrame);
         } else if (session.isEmpty()) {
             idleSince = idleSince == null ? Long.valueOf(now) : idleSince;
+            lastFrame = now;
             long limit = session.welcome().get().idleTimeout() * 750_000_000;
             if (now - idleSince >= Math.min(IDLE_TIME, limit)) {
                 disconnect();

@@ -14,13 +14,16 @@ final class Loop {
     private final Selector selector;
     private final ConcurrentLinkedQueue<Runnable> tasks = new ConcurrentLinkedQueue<>();
     private final PriorityQueue<Timer> timers = new PriorityQueue<>();
+    /** The number of timers after cancelled ones were last removed. */
+    private int purgedTimers = 1024;
+
     private volatile boolean isStopped;
 
     /** A task at a time. */
     static final class Timer implements Comparable<Timer> {
         private final long time;
-        private final Runnable task;
-        private boolean isCancelled;
+        /** {@code null} once cancelled, so that a distant timer keeps nothing in memory. */
+        private Runnable task;
 
         private Timer(long time, Runnable task) {
             this.time = time;
@@ -29,7 +32,7 @@ final class Loop {
 
         /** Cancels the timer, on the loop's thread. */
         void cancel() {
-            isCancelled = true;
+            task = null;
         }
 
         @Override
@@ -82,9 +85,12 @@ final class Loop {
             while (!isStopped) {
                 selector.select(this::ready, untilNext(now()));
                 for (Runnable task = tasks.poll(); task != null; task = tasks.poll()) {
-                    task.run();
+                    guarded(task);
                 }
                 runTimers(now());
+            }
+            for (SelectionKey key : selector.keys()) {
+                key.channel().close();
             }
             selector.close();
         } catch (IOException error) {
@@ -92,13 +98,26 @@ final class Loop {
         }
     }
 
+    /** Runs a task. What it throws, e.g. from a callback of the app, must not end the thread. */
+    private static void guarded(Runnable task) {
+        try {
+            task.run();
+        } catch (RuntimeException | Error error) {
+            Thread thread = Thread.currentThread();
+            thread.getUncaughtExceptionHandler().uncaughtException(thread, error);
+        }
+    }
+
     private void ready(SelectionKey key) {
-        ((Connection) key.attachment()).ready(key);
+        guarded(() -> ((Connection) key.attachment()).ready(key));
     }
 
     /** Milliseconds until the next timer, rounded up; 0 waits without end. */
     private long untilNext(long now) {
-        while (!timers.isEmpty() && timers.peek().isCancelled) {
+        if (timers.size() > 2 * purgedTimers && timers.removeIf(timer -> timer.task == null)) {
+            purgedTimers = Math.max(1024, timers.size());
+        }
+        while (!timers.isEmpty() && timers.peek().task == null) {
             timers.poll();
         }
         if (!tasks.isEmpty()) {
@@ -110,8 +129,8 @@ final class Loop {
     private void runTimers(long now) {
         while (!timers.isEmpty() && timers.peek().time - now <= 0) {
             Timer timer = timers.poll();
-            if (!timer.isCancelled) {
-                timer.task.run();
+            if (timer.task != null) {
+                guarded(timer.task);
             }
         }
     }

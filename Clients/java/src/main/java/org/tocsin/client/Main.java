@@ -69,7 +69,7 @@ public final class Main {
               --node ADDRESS:PORT    the node's onion address and port; again for further nodes, the preferred one first
               --tor ADDRESS:PORT     tor's SOCKS port (default: 127.0.0.1:9050)
               --direct               connect without tor
-              --app NAME             the node's app profile (default: the node's first)
+              --app NAME             the name of an app of the node (default: its first app)
               --ttl SECONDS          how long Apple or Google may store the notification; 0: now or never
               --queue                exit as soon as the node has stored the notification, if it can do that
               --timeout SECONDS      until the command gives up (default: 120)
@@ -141,7 +141,9 @@ public final class Main {
                         throw new Failure(USAGE, "pair read takes a pairing token and nothing else; see --help");
                     }
                 }
-                default -> throw new Failure(USAGE, "unknown command " + command + "; see --help");
+                // A pairing token in the place of a command must not be printed.
+                default -> throw new Failure(
+                        USAGE, "unknown command" + (command.contains("|") ? "" : " " + command) + "; see --help");
             }
             return switch (command) {
                 case "send" -> send();

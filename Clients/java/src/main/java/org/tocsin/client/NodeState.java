@@ -21,7 +21,7 @@ final class NodeState {
     enum State {
         /** There is no connection, and no reason not to open one. */
         UNUSED,
-        /** The client connects. After a lost connection, the node is likely to be back at once. */
+        /** The client is connecting, possibly again after a lost connection: the node is likely to be back at once. */
         CONNECTING,
         CONNECTED,
         /** The last attempt to connect failed, or the node is shutting down or busy. */
@@ -40,9 +40,17 @@ final class NodeState {
         return state != State.DOWN && state != State.REFUSED;
     }
 
-    /** Resets the backoff after WELCOME. */
-    void welcomed() {
+    /** Losses in a row, without a RESULT between them, after which other nodes are tried. */
+    private static final int UNRELIABLE = 3;
+
+    /** Resets the backoff after a RESULT. */
+    void answered() {
         failures = 0;
+    }
+
+    /** Whether the node loses connections before it answers anything. */
+    boolean isUnreliable() {
+        return failures >= UNRELIABLE;
     }
 
     /**
@@ -65,11 +73,13 @@ final class NodeState {
         retryAt = now + Math.max(Math.min(atLeast, LONGEST_PAUSE), FATAL_PAUSE);
     }
 
-    /** Lets a refusing node be tried again once its pause is over. */
-    void revive(long now) {
-        if (state == State.REFUSED && now - retryAt >= 0) {
+    /** Lets a refusing node be tried again once its pause is over; whether that is so now. */
+    boolean revive(long now) {
+        boolean isOver = state == State.REFUSED && now - retryAt >= 0;
+        if (isOver) {
             state = State.UNUSED;
         }
+        return isOver;
     }
 
     /** The first usable node: the client prefers the first of its list, so that bindings and rates are one node's. */

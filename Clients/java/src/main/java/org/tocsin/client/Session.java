@@ -309,6 +309,7 @@ final class Session {
     /** Ends an entry with RETRY, because the time for its proof is over. */
     List<Action> searchEnded(Entry entry) {
         searches.remove(entry);
+        entry.workLeft = 0;
         if (!requests.containsKey(entry)) {
             return List.of();
         }
@@ -329,7 +330,7 @@ final class Session {
             return false;
         }
         entry.needsWork = true;
-        entry.refusal = outcome;
+        entry.workRefusal = outcome;
         entry.resends++;
         entry.proof = null;
         queue.add(request);
@@ -342,9 +343,9 @@ final class Session {
     }
 
     private Outcome workLimitOutcome(Entry entry) {
-        return entry.refusal == null
+        return entry.workRefusal == null
                 ? Outcome.of(Outcome.Kind.RETRY, PROOF_REQUIRED, workLimitText())
-                : entry.refusal.withText(workLimitText());
+                : entry.workRefusal.withText(workLimitText());
     }
 
     private boolean isReady(Entry entry) {

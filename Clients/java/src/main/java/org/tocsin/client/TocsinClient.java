@@ -28,8 +28,8 @@ import java.util.function.Consumer;
  * }</pre>
  *
  * <p>A future completes exceptionally with {@link SubmissionException} if there is no outcome, {@link RejectionException}
- * if the notification cannot be sealed, and {@link PairingException} if a text is not a pairing token. Cancelling a
- * future abandons the submission.
+ * if the notification cannot be sealed, and {@link PairingException} if a text is not a pairing token. Cancelling the
+ * future of {@code submit} or {@code notify} abandons the submission.
  */
 public final class TocsinClient implements AutoCloseable {
     /** The largest number of submissions without an outcome. */
@@ -230,15 +230,21 @@ public final class TocsinClient implements AutoCloseable {
             return new TocsinClient(new Settings(
                     List.copyOf(nodes),
                     proxy,
-                    workLimit.toNanos(),
-                    patience.toNanos(),
-                    connectTimeout.toNanos(),
+                    nanoseconds(workLimit),
+                    nanoseconds(patience),
+                    nanoseconds(connectTimeout),
                     Bytes.of(agent),
                     isIsolated,
                     executor,
                     onProgress,
                     onGone));
         }
+    }
+
+    /** The time in nanoseconds, at most a hundred years. */
+    private static long nanoseconds(Duration time) {
+        Duration longest = Duration.ofDays(36_500);
+        return (time.compareTo(longest) < 0 ? time : longest).toNanos();
     }
 
     /** How a submission is made. */
@@ -315,6 +321,7 @@ public final class TocsinClient implements AutoCloseable {
             return CompletableFuture.failedFuture(
                     new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
         }
+        String token = submission.envelope.deviceToken();
         if (pending.incrementAndGet() > LARGEST_QUEUE) {
             pending.decrementAndGet();
             return CompletableFuture.failedFuture(new SubmissionException(
@@ -327,23 +334,25 @@ public final class TocsinClient implements AutoCloseable {
                 submission.acceptQueued,
                 submission.returnsWhenQueued,
                 Loop.now(),
-                submission.timeout.toNanos(),
+                nanoseconds(submission.timeout),
                 settings.workLimit());
-        String token = submission.envelope.deviceToken();
         loop.execute(() -> {
-            if (isClosed) {
-                entry.future.completeExceptionally(
-                        new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
-            } else {
+            if (!isClosed) {
                 Channel channel = channel(token);
                 channel.submit(entry);
+                // Also where the app ends the future itself, e.g. with orTimeout.
                 entry.future.whenComplete((outcome, error) -> {
-                    if (entry.future.isCancelled()) {
+                    if (error != null) {
                         loop.execute(() -> channel.cancelled(entry));
                     }
                 });
             }
         });
+        if (isClosed) {
+            // The loop may have ended before it took the task.
+            entry.future.completeExceptionally(
+                    new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
+        }
         entry.future.whenComplete((outcome, error) -> {
             pending.decrementAndGet();
             if (outcome != null && outcome.kind() == Outcome.Kind.GONE) {
@@ -399,7 +408,7 @@ public final class TocsinClient implements AutoCloseable {
         return confirm(pairing).thenCompose(outcome -> {
             if (outcome.kind() != Outcome.Kind.DELIVERED) {
                 return CompletableFuture.failedFuture(
-                        new PairingException("the phone cannot be reached: " + outcome.description()));
+                        new PairingException("the pairing was not confirmed: " + outcome.description()));
             }
             remember(pairing);
             return CompletableFuture.completedFuture(pairing);
@@ -494,9 +503,11 @@ public final class TocsinClient implements AutoCloseable {
     public void close() {
         if (!isClosed) {
             isClosed = true;
-            loop.execute(() -> channels.values().forEach(Channel::close));
+            loop.execute(() -> {
+                channels.values().forEach(Channel::close);
+                solvers.shutdown();
+            });
             loop.stop();
-            solvers.shutdown();
         }
     }
 }

@@ -104,7 +104,7 @@ class ClientTest {
             waits.add(node.failed(0, 1.0, 0) / 1_000_000);
         }
         assertEquals(List.of(250L, 500L, 1000L, 2000L, 4000L, 8000L, 16000L, 30000L, 30000L, 30000L), waits);
-        node.welcomed();
+        node.answered();
         assertEquals(125_000_000, node.failed(0, 0.5, 0));
         assertEquals(NodeState.LONGEST_PAUSE, node.failed(0, 0, Long.MAX_VALUE));
     }
@@ -300,6 +300,8 @@ class ClientTest {
             {"64", "--node is required", "send", PIPE},
             {"64", "unknown option --nod", "send", PIPE, "--nod", "x"},
             {"64", "unknown command", "ring"},
+            {"64", "unknown command", PIPE, "--node", "127.0.0.1:1"},
+            {"64", "unknown command", "pair", PIPE},
             {"69", "onnection refused", "send", PIPE, "--node", "127.0.0.1:1", "--direct", "--timeout", "1"},
             {"69", "start tor", "send", PIPE, "--node", "127.0.0.1:1", "--tor", "127.0.0.1:1", "--timeout", "1"},
             {"65", "ciphertext", "send", PIPE, "--node", "127.0.0.1:1", "--direct", "--message", "x".repeat(3100)},

@@ -153,7 +153,7 @@ flood: packages
 fuzz: packages
 	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tnp-fuzz --scratch-path .build-fuzz \
 	  -Xswiftc -sanitize=fuzzer -Xswiftc -use-ld=lld
-	python3 Tests/Vectors/seeds.py Tests/Vectors/tnp1.json .build-fuzz/corpus
+	python3 Tests/Conformance/vectors/seeds.py Tests/Conformance/vectors/tnp1.json .build-fuzz/corpus
 	.build-fuzz/release/tnp-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=20000 -print_final_stats=1 .build-fuzz/corpus
 
 # Pictures for Docs/images: of the dashboard and of what `tocsin demo` prints.

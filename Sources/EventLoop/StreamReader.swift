@@ -12,6 +12,8 @@ package final class StreamReader: ByteStreamHandler {
     var isConnected: Bool
     private let pausesWhenConnected: Bool
     private var waiting: CheckedContinuation<Void, Never>?
+    /// The number of changes: bytes, the connection, the end.
+    private var changes: UInt = 0
 
     /// Becomes the handler of `stream`, and closes it if more than `limit` bytes are buffered.
     /// - Parameter pausesWhenConnected: whether to pause the stream as soon as it is connected, without reading. The
@@ -28,7 +30,7 @@ package final class StreamReader: ByteStreamHandler {
 
     /// Waits until the stream is connected and, if TLS has started, until its handshake is complete.
     package func connected(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
-        while !isConnected, ended == nil { await change() }
+        while !isConnected, ended == nil { await change(since: changes) }
         if let ended { throw ended }
     }
 
@@ -37,7 +39,7 @@ package final class StreamReader: ByteStreamHandler {
     package func read(exactly count: Int, isolation: isolated (any Actor)? = #isolation) async throws(StreamError)
         -> [UInt8]
     {
-        while buffer.count < count { try await more() }
+        while buffer.count < count { try await more(since: changes) }
         defer { buffer.removeFirst(count) }
         return Array(buffer.prefix(count))
     }
@@ -56,29 +58,32 @@ package final class StreamReader: ByteStreamHandler {
                 return String(decoding: line, as: UTF8.self)
             }
             if buffer.count >= limit { throw .tooLong }
-            try await more()
+            try await more(since: changes)
         }
     }
 
     /// Reads everything until the stream ends.
     package func readToEnd(isolation: isolated (any Actor)? = #isolation) async -> [UInt8] {
-        while ended == nil { await change() }
+        while ended == nil { await change(since: changes) }
         defer { buffer = [] }
         return buffer
     }
 
-    private func more(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
+    private func more(since seen: UInt, isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
         if let ended { throw ended }
         if buffer.count >= limit { throw .tooLong }
-        await change()
+        await change(since: seen)
     }
 
-    private func change(isolation: isolated (any Actor)? = #isolation) async {
+    /// Waits for the next change after the caller has read ``changes``: the runtime may let the loop take a turn at each
+    /// asynchronous call.
+    private func change(since seen: UInt, isolation: isolated (any Actor)? = #isolation) async {
         precondition(waiting == nil, "two concurrent reads of one stream")
-        await withCheckedContinuation { waiting = $0 }
+        await withCheckedContinuation { if changes == seen { waiting = $0 } else { $0.resume() } }
     }
 
     private func wake() {
+        changes &+= 1
         let continuation = waiting
         waiting = nil
         continuation?.resume()

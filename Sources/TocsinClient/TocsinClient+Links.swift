@@ -234,7 +234,11 @@ extension TocsinClient {
 
     /// Waits until fewer than ``maximumSearches`` searches run in this client.
     private func startSearch() async {
-        while searchCount >= Self.maximumSearches { await withCheckedContinuation { waitingSearches.append($0) } }
+        while searchCount >= Self.maximumSearches {
+            await withCheckedContinuation {
+                if searchCount < Self.maximumSearches { $0.resume() } else { waitingSearches.append($0) }
+            }
+        }
         searchCount += 1
     }
 

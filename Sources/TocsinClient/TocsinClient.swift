@@ -149,6 +149,8 @@ public actor TocsinClient {
                 pending[number] = waiter
                 channel.waiters.insert(waiter)
                 if Task.isCancelled { return cancel(number) }
+                // The client may have been closed before the runtime created the continuation.
+                if isClosed { return finish(waiter, .failure(ClientError.closed)) }
                 assign(waiter)
                 for link in channel.links { wake(link) }
                 if ticker == nil { tick() }

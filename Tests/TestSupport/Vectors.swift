@@ -3,7 +3,7 @@
 import Cryptography
 import Foundation
 
-/// Test vectors that a second implementation (Tests/Vectors/tnp1.py) generates and checks as well. The properties have
+/// Test vectors that a second implementation (Tests/Conformance/vectors/tnp1.py) generates and checks as well. The properties have
 /// the names of the JSON keys; byte strings are hexadecimal.
 package struct Vectors: Decodable {
     /// A puzzle in a message.
@@ -153,7 +153,7 @@ package struct Vectors: Decodable {
 
     /// The vector file.
     package static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: "Vectors/tnp1.json")
+        .appending(path: "Conformance/vectors/tnp1.json")
     /// Returns the frames that close a connection, for one reader: `node` or `sender`.
     package static func refused(by reader: String) -> [RefusedVector] { all.refused.filter { $0.reader == reader } }
 

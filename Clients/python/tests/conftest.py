@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the tests: the vectors of Tests/Vectors and the package itself."""
+"""Shared by the tests: the vectors of Tests/Conformance/vectors and the package itself."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-VECTORS = Path(__file__).parents[3] / "Tests" / "Vectors" / "tnp1.json"
+VECTORS = Path(__file__).parents[3] / "Tests" / "Conformance" / "vectors" / "tnp1.json"
 
 
 @pytest.fixture(scope="session")

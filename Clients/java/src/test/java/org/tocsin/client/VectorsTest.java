@@ -25,7 +25,7 @@ class VectorsTest {
 
     @BeforeAll
     static void read() throws Exception {
-        Path file = Path.of(System.getProperty("user.dir"), "../../Tests/Vectors/tnp1.json");
+        Path file = Path.of(System.getProperty("user.dir"), "../../Tests/Conformance/vectors/tnp1.json");
         vectors = Json.object(Json.parse(Files.readString(file)));
     }
 

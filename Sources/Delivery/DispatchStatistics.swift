@@ -2,6 +2,7 @@
 
 import Providers
 import TNP
+import Time
 
 /// The state of a ``Dispatch`` at one moment.
 package struct DispatchStatistics: Sendable {
@@ -31,19 +32,21 @@ package struct DispatchStatistics: Sendable {
     package let lanes: [Lane]
 }
 
-extension Dispatch {
+extension DeliveryCore {
     /// The current state.
-    package nonisolated var statistics: DispatchStatistics {
-        assumeIsolated { dispatch in
-            let lanes = dispatch.lanes.values.sorted { $0.route.description < $1.route.description }
-            return DispatchStatistics(
-                inFlight: dispatch.inFlight, stored: dispatch.spool.map { ($0.count, $0.bytes) },
-                shortage: dispatch.shortage,
-                lanes: lanes.map { lane in
+    /// - Parameter stored: number of envelopes in the spool, and its size in bytes; `nil` without a spool.
+    func statistics(stored: (envelopes: Int, bytes: Int)?, at now: MonotonicTime) -> DispatchStatistics {
+        let served = lanes.indices.filter { lanes[$0] != nil }
+            .sorted { routes.routes[$0].description < routes.routes[$1].description }
+        return DispatchStatistics(
+            inFlight: inFlight, stored: stored, shortage: schedule.shortage,
+            lanes: served.compactMap { route in
+                lanes[route].map { lane in
                     DispatchStatistics.Lane(
-                        route: lane.route, breaker: lane.breaker.state, hasTokenRefusalSurge: lane.surge.isActive,
-                        inFlight: lane.inFlight, waiting: lane.queue.count, oldest: dispatch.longestWait(at: lane))
-                })
-        }
+                        route: routes.routes[route], breaker: lane.breaker.state,
+                        hasTokenRefusalSurge: lane.surge.isActive, inFlight: inFlightByRoute[route],
+                        waiting: lane.queue.count, oldest: longestWait(at: lane, now))
+                }
+            })
     }
 }

@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import DequeModule
-import EventLoop
-import Providers
-import TNP
 import Time
 
-/// What serves one ``Route``: its provider, breaker, window and queue. No two lanes share these, so a failure stays in
+/// The state of what serves one route: its breaker, window and queue. No two lanes share these, so a failure stays in
 /// one lane.
 final class Lane {
-    let route: Route
-    let provider: any Provider
+    /// Identifies the lane among all lanes that ever served its route: a reload replaces the lane.
+    let generation: Int
     var breaker = Breaker()
     var surge: TokenRefusalSurge
     var connectionFailures = ConnectionFailures()
-    /// Number of envelopes of this lane in memory.
-    var inFlight = 0
-    /// Number of envelopes in memory that the queue has rejected and that still wait for their tasks to resume.
-    var rejecting = 0
-    /// A queued attempt, resumed with `true` when its turn comes or `false` when it is rejected.
-    typealias Waiting = UnsafeContinuation<Bool, Never>
     /// Limits the attempts in flight.
     var window: ConcurrencyWindow
-    /// Attempts that wait for room in the window.
-    var queue = FairQueue<Waiting>(quantum: Lane.quantum)
+    /// Envelopes that wait for room in the window.
+    var queue = FairQueue<PendingEnvelope.Handle>(quantum: Lane.quantum)
     /// Spool rows that wait for the breaker to close, and are not read until then.
     var heldRows: Deque<Int64> = []
     /// The held row that goes out as the breaker's next probe.
@@ -34,9 +25,8 @@ final class Lane {
     /// Smallest window, however slow the provider is, and initial window.
     private static let (smallestWindow, initialWindow) = (4, 128)
 
-    init(_ route: Route, _ provider: any Provider, concurrency: Int, now: MonotonicTime) {
-        self.route = route
-        self.provider = provider
+    init(generation: Int, concurrency: Int, now: MonotonicTime) {
+        self.generation = generation
         window = ConcurrencyWindow(range: Self.range(concurrency), start: Self.initialWindow)
         surge = TokenRefusalSurge(now: now)
     }

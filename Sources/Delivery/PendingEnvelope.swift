@@ -1,35 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import EventLoop
 import Providers
 import TNP
+import Tables
 import Time
 
-/// Receives an envelope's outcomes: at most one QUEUED, then one final outcome. Called on the dispatch's loop.
-package struct Reply: @unchecked Sendable {
-    // Unchecked: created, passed and called on one loop's thread, between actors of that loop.
+/// A submission that waits for an envelope's outcomes: at most one QUEUED, then exactly one final outcome.
+package struct Reply: Sendable, Hashable {
+    /// Identifies the submission to the ``OutcomeReceiver``.
+    package let number: UInt64
+    /// Whether the sender accepts QUEUED before the final outcome, once the envelope is stored durably.
+    package let acceptsQueued: Bool
 
-    /// Whether the client accepts QUEUED before the final outcome, once the envelope is stored durably.
-    let acceptsQueued: Bool
-    let isWanted: () -> Bool
-    private let handler: (Outcome, ProviderContact) -> Void
-
-    /// - Parameters:
-    ///   - acceptsQueued: whether the client accepts QUEUED before the final outcome, once the envelope is stored
-    ///     durably.
-    ///   - isWanted: whether a client still waits for the outcome.
-    ///   - tell: receives each outcome, and whether the envelope has reached a push service.
-    package init(
-        acceptsQueued: Bool, isWanted: @escaping () -> Bool = { true },
-        tell: @escaping (Outcome, ProviderContact) -> Void
-    ) {
+    /// - Parameters: as the properties of the same names.
+    package init(number: UInt64, acceptsQueued: Bool) {
+        self.number = number
         self.acceptsQueued = acceptsQueued
-        self.isWanted = isWanted
-        handler = tell
     }
+}
 
-    func send(_ outcome: Outcome, _ contact: ProviderContact = .notContacted) { handler(outcome, contact) }
+/// Receives the outcomes of submissions, on the dispatch's loop.
+package protocol OutcomeReceiver: AnyObject {
+    /// Reports an outcome of a submission, and whether the envelope has reached a push service.
+    func finished(_ reply: Reply, _ outcome: Outcome, _ contact: ProviderContact)
+    /// Whether a sender still waits for the outcome.
+    func isWanted(_ reply: Reply) -> Bool
 }
 
 /// The circuit that an envelope came from, its proof of work, and the standing of its device token.
@@ -53,12 +49,41 @@ package struct Origin: Sendable {
 }
 
 /// An accepted envelope that has no final outcome yet.
-final class PendingEnvelope: @unchecked Sendable {
-    // Unchecked: only its dispatch uses it, and the task that delivers it runs on that dispatch.
+struct PendingEnvelope {
+    typealias Handle = Slab<PendingEnvelope>.Handle
+
+    /// What the envelope waits for.
+    enum Phase: Equatable {
+        /// Nothing: an event is being handled.
+        case active
+        /// The spool stores it.
+        case storing
+        /// The spool looks up whether an earlier process knew it.
+        case lookingUp
+        /// A turn in a lane's queue, since this time.
+        case queued(since: MonotonicTime)
+        /// The answer of a lane's provider.
+        case attempting(Attempt)
+        /// The end of a pause between two attempts.
+        case paused(until: MonotonicTime)
+        /// Its time in the spool's schedule; it takes no memory for its content.
+        case parked
+    }
+
+    /// An attempt in flight.
+    struct Attempt: Equatable {
+        let route: RouteTable.Number
+        /// The generation of the lane.
+        let lane: Int
+        /// Whether the attempt probes a half-open breaker.
+        let isProbe: Bool
+        /// When the envelope entered the lane's queue, and when it left the queue.
+        let queued, started: MonotonicTime
+    }
 
     let digest: Digest256
     /// The destination that the sender chose.
-    let route: Route
+    let route: RouteTable.Number
     let format: EnvelopeFormat
     let origin: Origin
     let taken: MonotonicTime
@@ -68,34 +93,40 @@ final class PendingEnvelope: @unchecked Sendable {
     /// The reservation of the iv in the replay window, if there is one.
     let pair: ReplayWindow.PairKey?
     var expiry: Expiry
+    var phase = Phase.active
     /// The content; `nil` while it is only in the spool and takes no memory.
     var envelope: Envelope?
     /// The row in the spool; `nil` if the envelope is not stored.
     var row: Int64?
     /// Whether the envelope in memory was loaded from the spool.
     var isLoaded = false
+    /// Whether the envelope counts as one of its route's envelopes in memory.
+    var isDelivering = false
     /// Whether the envelope has reached a provider, or had to leave a queue for lack of room.
     var contact = ProviderContact.notContacted
     /// Whether an earlier process accepted the envelope.
     var isRecovered = false
-    /// The submissions that wait for the outcome.
-    private(set) var replies: [Reply] = []
+    var attempts = AttemptHistory()
+    var search = EnvironmentSearch()
+    /// The route whose open breaker holds the envelope back.
+    var heldBy: RouteTable.Number?
+    /// The route whose breaker the envelope goes out to probe.
+    var probed: RouteTable.Number?
+    /// The outcome reported to senders that do not accept QUEUED.
+    private(set) var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)
+    /// The first of the submissions that wait for the outcome.
+    private var firstReply: Reply?
+    /// The other submissions that wait for the outcome.
+    private var otherReplies: [Reply] = []
     /// Number of replies at which unwanted replies are removed: a client that reconnects and resends leaves a reply
     /// behind.
     private var nextPurge = 16
+
     /// Maximum number of submissions that may wait for the outcome of one envelope.
     private static let maxReplies = 256
-    var attempts = AttemptHistory()
-    var search = EnvironmentSearch()
-    /// The lane that holds the envelope back because its breaker is open.
-    var heldBy: Lane?
-    /// The lane that the envelope goes out to probe.
-    var probedLane: Lane?
-    /// The outcome reported to senders that do not accept QUEUED.
-    var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)
 
     init(
-        _ envelope: Envelope, route: Route, format: EnvelopeFormat, origin: Origin, expiry: Expiry,
+        _ envelope: Envelope, route: RouteTable.Number, format: EnvelopeFormat, origin: Origin, expiry: Expiry,
         taken: MonotonicTime, sequence: UInt64, pair: ReplayWindow.PairKey?
     ) {
         digest = envelope.digest
@@ -109,36 +140,48 @@ final class PendingEnvelope: @unchecked Sendable {
         self.pair = pair
     }
 
+    private var replyCount: Int { (firstReply == nil ? 0 : 1) + otherReplies.count }
+
     /// Adds a submission that waits for the outcome.
-    func attach(_ reply: Reply) {
-        if replies.count >= nextPurge {
-            replies.removeAll { !$0.isWanted() }
-            nextPurge = max(16, replies.count * 2)
+    /// - Parameter isWanted: whether a sender still waits for the outcome of a submission.
+    mutating func attach(_ reply: Reply, isWanted: (Reply) -> Bool, _ actions: inout [DeliveryAction]) {
+        if replyCount >= nextPurge {
+            let unwanted = otherReplies.filter { !isWanted($0) }
+            otherReplies.removeAll { unwanted.contains($0) }
+            for other in unwanted { actions.append(.tell(other, .retry(.nodeBusy, after: 10_000), contact)) }
+            nextPurge = max(16, replyCount * 2)
         }
-        guard replies.count < Self.maxReplies else {
-            return reply.send(.retry(.nodeBusy, after: 10_000, text: "too many submissions wait for this outcome"))
+        guard replyCount < Self.maxReplies else {
+            let refusal = Outcome.retry(.nodeBusy, after: 10_000, text: "too many submissions wait for this outcome")
+            return actions.append(.tell(reply, refusal, .notContacted))
         }
-        if row != nil, reply.acceptsQueued { reply.send(Outcome(.queued)) }
-        if envelope != nil || reply.acceptsQueued { replies.append(reply) } else { reply.send(lastRefusal) }
+        if row != nil, reply.acceptsQueued { actions.append(.tell(reply, Outcome(.queued), .notContacted)) }
+        guard envelope != nil || reply.acceptsQueued else {
+            return actions.append(.tell(reply, lastRefusal, .notContacted))
+        }
+        if firstReply == nil { firstReply = reply } else { otherReplies.append(reply) }
     }
 
     /// Records the row of a stored envelope, and reports QUEUED to senders that accept it.
-    func becameStored(_ row: Int64) {
+    mutating func becameStored(_ row: Int64, _ actions: inout [DeliveryAction]) {
         guard self.row != row else { return }
         self.row = row
-        for reply in replies where reply.acceptsQueued { reply.send(Outcome(.queued)) }
+        for reply in replies where reply.acceptsQueued { actions.append(.tell(reply, Outcome(.queued), .notContacted)) }
     }
 
     /// Reports `refusal` to senders that do not accept QUEUED, because the envelope has to wait in the spool.
-    func rejectUnqueued(with refusal: Outcome) {
+    mutating func rejectUnqueued(with refusal: Outcome, _ actions: inout [DeliveryAction]) {
         lastRefusal = refusal
-        for reply in replies where !reply.acceptsQueued { reply.send(refusal, contact) }
-        replies.removeAll { !$0.acceptsQueued }
+        for reply in replies where !reply.acceptsQueued { actions.append(.tell(reply, refusal, contact)) }
+        if firstReply?.acceptsQueued == false { firstReply = nil }
+        otherReplies.removeAll { !$0.acceptsQueued }
     }
 
     /// Reports the final outcome.
-    func finish(_ outcome: Outcome) {
-        for reply in replies { reply.send(outcome, contact) }
-        replies = []
+    func finish(_ outcome: Outcome, _ actions: inout [DeliveryAction]) {
+        if let firstReply { actions.append(.tell(firstReply, outcome, contact)) }
+        for reply in otherReplies { actions.append(.tell(reply, outcome, contact)) }
     }
+
+    private var replies: [Reply] { (firstReply.map { [$0] } ?? []) + otherReplies }
 }

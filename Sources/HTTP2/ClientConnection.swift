@@ -4,7 +4,16 @@ import CNGHTTP2
 import EventLoop
 import Time
 
-/// The client side of one HTTP/2 connection: many requests at a time, each awaited separately.
+/// Receives the results of requests, on the loop of their connection.
+package protocol ResponseReceiver: AnyObject {
+    /// Called once for each request.
+    /// - Parameters:
+    ///   - number: the number given with the request.
+    ///   - connection: the connection that carried the request; `nil` if none did.
+    func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?)
+}
+
+/// The client side of one HTTP/2 connection: many requests at a time.
 ///
 /// The frames of one turn of the loop go out in one write. A ``ConnectionWatch`` detects a connection that looks open
 /// but is dead.
@@ -29,22 +38,30 @@ final class ClientConnection: SessionEvents {
     /// How often an idle connection is checked.
     private static let idleResolution = Duration.seconds(60)
 
-    /// Resumed with the result of a request.
-    typealias Continuation = UnsafeContinuation<Result<Response, RequestFailure>, Never>
-
     private struct Slot {
-        var continuation: Continuation?
+        /// Receives the result; `nil` once it has.
+        var receiver: (any ResponseReceiver)?
+        /// The receiver's number for the request.
+        var number: UInt64 = 0
         var stream: Int32 = 0
-        var started = MonotonicTime(nanoseconds: 0)
         var deadline = MonotonicTime(nanoseconds: 0)
         var body: [UInt8] = []
         var bodySent = 0
         var isSent = false
         var isReset = false
         var response = Response(status: 0)
+
+        /// Prepares the slot for another request; keeps the memory of its buffers.
+        mutating func reset() {
+            body.removeAll(keepingCapacity: true)
+            (bodySent, isSent, isReset) = (0, false, false)
+            response.removeAll()
+        }
     }
 
-    private weak var owner: Upstream?
+    /// The upstream's number of the connection.
+    let number: Int
+    private unowned let owner: Upstream
     private let loop: EventLoop
     private var session: Session!
     private var slots: [Slot] = []
@@ -60,7 +77,8 @@ final class ClientConnection: SessionEvents {
     private var isGoingAway = false
 
     /// Starts HTTP/2 on `stream`, which must be open. The owner is not retained.
-    init(_ stream: ByteStream, owner: Upstream) {
+    init(_ stream: ByteStream, number: Int, owner: Upstream) {
+        self.number = number
         self.owner = owner
         loop = stream.loop
         session = Session(
@@ -82,17 +100,21 @@ final class ClientConnection: SessionEvents {
 
     deinit { session.stream.close() }
 
-    /// Sends a request. Resumes `continuation` within `timeout` with the complete response, or with a failure that says
-    /// whether the request may have been processed.
+    /// Sends a request. Within `timeout`, the owner's `completed` passes on the complete response, or a failure that
+    /// says whether the request may have been processed.
     ///
     /// A response that arrives before the request body has been sent is final (RFC 9113 §8.1).
-    func send(_ request: Request, timeout: Duration, _ continuation: Continuation) {
+    func send(
+        _ request: borrowing Request, at now: MonotonicTime, deadline: MonotonicTime, number: UInt64,
+        for receiver: any ResponseReceiver
+    ) {
         if let endReason {
-            continuation.resume(returning: .failure(.notProcessed(.connectionLost(endReason))))
+            owner.completed(
+                .failure(.notProcessed(.connectionLost(endReason))), number, for: receiver, on: self)
         } else if isGoingAway {
-            continuation.resume(returning: .failure(.notProcessed(.goAway)))
+            owner.completed(.failure(.notProcessed(.goAway)), number, for: receiver, on: self)
         } else {
-            start(request, timeout: timeout, continuation)
+            start(request, now, deadline, number, receiver)
         }
     }
 
@@ -114,15 +136,18 @@ final class ClientConnection: SessionEvents {
         session.fail("closed locally")
     }
 
-    private func start(_ request: Request, timeout: Duration, _ continuation: Continuation) {
+    private func start(
+        _ request: borrowing Request, _ now: MonotonicTime, _ deadline: MonotonicTime, _ number: UInt64,
+        _ receiver: any ResponseReceiver
+    ) {
         let slot = free.popLast() ?? slots.count
         if slot == slots.count { slots.append(Slot()) }
-        slots[slot].continuation = continuation
-        slots[slot].started = .now
-        slots[slot].deadline = slots[slot].started + timeout
-        slots[slot].body = request.body
+        slots[slot].receiver = receiver
+        slots[slot].number = number
+        slots[slot].deadline = deadline
+        slots[slot].body.append(contentsOf: request.body)
         inFlight += 1
-        if inFlight == 1 { watch.becameBusy(slots[slot].started) }
+        if inFlight == 1 { watch.becameBusy(now) }
         let stream = Session.withFields(request.headers, isFirst: !hasSent) { fields, count in
             withUnsafePointer(to: Session.bodySource(slot)) { source in
                 nghttp2_submit_request(
@@ -133,7 +158,7 @@ final class ClientConnection: SessionEvents {
         guard stream > 0 else {
             // Out of stream identifiers: another connection has to take over.
             isGoingAway = true
-            owner?.take(.goingAway, of: self)
+            owner.take(.goingAway, of: self)
             return finish(slot, .failure(.notProcessed(.connectionLost(Session.reason(Int(stream))))), freeing: true)
         }
         slots[slot].stream = stream
@@ -146,19 +171,18 @@ final class ClientConnection: SessionEvents {
     }
 
     private func finish(_ slot: Int, _ result: Result<Response, RequestFailure>, freeing: Bool = false) {
-        if let continuation = slots[slot].continuation {
-            slots[slot].continuation = nil
-            inFlight -= 1
-            if inFlight == 0 {
-                watch.becameIdle()
-                endIfLeft()
-            }
-            continuation.resume(returning: result)
-        }
+        let (receiver, number) = (slots[slot].receiver.take(), slots[slot].number)
         if freeing {
-            slots[slot] = Slot()
+            slots[slot].reset()
             free.append(slot)
         }
+        guard let receiver else { return }
+        inFlight -= 1
+        if inFlight == 0 {
+            watch.becameIdle()
+            endIfLeft()
+        }
+        owner.completed(result, number, for: receiver, on: self)
     }
 
     private func failure(_ slot: Int, _ cause: RequestFailure.Cause) -> RequestFailure {
@@ -171,14 +195,14 @@ final class ClientConnection: SessionEvents {
         switch watch.check(now, lastReceived: session.lastReceived) {
         case .nothing: break
         case .ping: session.ping()
-        case .stalled: owner?.take(.goingAway, of: self)
+        case .stalled: owner.take(.goingAway, of: self)
         case .dead: return session.fail("the server stopped responding")
         }
         armSweep()
     }
 
     private func endOverdue(_ now: MonotonicTime) {
-        for slot in slots.indices where slots[slot].continuation != nil && slots[slot].deadline <= now {
+        for slot in slots.indices where slots[slot].receiver != nil && slots[slot].deadline <= now {
             reset(slot)
             finish(slot, .failure(failure(slot, .timedOut)))
         }
@@ -202,7 +226,8 @@ final class ClientConnection: SessionEvents {
         if name.first == UInt8(ascii: ":") {
             // nghttp2 has checked that this is :status with three digits.
             let status = value.reduce(0) { $0 * 10 + Int($1) - 48 }
-            slots[slot].response = Response(status: status, headers: HeaderBlock(bytes: 160, fields: 4))
+            slots[slot].response.removeAll()
+            slots[slot].response.status = status
             return true
         }
         guard slots[slot].response.headers.bytes.count + name.count + value.count <= Self.largestResponseHeaders else {
@@ -227,9 +252,9 @@ final class ClientConnection: SessionEvents {
     func session(endOf stream: Int32, slot: Int) {
         watch.responseCompleted(session.lastReceived)
         budget.responseCompleted(bytes: slots[slot].response.body.count)
-        finish(slot, .success(slots[slot].response))
         // The response ended before the request body: cancel the rest.
         if slots[slot].bodySent < slots[slot].body.count { reset(slot) }
+        finish(slot, .success(slots[slot].response))
     }
 
     func session(sentHeadersOf slot: Int) { slots[slot].isSent = true }
@@ -245,16 +270,16 @@ final class ClientConnection: SessionEvents {
 
     func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {
         isGoingAway = true
-        owner?.take(.goingAway, of: self)
+        owner.take(.goingAway, of: self)
         // Requests that nghttp2 still queues would have to wait until a stream ends.
-        for slot in slots.indices where slots[slot].continuation != nil && !slots[slot].isSent {
+        for slot in slots.indices where slots[slot].receiver != nil && !slots[slot].isSent {
             reset(slot)
             finish(slot, .failure(.notProcessed(.goAway)))
         }
         endIfLeft()
     }
 
-    func sessionGotSettings() { owner?.take(.allows(streams: session.peerStreamLimit), of: self) }
+    func sessionGotSettings() { owner.take(.allows(streams: session.peerStreamLimit), of: self) }
 
     func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
         let start = slots[slot].bodySent
@@ -270,9 +295,9 @@ final class ClientConnection: SessionEvents {
         guard endReason == nil else { return }
         endReason = reason
         sweep = nil
-        for slot in slots.indices where slots[slot].continuation != nil {
+        for slot in slots.indices where slots[slot].receiver != nil {
             finish(slot, .failure(failure(slot, .connectionLost(reason))))
         }
-        owner?.take(.ended(reason: reason), of: self)
+        owner.take(.ended(reason: reason), of: self)
     }
 }

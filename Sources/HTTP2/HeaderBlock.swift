@@ -39,6 +39,12 @@ package struct HeaderBlock: Sendable, Redacted {
         self.fields.reserveCapacity(fields)
     }
 
+    /// Removes all fields; keeps the memory.
+    package mutating func removeAll() {
+        bytes.removeAll(keepingCapacity: true)
+        fields.removeAll(keepingCapacity: true)
+    }
+
     /// Appends a field; `name` must be in lower case.
     package mutating func append(
         _ name: StaticString, _ value: some Collection<UInt8>, indexing: Indexing = .allowed

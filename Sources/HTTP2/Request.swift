@@ -31,6 +31,13 @@ package struct Response: Sendable, Redacted {
         self.headers = headers
         self.body = body
     }
+
+    /// Makes this an empty response; keeps the memory of its buffers.
+    mutating func removeAll() {
+        status = 0
+        headers.removeAll()
+        body.removeAll(keepingCapacity: true)
+    }
 }
 
 /// Why a request has no response, and whether it may have been processed.

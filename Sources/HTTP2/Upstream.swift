@@ -35,9 +35,12 @@ package actor Upstream {
         }
     }
 
+    /// A request that waits for a connection.
     private struct Waiting {
-        let continuation: UnsafeContinuation<Result<Int, RequestFailure>, Never>
+        let request: Request
         let deadline: MonotonicTime
+        let number: UInt64
+        let receiver: any ResponseReceiver
     }
 
     /// The server, and how to connect to it.
@@ -48,7 +51,6 @@ package actor Upstream {
 
     private var pool: PoolState
     private var connections: [Int: ClientConnection] = [:]
-    private var numbers: [ObjectIdentifier: Int] = [:]
     private var dials: [Int: Task<Void, Never>] = [:]
     private var waiting: [Int: Waiting] = [:]
     private var nextRequest = 1
@@ -70,57 +72,79 @@ package actor Upstream {
                 startsWithOneRequest: target.startsWithOneRequest))
     }
 
-    /// Sends a request and waits for the response.
-    /// - Parameter timeout: for the whole exchange, including the wait for a stream.
-    /// - Throws: ``RequestFailure``.
-    package func send(_ request: Request, timeout: Duration) async throws(RequestFailure) -> Response {
-        try await exchange(request, timeout: timeout).response
+    /// Sends a request. Must be called on the loop.
+    /// - Parameters:
+    ///   - timeout: for the whole exchange, including the wait for a stream.
+    ///   - number: identifies the request to the receiver.
+    ///   - receiver: receives the result within the timeout, possibly before this returns.
+    package nonisolated func start(
+        _ request: Request, timeout: Duration, number: UInt64, for receiver: any ResponseReceiver
+    ) {
+        let receiver = LoopBound(receiver)
+        assumeIsolated { $0.start(request, timeout, number, receiver.value) }
+    }
+
+    private func start(
+        _ request: Request, _ timeout: Duration, _ number: UInt64, _ receiver: any ResponseReceiver
+    ) {
+        let now = MonotonicTime.now
+        var actions: [PoolState.Action] = []
+        let place = pool.place(request: nextRequest, now: now, &actions)
+        switch place {
+        case .connection(let free):
+            perform(actions)
+            send(request, at: now, deadline: now + timeout, number, receiver, on: free)
+        case .unavailable(let reason):
+            perform(actions)
+            receiver.received(.failure(Self.refusal(reason)), for: number, on: nil)
+        case .waiting:
+            waiting[nextRequest] = Waiting(
+                request: request, deadline: now + timeout, number: number, receiver: receiver)
+            nextRequest += 1
+            perform(actions)
+            armSweep()
+        }
+    }
+
+    private func send(
+        _ request: Request, at now: MonotonicTime, deadline: MonotonicTime, _ number: UInt64,
+        _ receiver: any ResponseReceiver, on connection: Int
+    ) {
+        if let open = connections[connection] {
+            open.send(request, at: now, deadline: deadline, number: number, for: receiver)
+        } else {
+            settle(connection, isProof: false)
+            receiver.received(
+                .failure(.notProcessed(.connectionLost("closed locally"))), for: number, on: connection)
+        }
+    }
+
+    /// Passes on the result of a request. Called by its connection, on the loop.
+    nonisolated func completed(
+        _ result: Result<Response, RequestFailure>, _ number: UInt64, for receiver: any ResponseReceiver,
+        on connection: ClientConnection
+    ) {
+        let connection = connection.number
+        let receiver = LoopBound(receiver)
+        assumeIsolated { upstream in
+            switch result {
+            case .success(let response): upstream.settle(connection, isProof: response.status != 403)
+            case .failure(let failure):
+                upstream.settle(connection, isProof: false)
+                // The connection may be the cause: send the next requests elsewhere.
+                if case .outcomeUnknown(.timedOut) = failure { upstream.drain(connection) }
+            }
+            receiver.value.received(result, for: number, on: connection)
+        }
     }
 
     /// Sends a request and waits for the response.
     /// - Parameter timeout: for the whole exchange, including the wait for a stream.
-    /// - Returns: the response, and the number of the connection that carried it.
     /// - Throws: ``RequestFailure``.
-    package func exchange(
-        _ request: Request, timeout: Duration
-    ) async throws(RequestFailure) -> (response: Response, connection: Int) {
-        let started = MonotonicTime.now
-        let number: Int
-        var left = timeout
-        var actions: [PoolState.Action] = []
-        let place = pool.place(request: nextRequest, now: started, &actions)
-        switch place {
-        case .connection(let free):
-            perform(actions)
-            number = free
-        case .unavailable(let reason):
-            perform(actions)
-            throw Self.refusal(reason)
-        case .waiting:
-            let waiter = nextRequest
-            nextRequest += 1
-            number = try await withUnsafeContinuation { continuation in
-                waiting[waiter] = Waiting(continuation: continuation, deadline: started + timeout)
-                perform(actions)
-                armSweep()
-            }.get()
-            left = (started + timeout) - .now
-        }
-        guard let connection = connections[number] else {
-            settle(number, isProof: false)
-            throw .notProcessed(.connectionLost("closed locally"))
-        }
-        let result = await withUnsafeContinuation { connection.send(request, timeout: left, $0) }
-        switch result {
-        case .success(let response):
-            settle(number, isProof: response.status != 403)
-            return (response, number)
-        case .failure(let failure):
-            settle(number, isProof: false)
-            // The connection may be the cause: send the next requests elsewhere.
-            if case .outcomeUnknown(.timedOut) = failure { apply(.drain, to: number) }
-            throw failure
-        }
+    package func send(_ request: Request, timeout: Duration) async throws(RequestFailure) -> Response {
+        try await withUnsafeContinuation { continuation in
+            start(request, timeout, 0, ContinuationReceiver(continuation))
+        }.get()
     }
 
     private static func refusal(_ reason: String?) -> RequestFailure {
@@ -131,12 +155,14 @@ package actor Upstream {
         update { $0.finished(on: number, isCredentialAccepted: isProof, now: .now, &$1) }
     }
 
+    private func drain(_ connection: Int) { update { $0.drain(connection, now: .now, &$1) } }
+
     /// Applies the effect of a response to the connection that carried it.
-    package func apply(_ effect: ConnectionEffect, to connection: Int) {
+    package nonisolated func apply(_ effect: ConnectionEffect, to connection: Int) {
         switch effect {
         case .keep: break
-        case .drain: update { $0.drain(connection, now: .now, &$1) }
-        case .drainAll: update { $0.drainAll(now: .now, &$1) }
+        case .drain: assumeIsolated { $0.drain(connection) }
+        case .drainAll: assumeIsolated { $0.update { $0.drainAll(now: .now, &$1) } }
         }
     }
 
@@ -165,10 +191,13 @@ package actor Upstream {
         for action in actions {
             switch action {
             case .dial(let number): dial(number)
-            case .run(let request, let number):
-                waiting.removeValue(forKey: request)?.continuation.resume(returning: .success(number))
+            case .run(let request, let connection):
+                guard let waiter = waiting.removeValue(forKey: request) else { continue }
+                send(
+                    waiter.request, at: .now, deadline: waiter.deadline, waiter.number, waiter.receiver, on: connection)
             case .fail(let request, let reason):
-                waiting.removeValue(forKey: request)?.continuation.resume(returning: .failure(Self.refusal(reason)))
+                guard let waiter = waiting.removeValue(forKey: request) else { continue }
+                waiter.receiver.received(.failure(Self.refusal(reason)), for: waiter.number, on: nil)
             case .wake(let time): startWake(at: time)
             case .drain(let number): connections[number]?.drain()
             }
@@ -197,9 +226,8 @@ package actor Upstream {
             stream.close()
             ended(number, because: "closed locally")
         case .success(let stream):
-            let connection = ClientConnection(stream, owner: self)
+            let connection = ClientConnection(stream, number: number, owner: self)
             connections[number] = connection
-            numbers[ObjectIdentifier(connection)] = number
             update { $0.opened(number, now: .now, &$1) }
             connection.start()
         case .failure(let error): ended(number, because: "\(error)")
@@ -230,7 +258,7 @@ package actor Upstream {
         for (request, waiter) in waiting where waiter.deadline <= now {
             pool.expire(request: request)
             waiting[request] = nil
-            waiter.continuation.resume(returning: .failure(.notProcessed(.timedOut)))
+            waiter.receiver.received(.failure(.notProcessed(.timedOut)), for: waiter.number, on: nil)
         }
         sweep = nil
         armSweep()
@@ -250,20 +278,32 @@ package actor Upstream {
 
     /// Handles an event of a connection. Called on the loop.
     nonisolated func take(_ event: ClientConnection.Event, of connection: ClientConnection) {
-        let identity = ObjectIdentifier(connection)
+        let number = connection.number
         // The connection is the caller: keep it alive until the call returns.
-        withExtendedLifetime(connection) { assumeIsolated { $0.take(event, of: identity) } }
+        withExtendedLifetime(connection) { assumeIsolated { $0.take(event, of: number) } }
     }
 
-    private func take(_ event: ClientConnection.Event, of identity: ObjectIdentifier) {
-        guard let number = numbers[identity] else { return }
+    private func take(_ event: ClientConnection.Event, of number: Int) {
+        guard connections[number] != nil else { return }
         switch event {
         case .allows(let streams): update { $0.allows(streams, on: number, now: .now, &$1) }
-        case .goingAway: update { $0.drain(number, now: .now, &$1) }
+        case .goingAway: drain(number)
         case .ended(let reason):
-            numbers[identity] = nil
             connections[number] = nil
             ended(number, because: reason)
         }
+    }
+}
+
+/// Resumes a task with the result of one request.
+private final class ContinuationReceiver: ResponseReceiver {
+    private let continuation: UnsafeContinuation<Result<Response, RequestFailure>, Never>
+
+    init(_ continuation: UnsafeContinuation<Result<Response, RequestFailure>, Never>) {
+        self.continuation = continuation
+    }
+
+    func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
+        continuation.resume(returning: result)
     }
 }

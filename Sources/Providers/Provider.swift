@@ -2,15 +2,24 @@
 
 import TNP
 
+/// Receives the results of attempts, on the provider's loop.
+package protocol AttemptReceiver: AnyObject {
+    /// Called once for each attempt, with the number given to the provider.
+    func attempted(_ number: UInt64, _ result: AttemptResult)
+}
+
 /// A push service in one environment under one credential. Makes single attempts and classifies their answers; Delivery
 /// decides on retries.
 package protocol Provider: AnyObject {
     /// Checks the size of the payload, without contacting the push service.
     /// - Throws: `Rejection` with reason 105.
     func check(_ envelope: Envelope) throws(Rejection)
-    /// Sends the envelope to the push service and waits for the answer, up to the provider's own timeout.
-    /// - Parameter expiry: until when the push service may store the envelope.
-    nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult
+    /// Sends the envelope to the push service. The receiver gets the result within the provider's own timeout, possibly
+    /// before this returns.
+    /// - Parameters:
+    ///   - expiry: until when the push service may store the envelope.
+    ///   - number: identifies the attempt to the receiver.
+    func attempt(_ envelope: Envelope, expiry: Expiry, number: UInt64, for receiver: any AttemptReceiver)
     /// Closes the provider's connections once all requests in flight are answered.
     func retire()
     /// Closes the provider's connections at once.

@@ -5,6 +5,7 @@ import Cryptography
 import Delivery
 import Ingress
 import TNP
+import Tables
 import Time
 
 /// Takes each submission through these gates, in this order. Earlier gates cost the node less, or reveal less:
@@ -17,12 +18,26 @@ import Time
 /// 6. room in the node: the same for every device token;
 /// 7. limits, and what is known about the device token. Up to here, and here if a limit is reached, a device token that
 ///    the node serves and one it has never seen get the same refusal (`Admission.admit`).
-final class Intake {
+final class Intake: OutcomeReceiver {
+    /// A submission that waits for its outcome.
+    private struct WaitingSubmission {
+        /// The number of its connection, which may have closed.
+        let connection: UInt64
+        let request: UInt32
+        /// `nil` for a resend of an envelope that was admitted before.
+        let ticket: Admission.Ticket?
+        /// `nil` for a resend.
+        let route: Route?
+    }
+
     private let dispatch: Dispatch
     private let metrics: NodeMetrics
     private let log: EventLog
     var admission: Admission
     private var clock: GuardedClock
+    private var waiting = Slab<WaitingSubmission>()
+    /// The connections that the outcomes are reported to.
+    weak var senders: SenderConnections?
     /// The effort announced to all senders.
     private var announcedEffort: UInt32
     /// The effort required for unproven device tokens when efforts were last announced.
@@ -50,11 +65,22 @@ final class Intake {
         do throws(Refusal) {
             let now = clock.reading(at: start)
             try admission.checkCircuit(circuit, at: start)
-            if dispatch.isResend(submission.envelope, app: app) { return repeatOutcome(of: submission, to: connection) }
-            let (ticket, origin) = try admit(
-                submission, app: app, on: circuit, through: connection.senderProtocol, at: now)
-            metrics.record(.now - start, in: .admission)
-            submit(submission, app: app, format: format, ticket, from: origin, on: connection)
+            switch dispatch.arrival(of: submission.envelope, app: app, acceptsQueued: submission.acceptQueued) {
+            case .resend:
+                dispatch.repeatOutcome(of: submission.envelope, to: reply(to: submission, from: connection))
+            case .refused(let outcome):
+                // A sender of TNP could have known that the envelope is too large.
+                let isFault = outcome.reason == .tooLarge && connection.senderProtocol == .tnp
+                throw Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: start) : nil)
+            case .new(let destination):
+                let (ticket, origin) = try admit(
+                    submission, app: app, for: destination, on: circuit, through: connection.senderProtocol, at: now)
+                metrics.record(.now - start, in: .admission)
+                // The outcome matters even if the sender disconnects: it may change the standing of the device token.
+                dispatch.submit(
+                    submission.envelope, for: destination, format: format, from: origin,
+                    reply(to: submission, from: connection, (ticket, app, submission.envelope.magic)))
+            }
         } catch {
             metrics.record(.now - start, in: .admission)
             refuse(submission, app: app, error, on: connection)
@@ -62,18 +88,13 @@ final class Intake {
     }
 
     private func admit(
-        _ submission: Submission, app: String, on circuit: CircuitID, through senderProtocol: Admission.SenderProtocol,
-        at now: ClockReading
+        _ submission: Submission, app: String, for destination: Dispatch.Destination, on circuit: CircuitID,
+        through senderProtocol: Admission.SenderProtocol, at now: ClockReading
     ) throws(Refusal) -> (Admission.Ticket, Origin) {
-        let (envelope, acceptsQueued) = (submission.envelope, submission.acceptQueued)
-        if let outcome = dispatch.refusal(of: envelope, app: app, acceptsQueued: acceptsQueued) {
-            // A sender of TNP could have known that the envelope is too large.
-            let isFault = outcome.reason == .tooLarge && senderProtocol == .tnp
-            throw Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: now.monotonic) : nil)
-        }
         let effort = try admission.verify(submission, on: circuit, through: senderProtocol, at: now.monotonic)
         let unproven = Origin(circuit: circuit, effort: effort)
-        if let outcome = dispatch.capacityRefusal(of: envelope, app: app, acceptsQueued: acceptsQueued, from: unproven)
+        if let outcome = dispatch.capacityRefusal(
+            of: submission.envelope, for: destination, acceptsQueued: submission.acceptQueued, from: unproven)
         {
             admission.recordLackOfRoom(paid: effort, through: senderProtocol)
             throw Refusal(outcome)
@@ -83,29 +104,17 @@ final class Intake {
         return (ticket, Origin(circuit: circuit, effort: effort, isProven: !ticket.isUnproven))
     }
 
-    private func repeatOutcome(of submission: Submission, to connection: any SenderConnection) {
-        let request = submission.request
-        let reply = Reply(acceptsQueued: submission.acceptQueued) { [weak connection] in
-            connection?.isClosed == false
-        } tell: { [weak connection] outcome, _ in
-            connection?.finished(request, outcome)
-        }
-        dispatch.repeatOutcome(of: submission.envelope, to: reply)
-    }
-
-    private func submit(
-        _ submission: Submission, app: String, format: EnvelopeFormat, _ ticket: Admission.Ticket, from origin: Origin,
-        on connection: any SenderConnection
-    ) {
-        let request = submission.request
-        let route = Route(app: app, magic: submission.envelope.magic)
-        // The outcome matters even if the sender has disconnected: it may change the standing of the device token.
-        let reply = Reply(
-            acceptsQueued: submission.acceptQueued,
-            tell: { [weak self, weak connection] outcome, contact in
-                self?.finish(ticket, route, outcome, contact, request, on: connection)
-            })
-        dispatch.submit(submission.envelope, app: app, format: format, from: origin, reply)
+    /// Remembers where to report the outcomes of a submission.
+    /// - Parameter admitted: the submission's ticket and route; `nil` for a resend.
+    private func reply(
+        to submission: Submission, from connection: any SenderConnection,
+        _ admitted: (ticket: Admission.Ticket, app: String, magic: Magic)? = nil
+    ) -> Reply {
+        let handle = waiting.insert(
+            WaitingSubmission(
+                connection: connection.number, request: submission.request, ticket: admitted?.ticket,
+                route: admitted.map { Route(app: $0.app, magic: $0.magic) }))
+        return Reply(number: handle.rawValue, acceptsQueued: submission.acceptQueued)
     }
 
     private func refuse(_ submission: Submission, app: String, _ refusal: Refusal, on connection: any SenderConnection)
@@ -124,17 +133,27 @@ final class Intake {
 
     // MARK: Outcomes
 
-    private func finish(
-        _ ticket: Admission.Ticket, _ route: Route, _ outcome: Outcome, _ contact: ProviderContact, _ request: UInt32,
-        on connection: (any SenderConnection)?
-    ) {
+    func isWanted(_ reply: Reply) -> Bool {
+        let handle = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
+        return waiting[handle].ticket != nil || senders?.connection(waiting[handle].connection) != nil
+    }
+
+    func finished(_ reply: Reply, _ outcome: Outcome, _ contact: ProviderContact) {
+        let handle = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
+        let submission = waiting[handle]
+        let connection = senders?.connection(submission.connection)
         guard outcome.isFinal else {
-            connection?.finished(request, outcome)
+            connection?.finished(submission.request, outcome)
+            return
+        }
+        waiting.remove(handle)
+        guard let ticket = submission.ticket, let route = submission.route else {
+            connection?.finished(submission.request, outcome)
             return
         }
         metrics.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
         let goAway = admission.finish(ticket, with: outcome, contact: contact, at: reading)
-        connection?.finished(request, admission.addingAllowance(to: outcome, of: ticket, at: .now))
+        connection?.finished(submission.request, admission.addingAllowance(to: outcome, of: ticket, at: .now))
         guard let goAway else { return }
         recordAbuse()
         connection?.reject(goAway)

@@ -88,7 +88,7 @@ final class NodeParts {
     func start(
         torObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Endpoint {
-        await dispatch.start(providers.providers)
+        dispatch.start(providers.providers, reportingTo: intake)
         providersChanged(removed: [])
         warnOfSettings()
         let tnp = try listen(at: configuration.listen.tnp, .tnp)

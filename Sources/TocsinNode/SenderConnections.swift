@@ -28,7 +28,11 @@ final class SenderConnections: SenderHost {
         self.intake = intake
         self.metrics = metrics
         registry = ConnectionRegistry(limits)
+        intake.senders = self
     }
+
+    /// The connection with this number; `nil` if it has ended.
+    func connection(_ number: UInt64) -> (any SenderConnection)? { connections[number] }
 
     /// The number of connections, including those about to close.
     var count: Int { connections.count }

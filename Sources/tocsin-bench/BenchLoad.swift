@@ -2,9 +2,7 @@
 
 import ArgumentParser
 import Console
-import Cryptography
 import EventLoop
-import Glibc
 import TNP
 import Time
 import TocsinClient
@@ -13,17 +11,21 @@ struct BenchLoad: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "load", abstract: "Send a load of distinct envelopes through a node.",
         discussion: """
-            Closed loop by default: each connection keeps --in-flight submissions in flight. Open loop with --rate: \
-            submissions start at that rate regardless of outcomes, and latencies count from the time at which each was \
-            due.
+            Each envelope is for a device token of its own. Closed loop by default: each connection keeps --in-flight \
+            submissions in flight. Open loop with --rate: submissions start at that rate regardless of outcomes, and \
+            latencies count from the time at which each was due.
 
             EXAMPLES
               tocsin-bench load --node 127.0.0.1:7077 --envelopes 200000
               tocsin-bench load --node 127.0.0.1:7077 --envelopes 60000 --rate 2000
+              tocsin-bench load --node ADDRESS.onion:80 --socks 127.0.0.1:9050 --connections 10 --envelopes 20000
             """)
 
     @Option(help: "The address where the node listens.")
     var node: String
+
+    @Option(help: "The SOCKS port of a tor to connect through, each connection on a circuit of its own.")
+    var socks: String?
 
     @Option(help: "Number of connections.")
     var connections = 50
@@ -37,8 +39,8 @@ struct BenchLoad: AsyncParsableCommand {
     @Option(help: "Open loop: envelopes per second.")
     var rate: Double?
 
-    @Option(help: "Measure CPU and memory of the process with this id. Default: tocsin-bench itself.")
-    var pid: Int32?
+    @Option(help: "Also measure CPU and memory of the process with this id. Can be repeated.")
+    var pid: [Int32] = []
 
     @Option(help: "Bytes of ciphertext per envelope, a multiple of 16.")
     var ciphertext = 704
@@ -50,18 +52,23 @@ struct BenchLoad: AsyncParsableCommand {
         guard let endpoint = Endpoint(node) else {
             throw fail("--node must be like 127.0.0.1:7077, not \(node)", .usage)
         }
+        let proxy = socks.flatMap(Endpoint.init)
+        if let socks, proxy == nil { throw fail("--socks must be like 127.0.0.1:9050, not \(socks)", .usage) }
         let loop = EventLoop(name: "load")
-        let load = NodeLoad(loop: loop, node: endpoint, connections: connections, ciphertext: ciphertext)
+        let load = NodeLoad(
+            loop: loop, node: endpoint, proxy: proxy.map { .socks5($0, nil) }, connections: connections,
+            ciphertext: ciphertext)
         try await load.warmUp()
-        let before = ProcessUsage(of: pid)
-        let measurement = await load.run(envelopes: envelopes, inFlight: inFlight, rate: rate)
-        let after = ProcessUsage(of: pid)
-        var result = measurement
-        result.cpuSeconds = after.cpuSeconds - before.cpuSeconds
-        result.peakKilobytes = after.peakKilobytes
-        Terminal.print(result.json)
+        let meter = UsageMeter([nil] + pid.map { Optional($0) })
+        var measurement = await load.run(envelopes: envelopes, inFlight: inFlight, rate: rate)
+        let usage = meter.usage
+        measurement.load = usage[0]
+        measurement.others = Array(usage.dropFirst())
+        Terminal.print(measurement.json)
         await load.close()
-        if result.failures > 0 { throw fail("\(result.failures) envelopes were not delivered", .failure) }
+        if measurement.failures > 0 {
+            throw fail("\(measurement.failures) envelopes were not delivered", .failure)
+        }
     }
 }
 
@@ -75,18 +82,20 @@ private actor NodeLoad {
     private var failures = 0
     private var latencies = Latencies()
 
-    init(loop: EventLoop, node: Endpoint, connections: Int, ciphertext: Int) {
+    /// The longest time until a client's first envelope is delivered: through tor, it needs new circuits.
+    private static let warmUpTime = Duration.seconds(60)
+
+    init(loop: EventLoop, node: Endpoint, proxy: Proxy?, connections: Int, ciphertext: Int) {
         self.loop = loop
         clients = (0..<connections).map { _ in
             TocsinClient(
-                TocsinClient.Options(nodes: [node], patience: .zero, isolatesPhones: false), on: loop)
+                TocsinClient.Options(nodes: [node], proxy: proxy, patience: .zero, isolatesPhones: false), on: loop)
         }
-        source = EnvelopeGenerator(
-            [.iOS: [Array(Hex.encode(SecureRandom.bytes(32)).utf8)]], ciphertextLength: ciphertext)
+        source = EnvelopeGenerator(ciphertextLength: ciphertext)
     }
 
     func warmUp() async throws {
-        for client in clients { _ = try await client.submit(source.next(.iOS), timeout: .seconds(20)) }
+        for client in clients { _ = try await client.submit(source.next(.iOS), timeout: Self.warmUpTime) }
     }
 
     func run(envelopes: Int, inFlight: Int, rate: Double?) async -> Measurement {
@@ -103,8 +112,7 @@ private actor NodeLoad {
         }
         let seconds = (MonotonicTime.now - start).milliseconds / 1000
         return Measurement(
-            requests: envelopes, seconds: seconds, cpuSeconds: 0, peakKilobytes: 0, p50: latencies.p50,
-            p99: latencies.p99, failures: failures)
+            requests: envelopes, seconds: seconds, p50: latencies.p50, p99: latencies.p99, failures: failures)
     }
 
     private func closedLoop(_ client: TocsinClient) async {

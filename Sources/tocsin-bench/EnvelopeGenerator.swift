@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Cryptography
 import TNP
 
 /// Generates distinct envelopes: iv and ciphertext begin with a counter.
 struct EnvelopeGenerator {
-    private let tokens: [Magic: [[UInt8]]]
+    private let tokens: [Magic: [[UInt8]]]?
     private let ciphertextLength: Int
-    private var counter = UInt64.random(in: 0...UInt64.max)
+    private var counter = HexCounter()
 
+    /// The number of times that a new device token repeats the counter: 64 digits, like Apple's.
+    private static let countersPerToken = 4
+
+    /// Generates envelopes for known devices.
     /// - Parameters:
     ///   - tokens: the device tokens of each kind, used in turn.
     ///   - ciphertextLength: in bytes, a multiple of 16.
@@ -17,19 +20,38 @@ struct EnvelopeGenerator {
         self.ciphertextLength = ciphertextLength
     }
 
+    /// Generates envelopes with a new device token each.
+    /// - Parameter ciphertextLength: in bytes, a multiple of 16.
+    init(ciphertextLength: Int) {
+        tokens = nil
+        self.ciphertextLength = ciphertextLength
+    }
+
     /// The next envelope for a device of this kind.
     mutating func next(_ magic: Magic) -> Envelope {
-        counter &+= 1
-        let mark = Array(Hex.encode(withUnsafeBytes(of: counter) { Array($0) }).utf8)
-        let padding = [UInt8](repeating: UInt8(truncatingIfNeeded: counter), count: ciphertextLength - mark.count)
-        let devices = tokens[magic] ?? []
+        counter.advance()
+        // All fields are slices of one array, so that an envelope costs one allocation: device token, iv, ciphertext.
+        let tokenCounters = tokens == nil ? Self.countersPerToken : 0
+        let iv = tokenCounters * HexCounter.digits
+        let ciphertext = iv + HexCounter.digits
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(ciphertext + ciphertextLength)
+        counter.append(to: &bytes, times: tokenCounters + 2)
+        bytes.append(
+            contentsOf: repeatElement(
+                UInt8(truncatingIfNeeded: counter.value), count: ciphertextLength - HexCounter.digits))
         do {
             return try Envelope(
-                magic: magic, deviceToken: devices[Int(counter % UInt64(devices.count))][...], iv: mark[...],
-                ciphertext: (mark + padding)[...], format: .pipe)
+                magic: magic, deviceToken: knownDevice(magic) ?? bytes[..<iv], iv: bytes[iv..<ciphertext],
+                ciphertext: bytes[ciphertext...], format: .pipe)
         } catch {
             // An error in this function or in --ciphertext: the benchmark cannot continue.
             fatalError("generated an invalid envelope: \(error)")
         }
+    }
+
+    private func knownDevice(_ magic: Magic) -> ArraySlice<UInt8>? {
+        guard let devices = tokens?[magic] else { return nil }
+        return devices[Int(counter.value % UInt64(devices.count))][...]
     }
 }

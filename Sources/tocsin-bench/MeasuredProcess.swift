@@ -13,7 +13,7 @@ final class MeasuredProcess {
     struct Result {
         let status: Int32
         let output: String
-        let usage: rusage
+        let usage: ProcessUsage
     }
 
     /// Starts a program; its standard output goes to a file in `directory`.
@@ -54,7 +54,7 @@ final class MeasuredProcess {
         var status: Int32 = 0
         var usage = rusage()
         while wait4(pid, &status, 0, &usage) < 0, errno == EINTR {}
-        return Result(status: status, output: output, usage: usage)
+        return Result(status: status, output: output, usage: ProcessUsage(usage))
     }
 
     /// Sends a signal and waits until the process has terminated.

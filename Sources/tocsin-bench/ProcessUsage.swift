@@ -3,15 +3,27 @@
 import FoundationEssentials
 import Glibc
 
-/// CPU time and memory of a process and its children, from /proc.
-struct ProcessUsage {
+/// CPU time and memory of a process and its children.
+struct ProcessUsage: Codable {
     var cpuSeconds = 0.0
     var peakKilobytes = 0
 
-    /// Reads the usage of a process; `nil` for this process.
+    /// No usage.
+    init() {}
+
+    /// The usage of a terminated process, as `wait4` returns it.
+    init(_ usage: rusage) {
+        cpuSeconds = usage.ru_utime.seconds + usage.ru_stime.seconds
+        peakKilobytes = usage.ru_maxrss
+    }
+
+    /// Reads the usage of a process from /proc; `nil` for this process.
     init(of pid: Int32?) {
         guard let pid else {
-            (cpuSeconds, peakKilobytes) = Measurement.ofThisProcess()
+            var usage = rusage()
+            getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+            let own = ProcessUsage(usage)
+            (cpuSeconds, peakKilobytes) = (own.cpuSeconds, own.peakKilobytes)
             return
         }
         for process in [pid] + Self.children(of: pid) {
@@ -19,6 +31,11 @@ struct ProcessUsage {
             cpuSeconds += Double((Int(fields[11]) ?? 0) + (Int(fields[12]) ?? 0)) / Double(sysconf(Int32(_SC_CLK_TCK)))
             peakKilobytes += Self.peak(of: process)
         }
+    }
+
+    /// The children of a process that run a program of this name.
+    static func children(of pid: Int32, named name: String) -> [Int32] {
+        children(of: pid).filter { text("/proc/\($0)/comm") == "\(name)\n" }
     }
 
     private static func text(_ path: String) -> String? {
@@ -42,4 +59,8 @@ struct ProcessUsage {
         let line = text("/proc/\(pid)/status")?.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
         return line?.split(separator: " ").dropFirst().first.flatMap { Int($0.filter(\.isNumber)) } ?? 0
     }
+}
+
+extension timeval {
+    fileprivate var seconds: Double { Double(tv_sec) + Double(tv_usec) / 1_000_000 }
 }

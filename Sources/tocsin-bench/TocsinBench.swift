@@ -16,9 +16,9 @@ struct TocsinBench: AsyncParsableCommand {
               tocsin-bench flood --check
             """,
         subcommands: [
-            BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSink.self, BenchSoak.self, BenchCrash.self,
-            BenchBulkhead.self, BenchFlood.self, BenchSpool.self, BenchAdmission.self, BenchConnections.self,
-            BenchSilence.self, BenchClients.self, ConformanceHook.self,
+            BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSoak.self, BenchCrash.self, BenchBulkhead.self,
+            BenchFlood.self, BenchSpool.self, BenchAdmission.self, BenchConnections.self, BenchSilence.self,
+            BenchClients.self, ConformanceHook.self,
         ],
         defaultSubcommand: BenchCompare.self)
 }

@@ -5,7 +5,7 @@
 - A file imports only what its target declares in Package.swift, and a target declares only what its files import.
 - A target imports only the modules that its row of the table in Docs/architecture.md lists, and every module has a row.
 - No target of the product imports Foundation: it would add 31 MB of ICU data to the binary.
-- `public` occurs only in libraries that are products, and in modules for types that these expose.
+- `public` occurs only in libraries that are products, in modules for types that these expose, and in generic tables.
 """
 
 import json
@@ -20,6 +20,8 @@ SYSTEM = {"Glibc", "Dispatch", "Synchronization", "Foundation", "FoundationEssen
 # Libraries that users link, and the modules whose types appear in their public declarations.
 PRODUCTS = {"TNP", "TocsinClient"}
 EXPOSED = {"Cryptography", "EventLoop"}
+# Swift 6.3 specialises the generic types of another module only if they are public and inlinable.
+GENERIC = {"Tables"}
 IMPORT = re.compile(r"^(?:@testable |@preconcurrency |internal |package |public )*import (?:struct |func |enum |class )?(\w+)")
 
 problems = []
@@ -102,7 +104,7 @@ for room in PRODUCTS | EXPOSED:
                 exposed_names.update(re.findall(r"\b[A-Z]\w+", names if room in EXPOSED else line))
 for file in sorted((ROOT / "Sources").rglob("*.swift")):
     room = file.relative_to(ROOT / "Sources").parts[0]
-    if room in PRODUCTS:
+    if room in PRODUCTS or room in GENERIC:
         continue
     for number, line in enumerate(file.read_text().splitlines(), 1):
         match = re.match(r"\s*public (?:final |indirect |static |mutating |nonisolated )*(\w+) (\w+)?", line)

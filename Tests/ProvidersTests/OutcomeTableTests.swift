@@ -600,3 +600,21 @@ func serviceAccountJSON(key: SigningKey, changes: [String: String?] = [:]) throw
     for (name, value) in changes { fields[name] = value }
     return Array(try JSONEncoder().encode(fields))
 }
+
+/// Resumes a task with the result of one attempt.
+private final class AttemptWaiter: AttemptReceiver {
+    private let continuation: UnsafeContinuation<AttemptResult, Never>
+
+    init(_ continuation: UnsafeContinuation<AttemptResult, Never>) { self.continuation = continuation }
+
+    func attempted(_ number: UInt64, _ result: AttemptResult) { continuation.resume(returning: result) }
+}
+
+extension Provider {
+    /// Makes one attempt and waits for its result.
+    nonisolated(nonsending) fileprivate func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
+        await withUnsafeContinuation {
+            attempt(envelope, expiry: expiry, number: 0, for: AttemptWaiter($0))
+        }
+    }
+}

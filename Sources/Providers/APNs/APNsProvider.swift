@@ -2,16 +2,29 @@
 
 import HTTP2
 import TNP
+import Tables
 import Time
 
 /// APNs in one environment, for one app under one credential.
-package final class APNsProvider: Provider {
+package final class APNsProvider: Provider, ResponseReceiver {
     /// How long the node waits for APNs' answer.
     package static let answerTimeout = Duration.seconds(15)
 
     private let builder: APNsRequestBuilder
     private let token: APNsProviderToken?
     private let upstream: Upstream
+    private var exchanges = Slab<Exchange>()
+
+    /// A request that waits for its answer.
+    private struct Exchange {
+        let envelope: Envelope
+        let expiry: Expiry
+        let timeout: Duration
+        let requester: Requester
+        /// The provider token that the request carries.
+        var authorization: [UInt8]?
+        var isReplay = false
+    }
 
     /// Creates a provider.
     /// - Parameters:
@@ -25,46 +38,52 @@ package final class APNsProvider: Provider {
 
     package func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
-    package nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
-        await exchange(envelope, expiry: expiry, timeout: Self.answerTimeout).result
+    package func attempt(_ envelope: Envelope, expiry: Expiry, number: UInt64, for receiver: any AttemptReceiver) {
+        send(
+            Exchange(
+                envelope: envelope, expiry: expiry, timeout: Self.answerTimeout, requester: .attempt(number, receiver)))
     }
 
     /// Sends a notification to test the credential and the topic. The envelope's device token must not belong to any
     /// phone.
     /// - Parameter timeout: for each request; the probe sends one or two.
     package nonisolated(nonsending) func probe(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
-        let (result, response) = await exchange(envelope, expiry: .nowOrNever, timeout: timeout)
-        return ProbeAnswer(result, response)
+        await withUnsafeContinuation {
+            send(Exchange(envelope: envelope, expiry: .nowOrNever, timeout: timeout, requester: .probe($0)))
+        }
     }
 
-    /// Sends the envelope; once more if APNs rejects the provider token and a new one can be issued.
-    private nonisolated(nonsending) func exchange(
-        _ envelope: Envelope, expiry: Expiry, timeout: Duration
-    ) async -> (result: AttemptResult, response: Response?) {
-        var isReplay = false
-        while true {
-            let authorization = token?.authorization(at: UnixTime.now)
-            let request: Request
-            do {
-                request = try builder.request(for: envelope, authorization: authorization, expiry: expiry)
-            } catch {
-                return (AttemptResult(error), nil)
-            }
-            do {
-                let (response, connection) = try await upstream.exchange(request, timeout: timeout)
-                var result = APNsAnswers.attemptResult(on: response)
-                await upstream.apply(result.disposition.connection, to: connection)
-                if result.disposition.credential == .renewed {
-                    if !isReplay, let token, let authorization, token.renew(refused: authorization, at: UnixTime.now) {
-                        isReplay = true
-                        continue
-                    }
-                    result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+    private func send(_ exchange: Exchange) {
+        var exchange = exchange
+        exchange.authorization = token?.authorization(at: UnixTime.now)
+        do {
+            let request = try builder.request(
+                for: exchange.envelope, authorization: exchange.authorization, expiry: exchange.expiry)
+            let number = exchanges.insert(exchange).rawValue
+            upstream.start(request, timeout: exchange.timeout, number: number, for: self)
+        } catch {
+            exchange.requester.finish(AttemptResult(error))
+        }
+    }
+
+    package func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
+        guard var exchange = exchanges.remove(Slab.Handle(rawValue: number)) else { return }
+        switch result {
+        case .success(let response):
+            var result = APNsAnswers.attemptResult(on: response)
+            if let connection { upstream.apply(result.disposition.connection, to: connection) }
+            if result.disposition.credential == .renewed {
+                // Once more if a new provider token can be issued.
+                if !exchange.isReplay, let token, let refused = exchange.authorization,
+                    token.renew(refused: refused, at: UnixTime.now)
+                {
+                    exchange.isReplay = true
+                    return send(exchange)
                 }
-                return (result, response)
-            } catch {
-                return (error.attemptResult, nil)
+                result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
             }
+            exchange.requester.finish(result, response)
+        case .failure(let failure): exchange.requester.finish(failure.attemptResult)
         }
     }
 

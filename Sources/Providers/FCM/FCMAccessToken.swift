@@ -8,7 +8,7 @@ import Time
 
 /// The OAuth access token for FCM. One fetch serves all concurrent callers; the token is cached and renewed before it
 /// expires.
-package final class FCMAccessToken {
+package final class FCMAccessToken: ResponseReceiver {
     /// Why no token is available.
     enum Failure: Error, Equatable {
         /// Google refuses the service account; only the operator can fix this.
@@ -35,8 +35,17 @@ package final class FCMAccessToken {
     private var current: (header: [UInt8], expiresAt: Int64)?
     /// The earliest next fetch after a fetch that failed while the token was still valid; Unix time in seconds.
     private var nextFetch: Int64 = 0
-    private var isFetching = false
-    private var waiting: [UnsafeContinuation<Result<[UInt8], Failure>, Never>] = []
+    private var fetching: Fetch?
+    private var waiting: [(Result<[UInt8], Failure>) -> Void] = []
+
+    /// A fetch in progress.
+    private struct Fetch {
+        let request: Request
+        /// When it began.
+        let unixTime: Int64
+        let started: MonotonicTime
+        var replaysLeft = FCMAccessToken.replays
+    }
 
     /// Creates a token that is fetched on first use.
     /// - Parameters:
@@ -52,30 +61,27 @@ package final class FCMAccessToken {
         self.headers = headers
     }
 
-    /// The value of the `authorization` header.
+    /// The value of the `authorization` header; `nil` if ``fetch(at:_:)`` has to be called first.
     /// - Parameter now: Unix time in seconds.
-    nonisolated(nonsending) func authorization(at now: Int64) async throws(Failure) -> [UInt8] {
-        if let current, now < current.expiresAt - Self.renewalMargin || (now < current.expiresAt && now < nextFetch) {
-            return current.header
-        }
-        if isFetching {
-            // A renewal is in flight; the current token serves until it expires.
-            if let current, now < current.expiresAt { return current.header }
-            return try await withUnsafeContinuation { waiting.append($0) }.get()
-        }
-        isFetching = true
-        let start = MonotonicTime.now
-        var result = await fetch(now: now)
-        if case .failure = result {
-            let later = now + (MonotonicTime.now - start).components.seconds
-            nextFetch = later + Self.pauseAfterFailure
-            if let current, later < current.expiresAt { result = .success(current.header) }
-        }
-        isFetching = false
-        let others = waiting
-        waiting = []
-        for continuation in others { continuation.resume(returning: result) }
-        return try result.get()
+    func current(at now: Int64) -> [UInt8]? {
+        guard let current, now < current.expiresAt else { return nil }
+        // During a renewal, and for a while after a failed one, the current token serves until it expires.
+        let isRenewed = now < current.expiresAt - Self.renewalMargin || now < nextFetch || fetching != nil
+        return isRenewed ? current.header : nil
+    }
+
+    /// Fetches a token, or waits for the fetch that is in progress.
+    /// - Parameters:
+    ///   - now: Unix time in seconds.
+    ///   - done: receives the value of the `authorization` header.
+    func fetch(at now: Int64, _ done: @escaping (Result<[UInt8], Failure>) -> Void) {
+        waiting.append(done)
+        guard fetching == nil else { return }
+        let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
+        fetching = Fetch(
+            request: Request(headers: headers, body: Array(grant.utf8) + account.assertion(now: now)), unixTime: now,
+            started: .now)
+        send()
     }
 
     /// Discards the current token if it has this header, which Google has rejected.
@@ -87,39 +93,57 @@ package final class FCMAccessToken {
 
     func close() { upstream.close() }
 
-    private nonisolated(nonsending) func fetch(now: Int64) async -> Result<[UInt8], Failure> {
-        let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
-        let request = Request(headers: headers, body: Array(grant.utf8) + account.assertion(now: now))
+    private func send() {
+        guard let fetching else { return }
+        let left = fetching.started + Self.answerTimeout - .now
+        guard left > .zero else { return finish(.failure(.unreachable)) }
+        upstream.start(fetching.request, timeout: left, number: 0, for: self)
+    }
+
+    package func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
+        guard let replaysLeft = fetching?.replaysLeft else { return }
+        switch result {
+        case .success(let response): finish(grant(in: response))
+        case .failure(let failure):
+            switch TransportEvent(failure) {
+            case .refusedStream, .goAway, .lostBeforeSent, .connectionLost, .reset:
+                guard replaysLeft > 0 else { return finish(.failure(.unreachable)) }
+                fetching?.replaysLeft -= 1
+                send()
+            case .unreachable, .noCapacity, .timedOut, .responseTooLarge: finish(.failure(.unreachable))
+            }
+        }
+    }
+
+    /// The token in a response of the token endpoint.
+    private func grant(in response: Response) -> Result<[UInt8], Failure> {
         struct Grant: Decodable {
             let access_token: String
             let expires_in: Int64
         }
-        guard let response = await answer(to: request) else { return .failure(.unreachable) }
         guard response.status == 200 else {
             return .failure(Self.refusals.contains(response.status) ? .refused : .unreachable)
         }
-        guard let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)), grant.expires_in > 0,
-            grant.expires_in <= 86_400, grant.access_token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+        guard let fetching, let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)),
+            grant.expires_in > 0, grant.expires_in <= 86_400,
+            grant.access_token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
         else { return .failure(.unreachable) }
         let header = Array("Bearer \(grant.access_token)".utf8)
-        current = (header, now + grant.expires_in)
+        current = (header, fetching.unixTime + grant.expires_in)
         return .success(header)
     }
 
-    private nonisolated(nonsending) func answer(to request: Request) async -> Response? {
-        let deadline = MonotonicTime.now + Self.answerTimeout
-        for _ in 0...Self.replays {
-            let left = deadline - .now
-            guard left > .zero else { return nil }
-            do {
-                return try await upstream.send(request, timeout: left)
-            } catch {
-                switch TransportEvent(error) {
-                case .refusedStream, .goAway, .lostBeforeSent, .connectionLost, .reset: continue
-                case .unreachable, .noCapacity, .timedOut, .responseTooLarge: return nil
-                }
-            }
+    private func finish(_ fetched: Result<[UInt8], Failure>) {
+        guard let fetching else { return }
+        var result = fetched
+        if case .failure = fetched {
+            let now = fetching.unixTime + (MonotonicTime.now - fetching.started).components.seconds
+            nextFetch = now + Self.pauseAfterFailure
+            if let current, now < current.expiresAt { result = .success(current.header) }
         }
-        return nil
+        self.fetching = nil
+        let others = waiting
+        waiting = []
+        for done in others { done(result) }
     }
 }

@@ -2,10 +2,11 @@
 
 import HTTP2
 import TNP
+import Tables
 import Time
 
 /// FCM for one app under one service account.
-package final class FCMProvider: Provider {
+package final class FCMProvider: Provider, ResponseReceiver {
     /// How long the node waits for FCM's answer. Google recommends at least 10 s; after 15 s, the delivery time still
     /// allows one more attempt on another connection.
     package static let answerTimeout = Duration.seconds(15)
@@ -13,6 +14,20 @@ package final class FCMProvider: Provider {
     private let builder: FCMRequestBuilder
     private let token: FCMAccessToken
     private let upstream: Upstream
+    private var exchanges = Slab<Exchange>()
+
+    /// A request that waits for an access token or for its answer.
+    private struct Exchange {
+        let envelope: Envelope
+        let expiry: Expiry
+        let timeout: Duration
+        let requester: Requester
+        /// Whether FCM only validates the message.
+        var isValidation = false
+        /// The access token that the request carries.
+        var authorization: [UInt8] = []
+        var isReplay = false
+    }
 
     /// Creates a provider.
     /// - Parameters:
@@ -26,56 +41,71 @@ package final class FCMProvider: Provider {
 
     package func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
-    package nonisolated(nonsending) func attempt(_ envelope: Envelope, expiry: Expiry) async -> AttemptResult {
-        await exchange(envelope, expiry: expiry, timeout: Self.answerTimeout).result
+    package func attempt(_ envelope: Envelope, expiry: Expiry, number: UInt64, for receiver: any AttemptReceiver) {
+        authorize(
+            Exchange(
+                envelope: envelope, expiry: expiry, timeout: Self.answerTimeout, requester: .attempt(number, receiver)))
     }
 
     /// Asks FCM to validate a message without delivering it (`validate_only`), to test the service account.
     /// - Parameter timeout: for each answer; fetching the access token has its own timeout.
     package nonisolated(nonsending) func probe(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
-        let (result, response) = await exchange(envelope, expiry: .nowOrNever, timeout: timeout, isValidation: true)
-        return ProbeAnswer(result, response)
+        await withUnsafeContinuation {
+            authorize(
+                Exchange(
+                    envelope: envelope, expiry: .nowOrNever, timeout: timeout, requester: .probe($0),
+                    isValidation: true))
+        }
     }
 
-    /// Sends the envelope; once more, with a new access token, if FCM rejects the first one.
-    private nonisolated(nonsending) func exchange(
-        _ envelope: Envelope, expiry: Expiry, timeout: Duration, isValidation: Bool = false
-    ) async -> (result: AttemptResult, response: Response?) {
-        var isReplay = false
-        while true {
-            let authorization: [UInt8]
-            do {
-                authorization = try await token.authorization(at: UnixTime.now)
-            } catch .refused {
-                return (Disposition.misconfigured.attemptResult(answer: "access-token-refused"), nil)
-            } catch {
-                return (Disposition.unavailable(seconds: 30).attemptResult(answer: "access-token-unreachable"), nil)
+    /// Sends the envelope once an access token is available.
+    private func authorize(_ exchange: Exchange) {
+        if let authorization = token.current(at: UnixTime.now) { return send(exchange, authorization) }
+        token.fetch(at: UnixTime.now) { [self] result in
+            switch result {
+            case .success(let authorization): send(exchange, authorization)
+            case .failure(.refused):
+                exchange.requester.finish(Disposition.misconfigured.attemptResult(answer: "access-token-refused"))
+            case .failure(.unreachable):
+                let disposition = Disposition.unavailable(seconds: 30)
+                exchange.requester.finish(disposition.attemptResult(answer: "access-token-unreachable"))
             }
-            var request: Request
-            do {
-                request = try builder.request(
-                    for: envelope, authorization: authorization, ttl: expiry.secondsLeft(at: UnixTime.now))
-            } catch {
-                return (AttemptResult(error), nil)
-            }
+        }
+    }
+
+    private func send(_ exchange: Exchange, _ authorization: [UInt8]) {
+        var exchange = exchange
+        exchange.authorization = authorization
+        do {
+            var request = try builder.request(
+                for: exchange.envelope, authorization: authorization,
+                ttl: exchange.expiry.secondsLeft(at: UnixTime.now))
             // `validation` replaces the opening brace of the body.
-            if isValidation { request.body = Self.validation + request.body.dropFirst() }
-            do {
-                let (response, connection) = try await upstream.exchange(request, timeout: timeout)
-                var result = FCMAnswers.attemptResult(on: response)
-                await upstream.apply(result.disposition.connection, to: connection)
-                if result.disposition.credential == .renewed {
-                    if !isReplay {
-                        token.invalidate(authorization)
-                        isReplay = true
-                        continue
-                    }
-                    result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+            if exchange.isValidation { request.body = Self.validation + request.body.dropFirst() }
+            let number = exchanges.insert(exchange).rawValue
+            upstream.start(request, timeout: exchange.timeout, number: number, for: self)
+        } catch {
+            exchange.requester.finish(AttemptResult(error))
+        }
+    }
+
+    package func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
+        guard var exchange = exchanges.remove(Slab.Handle(rawValue: number)) else { return }
+        switch result {
+        case .success(let response):
+            var result = FCMAnswers.attemptResult(on: response)
+            if let connection { upstream.apply(result.disposition.connection, to: connection) }
+            if result.disposition.credential == .renewed {
+                // Once more, with a new access token.
+                if !exchange.isReplay {
+                    token.invalidate(exchange.authorization)
+                    exchange.isReplay = true
+                    return authorize(exchange)
                 }
-                return (result, response)
-            } catch {
-                return (error.attemptResult, nil)
+                result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
             }
+            exchange.requester.finish(result, response)
+        case .failure(let failure): exchange.requester.finish(failure.attemptResult)
         }
     }
 

@@ -1,0 +1,724 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import DequeModule
+import HeapModule
+import Providers
+import TNP
+import Tables
+import Time
+
+/// Decides what happens to each accepted envelope until it has an outcome: its attempts and the pauses between them, the
+/// breakers, the detection of resends, and the schedule of the spool. Each envelope gets exactly one final outcome.
+///
+/// Pure: events, time and randomness go in, and ``takeActions()`` returns what to do. After each event, perform the
+/// actions, and call ``timeReached(_:)`` at ``nextWake``. The details are value types of their own:
+/// ``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``, ``TokenRefusalSurge``, ``ReplayWindow``,
+/// ``CollapseOrder``, ``EnvironmentSearch``.
+struct DeliveryCore {
+    typealias Handle = PendingEnvelope.Handle
+
+    /// A pause between two attempts.
+    struct Pause: Comparable {
+        let until: MonotonicTime
+        let sequence: UInt64
+        let envelope: Handle
+
+        static func < (one: Self, other: Self) -> Bool { (one.until, one.sequence) < (other.until, other.sequence) }
+        static func == (one: Self, other: Self) -> Bool { (one.until, one.sequence) == (other.until, other.sequence) }
+    }
+
+    private(set) var limits: DispatchLimits
+    var actions: [DeliveryAction] = []
+    private var random: any RandomNumberGenerator
+
+    private(set) var routes = RouteTable()
+    /// The lane of each route; `nil` if the route is not served.
+    var lanes: [Lane?] = []
+    /// Number of envelopes of each route in memory.
+    private(set) var inFlightByRoute: [Int] = []
+    private var lastGeneration = 0
+
+    /// Every envelope without a final outcome, in memory or in the spool; excludes rows of the spool that this process
+    /// has not read yet.
+    var envelopes = Slab<PendingEnvelope>()
+    var byDigest: [Digest256: Handle] = [:]
+    /// Number of pending envelopes in memory.
+    private(set) var inFlight = 0
+    var window: ReplayWindow
+    private var pauses: DevicePauses
+    /// Histories of device tokens by app, because a device token of one app is invalid for another. Together they hold
+    /// up to `limits.replayEntries` tokens.
+    private var tokens: [TokenHistory?] = []
+    private var tokensPerApp = 0
+    private var collapses: CollapseOrder
+    /// The sequence number of the last accepted envelope. It starts above every row id of a spool, so that envelopes of
+    /// an earlier process have lower numbers than those of this process.
+    private var sequence: UInt64 = 1 << 63
+    private var paused = Heap<Pause>()
+    private(set) var isDraining = false
+
+    /// The schedule of the spool.
+    var schedule = SpoolSchedule()
+
+    /// Envelopes that a queue has rejected during this event.
+    private var rejected: Deque<(envelope: Handle, route: RouteTable.Number, lane: Int)> = []
+    /// Routes whose window may have room for the next envelope of the queue.
+    private var released: [RouteTable.Number] = []
+
+    /// The longest pause that a stored envelope spends in memory; during longer pauses it waits in the spool.
+    private static let longestInMemory = Duration.seconds(2)
+    /// Retry-after while the node is busy or shutting down, in milliseconds.
+    static let busyRetry: UInt32 = 1000
+    static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
+    /// Approximate bytes of a request without the ciphertext: part of an envelope's cost in the fair queue.
+    private static let requestOverhead = 512
+
+    init(limits: DispatchLimits, random: any RandomNumberGenerator) {
+        self.limits = limits
+        self.random = random
+        window = ReplayWindow(length: .seconds(limits.replaySeconds), capacity: limits.outcomes)
+        pauses = DevicePauses(capacity: limits.replayEntries)
+        collapses = CollapseOrder(capacity: limits.replayEntries)
+    }
+
+    // MARK: Actions
+
+    /// Removes and returns the actions of the last events.
+    mutating func takeActions(into taken: inout [DeliveryAction]) {
+        swap(&actions, &taken)
+    }
+
+    /// When to call ``timeReached(_:)``, unless another event comes first; `nil` if never.
+    var nextWake: MonotonicTime? {
+        guard let pause = paused.min?.until else { return schedule.nextLoad }
+        return schedule.nextLoad.map { min($0, pause) } ?? pause
+    }
+
+    private mutating func draw() -> Double { Double.random(in: 0..<1, using: &random) }
+
+    // MARK: Routes
+
+    /// The number of a route, known or new.
+    mutating func number(app: String, magic: Magic) -> RouteTable.Number {
+        let number = routes.add(app: app, magic: magic)
+        while lanes.count < routes.routes.count {
+            lanes.append(nil)
+            inFlightByRoute.append(0)
+        }
+        while tokens.count <= routes.app(of: number) { tokens.append(nil) }
+        return number
+    }
+
+    /// Serves these routes from now on. A route that is listed as replaced gets a new lane; a route that is not listed
+    /// is no longer served.
+    mutating func serve(
+        _ served: [Route], replacing replaced: Set<Route>, limits: DispatchLimits, at now: ClockReading
+    ) {
+        self.limits = limits
+        var current: Set<RouteTable.Number> = []
+        for route in served {
+            let number = number(app: route.app, magic: route.magic)
+            if !replaced.contains(route) { current.insert(number) }
+        }
+        for number in lanes.indices where lanes[number] != nil && !current.contains(number) { close(number, now) }
+        for route in served {
+            guard let number = routes.number(app: route.app, magic: route.magic), lanes[number] == nil else { continue }
+            lastGeneration += 1
+            lanes[number] = Lane(generation: lastGeneration, concurrency: limits.concurrency, now: now.monotonic)
+            actions.append(.observe(.serving(route)))
+        }
+        for number in lanes.indices { lanes[number]?.window.range = Lane.range(limits.concurrency) }
+        tokensPerApp = limits.replayEntries / max(1, Set(served.map(\.app)).count)
+        settle(now)
+    }
+
+    private mutating func close(_ route: RouteTable.Number, _ now: ClockReading) {
+        guard let lane = lanes[route] else { return }
+        lanes[route] = nil
+        if let row = lane.probeRow { lane.heldRows.append(row) }
+        for row in lane.heldRows { schedule.add(row, at: now.monotonic) }
+        for waiting in lane.queue.removeAll() { rejected.append((waiting, route, lane.generation)) }
+    }
+
+    // MARK: Accepting
+
+    /// What the node knows about an envelope that has just arrived.
+    enum Arrival {
+        /// An envelope with the same digest is pending, or its outcome is remembered: call ``repeatOutcome(of:to:at:)``.
+        case resend
+        /// The node refuses every envelope like this one, whatever its device token.
+        case refused(Outcome)
+        /// The envelope is new, and this route serves it.
+        case new(RouteTable.Number)
+    }
+
+    /// Finds out whether an envelope is a resend or must be refused for reasons that do not depend on its device token.
+    /// - Parameters:
+    ///   - app: the name of its app.
+    ///   - acceptsQueued: whether the sender accepts QUEUED, so that the envelope may be stored and wait for the breaker
+    ///     to close.
+    ///   - check: checks the size of the payload on a route.
+    mutating func arrival(
+        of envelope: Envelope, app: String, acceptsQueued: Bool, at now: MonotonicTime,
+        check: (RouteTable.Number) -> Outcome?
+    ) -> Arrival {
+        guard let route = routes.number(app: app, magic: envelope.magic), let lane = lanes[route] else {
+            return .refused(.rejected(.platformNotConfigured))
+        }
+        guard !isDraining else { return .refused(.retry(.shuttingDown, after: Self.busyRetry)) }
+        if byDigest[envelope.digest] != nil || window.outcome(of: envelope, now: now) != nil { return .resend }
+        if let refusal = check(route) { return .refused(refusal) }
+        guard let held = lane.breaker.arrivalRefusal(now) else { return .new(route) }
+        guard willStore(envelope, acceptsQueued) else {
+            return .refused(AttemptResult.heldBack(held.reason, for: held.retryAfter, "breaker-open").outcome)
+        }
+        return .seconds(Int64(envelope.ttl)) <= held.retryAfter ? .refused(.rejected(.ttlRanOut)) : .new(route)
+    }
+
+    /// Reports the outcome of a resend, at once or as soon as the outcome is known.
+    mutating func repeatOutcome(
+        of envelope: Envelope, to reply: Reply, isWanted: (Reply) -> Bool, at now: MonotonicTime
+    ) {
+        if let pending = byDigest[envelope.digest] {
+            return envelopes[pending].attach(reply, isWanted: isWanted, &actions)
+        }
+        // The remembered outcome may just have expired: the next resend is then a new envelope.
+        tell(reply, window.outcome(of: envelope, now: now) ?? Self.busy)
+    }
+
+    private mutating func tell(
+        _ reply: Reply, _ outcome: Outcome, _ contact: ProviderContact = .notContacted
+    ) { actions.append(.tell(reply, outcome, contact)) }
+
+    /// The refusal if there is no room for an envelope of this origin, not even by evicting another from the queue;
+    /// `nil` if there is room.
+    mutating func capacityRefusal(
+        of envelope: Envelope, on route: RouteTable.Number, acceptsQueued: Bool, from origin: Origin,
+        at now: MonotonicTime
+    ) -> Outcome? {
+        if let wait = waitForReplayWindow(now) { return .retry(.nodeBusy, after: wait) }
+        if willStore(envelope, acceptsQueued) {
+            if isFull { noteShortage(.envelopes) }
+            if schedule.shortage != nil { return Self.spoolIsFull }
+            return canStore ? nil : Self.busy
+        }
+        if hasRoom(for: route) { return nil }
+        let makesRoom = lanes[route]?.queue.canMakeRoom(
+            for: origin.circuit.rawValue, band: origin.band, now: now.seconds)
+        return makesRoom == true ? nil : Self.busy
+    }
+
+    /// Milliseconds until the replay window has room for one more outcome; `nil` if it has room now. No outcome is
+    /// evicted early.
+    private func waitForReplayWindow(_ now: MonotonicTime) -> UInt32? {
+        window.count + envelopes.count + schedule.unreadRows < window.capacity ? nil : window.nextFree(now: now)
+    }
+
+    private func willStore(_ envelope: Envelope, _ acceptsQueued: Bool) -> Bool {
+        acceptsQueued && schedule.isOpen && envelope.ttl > 0
+    }
+
+    /// Accepts an envelope that is not a resend, or refuses it. The reply receives exactly one final outcome.
+    /// - Parameters:
+    ///   - route: from ``arrival(of:app:acceptsQueued:at:check:)``, in the same turn of the loop.
+    ///   - format: the envelope format of its app.
+    ///   - origin: determines the envelope's share of a lane under load.
+    mutating func submit(
+        _ envelope: Envelope, on route: RouteTable.Number, format: EnvelopeFormat, from origin: Origin, _ reply: Reply,
+        at now: ClockReading
+    ) {
+        let clock = now.monotonic
+        if let wait = waitForReplayWindow(clock) { return tell(reply, .retry(.nodeBusy, after: wait), .noCapacity) }
+        guard let pair = window.claim(envelope, now: clock) else { return tell(reply, .rejected(.ivReused)) }
+        let isToBeStored = willStore(envelope, reply.acceptsQueued)
+        guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(on: route, for: origin, clock) else {
+            window.finished(envelope.digest, envelope.magic, pair, Self.busy, now: clock)
+            return tell(reply, Self.busy, .noCapacity)
+        }
+        sequence += 1
+        let pending = envelopes.insert(
+            PendingEnvelope(
+                envelope, route: route, format: format, origin: origin,
+                expiry: Expiry(ttl: envelope.ttl, takenAt: now.unix), taken: clock, sequence: sequence, pair: pair))
+        envelopes[pending].attach(reply, isWanted: { _ in true }, &actions)
+        byDigest[envelope.digest] = pending
+        inFlight += 1
+        if isToBeStored {
+            schedule.storing += 1
+            envelopes[pending].phase = .storing
+            actions.append(.store(pending))
+        } else if schedule.mayHoldResends(at: clock) {
+            envelopes[pending].phase = .lookingUp
+            actions.append(.lookUp(pending))
+        } else {
+            deliver(pending, now)
+        }
+        settle(now)
+    }
+
+    /// Whether memory has room for one more envelope of this route. A lane may hold only as many envelopes as it leaves
+    /// free for other lanes, so that a hanging lane cannot take all the room.
+    func hasRoom(for route: RouteTable.Number) -> Bool {
+        let left = limits.totalInFlight - (inFlight - schedule.storing - rejected.count)
+        return left > 0 && inFlightByRoute[route] <= left
+    }
+
+    /// Evicts an envelope from a queue for a new one, if the queue's fairness allows that.
+    private mutating func makeRoom(on route: RouteTable.Number, for origin: Origin, _ now: MonotonicTime) -> Bool {
+        guard let lane = lanes[route],
+            let victim = lane.queue.makeRoom(for: origin.circuit.rawValue, band: origin.band, now: now.seconds)
+        else { return false }
+        rejected.append((victim, route, lane.generation))
+        return true
+    }
+
+    /// Share of the room for envelopes in memory that is in use, from 0 to 1.
+    var load: Double {
+        // Excludes rows loaded from the spool: they only use spare room, and no sender waits for them.
+        Double(inFlight - schedule.loadedRows) / Double(max(1, limits.totalInFlight))
+    }
+
+    // MARK: Time
+
+    /// Handles the time that ``nextWake`` named.
+    mutating func timeReached(_ now: ClockReading) {
+        while let first = paused.min, first.until <= now.monotonic {
+            paused.removeMin()
+            wake(first, now)
+        }
+        settle(now)
+    }
+
+    private mutating func wake(_ pause: Pause, _ now: ClockReading) {
+        guard envelopes.contains(pause.envelope), envelopes[pause.envelope].phase == .paused(until: pause.until) else {
+            return
+        }
+        envelopes[pause.envelope].phase = .active
+        advance(pause.envelope, now)
+    }
+
+    /// Rejects envelopes that have waited in a queue for too long, and checks whether a full spool has room again. Call
+    /// this once a second.
+    /// - Parameter shortage: why the spool is full, as it reports itself.
+    mutating func secondPassed(spoolShortage shortage: @autoclosure () -> SpoolShortage?, at now: ClockReading) {
+        if schedule.shortage != nil { updateShortage(shortage()) }
+        for route in lanes.indices {
+            guard let lane = lanes[route], !lane.queue.isEmpty else { continue }
+            for waiting in lane.queue.removeExpired(at: now.monotonic.seconds) {
+                rejected.append((waiting, route, lane.generation))
+            }
+        }
+        settle(now)
+    }
+
+    /// Accepts no more envelopes and ends all pauses: envelopes that are not in the spool get RETRY 400, and stored
+    /// envelopes stay in the spool. Attempts in flight continue.
+    mutating func drain(_ now: ClockReading) {
+        isDraining = true
+        schedule.stopLoading()
+        while let pause = paused.popMin() { wake(pause, now) }
+        for route in lanes.indices { rejectWaiting(on: route) }
+        settle(now)
+    }
+
+    // MARK: Delivering
+
+    /// Begins the delivery of an envelope that is in memory: attempts follow until it has an outcome or is parked in the
+    /// spool.
+    mutating func deliver(_ pending: Handle, _ now: ClockReading) {
+        envelopes[pending].phase = .active
+        let route = envelopes[pending].route
+        guard lanes[route] != nil, let token = envelopes[pending].envelope?.deviceToken else {
+            guard envelopes[pending].row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }
+            return parkUnserved(pending, now)
+        }
+        inFlightByRoute[route] += 1
+        envelopes[pending].isDelivering = true
+        envelopes[pending].search.begin(at: tokens[routes.app(of: route)]?[token].environment)
+        advance(pending, now)
+    }
+
+    /// Makes the next attempt, unless the envelope has to end or to wait.
+    private mutating func advance(_ pending: Handle, _ now: ClockReading) {
+        if let outcome = earlyOutcome(of: pending, now) { return finish(pending, outcome, now) }
+        if isDraining { return stop(pending, now) }
+        if envelopes[pending].row != nil, lanes[envelopes[pending].route] == nil { return parkUnserved(pending, now) }
+        attempt(pending, now)
+    }
+
+    /// Parks an envelope whose app is no longer configured: a reload may bring it back.
+    private mutating func parkUnserved(_ pending: Handle, _ now: ClockReading) {
+        park(pending, for: SpoolSchedule.unservedPause, .retry(.credentialsRefused, after: 300_000), now)
+    }
+
+    /// Ends the delivery of an envelope at shutdown.
+    private mutating func stop(_ pending: Handle, _ now: ClockReading) {
+        let refusal = Outcome.retry(.shuttingDown, after: Self.busyRetry)
+        if envelopes[pending].row != nil {
+            park(pending, for: .zero, refusal, now)
+        } else {
+            finish(pending, refusal, now)
+        }
+    }
+
+    /// The outcome of an envelope that expired or was replaced before its next attempt.
+    private func earlyOutcome(of pending: Handle, _ now: ClockReading) -> Outcome? {
+        if envelopes[pending].expiry.hasPassed(at: now.unix) { return .rejected(.ttlRanOut) }
+        guard let envelope = envelopes[pending].envelope,
+            collapses.isReplaced(envelope, envelopes[pending].sequence)
+        else { return nil }
+        return .rejected(.ttlRanOut, text: "replaced by a newer notification with the same collapse id")
+    }
+
+    /// Makes an attempt in the environment that probably knows the device token.
+    private mutating func attempt(_ pending: Handle, _ now: ClockReading) {
+        let magic = envelopes[pending].search.environment(for: routes.routes[envelopes[pending].route].magic)
+        let route = routes.number(envelopes[pending].route, on: magic)
+        guard lanes[route] != nil else {
+            let result = AttemptResult(
+                .rejected(.platformNotConfigured), disposition: .notSent, answer: "not-configured")
+            return conclude(pending, result, from: magic, now)
+        }
+        enter(pending, route, now)
+    }
+
+    /// Waits for a turn on this route, or begins the attempt at once.
+    private mutating func enter(_ pending: Handle, _ route: RouteTable.Number, _ now: ClockReading) {
+        envelopes[pending].heldBy = nil
+        guard let envelope = envelopes[pending].envelope else { return }
+        let clock = now.monotonic
+        if let left = pauses.remaining(envelope.deviceToken, now: clock) {
+            let result = AttemptResult.heldBack(.providerThrottles, for: left, "device-paused")
+            return conclude(pending, result, from: routes.routes[route].magic, now)
+        }
+        // Checked before the queue, so that an envelope that would be held back does not wait for its turn.
+        guard let lane = lanes[route] else { return }
+        if let refusal = lane.breaker.refusal(clock) { return hold(pending, on: route, refusal, now) }
+        if lane.queue.isEmpty, lane.window.hasRoom { return start(pending, at: lane, route, queued: clock, now) }
+        // On the monotonic clock, because the wall clock may be corrected during the wait.
+        let expiresAt: Int64 =
+            switch envelopes[pending].expiry {
+            case .nowOrNever: clock.seconds + patience
+            case .at(let time): clock.seconds + min(max(0, time - now.unix), patience)
+            }
+        let origin = envelopes[pending].origin
+        envelopes[pending].phase = .queued(since: clock)
+        lane.queue.append(
+            pending, flow: origin.circuit.rawValue, band: origin.band,
+            cost: envelope.ciphertext.count + Self.requestOverhead, expiresAt: expiresAt)
+    }
+
+    /// Begins an attempt, for which the window has room, unless the breaker refuses it.
+    private mutating func start(
+        _ pending: Handle, at lane: Lane, _ route: RouteTable.Number, queued: MonotonicTime, _ now: ClockReading
+    ) {
+        let admission = lane.breaker.admit(now.monotonic)
+        if case .refused(let reason, let after) = admission { return hold(pending, on: route, (reason, after), now) }
+        lane.window.began()
+        envelopes[pending].phase = .attempting(
+            PendingEnvelope.Attempt(
+                route: route, lane: lane.generation, isProbe: admission == .probe, queued: queued,
+                started: now.monotonic))
+        actions.append(.send(pending, route))
+    }
+
+    private mutating func hold(
+        _ pending: Handle, on route: RouteTable.Number, _ refusal: Breaker.Refusal, _ now: ClockReading
+    ) {
+        envelopes[pending].phase = .active
+        envelopes[pending].heldBy = route
+        let result = AttemptResult.heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
+        conclude(pending, result, from: routes.routes[route].magic, now)
+    }
+
+    /// Handles the result of an attempt that ``DeliveryAction/send(_:_:)`` began.
+    mutating func answered(_ pending: Handle, _ result: AttemptResult, at now: ClockReading) {
+        guard envelopes.contains(pending), case .attempting(let attempt) = envelopes[pending].phase,
+            let token = envelopes[pending].envelope?.deviceToken
+        else { return }
+        envelopes[pending].phase = .active
+        let route = routes.routes[attempt.route]
+        let took = now.monotonic - attempt.started
+        actions.append(
+            .observe(
+                .attempt(
+                    route, deviceToken: token, result, waited: attempt.started - attempt.queued, took: took)))
+        if result.disposition.mayHaveReachedProvider { envelopes[pending].contact = .contacted }
+        if let lane = lanes[attempt.route], lane.generation == attempt.lane {
+            switch note(result, of: pending, token, attempt, in: lane, now) {
+            case .none: lane.window.abandoned()
+            case .success: lane.window.ended(latency: took, isOverload: false, now: now.monotonic)
+            case .failure, .trip: lane.window.ended(latency: took, isOverload: true, now: now.monotonic)
+            }
+            released.append(attempt.route)
+        }
+        conclude(pending, result, from: route.magic, now)
+        settle(now)
+    }
+
+    /// Records the result in the lane.
+    /// - Returns: the effect of the result on the lane, adjusted by what the node already knows.
+    private mutating func note(
+        _ result: AttemptResult, of pending: Handle, _ token: Bytes, _ attempt: PendingEnvelope.Attempt,
+        in lane: Lane, _ now: ClockReading
+    ) -> Disposition.LaneEffect {
+        let (route, wasProbe, clock) = (attempt.route, attempt.isProbe, now.monotonic)
+        var disposition = result.disposition
+        if disposition.retry == .atOnce, envelopes[pending].attempts.isOutOfReplays { disposition.lane = .failure }
+        // A lost connection fails all its requests, which together count as one failure. A failed probe counts
+        // separately, and so does an envelope that is lost a second time, on another connection.
+        if disposition.retry == .onceMore, disposition.lane == .none,
+            wasProbe || envelopes[pending].attempts.hasUnknownFate
+                || lane.connectionFailures.isNew(clock)
+        {
+            disposition.lane = .failure
+        }
+        // Results of attempts that were in flight when the device was paused tell nothing new, and must not stop
+        // delivery to other devices.
+        if disposition.token == .paused, disposition.lane == .failure, pauses.remaining(token, now: clock) != nil {
+            disposition.lane = .none
+        }
+        let before = lane.breaker.state
+        lane.breaker.record(
+            disposition, retryAfter: result.retryAfter, wasProbe: wasProbe, now: clock, random: draw())
+        let state = lane.breaker.state
+        if state != before || wasProbe {
+            actions.append(.observe(.breaker(routes.routes[route], state, answer: result.answer)))
+        }
+        if state == .open { rejectWaiting(on: route) }
+        if envelopes[pending].probed == route {
+            endProbe(pending, now)
+        } else if !lane.heldRows.isEmpty {
+            sendProbe(on: route, now)
+        }
+        return disposition.lane
+    }
+
+    /// Continues after the result of an attempt: once more in Apple's other environment if the first one does not know
+    /// the device token, or as the history of attempts decides.
+    private mutating func conclude(
+        _ pending: Handle, _ result: AttemptResult, from magic: Magic, _ now: ClockReading
+    ) {
+        guard let token = envelopes[pending].envelope?.deviceToken else { return }
+        let route = envelopes[pending].route
+        if result.disposition.token != .accepted {
+            var search = envelopes[pending].search
+            let switches = search.switches(after: result.disposition.token, from: magic) { other in
+                lanes[routes.number(route, on: other)] != nil
+                    && tokens[routes.app(of: route)]?[token].isRefused != true
+            }
+            envelopes[pending].search = search
+            if switches { return attempt(pending, now) }
+        }
+        let learned = learn(result, pending, token, from: magic, now)
+        switch step(pending, after: learned, now) {
+        case .finish where learned.outcome.kind == .retry && isDraining: stop(pending, now)
+        case .finish: finish(pending, learned.outcome, now)
+        case .expire: finish(pending, .rejected(.ttlRanOut), now)
+        case .again(let delay)
+        where envelopes[pending].row != nil
+            && (delay > Self.longestInMemory || envelopes[pending].heldBy != nil):
+            park(pending, for: delay, learned.outcome, now)
+        case .again(let delay) where delay > .zero && !isDraining:
+            let until = now.monotonic + delay
+            envelopes[pending].phase = .paused(until: until)
+            paused.insert(Pause(until: until, sequence: envelopes[pending].sequence, envelope: pending))
+        case .again: advance(pending, now)
+        }
+    }
+
+    private mutating func step(
+        _ pending: Handle, after result: AttemptResult, _ now: ClockReading
+    ) -> AttemptHistory.Step {
+        if result.disposition.retry == .never { return .finish }
+        let left: Duration?
+        switch envelopes[pending].expiry {
+        case .nowOrNever: left = nil
+        case .at(let time): left = .seconds(max(0, time - now.unix))
+        }
+        let bounds = AttemptHistory.Bounds(
+            policy: limits.retry, isStored: envelopes[pending].row != nil,
+            age: now.monotonic - envelopes[pending].taken, timeLeft: left)
+        var attempts = envelopes[pending].attempts
+        defer { envelopes[pending].attempts = attempts }
+        return attempts.next(after: result, bounds, random: draw())
+    }
+
+    /// Records what the result says about the device token.
+    /// - Returns: the result for the sender, adjusted by what the node already knew about the token.
+    private mutating func learn(
+        _ result: AttemptResult, _ pending: Handle, _ token: Bytes, from magic: Magic, _ now: ClockReading
+    ) -> AttemptResult {
+        let route = envelopes[pending].route
+        guard let lane = lanes[route], result.disposition.token != .none else { return result }
+        let wasActive = lane.surge.isActive
+        let learned = learn(result, pending, token, from: magic, in: lane, now)
+        if lane.surge.isActive != wasActive {
+            actions.append(.observe(.tokenRefusalSurge(routes.routes[route], isActive: lane.surge.isActive)))
+        }
+        return learned
+    }
+
+    private mutating func learn(
+        _ result: AttemptResult, _ pending: Handle, _ token: Bytes, from magic: Magic, in lane: Lane,
+        _ now: ClockReading
+    ) -> AttemptResult {
+        let (route, clock) = (envelopes[pending].route, now.monotonic)
+        let (app, origin) = (routes.app(of: route), envelopes[pending].origin)
+        switch result.disposition.token {
+        case .none: return result
+        case .accepted:
+            let home = magic == routes.routes[route].magic ? nil : magic
+            makeHistory(of: app)
+            tokens[app]!.accepted(token, by: home, at: now.milliseconds)
+            if let envelope = envelopes[pending].envelope, envelope.collapseID != nil {
+                collapses.accepted(envelope, envelopes[pending].sequence)
+            }
+            pauses.end(token)
+            lane.surge.accepted(clock)
+            guard home != nil else { return result }
+            var hinted = result
+            hinted.outcome.text = "the device token belongs to Apple's other environment; pair again to fix this"
+            return hinted
+        case .paused:
+            let random = draw()
+            pauses.pause(token, seconds: result.outcome.retryAfter / 1000, now: clock, random: random)
+        case .unknownInEnvironment, .otherApp:
+            makeHistory(of: app)
+            let isFirst = tokens[app]!.refused(token)
+            // During a surge, repeated refusals count too: otherwise the surge would end for lack of first refusals.
+            if isFirst || lane.surge.isActive { lane.surge.refused(clock, isProven: origin.isProven) }
+            guard lane.surge.isActive else { return result }
+            if !origin.isProven { actions.append(.observe(.unprovenTokenRefused(origin.circuit))) }
+            // Answers during a surge are not trusted.
+            envelopes[pending].search.reset()
+            return .duringSurge(result)
+        case .gone:
+            makeHistory(of: app)
+            // The timestamp says when Apple last found the token invalid. If Apple accepted the token later, ask Apple
+            // once more.
+            if let since = result.outcome.goneSince, tokens[app]!.contradicts(token, goneSince: since) {
+                return .contradicted(result)
+            }
+            if lane.surge.isActive {
+                if !origin.isProven { actions.append(.observe(.unprovenTokenRefused(origin.circuit))) }
+                return .duringSurge(result)
+            }
+        }
+        return result
+    }
+
+    private mutating func makeHistory(of app: Int) {
+        if tokens[app] == nil { tokens[app] = TokenHistory(capacity: tokensPerApp) }
+    }
+
+    // MARK: Ending
+
+    /// Ends an envelope with its final outcome.
+    mutating func finish(_ pending: Handle, _ outcome: Outcome, _ now: ClockReading) {
+        if envelopes[pending].isRecovered, let envelope = envelopes[pending].envelope {
+            let app = routes.routes[envelopes[pending].route].app
+            actions.append(.observe(.recovered(envelope, app: app, outcome)))
+        }
+        if let row = envelopes[pending].row {
+            let keepUntil = ReplayWindow.isRepeated(outcome) ? now.unix + Int64(limits.replaySeconds) : nil
+            actions.append(.erase(row: row, envelopes[pending].digest, outcome, keepUntil: keepUntil))
+        }
+        if envelopes[pending].envelope != nil { leaveMemory(pending, now) }
+        end(pending, outcome, now)
+    }
+
+    /// Reports the final outcome and forgets the pending envelope.
+    mutating func end(_ pending: Handle, _ outcome: Outcome, _ now: ClockReading) {
+        endProbe(pending, now)
+        guard let state = envelopes.remove(pending) else { return }
+        window.finished(
+            state.digest, routes.routes[state.route].magic, state.pair, outcome, now: now.monotonic)
+        byDigest[state.digest] = nil
+        state.finish(outcome, &actions)
+    }
+
+    /// Releases the envelope's memory.
+    mutating func leaveMemory(_ pending: Handle, _ now: ClockReading) {
+        envelopes[pending].envelope = nil
+        inFlight -= 1
+        if envelopes[pending].isDelivering {
+            envelopes[pending].isDelivering = false
+            inFlightByRoute[envelopes[pending].route] -= 1
+        }
+        if envelopes[pending].isLoaded {
+            envelopes[pending].isLoaded = false
+            schedule.loadedRows -= 1
+        }
+        endProbe(pending, now)
+    }
+
+    /// Counts an envelope whose content has been read back from the spool.
+    mutating func enterMemory(_ pending: Handle, _ envelope: Envelope) {
+        envelopes[pending].envelope = envelope
+        envelopes[pending].isLoaded = true
+        inFlight += 1
+        schedule.loadedRows += 1
+    }
+
+    // MARK: Fair queue
+
+    private mutating func rejectWaiting(on route: RouteTable.Number) {
+        guard let lane = lanes[route], !lane.queue.isEmpty else { return }
+        for waiting in lane.queue.removeAll() { rejected.append((waiting, route, lane.generation)) }
+    }
+
+    /// Continues with an envelope that a queue has rejected.
+    private mutating func continueRejected(
+        _ pending: Handle, _ route: RouteTable.Number, _ generation: Int, _ now: ClockReading
+    ) {
+        envelopes[pending].phase = .active
+        let magic = routes.routes[route].magic
+        // The lane was replaced: continue in the new one.
+        if let lane = lanes[route], lane.generation != generation, !isDraining { return enter(pending, route, now) }
+        if envelopes[pending].expiry.hasPassed(at: now.unix) {
+            let result = AttemptResult(.rejected(.ttlRanOut), disposition: .notSent, answer: "expired")
+            return conclude(pending, result, from: magic, now)
+        }
+        // If the breaker opened during the wait, report its reason rather than a lack of room.
+        if let refusal = lanes[route]?.breaker.refusal(now.monotonic) { return hold(pending, on: route, refusal, now) }
+        if envelopes[pending].contact == .notContacted, !isDraining { envelopes[pending].contact = .noCapacity }
+        let reason: Reason = isDraining ? .shuttingDown : .nodeBusy
+        conclude(pending, .heldBack(reason, for: .seconds(1), "sent-away"), from: magic, now)
+    }
+
+    /// Handles what an event has left to do: envelopes that left a queue, room in windows, and room in memory.
+    mutating func settle(_ now: ClockReading) {
+        while true {
+            if let (pending, route, generation) = rejected.popFirst() {
+                continueRejected(pending, route, generation, now)
+            } else if let route = released.last {
+                guard let lane = lanes[route], lane.window.hasRoom, let next = lane.queue.popFirst() else {
+                    released.removeLast()
+                    continue
+                }
+                guard case .queued(let since) = envelopes[next].phase else { continue }
+                start(next, at: lane, route, queued: since, now)
+            } else {
+                break
+            }
+        }
+        loadDue(now)
+    }
+
+    /// Seconds that an envelope may wait in a queue.
+    private var patience: Int64 { max(1, limits.retry.patience.components.seconds) }
+
+    /// How long the oldest envelope in the queue has waited, estimated from the next expiry: an envelope with a ttl
+    /// shorter than the node's patience seems older than it is.
+    func longestWait(at lane: Lane, _ now: MonotonicTime) -> Duration {
+        guard let expiry = lane.queue.nextExpiry() else { return .zero }
+        return .seconds(max(0, patience - (expiry - now.seconds)))
+    }
+}
+
+extension MonotonicTime {
+    /// Whole seconds, as the fair queue counts time.
+    fileprivate var seconds: Int64 { Int64(nanoseconds / 1_000_000_000) }
+}

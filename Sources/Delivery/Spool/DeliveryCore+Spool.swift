@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import DequeModule
+import Providers
+import TNP
+import Tables
+import Time
+
+/// Delivery from the spool. A pending envelope is either in memory or parked: its row is due at some time, or a lane with
+/// an open breaker holds its row.
+extension DeliveryCore {
+    /// How long a held row waits for the result of another probe.
+    private static let probePause = Duration.seconds(1)
+    /// The answer while the spool is full or fails.
+    static let spoolIsFull = Outcome.retry(.nodeBusy, after: 60_000, text: "the node currently cannot store envelopes")
+
+    /// Delivers the stored envelopes, and stores new ones whose senders accept QUEUED.
+    /// - Parameter rows: the rows of an earlier process.
+    mutating func openSpool(_ rows: [Int64], at now: ClockReading) {
+        schedule.open(rows, at: now.monotonic, replayTime: .seconds(limits.replaySeconds))
+        settle(now)
+    }
+
+    /// Whether one more envelope may be stored.
+    var canStore: Bool { schedule.storing < limits.totalInFlight && !isFull }
+
+    /// Whether memory and spool together hold as many envelopes as they may.
+    var isFull: Bool { envelopes.count + schedule.unreadRows >= limits.totalInFlight + limits.maxStored }
+
+    // MARK: Results of the spool
+
+    /// Handles the result of ``DeliveryAction/store(_:)``: delivers the envelope if memory has room, or parks it.
+    mutating func stored(_ pending: Handle, _ result: StoreResult, at now: ClockReading) {
+        guard envelopes.contains(pending), envelopes[pending].phase == .storing else { return }
+        schedule.storing -= 1
+        switch result {
+        case .stored(let row):
+            becameStored(pending, row)
+            if hasRoom(for: envelopes[pending].route) {
+                deliver(pending, now)
+            } else {
+                park(pending, for: .zero, Self.busy, now)
+            }
+        case .alreadyStored(let row): adoptRow(pending, row, now)
+        case .alreadyFinal(let outcome): finish(pending, outcome, now)
+        case .full(let why):
+            noteShortage(why)
+            refused(pending, why.text, now)
+        case .failed(let reason): refused(pending, reason, now)
+        }
+        settle(now)
+    }
+
+    /// What a look-up in the spool found; a failure has a text that says why.
+    enum Found {
+        case known(Spool.Known)
+        case failed(String)
+    }
+
+    /// Handles the result of ``DeliveryAction/lookUp(_:)``.
+    mutating func lookedUp(_ pending: Handle, _ found: Found, at now: ClockReading) {
+        guard envelopes.contains(pending), envelopes[pending].phase == .lookingUp else { return }
+        switch found {
+        case .known(.nothing): deliver(pending, now)
+        case .known(.stored(let row)): adoptRow(pending, row, now)
+        case .known(.final(let outcome)): finish(pending, outcome, now)
+        case .failed(let reason): refused(pending, reason, now)
+        }
+        settle(now)
+    }
+
+    /// Refuses an envelope that the spool could not store or look up. If its row was loaded meanwhile, an earlier
+    /// process promised delivery, and the envelope is delivered.
+    private mutating func refused(_ pending: Handle, _ reason: String, _ now: ClockReading) {
+        actions.append(.observe(.spoolRefused(reason)))
+        if envelopes[pending].row != nil { return deliver(pending, now) }
+        finish(pending, Self.spoolIsFull, now)
+    }
+
+    /// Adopts the row of an earlier process. If the row was loaded meanwhile, this pending envelope has it and is
+    /// delivered; otherwise the row is listed as due a second time, which does no harm.
+    private mutating func adoptRow(_ pending: Handle, _ row: Int64, _ now: ClockReading) {
+        let isRead = envelopes[pending].row != nil
+        becameStored(pending, row)
+        if isRead { deliver(pending, now) } else { park(pending, for: .zero, Self.busy, now) }
+    }
+
+    private mutating func becameStored(_ pending: Handle, _ row: Int64) {
+        envelopes[pending].becameStored(row, &actions)
+    }
+
+    // MARK: Shortage
+
+    /// Records that the spool is full, until ``updateShortage(_:)`` finds room.
+    mutating func noteShortage(_ why: SpoolShortage) {
+        guard schedule.shortage != why else { return }
+        schedule.shortage = why
+        actions.append(.observe(.spoolShortage(why)))
+    }
+
+    /// Checks whether a full spool has room again; if not, removes expired rows.
+    /// - Parameter shortage: why the spool is full, as it reports itself.
+    mutating func updateShortage(_ shortage: SpoolShortage?) {
+        // Requires some spare room, so that the shortage does not begin again at once.
+        let most = limits.totalInFlight + limits.maxStored
+        guard shortage == nil, envelopes.count + schedule.unreadRows <= most - max(1, most / 64) else {
+            return actions.append(.purgeSpool)
+        }
+        schedule.shortage = nil
+        actions.append(.observe(.spoolShortage(nil)))
+    }
+
+    // MARK: Parking
+
+    /// Releases a stored envelope's memory until it is due.
+    /// - Parameter refusal: the outcome for senders that do not accept QUEUED.
+    mutating func park(_ pending: Handle, for delay: Duration, _ refusal: Outcome, _ now: ClockReading) {
+        guard let row = envelopes[pending].row else { return }
+        envelopes[pending].rejectUnqueued(with: refusal, &actions)
+        leaveMemory(pending, now)
+        envelopes[pending].phase = .parked
+        schedule.parked[row] = pending
+        if let route = envelopes[pending].heldBy, let lane = lanes[route], !isDraining {
+            envelopes[pending].heldBy = nil
+            lane.heldRows.append(row)
+            sendProbe(on: route, now)
+        } else {
+            schedule.add(row, at: now.monotonic + delay)
+        }
+    }
+
+    /// Schedules one of the rows that a lane holds as the next probe, or makes all of them due if the breaker is
+    /// closed.
+    mutating func sendProbe(on route: RouteTable.Number, _ now: ClockReading) {
+        guard let lane = lanes[route] else { return }
+        if lane.breaker.state == .closed { return releaseHeld(of: lane, now) }
+        while lane.probeRow == nil, let row = lane.heldRows.popFirst() {
+            // A row that was removed or has expired would probe nothing.
+            guard let pending = schedule.parked[row] else { continue }
+            if envelopes[pending].expiry.hasPassed(at: now.unix) {
+                schedule.parked[row] = nil
+                finish(pending, .rejected(.ttlRanOut), now)
+                continue
+            }
+            lane.probeRow = row
+            envelopes[pending].probed = route
+            // If another envelope's probe is in flight, this allows time for its result.
+            let earliest = lane.breaker.isProbing ? now.monotonic + Self.probePause : now.monotonic
+            schedule.add(row, at: max(earliest, lane.breaker.openUntil))
+        }
+    }
+
+    /// Makes all rows that a lane holds due.
+    private mutating func releaseHeld(of lane: Lane, _ now: ClockReading) {
+        for row in lane.heldRows { schedule.add(row, at: now.monotonic) }
+        lane.heldRows = []
+        lane.probeRow = nil
+    }
+
+    /// If the envelope is its lane's probe, ends that role, so that another envelope can become the probe.
+    mutating func endProbe(_ pending: Handle, _ now: ClockReading) {
+        guard let route = envelopes[pending].probed else { return }
+        envelopes[pending].probed = nil
+        guard let lane = lanes[route], lane.probeRow == envelopes[pending].row else { return }
+        lane.probeRow = nil
+        sendProbe(on: route, now)
+    }
+
+    // MARK: Loading
+
+    /// Asks for the due rows, as many as memory has room for.
+    mutating func loadDue(_ now: ClockReading) {
+        let rows = schedule.takeDue(at: now.monotonic, limit: max(1, limits.totalInFlight / 2))
+        if !rows.isEmpty { actions.append(.load(rows)) }
+    }
+
+    /// Handles the rows that ``DeliveryAction/load(_:)`` has read, and starts their delivery.
+    /// - Parameter dropped: the number of unreadable rows that the spool has dropped in all.
+    mutating func loaded(
+        _ rows: [DueRow], _ found: [(id: Int64, envelope: SpooledEnvelope)], dropped: Int, at now: ClockReading
+    ) {
+        schedule.readEnded(rows, failed: false, at: now.monotonic)
+        for (row, stored) in found { resume(row, stored, now) }
+        if found.count < rows.count { forget(Set(rows.map(\.row)).subtracting(found.map(\.id)), dropped, now) }
+        settle(now)
+    }
+
+    /// Handles a failure to read rows: they are read again later.
+    mutating func loadFailed(_ rows: [DueRow], _ reason: String, at now: ClockReading) {
+        actions.append(.observe(.spoolRefused(reason)))
+        schedule.readEnded(rows, failed: true, at: now.monotonic)
+        settle(now)
+    }
+
+    private mutating func resume(_ row: Int64, _ stored: SpooledEnvelope, _ now: ClockReading) {
+        let envelope = stored.envelope
+        if let pending = schedule.parked.removeValue(forKey: row) {
+            // The stored expiry applies, even if a resend had another ttl.
+            envelopes[pending].expiry = .at(stored.expires)
+            enterMemory(pending, envelope)
+            deliver(pending, now)
+        } else if let pending = byDigest[envelope.digest] {
+            // A resend arrived while the row was being read, and the resend's delivery continues.
+            becameStored(pending, row)
+            envelopes[pending].expiry = .at(stored.expires)
+        } else if window.outcome(of: envelope, now: now.monotonic) == nil {
+            // If there is an outcome, the row was listed twice, and its removal is not on disk yet.
+            let route = number(app: stored.app, magic: envelope.magic)
+            var pending = PendingEnvelope(
+                envelope, route: route, format: stored.format,
+                origin: Origin(circuit: .storedEnvelopes(phone: envelope.deviceToken.tableKey)),
+                expiry: .at(stored.expires), taken: now.monotonic, sequence: UInt64(row),
+                pair: window.claim(envelope, now: now.monotonic))
+            pending.row = row
+            pending.isRecovered = true
+            let handle = envelopes.insert(pending)
+            byDigest[envelope.digest] = handle
+            enterMemory(handle, envelope)
+            deliver(handle, now)
+        }
+    }
+
+    /// Ends envelopes whose rows are gone: removed to make room, or unreadable.
+    private mutating func forget(_ rows: Set<Int64>, _ dropped: Int, _ now: ClockReading) {
+        for row in rows {
+            if let pending = schedule.parked.removeValue(forKey: row) {
+                end(pending, .retry(.internalError, after: Self.busyRetry), now)
+            }
+        }
+        guard dropped > schedule.unreadableRows else { return }
+        schedule.unreadableRows = dropped
+        actions.append(.observe(.spoolUnreadable(dropped)))
+    }
+
+    /// Ends envelopes whose rows expired and were removed to make room.
+    mutating func expired(_ rows: [Int64], at now: ClockReading) {
+        for row in rows {
+            if let pending = schedule.parked.removeValue(forKey: row) { end(pending, .rejected(.ttlRanOut), now) }
+        }
+        settle(now)
+    }
+}

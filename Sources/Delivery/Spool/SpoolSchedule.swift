@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HeapModule
+import Time
+
+/// When each row of the spool is read again, and how many envelopes are in memory because of the spool.
+struct SpoolSchedule {
+    /// How often to check whether the app of a stored envelope is configured again.
+    static let unservedPause = Duration.seconds(300)
+    /// Maximum number of rows read from the spool at a time.
+    private static let rowsPerLoad = 256
+    private static let pauseAfterFailedLoad = Duration.seconds(1)
+
+    /// Whether the spool is in use.
+    private(set) var isOpen = false
+    private var due: Heap<DueRow> = []
+    /// Rows are not read before this time; `nil` while rows are being read, or after ``stopLoading()``.
+    private var loadsFrom: MonotonicTime?
+    /// Whether rows may be read: not while draining.
+    private var mayLoad = false
+    /// The parked envelopes, by row.
+    var parked: [Int64: PendingEnvelope.Handle] = [:]
+    /// Number of envelopes in memory that were loaded from the spool.
+    var loadedRows = 0
+    /// Number of pending envelopes in memory that wait for the disk.
+    var storing = 0
+    /// Number of rows of an earlier process that have not been read.
+    private(set) var unreadRows = 0
+    /// Number of unreadable rows that the spool has dropped.
+    var unreadableRows = 0
+    /// Until when an envelope that arrives may be a resend of one that an earlier process delivered.
+    private var recoversUntil = MonotonicTime(nanoseconds: 0)
+    /// Why the spool is full; `nil` if it has room.
+    var shortage: SpoolShortage?
+    private var hasRoom = true
+
+    /// Begins with the rows of an earlier process.
+    mutating func open(_ rows: [Int64], at now: MonotonicTime, replayTime: Duration) {
+        for row in rows { due.insert(DueRow(time: MonotonicTime(nanoseconds: 0), row: row, isUnread: true)) }
+        unreadRows = rows.count
+        recoversUntil = now + replayTime
+        isOpen = true
+        mayLoad = true
+        loadsFrom = MonotonicTime(nanoseconds: 0)
+    }
+
+    /// Reads no more rows.
+    mutating func stopLoading() { mayLoad = false }
+
+    /// Whether an envelope that arrives now may be a resend of one that an earlier process stored or delivered.
+    func mayHoldResends(at now: MonotonicTime) -> Bool { isOpen && (now < recoversUntil || unreadRows > 0) }
+
+    /// When ``takeDue(at:room:)`` may return rows; `nil` while none wait, rows are being read or memory has no room.
+    var nextLoad: MonotonicTime? {
+        guard mayLoad, hasRoom, let loadsFrom, let first = due.min else { return nil }
+        return max(first.time, loadsFrom)
+    }
+
+    /// Schedules a row.
+    mutating func add(_ row: Int64, at time: MonotonicTime) { due.insert(DueRow(time: time, row: row)) }
+
+    /// Removes and returns the rows to read now. ``readEnded(_:failed:at:)`` must follow unless there are none.
+    /// - Parameter limit: the most rows that may be in memory.
+    mutating func takeDue(at now: MonotonicTime, limit: Int) -> [DueRow] {
+        // Without room, the next envelope that leaves memory changes this.
+        let room = min(Self.rowsPerLoad, limit - loadedRows)
+        hasRoom = room > 0
+        guard let next = nextLoad, next <= now else { return [] }
+        var rows: [DueRow] = []
+        while rows.count < room, let first = due.min, first.time <= now { rows.append(due.removeMin()) }
+        if !rows.isEmpty { loadsFrom = nil }
+        return rows
+    }
+
+    /// Records that rows were read, or schedules them again if that failed.
+    mutating func readEnded(_ rows: [DueRow], failed: Bool, at now: MonotonicTime) {
+        loadsFrom = failed ? now + Self.pauseAfterFailedLoad : now
+        if failed {
+            for row in rows { due.insert(row) }
+        } else {
+            unreadRows -= rows.count(where: \.isUnread)
+        }
+    }
+}

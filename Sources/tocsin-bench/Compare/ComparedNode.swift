@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import FoundationEssentials
+import Simulator
+
+/// A node that delivers to the sink. Its limits are never reached; what they protect is enabled, as by default.
+struct ComparedNode {
+    let server: LocalServer
+    let httpPort: UInt16
+
+    /// The largest `limits.replay_entries`.
+    static let maximumEnvelopes = 10_000_000
+
+    /// Starts a node.
+    /// - Parameters:
+    ///   - name: of its files.
+    ///   - envelopes: how many envelopes, each for a device token of its own, the node must have room for.
+    ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
+    init(
+        _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, circuitIDs: Bool = false
+    ) throws {
+        let (port, httpPort) = (LocalPort.free(), LocalPort.free())
+        let directory = servers.directory
+        try PrivateFile.create("\(directory)/\(name).p8", holding: SigningKey.generate(.es256).pem)
+        let configuration = """
+            [node]
+            state = "\(name)"
+            log = "error"
+            [listen]
+            tnp = "127.0.0.1:\(port)"
+            http = "127.0.0.1:\(httpPort)"
+            circuit_ids = \(circuitIDs)
+            [tor]
+            managed = false
+            \(SimulatedConfiguration.unlimitedRates)
+            in_flight = 1000
+            total_in_flight = 100000
+            replay_entries = \(envelopes)
+            device_tokens = \(envelopes)
+            [[app]]
+            name = "bench"
+            [app.apns]
+            topic = "org.example.app"
+            key_file = "\(name).p8"
+            key_id = "BENCHKEY01"
+            team_id = "BENCHTEAM1"
+            [apns]
+            production = "https://\(sink.address)"
+            trust_file = "ca.pem"
+
+            """
+        let file = "\(directory)/\(name).toml"
+        try Data(configuration.utf8).write(to: URL(filePath: file))
+        server = try servers.start([try Executables.tocsin(), "run", "--config", file], port: port)
+        self.httpPort = httpPort
+    }
+}

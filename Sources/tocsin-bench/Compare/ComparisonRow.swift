@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A row of the comparison, by its letter.
+enum ComparisonRow: String, CaseIterable {
+    case h2load = "a"
+    case client = "b"
+    case nghttpx = "c"
+    case node = "d"
+    case nginx = "e"
+    case httpAPI = "f"
+    case onion = "g"
+    case openLoop = "h"
+
+    /// What the row measures, with its letter.
+    var title: String {
+        let route =
+            switch self {
+            case .h2load: "h2load → sink"
+            case .client: "our HTTP/2 client → sink"
+            case .nghttpx: "h2load → nghttpx → sink"
+            case .node: "TNP load → node → sink"
+            case .nginx: "h2load, HTTP/1.1 → nginx"
+            case .httpAPI: "h2load, HTTP/1.1 → node → sink"
+            case .onion: "TNP load → tor → node → sink"
+            case .openLoop: "open loop, node and h2load"
+            }
+        return "(\(rawValue)) \(route)"
+    }
+
+    /// Parses letters separated by commas; `nil` if one of them is no row.
+    /// - Returns: the rows in the order of the table.
+    static func list(_ text: String) -> [ComparisonRow]? {
+        let letters = text.split(separator: ",").map(String.init)
+        guard !letters.isEmpty, letters.allSatisfy({ ComparisonRow(rawValue: $0) != nil }) else { return nil }
+        return allCases.filter { letters.contains($0.rawValue) }
+    }
+}

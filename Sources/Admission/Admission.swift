@@ -11,7 +11,7 @@ import Time
 /// A submission passes three gates: ``checkCircuit(_:at:)`` and, unless it is a resend of an envelope that the node
 /// knows, ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``finish(_:with:contact:at:)`` records
 /// its outcome.
-package struct Admission {
+package struct Admission: ~Copyable {
     /// The endpoint that received a submission.
     package enum SenderProtocol: String, Sendable {
         /// The TNP endpoint.

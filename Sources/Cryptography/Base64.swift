@@ -15,14 +15,13 @@ package enum Base64 {
         }
     }
 
-    private static func encode(buffer: UnsafeBufferPointer<UInt8>, into output: inout [UInt8]) {
-        let start = output.count
-        // Reserves one more byte for the NUL that EVP_EncodeBlock writes.
-        output.append(contentsOf: repeatElement(0, count: encodedCount(buffer.count) + 1))
-        output.withUnsafeMutableBufferPointer {
-            _ = EVP_EncodeBlock($0.baseAddress! + start, buffer.baseAddress, Int32(buffer.count))
+    /// Appends the padded standard Base64 of `buffer` to `output`.
+    package static func encode(buffer: UnsafeBufferPointer<UInt8>, into output: inout [UInt8]) {
+        // EVP_EncodeBlock also writes a NUL.
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: encodedCount(buffer.count) + 1) {
+            let count = EVP_EncodeBlock($0.baseAddress, buffer.baseAddress, Int32(buffer.count))
+            output.append(contentsOf: UnsafeBufferPointer(rebasing: $0[..<Int(count)]))
         }
-        output.removeLast()
     }
 
     /// The padded standard Base64 of `bytes`.
@@ -35,16 +34,23 @@ package enum Base64 {
 
     /// The unpadded URL-safe Base64 of `bytes`.
     package static func encodeURLSafe(_ bytes: some Collection<UInt8>) -> [UInt8] {
-        var output = encode(bytes)
+        var output: [UInt8] = []
+        Array(bytes).withUnsafeBufferPointer { encodeURLSafe(buffer: $0, into: &output) }
+        return output
+    }
+
+    /// Appends the unpadded URL-safe Base64 of `buffer` to `output`.
+    package static func encodeURLSafe(buffer: UnsafeBufferPointer<UInt8>, into output: inout [UInt8]) {
+        let start = output.count
+        encode(buffer: buffer, into: &output)
         while output.last == UInt8(ascii: "=") { output.removeLast() }
-        for index in output.indices {
+        for index in start..<output.count {
             switch output[index] {
             case UInt8(ascii: "+"): output[index] = UInt8(ascii: "-")
             case UInt8(ascii: "/"): output[index] = UInt8(ascii: "_")
             default: break
             }
         }
-        return output
     }
 
     /// Decodes padded standard Base64; `nil` if `text` is anything else.

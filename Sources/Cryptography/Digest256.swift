@@ -26,6 +26,14 @@ public struct Digest256: Hashable, Sendable {
     /// The first `count` bytes (0–32).
     package func prefix(_ count: Int) -> [UInt8] { withUnsafeBytes(of: words) { Array($0.prefix(count)) } }
 
+    /// The first 16 bytes as two big-endian numbers.
+    package var leadingWords: (UInt64, UInt64) { (UInt64(bigEndian: words.0), UInt64(bigEndian: words.1)) }
+
+    /// Calls `body` with the first `count` bytes (0–32).
+    package func withPrefix<Result>(_ count: Int, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+        withUnsafeBytes(of: words) { body(UnsafeBufferPointer(rebasing: $0.bindMemory(to: UInt8.self)[..<count])) }
+    }
+
     /// Whether all 32 bytes are equal.
     public static func == (one: Self, other: Self) -> Bool {
         one.words.0 == other.words.0 && one.words.1 == other.words.1

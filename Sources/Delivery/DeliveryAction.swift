@@ -7,15 +7,15 @@ import TNP
 /// What a ``DeliveryCore`` wants to be done after an event, in this order.
 enum DeliveryAction {
     /// Send the envelope to the provider of this route. ``DeliveryCore/answered(_:_:at:)`` reports the result.
-    case send(PendingEnvelope.Handle, RouteTable.Number)
+    case send(PendingEnvelope, RouteTable.Number)
     /// Report an outcome of a submission.
     case tell(Reply, Outcome, ProviderContact)
     /// Report an event to the observer.
     case observe(DispatchEvent)
     /// Store the envelope in the spool. ``DeliveryCore/stored(_:_:at:)`` reports the result.
-    case store(PendingEnvelope.Handle)
+    case store(PendingEnvelope)
     /// Look up the envelope in the spool. ``DeliveryCore/lookedUp(_:_:at:)`` reports the result.
-    case lookUp(PendingEnvelope.Handle)
+    case lookUp(PendingEnvelope)
     /// Read these rows from the spool. ``DeliveryCore/loaded(_:_:dropped:at:)`` or ``DeliveryCore/loadFailed(_:_:at:)``
     /// reports the result.
     case load([DueRow])

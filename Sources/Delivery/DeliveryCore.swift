@@ -15,14 +15,12 @@ import Time
 /// actions, and call ``timeReached(_:)`` at ``nextWake``. The details are value types of their own:
 /// ``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``, ``TokenRefusalSurge``, ``ReplayWindow``,
 /// ``CollapseOrder``, ``EnvironmentSearch``.
-struct DeliveryCore {
-    typealias Handle = PendingEnvelope.Handle
-
+struct DeliveryCore: ~Copyable {
     /// A pause between two attempts.
     struct Pause: Comparable {
         let until: MonotonicTime
         let sequence: UInt64
-        let envelope: Handle
+        let envelope: PendingEnvelope
 
         static func < (one: Self, other: Self) -> Bool { (one.until, one.sequence) < (other.until, other.sequence) }
         static func == (one: Self, other: Self) -> Bool { (one.until, one.sequence) == (other.until, other.sequence) }
@@ -42,7 +40,7 @@ struct DeliveryCore {
     /// Every envelope without a final outcome, in memory or in the spool; excludes rows of the spool that this process
     /// has not read yet.
     var envelopes = Slab<PendingEnvelope>()
-    var byDigest: [Digest256: Handle] = [:]
+    var byDigest: [Digest256: PendingEnvelope] = [:]
     /// Number of pending envelopes in memory.
     private(set) var inFlight = 0
     var window: ReplayWindow
@@ -62,7 +60,7 @@ struct DeliveryCore {
     var schedule = SpoolSchedule()
 
     /// Envelopes that a queue has rejected during this event.
-    private var rejected: Deque<(envelope: Handle, route: RouteTable.Number, lane: Int)> = []
+    private var rejected: Deque<(envelope: PendingEnvelope, route: RouteTable.Number, lane: Int)> = []
     /// Routes whose window may have room for the next envelope of the queue.
     private var released: [RouteTable.Number] = []
 
@@ -181,7 +179,7 @@ struct DeliveryCore {
         of envelope: Envelope, to reply: Reply, isWanted: (Reply) -> Bool, at now: MonotonicTime
     ) {
         if let pending = byDigest[envelope.digest] {
-            return envelopes[pending].attach(reply, isWanted: isWanted, &actions)
+            return pending.attach(reply, isWanted: isWanted, &actions)
         }
         // The remembered outcome may just have expired: the next resend is then a new envelope.
         tell(reply, window.outcome(of: envelope, now: now) ?? Self.busy)
@@ -237,19 +235,19 @@ struct DeliveryCore {
             return tell(reply, Self.busy, .noCapacity)
         }
         sequence += 1
-        let pending = envelopes.insert(
-            PendingEnvelope(
-                envelope, route: route, format: format, origin: origin,
-                expiry: Expiry(ttl: envelope.ttl, takenAt: now.unix), taken: clock, sequence: sequence, pair: pair))
-        envelopes[pending].attach(reply, isWanted: { _ in true }, &actions)
+        let pending = PendingEnvelope(
+            envelope, route: route, format: format, origin: origin,
+            expiry: Expiry(ttl: envelope.ttl, takenAt: now.unix), taken: clock, sequence: sequence, pair: pair)
+        pending.handle = envelopes.insert(pending)
+        pending.attach(reply, isWanted: { _ in true }, &actions)
         byDigest[envelope.digest] = pending
         inFlight += 1
         if isToBeStored {
             schedule.storing += 1
-            envelopes[pending].phase = .storing
+            pending.phase = .storing
             actions.append(.store(pending))
         } else if schedule.mayHoldResends(at: clock) {
-            envelopes[pending].phase = .lookingUp
+            pending.phase = .lookingUp
             actions.append(.lookUp(pending))
         } else {
             deliver(pending, now)
@@ -291,10 +289,8 @@ struct DeliveryCore {
     }
 
     private mutating func wake(_ pause: Pause, _ now: ClockReading) {
-        guard envelopes.contains(pause.envelope), envelopes[pause.envelope].phase == .paused(until: pause.until) else {
-            return
-        }
-        envelopes[pause.envelope].phase = .active
+        guard pause.envelope.phase == .paused(until: pause.until) else { return }
+        pause.envelope.phase = .active
         advance(pause.envelope, now)
     }
 
@@ -326,36 +322,36 @@ struct DeliveryCore {
 
     /// Begins the delivery of an envelope that is in memory: attempts follow until it has an outcome or is parked in the
     /// spool.
-    mutating func deliver(_ pending: Handle, _ now: ClockReading) {
-        envelopes[pending].phase = .active
-        let route = envelopes[pending].route
-        guard lanes[route] != nil, let token = envelopes[pending].envelope?.deviceToken else {
-            guard envelopes[pending].row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }
+    mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
+        pending.phase = .active
+        let route = pending.route
+        guard lanes[route] != nil, let token = pending.envelope?.deviceToken else {
+            guard pending.row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }
             return parkUnserved(pending, now)
         }
         inFlightByRoute[route] += 1
-        envelopes[pending].isDelivering = true
-        envelopes[pending].search.begin(at: tokens[routes.app(of: route)]?[token].environment)
+        pending.isDelivering = true
+        pending.search.begin(at: tokens[routes.app(of: route)]?[token].environment)
         advance(pending, now)
     }
 
     /// Makes the next attempt, unless the envelope has to end or to wait.
-    private mutating func advance(_ pending: Handle, _ now: ClockReading) {
+    private mutating func advance(_ pending: PendingEnvelope, _ now: ClockReading) {
         if let outcome = earlyOutcome(of: pending, now) { return finish(pending, outcome, now) }
         if isDraining { return stop(pending, now) }
-        if envelopes[pending].row != nil, lanes[envelopes[pending].route] == nil { return parkUnserved(pending, now) }
+        if pending.row != nil, lanes[pending.route] == nil { return parkUnserved(pending, now) }
         attempt(pending, now)
     }
 
     /// Parks an envelope whose app is no longer configured: a reload may bring it back.
-    private mutating func parkUnserved(_ pending: Handle, _ now: ClockReading) {
+    private mutating func parkUnserved(_ pending: PendingEnvelope, _ now: ClockReading) {
         park(pending, for: SpoolSchedule.unservedPause, .retry(.credentialsRefused, after: 300_000), now)
     }
 
     /// Ends the delivery of an envelope at shutdown.
-    private mutating func stop(_ pending: Handle, _ now: ClockReading) {
+    private mutating func stop(_ pending: PendingEnvelope, _ now: ClockReading) {
         let refusal = Outcome.retry(.shuttingDown, after: Self.busyRetry)
-        if envelopes[pending].row != nil {
+        if pending.row != nil {
             park(pending, for: .zero, refusal, now)
         } else {
             finish(pending, refusal, now)
@@ -363,18 +359,18 @@ struct DeliveryCore {
     }
 
     /// The outcome of an envelope that expired or was replaced before its next attempt.
-    private func earlyOutcome(of pending: Handle, _ now: ClockReading) -> Outcome? {
-        if envelopes[pending].expiry.hasPassed(at: now.unix) { return .rejected(.ttlRanOut) }
-        guard let envelope = envelopes[pending].envelope,
-            collapses.isReplaced(envelope, envelopes[pending].sequence)
+    private func earlyOutcome(of pending: PendingEnvelope, _ now: ClockReading) -> Outcome? {
+        if pending.expiry.hasPassed(at: now.unix) { return .rejected(.ttlRanOut) }
+        guard let envelope = pending.envelope,
+            collapses.isReplaced(envelope, pending.sequence)
         else { return nil }
         return .rejected(.ttlRanOut, text: "replaced by a newer notification with the same collapse id")
     }
 
     /// Makes an attempt in the environment that probably knows the device token.
-    private mutating func attempt(_ pending: Handle, _ now: ClockReading) {
-        let magic = envelopes[pending].search.environment(for: routes.routes[envelopes[pending].route].magic)
-        let route = routes.number(envelopes[pending].route, on: magic)
+    private mutating func attempt(_ pending: PendingEnvelope, _ now: ClockReading) {
+        let magic = pending.search.environment(for: routes.routes[pending.route].magic)
+        let route = routes.number(pending.route, on: magic)
         guard lanes[route] != nil else {
             let result = AttemptResult(
                 .rejected(.platformNotConfigured), disposition: .notSent, answer: "not-configured")
@@ -384,9 +380,9 @@ struct DeliveryCore {
     }
 
     /// Waits for a turn on this route, or begins the attempt at once.
-    private mutating func enter(_ pending: Handle, _ route: RouteTable.Number, _ now: ClockReading) {
-        envelopes[pending].heldBy = nil
-        guard let envelope = envelopes[pending].envelope else { return }
+    private mutating func enter(_ pending: PendingEnvelope, _ route: RouteTable.Number, _ now: ClockReading) {
+        pending.heldBy = nil
+        guard let envelope = pending.envelope else { return }
         let clock = now.monotonic
         if let left = pauses.remaining(envelope.deviceToken, now: clock) {
             let result = AttemptResult.heldBack(.providerThrottles, for: left, "device-paused")
@@ -398,12 +394,12 @@ struct DeliveryCore {
         if lane.queue.isEmpty, lane.window.hasRoom { return start(pending, at: lane, route, queued: clock, now) }
         // On the monotonic clock, because the wall clock may be corrected during the wait.
         let expiresAt: Int64 =
-            switch envelopes[pending].expiry {
+            switch pending.expiry {
             case .nowOrNever: clock.seconds + patience
             case .at(let time): clock.seconds + min(max(0, time - now.unix), patience)
             }
-        let origin = envelopes[pending].origin
-        envelopes[pending].phase = .queued(since: clock)
+        let origin = pending.origin
+        pending.phase = .queued(since: clock)
         lane.queue.append(
             pending, flow: origin.circuit.rawValue, band: origin.band,
             cost: envelope.ciphertext.count + Self.requestOverhead, expiresAt: expiresAt)
@@ -411,12 +407,13 @@ struct DeliveryCore {
 
     /// Begins an attempt, for which the window has room, unless the breaker refuses it.
     private mutating func start(
-        _ pending: Handle, at lane: Lane, _ route: RouteTable.Number, queued: MonotonicTime, _ now: ClockReading
+        _ pending: PendingEnvelope, at lane: Lane, _ route: RouteTable.Number, queued: MonotonicTime,
+        _ now: ClockReading
     ) {
         let admission = lane.breaker.admit(now.monotonic)
         if case .refused(let reason, let after) = admission { return hold(pending, on: route, (reason, after), now) }
         lane.window.began()
-        envelopes[pending].phase = .attempting(
+        pending.phase = .attempting(
             PendingEnvelope.Attempt(
                 route: route, lane: lane.generation, isProbe: admission == .probe, queued: queued,
                 started: now.monotonic))
@@ -424,27 +421,29 @@ struct DeliveryCore {
     }
 
     private mutating func hold(
-        _ pending: Handle, on route: RouteTable.Number, _ refusal: Breaker.Refusal, _ now: ClockReading
+        _ pending: PendingEnvelope, on route: RouteTable.Number, _ refusal: Breaker.Refusal, _ now: ClockReading
     ) {
-        envelopes[pending].phase = .active
-        envelopes[pending].heldBy = route
+        pending.phase = .active
+        pending.heldBy = route
         let result = AttemptResult.heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
         conclude(pending, result, from: routes.routes[route].magic, now)
     }
 
     /// Handles the result of an attempt that ``DeliveryAction/send(_:_:)`` began.
-    mutating func answered(_ pending: Handle, _ result: AttemptResult, at now: ClockReading) {
-        guard envelopes.contains(pending), case .attempting(let attempt) = envelopes[pending].phase,
-            let token = envelopes[pending].envelope?.deviceToken
-        else { return }
-        envelopes[pending].phase = .active
+    /// - Parameter number: the number of the envelope.
+    mutating func answered(_ number: UInt64, _ result: AttemptResult, at now: ClockReading) {
+        let handle = PendingEnvelope.Handle(rawValue: number)
+        guard envelopes.contains(handle) else { return }
+        let pending = envelopes[handle]
+        guard case .attempting(let attempt) = pending.phase, let token = pending.envelope?.deviceToken else { return }
+        pending.phase = .active
         let route = routes.routes[attempt.route]
         let took = now.monotonic - attempt.started
         actions.append(
             .observe(
                 .attempt(
                     route, deviceToken: token, result, waited: attempt.started - attempt.queued, took: took)))
-        if result.disposition.mayHaveReachedProvider { envelopes[pending].contact = .contacted }
+        if result.disposition.mayHaveReachedProvider { pending.contact = .contacted }
         if let lane = lanes[attempt.route], lane.generation == attempt.lane {
             switch note(result, of: pending, token, attempt, in: lane, now) {
             case .none: lane.window.abandoned()
@@ -460,16 +459,16 @@ struct DeliveryCore {
     /// Records the result in the lane.
     /// - Returns: the effect of the result on the lane, adjusted by what the node already knows.
     private mutating func note(
-        _ result: AttemptResult, of pending: Handle, _ token: Bytes, _ attempt: PendingEnvelope.Attempt,
+        _ result: AttemptResult, of pending: PendingEnvelope, _ token: Bytes, _ attempt: PendingEnvelope.Attempt,
         in lane: Lane, _ now: ClockReading
     ) -> Disposition.LaneEffect {
         let (route, wasProbe, clock) = (attempt.route, attempt.isProbe, now.monotonic)
         var disposition = result.disposition
-        if disposition.retry == .atOnce, envelopes[pending].attempts.isOutOfReplays { disposition.lane = .failure }
+        if disposition.retry == .atOnce, pending.attempts.isOutOfReplays { disposition.lane = .failure }
         // A lost connection fails all its requests, which together count as one failure. A failed probe counts
         // separately, and so does an envelope that is lost a second time, on another connection.
         if disposition.retry == .onceMore, disposition.lane == .none,
-            wasProbe || envelopes[pending].attempts.hasUnknownFate
+            wasProbe || pending.attempts.hasUnknownFate
                 || lane.connectionFailures.isNew(clock)
         {
             disposition.lane = .failure
@@ -487,7 +486,7 @@ struct DeliveryCore {
             actions.append(.observe(.breaker(routes.routes[route], state, answer: result.answer)))
         }
         if state == .open { rejectWaiting(on: route) }
-        if envelopes[pending].probed == route {
+        if pending.probed == route {
             endProbe(pending, now)
         } else if !lane.heldRows.isEmpty {
             sendProbe(on: route, now)
@@ -498,17 +497,15 @@ struct DeliveryCore {
     /// Continues after the result of an attempt: once more in Apple's other environment if the first one does not know
     /// the device token, or as the history of attempts decides.
     private mutating func conclude(
-        _ pending: Handle, _ result: AttemptResult, from magic: Magic, _ now: ClockReading
+        _ pending: PendingEnvelope, _ result: AttemptResult, from magic: Magic, _ now: ClockReading
     ) {
-        guard let token = envelopes[pending].envelope?.deviceToken else { return }
-        let route = envelopes[pending].route
+        guard let token = pending.envelope?.deviceToken else { return }
+        let route = pending.route
         if result.disposition.token != .accepted {
-            var search = envelopes[pending].search
-            let switches = search.switches(after: result.disposition.token, from: magic) { other in
+            let switches = pending.search.switches(after: result.disposition.token, from: magic) { other in
                 lanes[routes.number(route, on: other)] != nil
                     && tokens[routes.app(of: route)]?[token].isRefused != true
             }
-            envelopes[pending].search = search
             if switches { return attempt(pending, now) }
         }
         let learned = learn(result, pending, token, from: magic, now)
@@ -517,40 +514,38 @@ struct DeliveryCore {
         case .finish: finish(pending, learned.outcome, now)
         case .expire: finish(pending, .rejected(.ttlRanOut), now)
         case .again(let delay)
-        where envelopes[pending].row != nil
-            && (delay > Self.longestInMemory || envelopes[pending].heldBy != nil):
+        where pending.row != nil
+            && (delay > Self.longestInMemory || pending.heldBy != nil):
             park(pending, for: delay, learned.outcome, now)
         case .again(let delay) where delay > .zero && !isDraining:
             let until = now.monotonic + delay
-            envelopes[pending].phase = .paused(until: until)
-            paused.insert(Pause(until: until, sequence: envelopes[pending].sequence, envelope: pending))
+            pending.phase = .paused(until: until)
+            paused.insert(Pause(until: until, sequence: pending.sequence, envelope: pending))
         case .again: advance(pending, now)
         }
     }
 
     private mutating func step(
-        _ pending: Handle, after result: AttemptResult, _ now: ClockReading
+        _ pending: PendingEnvelope, after result: AttemptResult, _ now: ClockReading
     ) -> AttemptHistory.Step {
         if result.disposition.retry == .never { return .finish }
         let left: Duration?
-        switch envelopes[pending].expiry {
+        switch pending.expiry {
         case .nowOrNever: left = nil
         case .at(let time): left = .seconds(max(0, time - now.unix))
         }
         let bounds = AttemptHistory.Bounds(
-            policy: limits.retry, isStored: envelopes[pending].row != nil,
-            age: now.monotonic - envelopes[pending].taken, timeLeft: left)
-        var attempts = envelopes[pending].attempts
-        defer { envelopes[pending].attempts = attempts }
-        return attempts.next(after: result, bounds, random: draw())
+            policy: limits.retry, isStored: pending.row != nil,
+            age: now.monotonic - pending.taken, timeLeft: left)
+        return pending.attempts.next(after: result, bounds, random: draw())
     }
 
     /// Records what the result says about the device token.
     /// - Returns: the result for the sender, adjusted by what the node already knew about the token.
     private mutating func learn(
-        _ result: AttemptResult, _ pending: Handle, _ token: Bytes, from magic: Magic, _ now: ClockReading
+        _ result: AttemptResult, _ pending: PendingEnvelope, _ token: Bytes, from magic: Magic, _ now: ClockReading
     ) -> AttemptResult {
-        let route = envelopes[pending].route
+        let route = pending.route
         guard let lane = lanes[route], result.disposition.token != .none else { return result }
         let wasActive = lane.surge.isActive
         let learned = learn(result, pending, token, from: magic, in: lane, now)
@@ -561,19 +556,19 @@ struct DeliveryCore {
     }
 
     private mutating func learn(
-        _ result: AttemptResult, _ pending: Handle, _ token: Bytes, from magic: Magic, in lane: Lane,
+        _ result: AttemptResult, _ pending: PendingEnvelope, _ token: Bytes, from magic: Magic, in lane: Lane,
         _ now: ClockReading
     ) -> AttemptResult {
-        let (route, clock) = (envelopes[pending].route, now.monotonic)
-        let (app, origin) = (routes.app(of: route), envelopes[pending].origin)
+        let (route, clock) = (pending.route, now.monotonic)
+        let (app, origin) = (routes.app(of: route), pending.origin)
         switch result.disposition.token {
         case .none: return result
         case .accepted:
             let home = magic == routes.routes[route].magic ? nil : magic
             makeHistory(of: app)
             tokens[app]!.accepted(token, by: home, at: now.milliseconds)
-            if let envelope = envelopes[pending].envelope, envelope.collapseID != nil {
-                collapses.accepted(envelope, envelopes[pending].sequence)
+            if let envelope = pending.envelope, envelope.collapseID != nil {
+                collapses.accepted(envelope, pending.sequence)
             }
             pauses.end(token)
             lane.surge.accepted(clock)
@@ -592,7 +587,7 @@ struct DeliveryCore {
             guard lane.surge.isActive else { return result }
             if !origin.isProven { actions.append(.observe(.unprovenTokenRefused(origin.circuit))) }
             // Answers during a surge are not trusted.
-            envelopes[pending].search.reset()
+            pending.search.reset()
             return .duringSurge(result)
         case .gone:
             makeHistory(of: app)
@@ -616,48 +611,48 @@ struct DeliveryCore {
     // MARK: Ending
 
     /// Ends an envelope with its final outcome.
-    mutating func finish(_ pending: Handle, _ outcome: Outcome, _ now: ClockReading) {
-        if envelopes[pending].isRecovered, let envelope = envelopes[pending].envelope {
-            let app = routes.routes[envelopes[pending].route].app
+    mutating func finish(_ pending: PendingEnvelope, _ outcome: Outcome, _ now: ClockReading) {
+        if pending.isRecovered, let envelope = pending.envelope {
+            let app = routes.routes[pending.route].app
             actions.append(.observe(.recovered(envelope, app: app, outcome)))
         }
-        if let row = envelopes[pending].row {
+        if let row = pending.row {
             let keepUntil = ReplayWindow.isRepeated(outcome) ? now.unix + Int64(limits.replaySeconds) : nil
-            actions.append(.erase(row: row, envelopes[pending].digest, outcome, keepUntil: keepUntil))
+            actions.append(.erase(row: row, pending.digest, outcome, keepUntil: keepUntil))
         }
-        if envelopes[pending].envelope != nil { leaveMemory(pending, now) }
+        if pending.envelope != nil { leaveMemory(pending, now) }
         end(pending, outcome, now)
     }
 
     /// Reports the final outcome and forgets the pending envelope.
-    mutating func end(_ pending: Handle, _ outcome: Outcome, _ now: ClockReading) {
+    mutating func end(_ pending: PendingEnvelope, _ outcome: Outcome, _ now: ClockReading) {
         endProbe(pending, now)
-        guard let state = envelopes.remove(pending) else { return }
+        guard envelopes.remove(pending.handle) != nil else { return }
         window.finished(
-            state.digest, routes.routes[state.route].magic, state.pair, outcome, now: now.monotonic)
-        byDigest[state.digest] = nil
-        state.finish(outcome, &actions)
+            pending.digest, routes.routes[pending.route].magic, pending.pair, outcome, now: now.monotonic)
+        byDigest[pending.digest] = nil
+        pending.finish(outcome, &actions)
     }
 
     /// Releases the envelope's memory.
-    mutating func leaveMemory(_ pending: Handle, _ now: ClockReading) {
-        envelopes[pending].envelope = nil
+    mutating func leaveMemory(_ pending: PendingEnvelope, _ now: ClockReading) {
+        pending.envelope = nil
         inFlight -= 1
-        if envelopes[pending].isDelivering {
-            envelopes[pending].isDelivering = false
-            inFlightByRoute[envelopes[pending].route] -= 1
+        if pending.isDelivering {
+            pending.isDelivering = false
+            inFlightByRoute[pending.route] -= 1
         }
-        if envelopes[pending].isLoaded {
-            envelopes[pending].isLoaded = false
+        if pending.isLoaded {
+            pending.isLoaded = false
             schedule.loadedRows -= 1
         }
         endProbe(pending, now)
     }
 
     /// Counts an envelope whose content has been read back from the spool.
-    mutating func enterMemory(_ pending: Handle, _ envelope: Envelope) {
-        envelopes[pending].envelope = envelope
-        envelopes[pending].isLoaded = true
+    mutating func enterMemory(_ pending: PendingEnvelope, _ envelope: Envelope) {
+        pending.envelope = envelope
+        pending.isLoaded = true
         inFlight += 1
         schedule.loadedRows += 1
     }
@@ -671,19 +666,19 @@ struct DeliveryCore {
 
     /// Continues with an envelope that a queue has rejected.
     private mutating func continueRejected(
-        _ pending: Handle, _ route: RouteTable.Number, _ generation: Int, _ now: ClockReading
+        _ pending: PendingEnvelope, _ route: RouteTable.Number, _ generation: Int, _ now: ClockReading
     ) {
-        envelopes[pending].phase = .active
+        pending.phase = .active
         let magic = routes.routes[route].magic
         // The lane was replaced: continue in the new one.
         if let lane = lanes[route], lane.generation != generation, !isDraining { return enter(pending, route, now) }
-        if envelopes[pending].expiry.hasPassed(at: now.unix) {
+        if pending.expiry.hasPassed(at: now.unix) {
             let result = AttemptResult(.rejected(.ttlRanOut), disposition: .notSent, answer: "expired")
             return conclude(pending, result, from: magic, now)
         }
         // If the breaker opened during the wait, report its reason rather than a lack of room.
         if let refusal = lanes[route]?.breaker.refusal(now.monotonic) { return hold(pending, on: route, refusal, now) }
-        if envelopes[pending].contact == .notContacted, !isDraining { envelopes[pending].contact = .noCapacity }
+        if pending.contact == .notContacted, !isDraining { pending.contact = .noCapacity }
         let reason: Reason = isDraining ? .shuttingDown : .nodeBusy
         conclude(pending, .heldBack(reason, for: .seconds(1), "sent-away"), from: magic, now)
     }
@@ -698,7 +693,7 @@ struct DeliveryCore {
                     released.removeLast()
                     continue
                 }
-                guard case .queued(let since) = envelopes[next].phase else { continue }
+                guard case .queued(let since) = next.phase else { continue }
                 start(next, at: lane, route, queued: since, now)
             } else {
                 break

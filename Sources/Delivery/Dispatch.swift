@@ -6,9 +6,12 @@ import TNP
 import Tables
 import Time
 
-/// Owns each accepted envelope until it has an outcome. A ``DeliveryCore`` decides; this actor performs the core's
+/// Owns each accepted envelope until it has an outcome. A ``DeliveryCore`` decides; this class performs the core's
 /// actions and reports the results back to it. Each envelope gets exactly one final outcome.
-package actor Dispatch: AttemptReceiver {
+package final class Dispatch: AttemptReceiver, @unchecked Sendable {
+    // Unchecked: used on the loop's thread only, which `preconditionOnLoop` checks at the entry points. Not an actor,
+    // because the checks of `assumeIsolated` cost more than the decisions.
+
     /// Providers by route, passed between actors of one loop.
     package struct Providers: @unchecked Sendable {
         // Unchecked: created, passed and used on one loop's thread.
@@ -18,9 +21,7 @@ package actor Dispatch: AttemptReceiver {
         package init(_ byRoute: [Route: any Provider]) { self.byRoute = byRoute }
     }
 
-    private nonisolated let loop: EventLoop
-    /// The loop's executor.
-    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    private let loop: EventLoop
 
     private var core: DeliveryCore
     /// The provider of each route, by number.
@@ -29,8 +30,7 @@ package actor Dispatch: AttemptReceiver {
     private var retired: [any Provider] = []
     private var spool: Spool?
     private weak var receiver: (any OutcomeReceiver)?
-    private let observer: @Sendable (DispatchEvent) -> Void
-    private let wallClock: @Sendable () -> Int64
+    private weak var observer: (any DispatchObserver)?
     private var timer: Timer?
     /// When the timer fires; `nil` if it is stopped.
     private var firesAt: MonotonicTime?
@@ -46,43 +46,36 @@ package actor Dispatch: AttemptReceiver {
     /// Maximum number of waits of 1 ms for envelopes in flight when the dispatch closes.
     private static let closingTurns = 5000
 
-    /// Makes a dispatch without providers; ``start(_:reportingTo:)`` begins delivery.
-    /// - Parameters:
-    ///   - loop: the loop that everything runs on.
-    ///   - now: Unix time in seconds.
-    ///   - observer: receives each event, on the loop.
-    package init(
-        limits: DispatchLimits, on loop: EventLoop, now: @escaping @Sendable () -> Int64 = { UnixTime.now },
-        observer: @escaping @Sendable (DispatchEvent) -> Void
-    ) {
+    /// Makes a dispatch without providers; ``start(_:reportingTo:observedBy:)`` begins delivery.
+    /// - Parameter loop: the loop that everything runs on.
+    package init(limits: DispatchLimits, on loop: EventLoop) {
         core = DeliveryCore(limits: limits, random: SystemRandomNumberGenerator())
         self.loop = loop
-        wallClock = now
-        self.observer = observer
     }
 
-    private var now: ClockReading { ClockReading(monotonic: .now, unix: wallClock()) }
+    private var now: ClockReading { ClockReading(monotonic: .now, unix: UnixTime.now) }
 
     // MARK: Life cycle
 
     /// Starts delivery with these providers.
-    /// - Parameter receiver: receives the outcomes of all submissions; not retained.
-    package nonisolated func start(_ providers: Providers, reportingTo receiver: any OutcomeReceiver) {
-        let receiver = LoopBound(receiver)
-        assumeIsolated { dispatch in
-            dispatch.retainedSelf = dispatch
-            dispatch.receiver = receiver.value
-            dispatch.timer = Timer(on: dispatch.loop) { [unowned dispatch] in
-                dispatch.assumeIsolated { $0.timeReached() }
-            }
-            dispatch.serve(providers.byRoute, limits: dispatch.core.limits)
-        }
+    /// - Parameters:
+    ///   - receiver: receives the outcomes of all submissions; not retained.
+    ///   - observer: receives each event; not retained.
+    package func start(
+        _ providers: Providers, reportingTo receiver: any OutcomeReceiver, observedBy observer: any DispatchObserver
+    ) {
+        loop.preconditionOnLoop()
+        retainedSelf = self
+        self.receiver = receiver
+        self.observer = observer
+        timer = Timer(on: loop) { [unowned self] in timeReached() }
+        serve(providers.byRoute, limits: core.limits)
     }
 
     /// Replaces the provider of each route; a route without a new provider is no longer served. Replaced providers
     /// finish their requests in flight.
-    package nonisolated func replace(_ providers: Providers, limits: DispatchLimits) {
-        assumeIsolated { $0.serve(providers.byRoute, limits: limits) }
+    package func replace(_ providers: Providers, limits: DispatchLimits) {
+        serve(providers.byRoute, limits: limits)
     }
 
     private func serve(_ new: [Route: any Provider], limits: DispatchLimits) {
@@ -100,14 +93,14 @@ package actor Dispatch: AttemptReceiver {
     }
 
     /// Whether envelopes can be stored durably.
-    package nonisolated var canQueue: Bool { assumeIsolated { $0.spool != nil } }
+    package var canQueue: Bool { spool != nil }
 
     /// Number of pending envelopes in memory.
     package var inFlight: Int { core.inFlight }
 
     /// Delivers the stored envelopes, and stores new ones whose senders accept QUEUED.
     /// - Throws: `StoreError` if the spool cannot be read.
-    package func use(_ spool: Spool) async throws {
+    package nonisolated(nonsending) func use(_ spool: Spool) async throws {
         let rows = try await spool.index()
         self.spool = spool
         core.openSpool(rows, at: now)
@@ -122,7 +115,7 @@ package actor Dispatch: AttemptReceiver {
     }
 
     /// Closes the connections to all providers, which ends all attempts, and then the spool.
-    package func close() async {
+    package nonisolated(nonsending) func close() async {
         drain()
         for provider in retired + providers.compactMap(\.self) { provider.close() }
         // Senders get the outcomes of failed attempts in the next turns of this loop, and those of stores after the
@@ -157,46 +150,38 @@ package actor Dispatch: AttemptReceiver {
     ///   - app: the name of its app.
     ///   - acceptsQueued: whether the sender accepts QUEUED, so that the envelope may be stored and wait for the breaker
     ///     to close.
-    package nonisolated func arrival(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Arrival {
-        assumeIsolated { dispatch in
-            let providers = dispatch.providers
-            let arrival = dispatch.core.arrival(of: envelope, app: app, acceptsQueued: acceptsQueued, at: .now) {
-                do throws(Rejection) {
-                    try providers[$0]?.check(envelope)
-                    return nil
-                } catch {
-                    return error.outcome
-                }
+    package func arrival(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Arrival {
+        loop.preconditionOnLoop()
+        let arrival = core.arrival(of: envelope, app: app, acceptsQueued: acceptsQueued, at: .now) { route in
+            do throws(Rejection) {
+                try providers[route]?.check(envelope)
+                return nil
+            } catch {
+                return error.outcome
             }
-            switch arrival {
-            case .resend: return .resend
-            case .refused(let outcome): return .refused(outcome)
-            case .new(let route): return .new(Destination(route: route))
-            }
+        }
+        switch arrival {
+        case .resend: return .resend
+        case .refused(let outcome): return .refused(outcome)
+        case .new(let route): return .new(Destination(route: route))
         }
     }
 
     /// Reports the outcome of a resend, at once or as soon as the outcome is known.
-    package nonisolated func repeatOutcome(of envelope: Envelope, to reply: Reply) {
-        assumeIsolated { dispatch in
-            let receiver = dispatch.receiver
-            dispatch.core.repeatOutcome(
-                of: envelope, to: reply, isWanted: { receiver?.isWanted($0) ?? false }, at: .now)
-            dispatch.perform()
-        }
+    package func repeatOutcome(of envelope: Envelope, to reply: Reply) {
+        core.repeatOutcome(of: envelope, to: reply, isWanted: { receiver?.isWanted($0) ?? false }, at: .now)
+        perform()
     }
 
     /// The refusal if there is no room for an envelope of this origin, not even by evicting another from the queue;
     /// `nil` if there is room.
-    package nonisolated func capacityRefusal(
+    package func capacityRefusal(
         of envelope: Envelope, for destination: Destination, acceptsQueued: Bool, from origin: Origin
     ) -> Outcome? {
-        assumeIsolated { dispatch in
-            let refusal = dispatch.core.capacityRefusal(
-                of: envelope, on: destination.route, acceptsQueued: acceptsQueued, from: origin, at: .now)
-            dispatch.perform()
-            return refusal
-        }
+        let refusal = core.capacityRefusal(
+            of: envelope, on: destination.route, acceptsQueued: acceptsQueued, from: origin, at: .now)
+        perform()
+        return refusal
     }
 
     /// Accepts an envelope that is not a resend, or refuses it. The reply receives exactly one final outcome.
@@ -204,29 +189,23 @@ package actor Dispatch: AttemptReceiver {
     ///   - destination: from ``arrival(of:app:acceptsQueued:)``.
     ///   - format: the envelope format of its app.
     ///   - origin: determines the envelope's share of a lane under load.
-    package nonisolated func submit(
+    package func submit(
         _ envelope: Envelope, for destination: Destination, format: EnvelopeFormat, from origin: Origin,
         _ reply: Reply
     ) {
-        assumeIsolated { dispatch in
-            dispatch.core.submit(
-                envelope, on: destination.route, format: format, from: origin, reply, at: dispatch.now)
-            dispatch.perform()
-        }
+        core.submit(envelope, on: destination.route, format: format, from: origin, reply, at: now)
+        perform()
     }
 
     /// Share of the room for envelopes in memory that is in use, from 0 to 1.
-    package nonisolated var load: Double { assumeIsolated { $0.core.load } }
+    package var load: Double { core.load }
 
     // MARK: Time
 
     /// Rejects envelopes that have waited in a queue for too long, and checks the spool's shortage. Call once a second.
-    package nonisolated func expireWaiting() {
-        assumeIsolated { dispatch in
-            let spool = dispatch.spool
-            dispatch.core.secondPassed(spoolShortage: spool?.shortage, at: dispatch.now)
-            dispatch.perform()
-        }
+    package func expireWaiting() {
+        core.secondPassed(spoolShortage: spool?.shortage, at: now)
+        perform()
     }
 
     private func timeReached() {
@@ -259,12 +238,10 @@ package actor Dispatch: AttemptReceiver {
     private func perform(_ action: DeliveryAction) {
         switch action {
         case .send(let pending, let route):
-            guard core.envelopes.contains(pending), let provider = providers[route],
-                let envelope = core.envelopes[pending].envelope
-            else { return }
-            provider.attempt(envelope, expiry: core.envelopes[pending].expiry, number: pending.rawValue, for: self)
+            guard let envelope = pending.envelope else { return }
+            providers[route]?.attempt(envelope, expiry: pending.expiry, number: pending.handle.rawValue, for: self)
         case .tell(let reply, let outcome, let contact): receiver?.finished(reply, outcome, contact)
-        case .observe(let event): observer(event)
+        case .observe(let event): observer?.observe(event)
         case .store(let pending): Task(executorPreference: loop) { await self.store(pending) }
         case .lookUp(let pending): Task(executorPreference: loop) { await self.lookUp(pending) }
         case .load(let rows): Task(executorPreference: loop) { await self.load(rows) }
@@ -274,36 +251,34 @@ package actor Dispatch: AttemptReceiver {
         }
     }
 
-    package nonisolated func attempted(_ number: UInt64, _ result: AttemptResult) {
-        assumeIsolated { dispatch in
-            dispatch.core.answered(PendingEnvelope.Handle(rawValue: number), result, at: dispatch.now)
-            dispatch.perform()
-        }
+    package func attempted(_ number: UInt64, _ result: AttemptResult) {
+        core.answered(number, result, at: now)
+        perform()
     }
 
     // MARK: Spool
 
-    private func store(_ pending: PendingEnvelope.Handle) async {
-        guard let spool, let envelope = core.envelopes[pending].envelope,
-            case .at(let expires) = core.envelopes[pending].expiry
+    private func store(_ pending: PendingEnvelope) async {
+        guard let spool, let envelope = pending.envelope,
+            case .at(let expires) = pending.expiry
         else { return stored(pending, .failed("the spool is closed")) }
         stored(
             pending,
             await spool.store(
                 SpooledEnvelope(
-                    app: core.routes.routes[core.envelopes[pending].route].app,
-                    format: core.envelopes[pending].format, envelope: envelope, expires: expires)))
+                    app: core.routes.routes[pending.route].app,
+                    format: pending.format, envelope: envelope, expires: expires)))
     }
 
-    private func stored(_ pending: PendingEnvelope.Handle, _ result: StoreResult) {
+    private func stored(_ pending: PendingEnvelope, _ result: StoreResult) {
         core.stored(pending, result, at: now)
         perform()
     }
 
-    private func lookUp(_ pending: PendingEnvelope.Handle) async {
+    private func lookUp(_ pending: PendingEnvelope) async {
         let found: DeliveryCore.Found
         do {
-            found = .known(try await spool?.lookup(core.envelopes[pending].digest) ?? .nothing)
+            found = .known(try await spool?.lookup(pending.digest) ?? .nothing)
         } catch {
             found = .failed("\(error)")
         }
@@ -331,10 +306,7 @@ package actor Dispatch: AttemptReceiver {
     // MARK: Statistics
 
     /// The current state.
-    package nonisolated var statistics: DispatchStatistics {
-        assumeIsolated { dispatch in
-            let spool = dispatch.spool
-            return dispatch.core.statistics(stored: spool.map { ($0.count, $0.bytes) }, at: .now)
-        }
+    package var statistics: DispatchStatistics {
+        core.statistics(stored: spool.map { ($0.count, $0.bytes) }, at: .now)
     }
 }

@@ -3,6 +3,12 @@
 import Providers
 import TNP
 
+/// Receives the events of a ``Dispatch``, on its loop.
+package protocol DispatchObserver: AnyObject {
+    /// Records an event.
+    func observe(_ event: DispatchEvent)
+}
+
 /// What a ``Dispatch`` reports to logs, metrics and admission. Two events identify a phone. Observers use the device
 /// token of ``attempt(_:deviceToken:_:waited:took:)`` only to derive a pseudonym, and the device token of a recovered
 /// envelope only to derive a keyed hash.

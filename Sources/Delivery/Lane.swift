@@ -14,7 +14,7 @@ final class Lane {
     /// Limits the attempts in flight.
     var window: ConcurrencyWindow
     /// Envelopes that wait for room in the window.
-    var queue = FairQueue<PendingEnvelope.Handle>(quantum: Lane.quantum)
+    var queue = FairQueue<PendingEnvelope>(quantum: Lane.quantum)
     /// Spool rows that wait for the breaker to close, and are not read until then.
     var heldRows: Deque<Int64> = []
     /// The held row that goes out as the breaker's next probe.

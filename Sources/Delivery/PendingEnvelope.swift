@@ -49,7 +49,9 @@ package struct Origin: Sendable {
 }
 
 /// An accepted envelope that has no final outcome yet.
-struct PendingEnvelope {
+final class PendingEnvelope: @unchecked Sendable {
+    // Unchecked: only its dispatch uses it, on the loop's thread.
+
     typealias Handle = Slab<PendingEnvelope>.Handle
 
     /// What the envelope waits for.
@@ -81,6 +83,8 @@ struct PendingEnvelope {
         let queued, started: MonotonicTime
     }
 
+    /// The envelope's place among all pending ones; set once it has one.
+    var handle = Handle(rawValue: .max)
     let digest: Digest256
     /// The destination that the sender chose.
     let route: RouteTable.Number
@@ -144,7 +148,7 @@ struct PendingEnvelope {
 
     /// Adds a submission that waits for the outcome.
     /// - Parameter isWanted: whether a sender still waits for the outcome of a submission.
-    mutating func attach(_ reply: Reply, isWanted: (Reply) -> Bool, _ actions: inout [DeliveryAction]) {
+    func attach(_ reply: Reply, isWanted: (Reply) -> Bool, _ actions: inout [DeliveryAction]) {
         if replyCount >= nextPurge {
             let unwanted = otherReplies.filter { !isWanted($0) }
             otherReplies.removeAll { unwanted.contains($0) }
@@ -163,14 +167,14 @@ struct PendingEnvelope {
     }
 
     /// Records the row of a stored envelope, and reports QUEUED to senders that accept it.
-    mutating func becameStored(_ row: Int64, _ actions: inout [DeliveryAction]) {
+    func becameStored(_ row: Int64, _ actions: inout [DeliveryAction]) {
         guard self.row != row else { return }
         self.row = row
         for reply in replies where reply.acceptsQueued { actions.append(.tell(reply, Outcome(.queued), .notContacted)) }
     }
 
     /// Reports `refusal` to senders that do not accept QUEUED, because the envelope has to wait in the spool.
-    mutating func rejectUnqueued(with refusal: Outcome, _ actions: inout [DeliveryAction]) {
+    func rejectUnqueued(with refusal: Outcome, _ actions: inout [DeliveryAction]) {
         lastRefusal = refusal
         for reply in replies where !reply.acceptsQueued { actions.append(.tell(reply, refusal, contact)) }
         if firstReply?.acceptsQueued == false { firstReply = nil }

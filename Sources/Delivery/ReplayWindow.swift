@@ -66,8 +66,8 @@ struct ReplayWindow {
     mutating func outcome(of envelope: Envelope, now: MonotonicTime) -> Outcome? {
         purge(now)
         guard var outcome = outcomes[envelope.digest]?.outcome else { return nil }
-        if outcome.kind == .delivered, outcome.providerID == nil, envelope.magic != .android {
-            outcome.providerID = String(decoding: envelope.apnsID, as: UTF8.self)
+        if outcome.kind == .delivered, outcome.messageID == nil, envelope.magic != .android {
+            outcome.messageID = MessageID(envelope.apnsID[...])
         }
         return outcome
     }
@@ -100,7 +100,7 @@ struct ReplayWindow {
         guard isRepeated else { return }
         var kept = outcome
         // Apple's id is derived from the digest and need not be stored.
-        if magic != .android { kept.providerID = nil }
+        if magic != .android { kept.messageID = nil }
         if outcomes.updateValue(Kept(kept), forKey: digest) == nil {
             if order.count >= capacity { forgetOldest() }
             order.append(Remembered(digest: digest, pair: pair, until: now + length))

@@ -82,7 +82,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     /// Whether the calling thread is the loop's. Callable from any thread.
     package var isOnLoop: Bool { threadIdentity.load(ordering: .acquiring) == UInt(pthread_self()) }
 
-    func preconditionOnLoop() { precondition(isOnLoop, "called outside the event loop's thread") }
+    /// Traps unless the calling thread is the loop's.
+    package func preconditionOnLoop() { precondition(isOnLoop, "called outside the event loop's thread") }
 
     // MARK: SerialExecutor
 

@@ -23,6 +23,12 @@ package struct HeaderBlock: Sendable, Redacted {
         /// The value.
         package let value: Range<Int>
         let indexing: Indexing
+
+        fileprivate func moved(by offset: Int) -> Field {
+            Field(
+                name: name.lowerBound + offset..<name.upperBound + offset,
+                value: value.lowerBound + offset..<value.upperBound + offset, indexing: indexing)
+        }
     }
 
     /// The names and values of all fields.
@@ -81,13 +87,7 @@ package struct HeaderBlock: Sendable, Redacted {
     package mutating func append(_ other: HeaderBlock) {
         let offset = bytes.count
         bytes += other.bytes
-        for field in other.fields {
-            fields.append(
-                Field(
-                    name: (field.name.lowerBound + offset)..<(field.name.upperBound + offset),
-                    value: (field.value.lowerBound + offset)..<(field.value.upperBound + offset),
-                    indexing: field.indexing))
-        }
+        for field in other.fields { fields.append(field.moved(by: offset)) }
     }
 
     /// The value of the first field with this name; `nil` if there is none.

@@ -5,7 +5,10 @@ import Time
 
 /// Sends requests to one server over a pool of connections, as ``PoolState`` decides. Attempts each request once and
 /// throws a failure to the caller. An upstream with connections keeps itself alive: close or retire it.
-package actor Upstream {
+package final class Upstream: @unchecked Sendable {
+    // Unchecked: used on the loop's thread only, which `start` checks; ``send(_:timeout:)`` hops to it. Not an actor,
+    // because the checks of `assumeIsolated` cost more than placing a request.
+
     /// Where the server is, and how to connect to it.
     package struct Target: Sendable {
         /// Host and port; the certificate must be valid for the host.
@@ -44,10 +47,8 @@ package actor Upstream {
     }
 
     /// The server, and how to connect to it.
-    package nonisolated let target: Target
-    private nonisolated let loop: EventLoop
-    /// The loop, as this actor's executor.
-    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package let target: Target
+    private let loop: EventLoop
 
     private var pool: PoolState
     private var connections: [Int: ClientConnection] = [:]
@@ -77,16 +78,10 @@ package actor Upstream {
     ///   - timeout: for the whole exchange, including the wait for a stream.
     ///   - number: identifies the request to the receiver.
     ///   - receiver: receives the result within the timeout, possibly before this returns.
-    package nonisolated func start(
+    package func start(
         _ request: Request, timeout: Duration, number: UInt64, for receiver: any ResponseReceiver
     ) {
-        let receiver = LoopBound(receiver)
-        assumeIsolated { $0.start(request, timeout, number, receiver.value) }
-    }
-
-    private func start(
-        _ request: Request, _ timeout: Duration, _ number: UInt64, _ receiver: any ResponseReceiver
-    ) {
+        loop.preconditionOnLoop()
         let now = MonotonicTime.now
         var actions: [PoolState.Action] = []
         let place = pool.place(request: nextRequest, now: now, &actions)
@@ -120,30 +115,29 @@ package actor Upstream {
     }
 
     /// Passes on the result of a request. Called by its connection, on the loop.
-    nonisolated func completed(
+    func completed(
         _ result: Result<Response, RequestFailure>, _ number: UInt64, for receiver: any ResponseReceiver,
         on connection: ClientConnection
     ) {
         let connection = connection.number
-        let receiver = LoopBound(receiver)
-        assumeIsolated { upstream in
-            switch result {
-            case .success(let response): upstream.settle(connection, isProof: response.status != 403)
-            case .failure(let failure):
-                upstream.settle(connection, isProof: false)
-                // The connection may be the cause: send the next requests elsewhere.
-                if case .outcomeUnknown(.timedOut) = failure { upstream.drain(connection) }
-            }
-            receiver.value.received(result, for: number, on: connection)
+        switch result {
+        case .success(let response): settle(connection, isProof: response.status != 403)
+        case .failure(let failure):
+            settle(connection, isProof: false)
+            // The connection may be the cause: send the next requests elsewhere.
+            if case .outcomeUnknown(.timedOut) = failure { drain(connection) }
         }
+        receiver.received(result, for: number, on: connection)
     }
 
-    /// Sends a request and waits for the response.
+    /// Sends a request and waits for the response. Callable from any thread.
     /// - Parameter timeout: for the whole exchange, including the wait for a stream.
     /// - Throws: ``RequestFailure``.
     package func send(_ request: Request, timeout: Duration) async throws(RequestFailure) -> Response {
         try await withUnsafeContinuation { continuation in
-            start(request, timeout, 0, ContinuationReceiver(continuation))
+            Task(executorPreference: loop) {
+                self.start(request, timeout: timeout, number: 0, for: ContinuationReceiver(continuation))
+            }
         }.get()
     }
 
@@ -158,24 +152,22 @@ package actor Upstream {
     private func drain(_ connection: Int) { update { $0.drain(connection, now: .now, &$1) } }
 
     /// Applies the effect of a response to the connection that carried it.
-    package nonisolated func apply(_ effect: ConnectionEffect, to connection: Int) {
+    package func apply(_ effect: ConnectionEffect, to connection: Int) {
         switch effect {
         case .keep: break
-        case .drain: assumeIsolated { $0.drain(connection) }
-        case .drainAll: assumeIsolated { $0.update { $0.drainAll(now: .now, &$1) } }
+        case .drain: drain(connection)
+        case .drainAll: update { $0.drainAll(now: .now, &$1) }
         }
     }
 
     /// Accepts no more requests; connections close once their requests in flight are answered.
-    package nonisolated func retire() { assumeIsolated { $0.update { $0.retire(&$1) } } }
+    package func retire() { update { $0.retire(&$1) } }
 
     /// Closes all connections; requests without a response fail.
-    package nonisolated func close() {
-        assumeIsolated { upstream in
-            upstream.update { $0.retire(&$1) }
-            for dial in upstream.dials.values { dial.cancel() }
-            for connection in upstream.connections.values { connection.close() }
-        }
+    package func close() {
+        update { $0.retire(&$1) }
+        for dial in dials.values { dial.cancel() }
+        for connection in connections.values { connection.close() }
     }
 
     // MARK: Pool actions
@@ -206,7 +198,7 @@ package actor Upstream {
 
     private func dial(_ number: Int) {
         selfWhileOpen = self
-        dials[number] = Task {
+        dials[number] = Task(executorPreference: loop) { [self] in
             let result: Result<ByteStream, StreamError>
             do throws(StreamError) {
                 result = .success(
@@ -248,9 +240,7 @@ package actor Upstream {
 
     private func armSweep() {
         guard sweep == nil, !waiting.isEmpty else { return }
-        sweep = Timer(on: loop, after: Self.deadlineResolution) { [unowned self] in
-            assumeIsolated { $0.endOverdue() }
-        }
+        sweep = Timer(on: loop, after: Self.deadlineResolution) { [unowned self] in endOverdue() }
     }
 
     private func endOverdue() {
@@ -267,9 +257,7 @@ package actor Upstream {
     private func startWake(at time: MonotonicTime) {
         let timer =
             wake
-            ?? Timer(on: loop) { [unowned self] in
-                assumeIsolated { $0.update { $0.timeReached(.now, &$1) } }
-            }
+            ?? Timer(on: loop) { [unowned self] in update { $0.timeReached(.now, &$1) } }
         timer.start(after: time - .now)
         wake = timer
     }
@@ -277,10 +265,10 @@ package actor Upstream {
     // MARK: Events of connections
 
     /// Handles an event of a connection. Called on the loop.
-    nonisolated func take(_ event: ClientConnection.Event, of connection: ClientConnection) {
+    func take(_ event: ClientConnection.Event, of connection: ClientConnection) {
         let number = connection.number
         // The connection is the caller: keep it alive until the call returns.
-        withExtendedLifetime(connection) { assumeIsolated { $0.take(event, of: number) } }
+        withExtendedLifetime(connection) { take(event, of: number) }
     }
 
     private func take(_ event: ClientConnection.Event, of number: Int) {

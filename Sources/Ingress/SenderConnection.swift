@@ -45,6 +45,15 @@ package protocol SenderConnection: AnyObject {
     func close()
 }
 
+/// Memory that the TNP connections of one loop reuse, one after another.
+package final class IngressScratch {
+    /// Effects without content; `nil` while a connection uses them.
+    var effects: IngressSession.Effects?
+
+    /// Starts without memory.
+    package init() {}
+}
+
 /// The node, as a sender's connection uses it.
 package protocol SenderHost: AnyObject {
     /// Assigns the connection to this tor circuit.
@@ -52,6 +61,8 @@ package protocol SenderHost: AnyObject {
     func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway?
     /// The WELCOME for a TNP connection under these rules.
     func welcome(under rules: IngressSession.Rules) -> Welcome
+    /// Memory for the TNP connections.
+    var scratch: IngressScratch { get }
     /// Finds the app of an HTTP request.
     var appResolver: AppResolver { get }
     /// Counts an HTTP response with this status.

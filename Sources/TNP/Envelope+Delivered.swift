@@ -19,7 +19,7 @@ extension Envelope {
                 output.append(byte)
             }
             output.append(UInt8(ascii: "|"))
-            Base64.encode(ciphertext, into: &output)
+            ciphertext.withUnsafeBufferPointer { Base64.encode(buffer: $0, into: &output) }
         case .sealed:
             Base64.encode(iv + ciphertext, into: &output)
         }
@@ -38,24 +38,35 @@ extension Envelope {
     /// The `apns-id` of the envelope: a UUID (version 8, variant 10) of the digest's first 16 bytes, as lower-case text
     /// (36 bytes).
     public var apnsID: [UInt8] {
-        var bytes = digest.prefix(16)
-        bytes[6] = bytes[6] & 0x0F | 0x80
-        bytes[8] = bytes[8] & 0x3F | 0x80
         var text: [UInt8] = []
-        text.reserveCapacity(36)
-        for (index, byte) in bytes.enumerated() {
-            if index == 4 || index == 6 || index == 8 || index == 10 { text.append(UInt8(ascii: "-")) }
-            text.append(Self.hexDigit(byte >> 4))
-            text.append(Self.hexDigit(byte & 15))
-        }
+        appendAPNsID(to: &text)
         return text
     }
 
-    private static func hexDigit(_ nibble: UInt8) -> UInt8 { nibble < 10 ? nibble + 48 : nibble + 87 }
+    /// Appends ``apnsID``.
+    package func appendAPNsID(to output: inout [UInt8]) {
+        let (high, low) = digest.leadingWords
+        withUnsafeTemporaryAllocation(byteCount: MessageID.uuidLength, alignment: 1) {
+            UUIDText.write(
+                high & 0xFFFF_FFFF_FFFF_0FFF | 0x8000, low & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000, to: $0)
+            output.append(contentsOf: UnsafeRawBufferPointer($0))
+        }
+    }
 
     /// The collapse id under which a later copy replaces this envelope: the sender's collapse id, or otherwise the
     /// unpadded Base64url of the digest's first 24 bytes.
     public var effectiveCollapseID: [UInt8] {
-        collapseID.map { Array($0) } ?? Base64.encodeURLSafe(digest.prefix(24))
+        var text: [UInt8] = []
+        appendCollapseID(to: &text)
+        return text
+    }
+
+    /// Appends ``effectiveCollapseID``.
+    package func appendCollapseID(to output: inout [UInt8]) {
+        if let collapseID {
+            output += collapseID
+        } else {
+            digest.withPrefix(24) { Base64.encodeURLSafe(buffer: $0, into: &output) }
+        }
     }
 }

@@ -11,9 +11,23 @@ public enum Magic: String, Sendable, CaseIterable {
     /// Google's push service.
     case android
 
-    init?(_ bytes: Bytes) {
-        guard let magic = Magic.allCases.first(where: { bytes.elementsEqual($0.rawValue.utf8) }) else { return nil }
-        self = magic
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        for magic in Magic.allCases where magic.withName({ $0.elementsEqual(bytes) }) {
+            self = magic
+            return
+        }
+        return nil
+    }
+
+    /// Calls `body` with the bytes of the name.
+    func withName<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        let name: StaticString =
+            switch self {
+            case .iOS: "iOS"
+            case .iOSDev: "iOSDev"
+            case .android: "android"
+            }
+        return body(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
     }
 }
 
@@ -36,24 +50,18 @@ public enum DeliveryPriority: UInt8, Sendable {
 /// A sealed notification: the type that travels through the node from sender to provider. Its fields conform to the
 /// rules of PROTOCOL §3. Prints as `<redacted>`.
 public struct Envelope: Sendable, Redacted {
-    /// The name of an app of the node; empty for its first app.
-    public let app: Bytes
+    /// Where the fields stand in ``bytes``.
+    private let fields: EnvelopeFields
+    /// The buffer that all fields share, so that a copy of the envelope costs one reference.
+    private let bytes: [UInt8]
     /// The push service that delivers the notification.
     public let magic: Magic
-    /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google.
-    public let deviceToken: Bytes
-    /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`.
-    public let iv: Bytes
-    /// The encrypted notification; for `sealed` with the 16-byte tag at its end.
-    public let ciphertext: Bytes
     /// How long the provider tries to deliver, in seconds; 0 for a single try.
     public let ttl: UInt32
     /// The urgency of the notification.
     public let priority: DeliveryPriority
     /// Whether the notification plays a sound.
     public let sound: Bool
-    /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
-    public let collapseID: Bytes?
     /// Whether the sender wants the app to be woken (Apple's `content-available`); `nil` if unspecified. TNP has no field
     /// for this flag; Bisq's HTTP requests do.
     public var contentAvailable: Bool?
@@ -66,6 +74,17 @@ public struct Envelope: Sendable, Redacted {
     /// The longest time that Apple and Google keep a notification, in seconds: 28 days.
     public static let maximumTTL: UInt32 = 2_419_200
 
+    /// The name of an app of the node; empty for its first app.
+    public var app: Bytes { bytes[fields.app.range] }
+    /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google.
+    public var deviceToken: Bytes { bytes[fields.deviceToken.range] }
+    /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`.
+    public var iv: Bytes { bytes[fields.iv.range] }
+    /// The encrypted notification; for `sealed` with the 16-byte tag at its end.
+    public var ciphertext: Bytes { bytes[fields.ciphertext.range] }
+    /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
+    public var collapseID: Bytes? { fields.collapseID.map { bytes[$0.range] } }
+
     /// Creates an envelope and checks its fields. ``contentAvailable`` and ``mutableContent`` are `nil`.
     /// - Parameters: as the properties of the same names; `format` selects the rules for `iv` and `ciphertext`.
     /// - Throws: ``Rejection`` with the first rule of PROTOCOL §3 that a field breaks.
@@ -74,55 +93,88 @@ public struct Envelope: Sendable, Redacted {
         ttl: UInt32 = Envelope.maximumTTL, priority: DeliveryPriority = .immediate, sound: Bool = true,
         collapseID: Bytes? = nil, format: EnvelopeFormat
     ) throws(Rejection) {
-        try FieldRules.check(deviceToken: deviceToken, of: magic)
-        try FieldRules.check(iv: iv, format: format)
-        try FieldRules.check(ciphertext: ciphertext, format: format)
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(
+            app.count + deviceToken.count + iv.count + ciphertext.count + (collapseID?.count ?? 0))
+        func append(_ field: Bytes) -> ByteRange {
+            defer { bytes += field }
+            return ByteRange(start: bytes.count, count: field.count)
+        }
+        let fields = EnvelopeFields(
+            app: append(app), deviceToken: append(deviceToken), iv: append(iv), ciphertext: append(ciphertext),
+            collapseID: collapseID.map(append))
+        try self.init(fields, of: bytes, magic: magic, ttl: ttl, priority: priority, sound: sound, format: format)
+    }
+
+    /// Creates an envelope of fields that stand in one buffer, and checks them.
+    init(
+        _ fields: EnvelopeFields, of bytes: [UInt8], magic: Magic, ttl: UInt32, priority: DeliveryPriority,
+        sound: Bool, format: EnvelopeFormat
+    ) throws(Rejection) {
+        try FieldRules.check(deviceToken: bytes[fields.deviceToken.range], of: magic)
+        try FieldRules.check(iv: bytes[fields.iv.range], format: format)
+        try FieldRules.check(ciphertext: bytes[fields.ciphertext.range], format: format)
         guard ttl <= Self.maximumTTL else {
             throw Rejection(.optionOutOfRange, "ttl is above \(Self.maximumTTL) seconds")
         }
-        if let collapseID { try FieldRules.check(collapseID: collapseID) }
-        self.app = app
+        if let collapseID = fields.collapseID { try FieldRules.check(collapseID: bytes[collapseID.range]) }
+        self.fields = fields
+        self.bytes = bytes
         self.magic = magic
-        self.deviceToken = deviceToken
-        self.iv = iv
-        self.ciphertext = ciphertext
         self.ttl = ttl
         self.priority = priority
         self.sound = sound
-        self.collapseID = collapseID
-        digest = Envelope.digest(app: app, magic: magic, deviceToken: deviceToken, iv: iv, ciphertext: ciphertext)
+        digest = Self.digest(of: fields, in: bytes, magic)
     }
 
-    static func digest(app: Bytes, magic: Magic, deviceToken: Bytes, iv: Bytes, ciphertext: Bytes) -> Digest256 {
+    private static func digest(of fields: EnvelopeFields, in bytes: [UInt8], _ magic: Magic) -> Digest256 {
         let label: StaticString = "tnp1-envelope"
-        let parts = app.count + 8 + deviceToken.count + iv.count + ciphertext.count
-        return BLAKE2b.hash256(scratch: label.utf8CodeUnitCount + 10 + parts) { output in
-            func append(_ part: some Collection<UInt8>) {
-                output.append(UInt8(truncatingIfNeeded: part.count >> 8), as: UInt8.self)
-                output.append(UInt8(truncatingIfNeeded: part.count), as: UInt8.self)
-                output.append(contentsOf: part)
+        let parts = fields.app.count + 8 + fields.deviceToken.count + fields.iv.count + fields.ciphertext.count
+        return bytes.withUnsafeBytes { bytes in
+            BLAKE2b.hash256(scratch: label.utf8CodeUnitCount + 10 + parts) { output in
+                func append(_ part: UnsafeRawBufferPointer) {
+                    output.append(UInt8(truncatingIfNeeded: part.count >> 8), as: UInt8.self)
+                    output.append(UInt8(truncatingIfNeeded: part.count), as: UInt8.self)
+                    output.append(contentsOf: part)
+                }
+                func append(_ field: ByteRange) { append(UnsafeRawBufferPointer(rebasing: bytes[field.range])) }
+                output.append(
+                    contentsOf: UnsafeRawBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount))
+                append(fields.app)
+                magic.withName { append($0) }
+                append(fields.deviceToken)
+                append(fields.iv)
+                append(fields.ciphertext)
             }
-            output.append(contentsOf: UnsafeBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount))
-            append(app)
-            append(magic.rawValue.utf8)
-            append(deviceToken)
-            append(iv)
-            append(ciphertext)
         }
     }
 }
 
+/// A field's place in a buffer. Frames are shorter than 4 GiB, so 32 bits suffice.
+struct ByteRange {
+    private let start: UInt32
+    private let length: UInt32
+
+    init(start: Int, count: Int) {
+        self.start = UInt32(start)
+        length = UInt32(count)
+    }
+
+    var count: Int { Int(length) }
+    var range: Range<Int> { Int(start)..<Int(start) + Int(length) }
+}
+
+/// Where the fields of an envelope stand in their buffer.
+struct EnvelopeFields {
+    let app, deviceToken, iv, ciphertext: ByteRange
+    let collapseID: ByteRange?
+}
+
 extension OutputRawSpan {
-    fileprivate mutating func append(contentsOf bytes: some Collection<UInt8>) {
-        let copied: Void? = bytes.withContiguousStorageIfAvailable { source in
-            withUnsafeMutableBytes { buffer, count in
-                UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).copyMemory(
-                    from: UnsafeRawBufferPointer(source))
-                count += source.count
-            }
-        }
-        if copied == nil {
-            for byte in bytes { append(byte, as: UInt8.self) }
+    fileprivate mutating func append(contentsOf bytes: UnsafeRawBufferPointer) {
+        withUnsafeMutableBytes { buffer, count in
+            UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).copyMemory(from: bytes)
+            count += bytes.count
         }
     }
 }

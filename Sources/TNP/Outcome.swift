@@ -35,7 +35,12 @@ public struct Outcome: Equatable, Sendable {
     /// Milliseconds that the sender waits before it sends again; 0 if unspecified.
     public var retryAfter: UInt32
     /// The provider's id of the message.
-    public var providerID: String?
+    package var messageID: MessageID?
+    /// The provider's id of the message, as text.
+    public var providerID: String? {
+        get { messageID?.text }
+        set { messageID = newValue.map { MessageID($0) } }
+    }
     /// One sentence for a person.
     public var text: String?
     /// The Unix time in milliseconds since which the device token has been gone.
@@ -57,7 +62,7 @@ public struct Outcome: Equatable, Sendable {
         self.kind = kind
         self.reason = reason
         self.retryAfter = retryAfter
-        self.providerID = providerID
+        messageID = providerID.map { MessageID($0) }
         self.text = text
         self.goneSince = goneSince
         self.left = left
@@ -129,7 +134,7 @@ public struct SubmissionResult: Equatable, Sendable {
 
     /// The largest lengths of ``Outcome/providerID`` and ``Outcome/text`` in RESULT, in bytes, so that it fits into the
     /// smallest `max_frame`. RESULT omits a longer id and truncates a longer text.
-    public static let (longestProviderID, longestText) = (256, 512)
+    public static let (longestProviderID, longestText) = (MessageID.largestLength, 512)
 
     func encode(into output: inout [UInt8]) {
         output.appendFrame(.result) {
@@ -137,8 +142,10 @@ public struct SubmissionResult: Equatable, Sendable {
             $0.append(outcome.kind.rawValue)
             $0.append(bigEndian: outcome.reason.rawValue)
             $0.append(bigEndian: outcome.retryAfter)
-            if let providerID = outcome.providerID, providerID.utf8.count <= Self.longestProviderID {
-                $0.appendField(Tag.providerID, providerID.utf8)
+            if let id = outcome.messageID, id.count <= Self.longestProviderID {
+                $0.append(Tag.providerID.rawValue)
+                $0.append(bigEndian: UInt16(id.count))
+                id.append(to: &$0)
             }
             if let text = outcome.text { $0.appendField(Tag.text, text.utf8Prefix(Self.longestText)) }
             if let goneSince = outcome.goneSince { $0.appendField(Tag.goneSince, number: goneSince) }

@@ -92,90 +92,94 @@ public struct SubmissionFields: Sendable, Redacted {
         case deviceToken, iv, ciphertext, ttl, priority, sound, collapseID, acceptQueued, app
         case proof = 0x10
         case senderKey, signature
+
+        /// The position among all tags.
+        var position: Int {
+            rawValue < Tag.proof.rawValue ? Int(rawValue) - 1 : Int(rawValue - Tag.proof.rawValue) + 10
+        }
     }
 
     /// The number that the sender gave the submission.
     public let request: UInt32
     /// The name of an app of the node; empty if absent.
-    public private(set) var app: Bytes = []
-    private var magic: Bytes?
-    private var deviceToken: Bytes?
-    private var iv: Bytes?
-    private var ciphertext: Bytes?
-    private var ttl: Bytes?
-    private var priority: Bytes?
-    private var sound: Bytes?
-    private var collapseID: Bytes?
-    private var acceptQueued: Bytes?
-    private var proof: Bytes?
-    private var senderKey: Bytes?
-    private var signature: Bytes?
+    public var app: Bytes { field(.app) ?? [] }
+    private let payload: [UInt8]
+    /// The places of the fields, by their tag's position among all tags.
+    private var places = InlineArray<13, ByteRange?>(repeating: nil)
     private var hasUnknownField = false
 
     init(payload: Bytes) throws(ProtocolError) {
-        var reader = ByteReader(payload, of: "SUBMIT")
-        request = try reader.number()
-        var fields = FieldReader(reader)
-        while let (tag, value) = try fields.next() {
-            switch Tag(rawValue: tag) {
-            case .magic: magic = value
-            case .deviceToken: deviceToken = value
-            case .iv: iv = value
-            case .ciphertext: ciphertext = value
-            case .ttl: ttl = value
-            case .priority: priority = value
-            case .sound: sound = value
-            case .collapseID: collapseID = value
-            case .acceptQueued: acceptQueued = value
-            case .app: app = value
-            case .proof: proof = value
-            case .senderKey: senderKey = value
-            case .signature: signature = value
-            case nil: if tag < FieldReader.firstSkippable { hasUnknownField = true }
+        // Copies nothing if the payload is a whole array, as a frame's payload is.
+        let payload = Array(payload)
+        self.payload = payload
+        let bytes = payload.span
+        guard bytes.count >= 4 else { throw .malformed("SUBMIT is truncated") }
+        request = UInt32(bytes[0]) << 24 | UInt32(bytes[1]) << 16 | UInt32(bytes[2]) << 8 | UInt32(bytes[3])
+        var (position, last) = (4, -1)
+        // tag u8 ‖ length u16 ‖ value, in strictly ascending order of tag (PROTOCOL §1).
+        while position < bytes.count {
+            guard bytes.count - position >= 3 else { throw .malformed("SUBMIT is truncated") }
+            let tag = bytes[position]
+            guard Int(tag) > last else { throw .malformed("fields are not in ascending order of tag") }
+            last = Int(tag)
+            let length = Int(bytes[position + 1]) << 8 | Int(bytes[position + 2])
+            position += 3
+            guard length <= bytes.count - position else { throw .malformed("SUBMIT is truncated") }
+            if let known = Tag(rawValue: tag) {
+                places[known.position] = ByteRange(start: position, count: length)
+            } else if tag < FieldReader.firstSkippable {
+                hasUnknownField = true
             }
+            position += length
         }
     }
+
+    private func field(_ tag: Tag) -> Bytes? { places[tag.position].map { payload[$0.range] } }
 
     /// Checks the fields against the rules of PROTOCOL §3 and returns the submission.
     /// - Parameter format: the format of the app named by ``app``.
     /// - Throws: ``Rejection`` with the first rule that a field breaks.
     public func checked(format: EnvelopeFormat) throws(Rejection) -> Submission {
         guard !hasUnknownField else { throw Rejection(.unsupportedField) }
-        let magicBytes = try needed(magic, "magic")
-        let deviceToken = try needed(deviceToken, "device token")
-        let iv = try needed(iv, "iv")
-        let ciphertext = try needed(ciphertext, "ciphertext")
-        guard let magic = Magic(magicBytes) else { throw Rejection(.unknownMagic) }
-        let ttl: UInt32? = try number(ttl, "ttl")
-        let priority: UInt8? = try number(priority, "priority")
+        let magicPlace = try needed(.magic, "magic")
+        let deviceToken = try needed(.deviceToken, "device token")
+        let iv = try needed(.iv, "iv")
+        let ciphertext = try needed(.ciphertext, "ciphertext")
+        let magic = payload.withUnsafeBytes { Magic(UnsafeRawBufferPointer(rebasing: $0[magicPlace.range])) }
+        guard let magic else { throw Rejection(.unknownMagic) }
+        let ttl: UInt32? = try number(.ttl, "ttl")
+        let priority: UInt8? = try number(.priority, "priority")
         guard let urgency = DeliveryPriority(rawValue: priority ?? DeliveryPriority.immediate.rawValue) else {
             throw Rejection(.optionOutOfRange, "priority is neither 5 nor 10")
         }
-        let sound = try flag(sound, "sound") ?? true
-        let acceptQueued = try flag(acceptQueued, "accept queued") ?? false
+        let sound = try flag(.sound, "sound") ?? true
+        let acceptQueued = try flag(.acceptQueued, "accept queued") ?? false
+        let fields = EnvelopeFields(
+            app: places[Tag.app.position] ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken, iv: iv,
+            ciphertext: ciphertext, collapseID: places[Tag.collapseID.position])
         let envelope = try Envelope(
-            app: app, magic: magic, deviceToken: deviceToken, iv: iv, ciphertext: ciphertext,
-            ttl: ttl ?? Envelope.maximumTTL, priority: urgency, sound: sound, collapseID: collapseID, format: format)
+            fields, of: payload, magic: magic, ttl: ttl ?? Envelope.maximumTTL, priority: urgency, sound: sound,
+            format: format)
         return Submission(
             request: request, envelope: envelope, acceptQueued: acceptQueued, proof: try checkedProof(),
             signature: try checkedSignature())
     }
 
-    private func needed(_ field: Bytes?, _ name: StaticString) throws(Rejection) -> Bytes {
-        guard let field else { throw Rejection(.malformed, "the field \(name) is missing") }
-        return field
+    private func needed(_ tag: Tag, _ name: StaticString) throws(Rejection) -> ByteRange {
+        guard let place = places[tag.position] else { throw Rejection(.malformed, "the field \(name) is missing") }
+        return place
     }
 
-    private func number<Number: FixedWidthInteger>(_ field: Bytes?, _ name: StaticString) throws(Rejection) -> Number? {
-        guard let field else { return nil }
+    private func number<Number: FixedWidthInteger>(_ tag: Tag, _ name: StaticString) throws(Rejection) -> Number? {
+        guard let field = field(tag) else { return nil }
         guard let number: Number = field.number() else {
             throw Rejection(.malformed, "the field \(name) has the wrong width")
         }
         return number
     }
 
-    private func flag(_ field: Bytes?, _ name: StaticString) throws(Rejection) -> Bool? {
-        let value: UInt8? = try number(field, name)
+    private func flag(_ tag: Tag, _ name: StaticString) throws(Rejection) -> Bool? {
+        let value: UInt8? = try number(tag, name)
         switch value {
         case nil: return nil
         case 0: return false
@@ -185,13 +189,13 @@ public struct SubmissionFields: Sendable, Redacted {
     }
 
     private func checkedProof() throws(Rejection) -> Proof? {
-        guard let proof else { return nil }
+        guard let proof = field(.proof) else { return nil }
         guard let checked = Proof(proof) else { throw Rejection(.malformed, "the proof must be 16 bytes") }
         return checked
     }
 
     private func checkedSignature() throws(Rejection) -> SenderSignature? {
-        switch (senderKey, signature) {
+        switch (field(.senderKey), field(.signature)) {
         case (nil, nil): return nil
         case (let key?, let signature?):
             guard key.count == Ed25519.publicKeyLength, signature.count == Ed25519.signatureLength else {

@@ -43,13 +43,16 @@ final class Intake: OutcomeReceiver {
     /// The effort required for unproven device tokens when efforts were last announced.
     private var announcedUnprovenEffort: UInt32 = 0
 
-    init(_ admission: Admission, _ clock: GuardedClock, into dispatch: Dispatch, metrics: NodeMetrics, log: EventLog) {
+    init(
+        _ admission: consuming Admission, _ clock: GuardedClock, into dispatch: Dispatch, metrics: NodeMetrics,
+        log: EventLog
+    ) {
+        announcedEffort = admission.puzzle(at: .now).effort
         self.admission = admission
         self.clock = clock
         self.dispatch = dispatch
         self.metrics = metrics
         self.log = log
-        announcedEffort = admission.puzzle(at: .now).effort
     }
 
     /// The current time by both clocks, as admission counts it.

@@ -84,11 +84,7 @@ package actor Node {
         do {
             let directory = try await StateDirectory(configuration, logger: logger, on: loop)
             let parts = try NodeParts(
-                configuration, in: directory, logger: logger, on: loop, whenReachable: whenReachable,
-                observer: { [weak self] event in
-                    // The dispatch calls on the loop, which is this actor's executor.
-                    self?.assumeIsolated { $0.parts?.observe(event) }
-                })
+                configuration, in: directory, logger: logger, on: loop, whenReachable: whenReachable)
             state = .running(parts)
             let endpoint = try await parts.start { [weak self] status in
                 self?.assumeIsolated { $0.parts?.torChanged(to: status) }

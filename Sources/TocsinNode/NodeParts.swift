@@ -15,7 +15,7 @@ import Time
 import Tor
 
 /// The components of a running node. Everything runs on the node's loop.
-final class NodeParts {
+final class NodeParts: DispatchObserver {
     /// Retry-after in the GOAWAY of a shutdown, in milliseconds.
     private static let shutdownRetryAfter: UInt32 = 5000
 
@@ -46,11 +46,10 @@ final class NodeParts {
     private(set) var isStopping = false
 
     /// Reads the credentials and opens the stores.
-    /// - Parameter observer: receives the events of delivery on the loop, and passes them to ``observe(_:)``.
     /// - Throws: `ConfigurationError` or `StoreError`.
     init(
         _ configuration: Configuration, in directory: StateDirectory, logger: Logger, on loop: EventLoop,
-        whenReachable: (@Sendable (OnionAddress) -> Void)?, observer: @escaping @Sendable (DispatchEvent) -> Void
+        whenReachable: (@Sendable (OnionAddress) -> Void)?
     ) throws {
         self.configuration = configuration
         self.directory = directory
@@ -62,7 +61,7 @@ final class NodeParts {
         log = EventLog(logger)
         metrics = NodeMetrics()
         providers = try ProviderSet(configuration, on: loop)
-        dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop, observer: observer)
+        dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop)
         standing = try StandingKeeper(state: configuration.state, log: log)
         var clock = GuardedClock(wall: UnixTime.now, at: .now)
         var admission = Admission(
@@ -75,7 +74,7 @@ final class NodeParts {
         spool = try configuration.spool.map { [dispatch] settings in
             try Spool(
                 at: settings.file, keyFile: settings.keyFile, maxBytes: settings.maximumBytes,
-                onExpired: { [weak dispatch] rows in Task { await dispatch?.expired(rows) } })
+                onExpired: { [weak dispatch] rows in Task(executorPreference: loop) { dispatch?.expired(rows) } })
         }
     }
 
@@ -88,7 +87,7 @@ final class NodeParts {
     func start(
         torObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Endpoint {
-        dispatch.start(providers.providers, reportingTo: intake)
+        dispatch.start(providers.providers, reportingTo: intake, observedBy: self)
         providersChanged(removed: [])
         warnOfSettings()
         let tnp = try listen(at: configuration.listen.tnp, .tnp)
@@ -236,7 +235,6 @@ final class NodeParts {
 
     // MARK: While running
 
-    /// Takes an event of delivery.
     func observe(_ event: DispatchEvent) {
         metrics.count(event)
         intake.observe(event)
@@ -264,14 +262,14 @@ final class NodeParts {
     /// - Returns: whether everything was answered.
     func stop(isolation: isolated (any Actor)? = #isolation) async -> Bool {
         isStopping = true
-        let inFlight = await dispatch.inFlight
+        let inFlight = dispatch.inFlight
         log.logger.notice("stopping", metadata: ["in_flight": "\(inFlight)"])
         listeners = []
         let timeout = Timer(on: loop, after: .seconds(configuration.limits.shutdownTimeout)) { [unowned connections] in
             connections.resumeIdleWaiters()
         }
         connections.shutDown(retryAfter: Self.shutdownRetryAfter)
-        await dispatch.drain()
+        dispatch.drain()
         await connections.waitUntilEmpty()
         timeout.stop()
         let isComplete = connections.count == 0

@@ -21,6 +21,7 @@ final class SenderConnections: SenderHost {
     var registry: ConnectionRegistry
     private var connections: [UInt64: any SenderConnection] = [:]
     private var lastNumber: UInt64 = 0
+    let scratch = IngressScratch()
     private var idleWaiters: [CheckedContinuation<Void, Never>] = []
 
     init(_ rules: EndpointRules, _ limits: ConnectionRegistry.Limits, intake: Intake, metrics: NodeMetrics) {

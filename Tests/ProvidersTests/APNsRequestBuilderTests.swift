@@ -378,3 +378,14 @@ import Testing
         #expect(!token.renew(refused: second, at: now + 1200, clock: later))
     }
 }
+
+extension APNsRequestBuilder {
+    /// A request for an envelope.
+    fileprivate func request(
+        for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
+    ) throws(Rejection) -> Request {
+        var request = Request(headers: HeaderBlock(), body: [])
+        try write(&request, for: envelope, authorization: authorization, expiry: expiry)
+        return request
+    }
+}

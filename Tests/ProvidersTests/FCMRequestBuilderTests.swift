@@ -321,3 +321,12 @@ import Testing
         #expect(!dumped.contains("gserviceaccount"))
     }
 }
+
+extension FCMRequestBuilder {
+    /// A request for an envelope.
+    fileprivate func request(for envelope: Envelope, authorization: [UInt8], ttl: Int64) throws(Rejection) -> Request {
+        var request = Request(headers: HeaderBlock(), body: [])
+        try write(&request, for: envelope, authorization: authorization, ttl: ttl)
+        return request
+    }
+}

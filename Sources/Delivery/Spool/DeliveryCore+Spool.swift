@@ -31,13 +31,13 @@ extension DeliveryCore {
     // MARK: Results of the spool
 
     /// Handles the result of ``DeliveryAction/store(_:)``: delivers the envelope if memory has room, or parks it.
-    mutating func stored(_ pending: Handle, _ result: StoreResult, at now: ClockReading) {
-        guard envelopes.contains(pending), envelopes[pending].phase == .storing else { return }
+    mutating func stored(_ pending: PendingEnvelope, _ result: StoreResult, at now: ClockReading) {
+        guard pending.phase == .storing else { return }
         schedule.storing -= 1
         switch result {
         case .stored(let row):
             becameStored(pending, row)
-            if hasRoom(for: envelopes[pending].route) {
+            if hasRoom(for: pending.route) {
                 deliver(pending, now)
             } else {
                 park(pending, for: .zero, Self.busy, now)
@@ -59,8 +59,8 @@ extension DeliveryCore {
     }
 
     /// Handles the result of ``DeliveryAction/lookUp(_:)``.
-    mutating func lookedUp(_ pending: Handle, _ found: Found, at now: ClockReading) {
-        guard envelopes.contains(pending), envelopes[pending].phase == .lookingUp else { return }
+    mutating func lookedUp(_ pending: PendingEnvelope, _ found: Found, at now: ClockReading) {
+        guard pending.phase == .lookingUp else { return }
         switch found {
         case .known(.nothing): deliver(pending, now)
         case .known(.stored(let row)): adoptRow(pending, row, now)
@@ -72,22 +72,22 @@ extension DeliveryCore {
 
     /// Refuses an envelope that the spool could not store or look up. If its row was loaded meanwhile, an earlier
     /// process promised delivery, and the envelope is delivered.
-    private mutating func refused(_ pending: Handle, _ reason: String, _ now: ClockReading) {
+    private mutating func refused(_ pending: PendingEnvelope, _ reason: String, _ now: ClockReading) {
         actions.append(.observe(.spoolRefused(reason)))
-        if envelopes[pending].row != nil { return deliver(pending, now) }
+        if pending.row != nil { return deliver(pending, now) }
         finish(pending, Self.spoolIsFull, now)
     }
 
     /// Adopts the row of an earlier process. If the row was loaded meanwhile, this pending envelope has it and is
     /// delivered; otherwise the row is listed as due a second time, which does no harm.
-    private mutating func adoptRow(_ pending: Handle, _ row: Int64, _ now: ClockReading) {
-        let isRead = envelopes[pending].row != nil
+    private mutating func adoptRow(_ pending: PendingEnvelope, _ row: Int64, _ now: ClockReading) {
+        let isRead = pending.row != nil
         becameStored(pending, row)
         if isRead { deliver(pending, now) } else { park(pending, for: .zero, Self.busy, now) }
     }
 
-    private mutating func becameStored(_ pending: Handle, _ row: Int64) {
-        envelopes[pending].becameStored(row, &actions)
+    private mutating func becameStored(_ pending: PendingEnvelope, _ row: Int64) {
+        pending.becameStored(row, &actions)
     }
 
     // MARK: Shortage
@@ -115,14 +115,14 @@ extension DeliveryCore {
 
     /// Releases a stored envelope's memory until it is due.
     /// - Parameter refusal: the outcome for senders that do not accept QUEUED.
-    mutating func park(_ pending: Handle, for delay: Duration, _ refusal: Outcome, _ now: ClockReading) {
-        guard let row = envelopes[pending].row else { return }
-        envelopes[pending].rejectUnqueued(with: refusal, &actions)
+    mutating func park(_ pending: PendingEnvelope, for delay: Duration, _ refusal: Outcome, _ now: ClockReading) {
+        guard let row = pending.row else { return }
+        pending.rejectUnqueued(with: refusal, &actions)
         leaveMemory(pending, now)
-        envelopes[pending].phase = .parked
+        pending.phase = .parked
         schedule.parked[row] = pending
-        if let route = envelopes[pending].heldBy, let lane = lanes[route], !isDraining {
-            envelopes[pending].heldBy = nil
+        if let route = pending.heldBy, let lane = lanes[route], !isDraining {
+            pending.heldBy = nil
             lane.heldRows.append(row)
             sendProbe(on: route, now)
         } else {
@@ -138,13 +138,13 @@ extension DeliveryCore {
         while lane.probeRow == nil, let row = lane.heldRows.popFirst() {
             // A row that was removed or has expired would probe nothing.
             guard let pending = schedule.parked[row] else { continue }
-            if envelopes[pending].expiry.hasPassed(at: now.unix) {
+            if pending.expiry.hasPassed(at: now.unix) {
                 schedule.parked[row] = nil
                 finish(pending, .rejected(.ttlRanOut), now)
                 continue
             }
             lane.probeRow = row
-            envelopes[pending].probed = route
+            pending.probed = route
             // If another envelope's probe is in flight, this allows time for its result.
             let earliest = lane.breaker.isProbing ? now.monotonic + Self.probePause : now.monotonic
             schedule.add(row, at: max(earliest, lane.breaker.openUntil))
@@ -159,10 +159,10 @@ extension DeliveryCore {
     }
 
     /// If the envelope is its lane's probe, ends that role, so that another envelope can become the probe.
-    mutating func endProbe(_ pending: Handle, _ now: ClockReading) {
-        guard let route = envelopes[pending].probed else { return }
-        envelopes[pending].probed = nil
-        guard let lane = lanes[route], lane.probeRow == envelopes[pending].row else { return }
+    mutating func endProbe(_ pending: PendingEnvelope, _ now: ClockReading) {
+        guard let route = pending.probed else { return }
+        pending.probed = nil
+        guard let lane = lanes[route], lane.probeRow == pending.row else { return }
         lane.probeRow = nil
         sendProbe(on: route, now)
     }
@@ -197,27 +197,27 @@ extension DeliveryCore {
         let envelope = stored.envelope
         if let pending = schedule.parked.removeValue(forKey: row) {
             // The stored expiry applies, even if a resend had another ttl.
-            envelopes[pending].expiry = .at(stored.expires)
+            pending.expiry = .at(stored.expires)
             enterMemory(pending, envelope)
             deliver(pending, now)
         } else if let pending = byDigest[envelope.digest] {
             // A resend arrived while the row was being read, and the resend's delivery continues.
             becameStored(pending, row)
-            envelopes[pending].expiry = .at(stored.expires)
+            pending.expiry = .at(stored.expires)
         } else if window.outcome(of: envelope, now: now.monotonic) == nil {
             // If there is an outcome, the row was listed twice, and its removal is not on disk yet.
             let route = number(app: stored.app, magic: envelope.magic)
-            var pending = PendingEnvelope(
+            let pending = PendingEnvelope(
                 envelope, route: route, format: stored.format,
                 origin: Origin(circuit: .storedEnvelopes(phone: envelope.deviceToken.tableKey)),
                 expiry: .at(stored.expires), taken: now.monotonic, sequence: UInt64(row),
                 pair: window.claim(envelope, now: now.monotonic))
             pending.row = row
             pending.isRecovered = true
-            let handle = envelopes.insert(pending)
-            byDigest[envelope.digest] = handle
-            enterMemory(handle, envelope)
-            deliver(handle, now)
+            pending.handle = envelopes.insert(pending)
+            byDigest[envelope.digest] = pending
+            enterMemory(pending, envelope)
+            deliver(pending, now)
         }
     }
 

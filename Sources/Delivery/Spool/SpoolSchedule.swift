@@ -19,7 +19,7 @@ struct SpoolSchedule {
     /// Whether rows may be read: not while draining.
     private var mayLoad = false
     /// The parked envelopes, by row.
-    var parked: [Int64: PendingEnvelope.Handle] = [:]
+    var parked: [Int64: PendingEnvelope] = [:]
     /// Number of envelopes in memory that were loaded from the spool.
     var loadedRows = 0
     /// Number of pending envelopes in memory that wait for the disk.

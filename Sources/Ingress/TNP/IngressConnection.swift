@@ -62,14 +62,18 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
 
     private func perform(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) {
         guard !isClosed else { return }
-        var effects = IngressSession.Effects()
-        event(&session, &effects)
-        if !effects.output.isEmpty {
-            if output.isEmpty { swap(&output, &effects.output) } else { output += effects.output }
-            if !flushScheduled {
-                flushScheduled = true
-                stream.loop.atEndOfTurn(self)
-            }
+        // An outcome may come at once, while the submissions of the outer call are being delivered.
+        var effects = host.scratch.effects.take() ?? IngressSession.Effects()
+        swap(&output, &effects.output)
+        let deadline = Self.handle(event, in: &session, &effects)
+        swap(&output, &effects.output)
+        defer {
+            effects.removeAll()
+            host.scratch.effects = effects
+        }
+        if !output.isEmpty, !flushScheduled {
+            flushScheduled = true
+            stream.loop.atEndOfTurn(self)
         }
         if effects.isIdentified { host.identified(self) }
         // Delivers only after the output is queued: an outcome may come at once, and may close the connection.
@@ -83,8 +87,18 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
             flush()
             stream.finish { [self] in host.ended(self) }
         } else {
-            timer?.start(until: session.deadline)
+            timer?.start(until: deadline)
         }
+    }
+
+    /// Handles an event in place: reading a property of a stored session would copy it.
+    /// - Returns: the session's next deadline.
+    private static func handle(
+        _ event: (inout IngressSession, inout IngressSession.Effects) -> Void, in session: inout IngressSession,
+        _ effects: inout IngressSession.Effects
+    ) -> MonotonicTime? {
+        event(&session, &effects)
+        return session.deadline
     }
 
     package func turnEnded() {

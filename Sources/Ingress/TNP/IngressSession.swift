@@ -51,6 +51,12 @@ package struct IngressSession {
         var output: [UInt8] = []
         /// Whether the connection must be closed once the output is sent.
         var closes = false
+
+        /// Makes these effects empty; keeps their memory.
+        mutating func removeAll() {
+            submissions.removeAll(keepingCapacity: true)
+            (violations, isIdentified, closes) = (0, false, false)
+        }
     }
 
     private enum Phase: Equatable {

@@ -74,7 +74,9 @@ package enum APNsAnswers {
     /// Classifies an answer by the table.
     package static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200 {
-            return Disposition.delivered.attemptResult(answer: "accepted", providerID: response.headers.text("apns-id"))
+            var result = Disposition.delivered.attemptResult(answer: "accepted")
+            result.outcome.messageID = response.headers["apns-id"].flatMap { MessageID($0) }
+            return result
         }
         // {"reason":"Unregistered","timestamp":1700000000000}
         struct Body: Decodable {

@@ -14,6 +14,8 @@ package final class APNsProvider: Provider, ResponseReceiver {
     private let token: APNsProviderToken?
     private let upstream: Upstream
     private var exchanges = Slab<Exchange>()
+    /// The last request, whose memory the next one reuses.
+    private var request = Request(headers: HeaderBlock(), body: [])
 
     /// A request that waits for its answer.
     private struct Exchange {
@@ -57,8 +59,8 @@ package final class APNsProvider: Provider, ResponseReceiver {
         var exchange = exchange
         exchange.authorization = token?.authorization(at: UnixTime.now)
         do {
-            let request = try builder.request(
-                for: exchange.envelope, authorization: exchange.authorization, expiry: exchange.expiry)
+            try builder.write(
+                &request, for: exchange.envelope, authorization: exchange.authorization, expiry: exchange.expiry)
             let number = exchanges.insert(exchange).rawValue
             upstream.start(request, timeout: exchange.timeout, number: number, for: self)
         } catch {

@@ -136,32 +136,39 @@ package struct APNsRequestBuilder: Sendable {
         }
     }
 
-    /// The request for an envelope.
+    /// Writes the request for an envelope.
     /// - Parameters:
+    ///   - request: any request; its contents are replaced, and its memory is reused.
     ///   - authorization: value of the `authorization` header; `nil` if the node authenticates with a certificate.
     ///   - expiry: until when APNs may store the notification.
     /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
-    package func request(
-        for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
-    ) throws(Rejection) -> Request {
+    package func write(
+        _ request: inout Request, for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
+    ) throws(Rejection) {
         try check(envelope)
-        var body: [UInt8] = []
-        body.reserveCapacity(payloadLength(of: envelope))
-        body += payloadStart(for: envelope)
-        envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &body)
-        body += Self.payloadEnd
-        var headers = HeaderBlock(bytes: 768, fields: 12)
-        headers.append(pseudoHeaders)
-        headers.append(":path", indexing: .never) {
-            $0 += Array("/3/device/".utf8)
+        request.body.removeAll(keepingCapacity: true)
+        request.body += payloadStart(for: envelope)
+        envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &request.body)
+        request.body += Self.payloadEnd
+        request.headers.removeAll()
+        request.headers.append(pseudoHeaders)
+        request.headers.append(":path", indexing: .never) {
+            $0.append(contentsOf: Self.path)
             $0 += envelope.deviceToken
         }
-        headers.append(fixedHeaders)
-        if let authorization { headers.append("authorization", authorization, indexing: .never) }
-        headers.append("apns-id", envelope.apnsID, indexing: .firstOnly)
-        headers.append("apns-collapse-id", envelope.effectiveCollapseID, indexing: .firstOnly)
-        headers.append("apns-expiration", String(expiry.epochSeconds).utf8, indexing: .firstOnly)
-        headers.append("apns-priority", envelope.priority == .immediate ? "10" : "5")
-        return Request(headers: headers, body: body)
+        request.headers.append(fixedHeaders)
+        if let authorization {
+            request.headers.append("authorization", indexing: .never) { $0 += authorization }
+        }
+        request.headers.append("apns-id", indexing: .firstOnly) { envelope.appendAPNsID(to: &$0) }
+        request.headers.append("apns-collapse-id", indexing: .firstOnly) { envelope.appendCollapseID(to: &$0) }
+        request.headers.append("apns-expiration", indexing: .firstOnly) {
+            $0 += String(expiry.epochSeconds).utf8
+        }
+        request.headers.append("apns-priority", indexing: .allowed) {
+            $0 += (envelope.priority == .immediate ? "10" : "5").utf8
+        }
     }
+
+    private static let path = Array("/3/device/".utf8)
 }

@@ -15,6 +15,8 @@ package final class FCMProvider: Provider, ResponseReceiver {
     private let token: FCMAccessToken
     private let upstream: Upstream
     private var exchanges = Slab<Exchange>()
+    /// The last request, whose memory the next one reuses.
+    private var request = Request(headers: HeaderBlock(), body: [])
 
     /// A request that waits for an access token or for its answer.
     private struct Exchange {
@@ -77,8 +79,8 @@ package final class FCMProvider: Provider, ResponseReceiver {
         var exchange = exchange
         exchange.authorization = authorization
         do {
-            var request = try builder.request(
-                for: exchange.envelope, authorization: authorization,
+            try builder.write(
+                &request, for: exchange.envelope, authorization: authorization,
                 ttl: exchange.expiry.secondsLeft(at: UnixTime.now))
             // `validation` replaces the opening brace of the body.
             if exchange.isValidation { request.body = Self.validation + request.body.dropFirst() }

@@ -86,36 +86,43 @@ package struct FCMRequestBuilder: Sendable {
         }
     }
 
-    /// The request for an envelope.
+    /// Writes the request for an envelope.
     /// - Parameters:
+    ///   - request: any request; its contents are replaced, and its memory is reused.
     ///   - authorization: value of the `authorization` header.
     ///   - ttl: seconds that FCM may store the message.
     /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
-    package func request(for envelope: Envelope, authorization: [UInt8], ttl: Int64) throws(Rejection) -> Request {
+    package func write(
+        _ request: inout Request, for envelope: Envelope, authorization: [UInt8], ttl: Int64
+    ) throws(Rejection) {
         try check(envelope)
-        var body = Array("{\"message\":{\"token\":\"".utf8)
-        body.reserveCapacity(1024 + envelope.ciphertext.count * 4 / 3)
+        request.headers.removeAll()
+        request.headers.append(fixedHeaders)
+        // Lets HPACK index this field: its value stays the same for an hour, and Google does not require literal encoding.
+        request.headers.append("authorization", indexing: .allowed) { $0 += authorization }
+        request.body.removeAll(keepingCapacity: true)
+        append(envelope, ttl: ttl, to: &request.body)
+    }
+
+    private func append(_ envelope: Envelope, ttl: Int64, to body: inout [UInt8]) {
+        body += "{\"message\":{\"token\":\"".utf8
         Self.appendEscaped(envelope.deviceToken, to: &body)
-        body += Array("\",\"data\":{\"encrypted\":\"".utf8)
+        body += "\",\"data\":{\"encrypted\":\"".utf8
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &body)
         body += envelope.sound ? soundKey : Self.dataEnd
         body += notificationBlock
-        body += Array(",\"android\":{\"priority\":\"".utf8)
-        body += Array((envelope.priority == .immediate ? "high" : "normal").utf8)
-        body += Array("\",\"ttl\":\"\(ttl)s\"".utf8)
+        body += ",\"android\":{\"priority\":\"".utf8
+        body += (envelope.priority == .immediate ? "high" : "normal").utf8
+        body += "\",\"ttl\":\"\(ttl)s\"".utf8
         // Sets a collapse key only if the sender does: FCM stores up to four collapse keys per device and drops the
         // rest, so a key per envelope would lose notifications that wait for an offline phone.
         if let collapseID = envelope.collapseID {
-            body += Array(",\"collapse_key\":\"".utf8)
+            body += ",\"collapse_key\":\"".utf8
             Self.appendEscaped(collapseID, to: &body)
             body.append(UInt8(ascii: "\""))
         }
         if envelope.sound { body += androidNotification }
-        body += Array("}}}".utf8)
-        var headers = fixedHeaders
-        // Lets HPACK index this field: its value stays the same for an hour, and Google does not require literal encoding.
-        headers.append("authorization", authorization)
-        return Request(headers: headers, body: body)
+        body += "}}}".utf8
     }
 
     private static let dataEnd = Array("\"}".utf8)

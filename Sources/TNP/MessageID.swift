@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A push service's id of a message. A UUID in lower case, such as Apple's ids, takes no memory of its own.
+package struct MessageID: Equatable, Sendable {
+    private enum Form: Equatable {
+        case uuid(UInt64, UInt64)
+        case text(String)
+    }
+
+    private let form: Form
+
+    /// The largest length of an id in bytes: ``SubmissionResult`` omits a longer one.
+    package static let largestLength = 256
+    /// The length of a UUID in bytes.
+    static let uuidLength = 36
+
+    /// Parses an id.
+    package init(_ text: String) {
+        var text = text
+        let uuid = text.withUTF8 { Self.uuid($0) }
+        form = uuid.map { .uuid($0, $1) } ?? .text(text)
+    }
+
+    /// Parses an id; `nil` if it is too long or is not UTF-8.
+    package init?(_ bytes: Bytes) {
+        guard bytes.count <= Self.largestLength else { return nil }
+        if let uuid = bytes.withUnsafeBufferPointer({ Self.uuid($0) }) {
+            form = .uuid(uuid.0, uuid.1)
+        } else if let text = String(validating: bytes, as: UTF8.self) {
+            form = .text(text)
+        } else {
+            return nil
+        }
+    }
+
+    /// The id as text.
+    package var text: String {
+        switch form {
+        case .text(let text): text
+        case .uuid:
+            String(unsafeUninitializedCapacity: Self.uuidLength) { output in
+                write(uuidTo: UnsafeMutableRawBufferPointer(output))
+                return Self.uuidLength
+            }
+        }
+    }
+
+    /// The length in bytes.
+    var count: Int {
+        switch form {
+        case .text(let text): text.utf8.count
+        case .uuid: Self.uuidLength
+        }
+    }
+
+    /// Appends the id.
+    func append(to output: inout [UInt8]) {
+        switch form {
+        case .text(let text): output.append(contentsOf: text.utf8)
+        case .uuid:
+            withUnsafeTemporaryAllocation(byteCount: Self.uuidLength, alignment: 1) {
+                write(uuidTo: $0)
+                output.append(contentsOf: UnsafeRawBufferPointer($0))
+            }
+        }
+    }
+
+    private func write(uuidTo output: UnsafeMutableRawBufferPointer) {
+        guard case .uuid(let high, let low) = form else { return }
+        UUIDText.write(high, low, to: output)
+    }
+
+    private static func uuid(_ text: UnsafeBufferPointer<UInt8>) -> (UInt64, UInt64)? {
+        guard text.count == uuidLength else { return nil }
+        var (high, low): (UInt64, UInt64) = (0, 0)
+        for index in 0..<uuidLength {
+            let byte = text[index]
+            if UUIDText.isDash(index) {
+                guard byte == UInt8(ascii: "-") else { return nil }
+                continue
+            }
+            let digit: UInt8
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            if index < 19 { high = high << 4 | UInt64(digit) } else { low = low << 4 | UInt64(digit) }
+        }
+        return (high, low)
+    }
+}
+
+/// UUIDs as lower-case text (RFC 9562 §4).
+enum UUIDText {
+    /// Whether a dash stands at this position.
+    static func isDash(_ index: Int) -> Bool { index == 8 || index == 13 || index == 18 || index == 23 }
+
+    /// Writes the text of a UUID: 36 bytes.
+    static func write(_ high: UInt64, _ low: UInt64, to output: UnsafeMutableRawBufferPointer) {
+        var shift: UInt64 = 128
+        for index in 0..<MessageID.uuidLength {
+            if isDash(index) {
+                output[index] = UInt8(ascii: "-")
+                continue
+            }
+            shift -= 4
+            let nibble = UInt8(truncatingIfNeeded: (shift >= 64 ? high >> (shift - 64) : low >> shift) & 15)
+            output[index] = nibble < 10 ? nibble + UInt8(ascii: "0") : nibble - 10 + UInt8(ascii: "a")
+        }
+    }
+}

@@ -13,16 +13,9 @@ package struct History: Sendable {
     /// Counts the outcome of an envelope. QUEUED is not final and is not counted.
     /// - Parameter now: Unix time in seconds.
     package mutating func count(_ kind: Outcome.Kind, at now: Int64) {
-        let counter: WritableKeyPath<NodeSnapshot.Bucket, Int>
-        switch kind {
-        case .delivered: counter = \.delivered
-        case .rejected: counter = \.rejected
-        case .retry: counter = \.retry
-        case .gone: counter = \.gone
-        case .queued: return
-        }
-        minutes.count(counter, at: now)
-        intervals.count(counter, at: now)
+        guard kind != .queued else { return }
+        minutes.count(kind, at: now)
+        intervals.count(kind, at: now)
     }
 
     /// The minutes of the last hour, oldest first; the last one is incomplete.
@@ -42,11 +35,17 @@ package struct History: Sendable {
             slots = Array(repeating: NodeSnapshot.Bucket(start: .min), count: count)
         }
 
-        mutating func count(_ counter: WritableKeyPath<NodeSnapshot.Bucket, Int>, at now: Int64) {
+        mutating func count(_ kind: Outcome.Kind, at now: Int64) {
             let (start, index) = place(of: now)
             // The slot holds an expired interval, or a future one that was counted while the clock was wrong.
             if slots[index].start != start { slots[index] = NodeSnapshot.Bucket(start: start) }
-            slots[index][keyPath: counter] += 1
+            switch kind {
+            case .delivered: slots[index].delivered += 1
+            case .rejected: slots[index].rejected += 1
+            case .retry: slots[index].retry += 1
+            case .gone: slots[index].gone += 1
+            case .queued: break
+            }
         }
 
         func buckets(at now: Int64) -> [NodeSnapshot.Bucket] {

@@ -44,4 +44,13 @@ public struct Digest256: Hashable, Sendable {
     public func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
     }
+
+    /// The hash for dictionaries: the digest's first eight bytes under a secret of this process. The bytes need no further
+    /// mixing, and without the secret nobody can choose digests that share a place in a table.
+    public func _rawHashValue(seed: Int) -> Int {
+        let product = words.0.multipliedFullWidth(by: Self.secret)
+        return Int(truncatingIfNeeded: product.high ^ product.low ^ UInt64(truncatingIfNeeded: seed))
+    }
+
+    private static let secret = UInt64.random(in: .min ... .max) | 1
 }

@@ -29,8 +29,9 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     /// Replaced providers that may still have requests in flight.
     private var retired: [any Provider] = []
     private var spool: Spool?
-    private weak var receiver: (any OutcomeReceiver)?
-    private weak var observer: (any DispatchObserver)?
+    /// Until the dispatch closes; see ``start(_:reportingTo:observedBy:)``.
+    private unowned var receiver: (any OutcomeReceiver)?
+    private unowned var observer: (any DispatchObserver)?
     private var timer: Timer?
     /// When the timer fires; `nil` if it is stopped.
     private var firesAt: MonotonicTime?
@@ -59,8 +60,8 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
 
     /// Starts delivery with these providers.
     /// - Parameters:
-    ///   - receiver: receives the outcomes of all submissions; not retained.
-    ///   - observer: receives each event; not retained.
+    ///   - receiver: receives the outcomes of all submissions; not retained, and must live until ``close()`` returns.
+    ///   - observer: receives each event; not retained, and must live until ``close()`` returns.
     package func start(
         _ providers: Providers, reportingTo receiver: any OutcomeReceiver, observedBy observer: any DispatchObserver
     ) {
@@ -124,6 +125,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         await spool?.close()
         spool = nil
         timer = nil
+        (receiver, observer) = (nil, nil)
         retainedSelf = nil
     }
 

@@ -15,6 +15,9 @@ struct ReplayWindow {
         fileprivate let hash: Int
 
         init(_ envelope: Envelope) { hash = envelope.deviceToken.tableKey(with: envelope.iv) }
+
+        /// The hash for dictionaries: a keyed hash needs no further mixing.
+        func _rawHashValue(seed: Int) -> Int { hash ^ seed }
     }
 
     private struct Pair {

@@ -35,8 +35,12 @@ package final class ByteStream {
 
     /// The event loop that serves the stream.
     package let loop: EventLoop
-    /// Receives the stream's events; not retained.
-    package weak var handler: (any ByteStreamHandler)?
+    /// Receives the stream's events; not retained. A handler that goes before its stream must close the stream or call
+    /// ``detach(_:)``: a weak reference would do that by itself, but would make each use of a handler much slower.
+    package unowned var handler: (any ByteStreamHandler)? {
+        didSet { handlerIdentity = handler.map { ObjectIdentifier($0) } }
+    }
+    private var handlerIdentity: ObjectIdentifier?
     /// The stream stops reading above this many bytes of unsent output, and resumes at a quarter of it.
     package var highWater = ByteStream.highWater { didSet { bufferevent.map(setWaterMarks) } }
     private var lowWater: Int { highWater / 4 }
@@ -118,6 +122,11 @@ package final class ByteStream {
         self.bufferevent = nil
         bufferevent_setcb(bufferevent, nil, nil, nil, nil)
         bufferevent_free(bufferevent)
+    }
+
+    /// Removes the handler with this identity, if it is still the stream's handler. For handlers that end.
+    func detach(_ handler: ObjectIdentifier) {
+        if handlerIdentity == handler { self.handler = nil }
     }
 
     // MARK: Writing
@@ -292,6 +301,7 @@ package final class ByteStream {
         lingerTimer = nil
         release()
         if notifyingHandler { handler?.stream(self, ended: reason) }
+        handler = nil
         whenFinished?()
         whenFinished = nil
         selfWhileLingering = nil

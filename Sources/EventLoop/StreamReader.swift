@@ -28,6 +28,8 @@ package final class StreamReader: ByteStreamHandler {
         if !pausesWhenConnected { stream.resumeReading() }
     }
 
+    deinit { stream.detach(ObjectIdentifier(self)) }
+
     /// Waits until the stream is connected and, if TLS has started, until its handshake is complete.
     package func connected(isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
         while !isConnected, ended == nil { await change(since: changes) }

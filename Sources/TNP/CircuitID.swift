@@ -8,6 +8,12 @@ public struct CircuitID: Hashable, Sendable {
 
     private init(rawValue: UInt64) { self.rawValue = rawValue }
 
+    /// The hash for dictionaries. Nobody can choose these numbers: tor counts circuits, and the node its connections.
+    public func _rawHashValue(seed: Int) -> Int {
+        let product = rawValue.multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+        return Int(truncatingIfNeeded: product.high ^ product.low ^ UInt64(truncatingIfNeeded: seed))
+    }
+
     private static let connectionFlag: UInt64 = 1 << 62
     private static let phoneFlag: UInt64 = 1 << 63
 

@@ -36,8 +36,8 @@ final class Intake: OutcomeReceiver {
     var admission: Admission
     private var clock: GuardedClock
     private var waiting = Slab<WaitingSubmission>()
-    /// The connections that the outcomes are reported to.
-    weak var senders: SenderConnections?
+    /// The connections that the outcomes are reported to; they live as long as this.
+    unowned var senders: SenderConnections?
     /// The effort announced to all senders.
     private var announcedEffort: UInt32
     /// The effort required for unproven device tokens when efforts were last announced.

@@ -133,7 +133,7 @@ final class NodeMetrics {
     private var envelopes: [EnvelopeKey: Counter] = [:]
     private var refusals: [RefusalKey: Counter] = [:]
     private var responses: [Int: Counter] = [:]
-    private let stages: [Stage: Histogram]
+    private let ingressDurations, admissionDurations, queueDurations, providerDurations: Histogram
     private let abuseBlocks: Counter
     private let spoolFailures: Counter
     private var tokenAges: [String: Gauge] = [:]
@@ -147,10 +147,13 @@ final class NodeMetrics {
         self.registry = registry
         ProcessCollector.register(in: registry)
         BuildInfo.register(Version.current, in: registry)
-        stages = Dictionary(
-            uniqueKeysWithValues: Stage.allCases.map { stage in
-                (stage, registry.histogram("tocsin_stage_duration_seconds", [("stage", stage.rawValue)]))
-            })
+        func durations(in stage: Stage) -> Histogram {
+            registry.histogram("tocsin_stage_duration_seconds", [("stage", stage.rawValue)])
+        }
+        ingressDurations = durations(in: .ingress)
+        admissionDurations = durations(in: .admission)
+        queueDurations = durations(in: .queue)
+        providerDurations = durations(in: .provider)
         abuseBlocks = registry.counter("tocsin_abuse_blocks_total")
         spoolFailures = registry.counter("tocsin_spool_refusals_total")
         // These gauges are 0 from the start.
@@ -165,6 +168,13 @@ final class NodeMetrics {
     /// Sets a gauge that changes at most once a second, so that looking it up costs little.
     private func set(_ name: String, _ value: some BinaryInteger, _ labels: [(String, String)] = []) {
         registry.gauge(name, labels).set(value)
+    }
+
+    private var stages: [Stage: Histogram] {
+        [
+            .ingress: ingressDurations, .admission: admissionDurations, .queue: queueDurations,
+            .provider: providerDurations,
+        ]
     }
 
     /// All metrics in the Prometheus text format.
@@ -199,6 +209,7 @@ final class NodeMetrics {
     /// Counts a final outcome.
     /// - Parameter protocolName: `tnp`, `http`, or `spool` if an earlier process accepted the envelope.
     func answered(_ outcome: Outcome, of route: Route, at protocolName: String) {
+        if protocolName != "spool" { history.count(outcome.kind, at: UnixTime.now) }
         let key = EnvelopeKey(protocolName: protocolName, route: route, kind: outcome.kind)
         envelopes.value(
             key,
@@ -206,7 +217,6 @@ final class NodeMetrics {
                 "tocsin_envelopes_total",
                 [("door", protocolName)] + Self.labels(route) + [("outcome", outcome.kind.name)])
         ).increment()
-        if protocolName != "spool" { history.count(outcome.kind, at: UnixTime.now) }
     }
 
     /// Counts a submission that was not admitted.
@@ -229,7 +239,14 @@ final class NodeMetrics {
     func countAbuse() { abuseBlocks.increment() }
 
     /// Records the duration of a stage.
-    func record(_ duration: Duration, in stage: Stage) { stages[stage]?.record(duration) }
+    func record(_ duration: Duration, in stage: Stage) {
+        switch stage {
+        case .ingress: ingressDurations.record(duration)
+        case .admission: admissionDurations.record(duration)
+        case .queue: queueDurations.record(duration)
+        case .provider: providerDurations.record(duration)
+        }
+    }
 
     // MARK: Current values
 

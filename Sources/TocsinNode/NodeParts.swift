@@ -74,7 +74,7 @@ final class NodeParts: DispatchObserver {
         spool = try configuration.spool.map { [dispatch] settings in
             try Spool(
                 at: settings.file, keyFile: settings.keyFile, maxBytes: settings.maximumBytes,
-                onExpired: { [weak dispatch] rows in Task(executorPreference: loop) { dispatch?.expired(rows) } })
+                onExpired: { rows in Task(executorPreference: loop) { dispatch.expired(rows) } })
         }
     }
 

@@ -55,17 +55,16 @@ package final class APNsProvider: Provider, ResponseReceiver {
         }
     }
 
-    private func send(_ exchange: Exchange) {
-        var exchange = exchange
-        exchange.authorization = token?.authorization(at: UnixTime.now)
+    private func send(_ exchange: consuming Exchange) {
+        let authorization = token?.authorization(at: UnixTime.now)
         do {
-            try builder.write(
-                &request, for: exchange.envelope, authorization: exchange.authorization, expiry: exchange.expiry)
-            let number = exchanges.insert(exchange).rawValue
-            upstream.start(request, timeout: exchange.timeout, number: number, for: self)
+            try builder.write(&request, for: exchange.envelope, authorization: authorization, expiry: exchange.expiry)
         } catch {
-            exchange.requester.finish(AttemptResult(error))
+            return exchange.requester.finish(AttemptResult(error))
         }
+        exchange.authorization = authorization
+        let timeout = exchange.timeout
+        upstream.start(request, timeout: timeout, number: exchanges.insert(exchange).rawValue, for: self)
     }
 
     package func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {

@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 SWIFT ?= swift
 LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser-dev libsqlite3-dev \
-  libqrencode-dev libpng-dev pkg-config
+  libqrencode-dev libpng-dev libjemalloc-dev pkg-config
 RUNTIME := tor
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
   zbar-tools default-jdk-headless prometheus chromium
@@ -14,6 +14,10 @@ PYTHON := python3 python3-cryptography python3-python-socks python3-async-timeou
   python3-setuptools python3-pytest python3-mypy
 PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps iproute2
 PREFIX ?= /usr/local
+# What is released and measured: Swift's runtime linked statically, jemalloc as the allocator, and no checks for
+# overlapping accesses at run time (debug builds, which the tests use, have them). Docs/benchmarks.md has each figure.
+OPTIMISED := -c release --static-swift-stdlib -Xswiftc -cross-module-optimization -Xswiftc -enforce-exclusivity=unchecked \
+  -Xlinker --no-as-needed -Xlinker -ljemalloc -Xlinker --as-needed -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 FUZZ_SECONDS ?= 60
 SOAK ?= 150000
 KILLS ?= 20
@@ -70,7 +74,7 @@ build: packages
 	$(SWIFT) build
 
 release: packages
-	$(SWIFT) build -c release --product tocsin --static-swift-stdlib -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
+	$(SWIFT) build $(OPTIMISED) --product tocsin
 	strip --strip-all --remove-section=.comment -o .build/tocsin .build/release/tocsin
 	@ls -l .build/tocsin
 
@@ -131,8 +135,8 @@ format: swift
 
 # Benchmarks run the node as a separate process, so both programs are needed.
 define release-bench
-	$(SWIFT) build -c release --product tocsin
-	$(SWIFT) build -c release --product tocsin-bench
+	$(SWIFT) build $(OPTIMISED) --product tocsin
+	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
 endef
 
 bench: packages-test

@@ -20,7 +20,6 @@
 static inline int cssl_set_sni(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
 static inline long cssl_ctx_set_min_tls12(SSL_CTX *ctx) { return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION); }
 static inline long cssl_ctx_session_cache_off(SSL_CTX *ctx) { return SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); }
-static inline long cssl_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
 static inline int cssl_ctx_add_chain(SSL_CTX *ctx, X509 *x) { return (int)SSL_CTX_add1_chain_cert(ctx, x); }
 static inline BIO *cssl_memory_bio(void) { return BIO_new(BIO_s_mem()); }
 static inline long cssl_bio_data(BIO *bio, char **data) { return BIO_get_mem_data(bio, data); }

@@ -55,6 +55,8 @@ package final class ByteStream {
     private var context: TLSContext?
     private var isBackedUp = false
     private var pausedByHandler = false
+    /// Whether the bufferevent reads.
+    private var isReading = true
     private var isDelivering = false
     private var lingerTimer: Timer?
     private var selfWhileLingering: ByteStream?
@@ -107,6 +109,7 @@ package final class ByteStream {
         setWaterMarks(new)
         if state == .open { noDelay() }
         bufferevent_enable(new, Int16(EV_READ | EV_WRITE))
+        isReading = true
     }
 
     private func setWaterMarks(_ bufferevent: OpaquePointer) {
@@ -156,11 +159,9 @@ package final class ByteStream {
 
     // MARK: Reading
 
-    /// Stops reading from the peer until ``resumeReading()``.
-    package func pauseReading() {
-        pausedByHandler = true
-        updateReading()
-    }
+    /// Delivers no bytes until ``resumeReading()``. The stream itself stops reading when bytes arrive during the pause:
+    /// most pauses end before, and then they cost no system call.
+    package func pauseReading() { pausedByHandler = true }
 
     /// Resumes reading, and delivers the bytes that are already buffered.
     package func resumeReading() {
@@ -171,12 +172,18 @@ package final class ByteStream {
     }
 
     private func updateReading() {
-        guard let bufferevent, state != .ended else { return }
-        if isBackedUp || pausedByHandler {
-            bufferevent_disable(bufferevent, Int16(EV_READ))
-        } else {
+        let reads = !isBackedUp && !(pausedByHandler && hasInput)
+        guard let bufferevent, state != .ended, reads != isReading else { return }
+        isReading = reads
+        if reads {
             bufferevent_enable(bufferevent, Int16(EV_READ))
+        } else {
+            bufferevent_disable(bufferevent, Int16(EV_READ))
         }
+    }
+
+    private var hasInput: Bool {
+        bufferevent.map { evbuffer_get_length(bufferevent_get_input($0)) > 0 } ?? false
     }
 
     /// Puts bytes in front of the buffered input, so that they are delivered first.
@@ -201,6 +208,7 @@ package final class ByteStream {
             guard self.bufferevent == bufferevent else { return }
             evbuffer_drain(input, length)
         }
+        if pausedByHandler { updateReading() }
     }
 
     private func writable() {

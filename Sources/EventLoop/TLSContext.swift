@@ -49,8 +49,6 @@ package final class TLSContext: @unchecked Sendable {
         _ = cssl_ctx_set_min_tls12(handle)
         _ = cssl_ctx_session_cache_off(handle)
         cssl_ctx_set_safe_options(handle)
-        // Release the buffers of idle connections.
-        _ = cssl_ctx_set_mode(handle, Int(SSL_MODE_RELEASE_BUFFERS))
     }
 
     deinit { SSL_CTX_free(handle) }

@@ -83,13 +83,25 @@ struct RequestDecoder {
     }
 
     private mutating func takeHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
-        var fed = 0
-        for (index, byte) in bytes.enumerated() {
+        var (fed, index) = (0, 0)
+        while index < bytes.count {
+            // Bytes within a line need no decision of their own, once the preface is ruled out.
+            if headCount >= 3, index < bytes.count - 1 {
+                let plain = min(lines.plainBytes(in: bytes, from: index), bytes.count - 1 - index)
+                let room = limits.head - 1 - headCount
+                if plain > 0, plain <= room {
+                    skip(UnsafeRawBufferPointer(rebasing: bytes[index..<index + plain]))
+                    index += plain
+                    continue
+                }
+            }
+            let byte = bytes[index]
             let step = lines.take(byte)
             let fault = headFault(at: byte, step)
-            guard fault != nil || step != .continues || index == bytes.count - 1 else { continue }
+            index += 1
+            guard fault != nil || step != .continues || index == bytes.count else { continue }
             // The bytes before the fault may contain an earlier one, which takes precedence.
-            let end = fault == nil || fault == .headTooLarge ? index + 1 : index
+            let end = fault == nil || fault == .headTooLarge ? index : index - 1
             try feedHead(UnsafeRawBufferPointer(rebasing: bytes[fed..<end]))
             fed = end
             if let fault { throw fault }
@@ -106,6 +118,13 @@ struct RequestDecoder {
             }
         }
         return fed
+    }
+
+    /// Counts bytes within a line.
+    private mutating func skip(_ bytes: UnsafeRawBufferPointer) {
+        headCount += bytes.count
+        guard phase == .requestLine else { return }
+        for byte in bytes.suffix(8) { lineTail = lineTail << 8 | UInt64(byte) }
     }
 
     private mutating func headFault(at byte: UInt8, _ step: LineCheck.Step) -> HTTPRequestError? {

@@ -44,12 +44,24 @@ final class ClientConnection: SessionEvents {
         /// The receiver's number for the request.
         var number: UInt64 = 0
         var stream: Int32 = 0
+        /// The bytes of the header fields, which nghttp2 refers to until the stream closes; freed with the connection.
+        var fields = UnsafeMutableBufferPointer<UInt8>(start: nil, count: 0)
         var deadline = MonotonicTime(nanoseconds: 0)
         var body: [UInt8] = []
         var bodySent = 0
         var isSent = false
         var isReset = false
         var response = Response(status: 0)
+
+        /// Copies the bytes of header fields to memory that stays in place.
+        mutating func keep(_ bytes: [UInt8]) -> UnsafeMutablePointer<UInt8>? {
+            if fields.count < bytes.count {
+                fields.deallocate()
+                fields = .allocate(capacity: max(1024, bytes.count))
+            }
+            _ = fields.update(fromContentsOf: bytes)
+            return fields.baseAddress
+        }
 
         /// Prepares the slot for another request; keeps the memory of its buffers.
         mutating func reset() {
@@ -98,7 +110,10 @@ final class ClientConnection: SessionEvents {
         session.stream.resumeReading()
     }
 
-    deinit { session.stream.close() }
+    deinit {
+        session.stream.close()
+        for slot in slots { slot.fields.deallocate() }
+    }
 
     /// Sends a request. Within `timeout`, the owner's `completed` passes on the complete response, or a failure that
     /// says whether the request may have been processed.
@@ -148,7 +163,8 @@ final class ClientConnection: SessionEvents {
         slots[slot].body.append(contentsOf: request.body)
         inFlight += 1
         if inFlight == 1 { watch.becameBusy(now) }
-        let stream = Session.withFields(request.headers, isFirst: !hasSent) { fields, count in
+        let bytes = slots[slot].keep(request.headers.bytes)
+        let stream = Session.withFields(request.headers, at: bytes, isFirst: !hasSent) { fields, count in
             withUnsafePointer(to: Session.bodySource(slot)) { source in
                 nghttp2_submit_request(
                     session.handle, nil, fields, count, request.body.isEmpty ? nil : source, Session.pointer(slot))

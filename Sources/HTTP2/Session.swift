@@ -195,13 +195,20 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         return session.slot(of: stream).map { (session, $0) }
     }
 
-    /// Calls `body` with the header fields of a block in nghttp2's form. nghttp2 copies them.
+    /// Calls `body` with the header fields of a block in nghttp2's form.
+    /// - Parameter stable: a copy of the block's bytes that lives until the stream closes. If given, nghttp2 refers to
+    ///   it; otherwise nghttp2 copies the fields.
     package static func withFields<Result>(
-        _ block: HeaderBlock, isFirst: Bool, _ body: (UnsafePointer<nghttp2_nv>, Int) -> Result
+        _ block: borrowing HeaderBlock, at stable: UnsafeMutablePointer<UInt8>? = nil, isFirst: Bool,
+        _ body: (UnsafePointer<nghttp2_nv>, Int) -> Result
     ) -> Result {
         block.bytes.withUnsafeBufferPointer { bytes in
             withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: block.fields.count) { values in
-                let base = UnsafeMutablePointer(mutating: bytes.baseAddress)
+                let base = stable ?? UnsafeMutablePointer(mutating: bytes.baseAddress)
+                let copying =
+                    stable == nil
+                    ? NGHTTP2_NV_FLAG_NONE.rawValue
+                    : NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue
                 for (index, field) in block.fields.enumerated() {
                     let isIndexed = field.indexing == .allowed || (field.indexing == .firstOnly && isFirst)
                     values.initializeElement(
@@ -210,7 +217,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
                             name: base.map { $0 + field.name.lowerBound },
                             value: base.map { $0 + field.value.lowerBound },
                             namelen: field.name.count, valuelen: field.value.count,
-                            flags: UInt8(isIndexed ? NGHTTP2_NV_FLAG_NONE.rawValue : NGHTTP2_NV_FLAG_NO_INDEX.rawValue))
+                            flags: UInt8(copying | (isIndexed ? 0 : NGHTTP2_NV_FLAG_NO_INDEX.rawValue)))
                     )
                 }
                 return body(values.baseAddress!, block.fields.count)

@@ -27,6 +27,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
     private var pending: PendingRequest?
     private var requests: UInt32 = 0
     private var timer: Timer!
+    /// When the timer fires; `nil` if it is stopped.
+    private var timerFiresAt: MonotonicTime?
     private var proxyLine = ProxyLineDecoder()
     private let since = MonotonicTime.now
     package private(set) var lastRead = MonotonicTime.now
@@ -89,7 +91,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
             let (envelope, app) = try host.appResolver.envelope(of: try route.relayRequest())
             requests &+= 1
             pending = PendingRequest(number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
-            timer.start(after: rules.answerTimeout)
+            startTimer(until: .now + rules.answerTimeout)
             host.deliver(
                 Submission(request: requests, envelope: envelope, acceptQueued: true), app: app.name,
                 format: app.format, for: self)
@@ -139,18 +141,27 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         pending = changed
         switch action {
         case .respond(let outcome): answer(outcome)
-        case .wait(let time): timer.start(after: max(.zero, time - .now))
+        case .wait(let time): startTimer(until: time)
         }
     }
 
+    /// Makes the timer fire at `deadline`, unless it fires earlier: it is not stopped for a response, so that most
+    /// requests do not touch it.
+    private func startTimer(until deadline: MonotonicTime) {
+        if let timerFiresAt, timerFiresAt <= deadline { return }
+        timerFiresAt = deadline
+        timer.start(after: max(.zero, deadline - .now))
+    }
+
     private func timeReached() {
-        if let pending { answer(pending.fallback) }
+        timerFiresAt = nil
+        guard let pending else { return }
+        if pending.deadline <= .now { answer(pending.fallback) } else { startTimer(until: pending.deadline) }
     }
 
     private func answer(_ outcome: Outcome) {
         guard let dialect = pending?.dialect else { return }
         pending = nil
-        timer.stop()
         respond(RelayResponse.response(to: dialect, outcome))
     }
 

@@ -13,16 +13,19 @@ enum PercentEncoding {
         if isPlain { return Array(text) }
         var output: [UInt8] = []
         output.reserveCapacity(text.count)
-        var rest = text
-        while let byte = rest.popFirst() {
-            switch byte {
+        var index = text.startIndex
+        while index < text.endIndex {
+            switch text[index] {
             case UInt8(ascii: "%"):
-                guard rest.count >= 2, let decoded = Hex.decode(rest.prefix(2)) else { return nil }
+                guard text.endIndex - index >= 3, let decoded = Hex.decode(text[index + 1..<index + 3]) else {
+                    return nil
+                }
                 output += decoded
-                rest = rest.dropFirst(2)
+                index += 2
             case UInt8(ascii: "+") where isForm: output.append(UInt8(ascii: " "))
-            default: output.append(byte)
+            case let byte: output.append(byte)
             }
+            index += 1
         }
         return output
     }

@@ -22,6 +22,9 @@ FUZZ_SECONDS ?= 60
 SOAK ?= 150000
 KILLS ?= 20
 
+# Suites that run the release build, which has no sanitizer.
+MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
+
 .PHONY: clients test-quick deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
@@ -108,7 +111,9 @@ demo: packages
 	$(SWIFT) build --product tocsin
 	.build/debug/tocsin demo
 
+# The allocation and memory tests measure the node as it is released.
 test: packages-test clients
+	$(SWIFT) build $(OPTIMISED) --product tocsin
 	$(SWIFT) build --build-tests
 	Tests/run
 
@@ -118,10 +123,10 @@ test-quick: packages
 	Tests/run quick
 
 test-asan: packages-test
-	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp $(SWIFT) test --no-parallel --sanitize=address --scratch-path .build-asan
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp $(SWIFT) test --no-parallel --sanitize=address --scratch-path .build-asan --skip $(MEASURED)
 
 test-tsan: packages-test
-	TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/races.supp $(SWIFT) test --no-parallel --sanitize=thread --scratch-path .build-tsan
+	TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/races.supp $(SWIFT) test --no-parallel --sanitize=thread --scratch-path .build-tsan --skip $(MEASURED)
 
 lint: swift
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests

@@ -170,7 +170,8 @@ let package = Package(
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "Store", "TNP", "Time",
+                "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "Store", "TNP",
+                "Tables", "Time",
             ], swiftSettings: ours),
         .testTarget(
             name: "DiagnosticsTests",

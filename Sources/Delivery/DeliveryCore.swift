@@ -64,7 +64,7 @@ struct DeliveryCore: ~Copyable {
     /// Routes whose window may have room for the next envelope of the queue.
     private var released: [RouteTable.Number] = []
 
-    /// The longest pause that a stored envelope spends in memory; during longer pauses it waits in the spool.
+    /// From this length on, a stored envelope waits in the spool during a pause, and takes no memory.
     private static let longestInMemory = Duration.seconds(2)
     /// Retry-after while the node is busy or shutting down, in milliseconds.
     static let busyRetry: UInt32 = 1000
@@ -369,7 +369,12 @@ struct DeliveryCore: ~Copyable {
 
     /// Makes an attempt in the environment that probably knows the device token.
     private mutating func attempt(_ pending: PendingEnvelope, _ now: ClockReading) {
-        let magic = pending.search.environment(for: routes.routes[pending.route].magic)
+        let own = routes.routes[pending.route].magic
+        // A reload may have removed the other environment.
+        if lanes[routes.number(pending.route, on: pending.search.environment(for: own))] == nil {
+            pending.search.reset()
+        }
+        let magic = pending.search.environment(for: own)
         let route = routes.number(pending.route, on: magic)
         guard lanes[route] != nil else {
             let result = AttemptResult(
@@ -506,7 +511,7 @@ struct DeliveryCore: ~Copyable {
                 lanes[routes.number(route, on: other)] != nil
                     && tokens[routes.app(of: route)]?[token].isRefused != true
             }
-            if switches { return attempt(pending, now) }
+            if switches { return advance(pending, now) }
         }
         let learned = learn(result, pending, token, from: magic, now)
         switch step(pending, after: learned, now) {
@@ -515,7 +520,7 @@ struct DeliveryCore: ~Copyable {
         case .expire: finish(pending, .rejected(.ttlRanOut), now)
         case .again(let delay)
         where pending.row != nil
-            && (delay > Self.longestInMemory || pending.heldBy != nil):
+            && (delay >= Self.longestInMemory || pending.heldBy != nil):
             park(pending, for: delay, learned.outcome, now)
         case .again(let delay) where delay > .zero && !isDraining:
             let until = now.monotonic + delay

@@ -166,10 +166,11 @@ final class PendingEnvelope: @unchecked Sendable {
         if firstReply == nil { firstReply = reply } else { otherReplies.append(reply) }
     }
 
-    /// Records the row of a stored envelope, and reports QUEUED to senders that accept it.
+    /// Records the row of a stored envelope, and reports QUEUED, once, to senders that accept it.
     func becameStored(_ row: Int64, _ actions: inout [DeliveryAction]) {
-        guard self.row != row else { return }
+        let isFirst = self.row == nil
         self.row = row
+        guard isFirst else { return }
         for reply in replies where reply.acceptsQueued { actions.append(.tell(reply, Outcome(.queued), .notContacted)) }
     }
 

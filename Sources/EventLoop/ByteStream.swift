@@ -10,7 +10,8 @@ import Time
 package protocol ByteStreamHandler: AnyObject {
     /// Bytes arrived. The handler consumes all of them; the span is valid only during the call.
     func stream(_ stream: ByteStream, received bytes: RawSpan)
-    /// Unsent output has fallen to a quarter of ``ByteStream/highWater``. Also called when the stream is connected.
+    /// Unsent output has fallen to a quarter of ``ByteStream/highWater``, after output that the kernel did not take at
+    /// once. Also called when the stream is connected.
     func streamDrained(_ stream: ByteStream)
     /// The stream has ended. Called at most once, and not after the handler closed the stream itself.
     func stream(_ stream: ByteStream, ended reason: StreamError)
@@ -57,6 +58,8 @@ package final class ByteStream {
     private var pausedByHandler = false
     /// Whether the bufferevent reads.
     private var isReading = true
+    /// Whether the peer has closed its side during a pause.
+    private var endsAfterPause = false
     private var isDelivering = false
     private var lingerTimer: Timer?
     private var selfWhileLingering: ByteStream?
@@ -147,11 +150,35 @@ package final class ByteStream {
     /// Sends `bytes` after earlier output, once the stream is open. Does nothing if the stream is closing or has ended.
     package func write(_ bytes: RawSpan) {
         guard state == .open || state == .connecting, let bufferevent else { return }
-        bytes.withUnsafeBytes { _ = bufferevent_write(bufferevent, $0.baseAddress, $0.count) }
+        bytes.withUnsafeBytes { bytes in
+            let sent = writeDirectly(bytes)
+            guard sent < bytes.count else { return }
+            let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
+            bufferevent_write(bufferevent, rest.baseAddress, rest.count)
+        }
         if !isBackedUp, unsent > highWater {
             isBackedUp = true
             updateReading()
         }
+    }
+
+    /// Gives bytes to the kernel or to TLS, if nothing is queued before them: that saves a copy, a buffer and the system
+    /// calls with which libevent waits for the socket.
+    /// - Returns: how many bytes were taken. After an error 0: libevent meets the same error and reports it.
+    private func writeDirectly(_ bytes: UnsafeRawBufferPointer) -> Int {
+        guard state == .open, let bufferevent, evbuffer_get_length(bufferevent_get_output(bufferevent)) == 0 else {
+            return 0
+        }
+        guard let ssl else {
+            return max(0, send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL)))
+        }
+        // Within these bounds the output of TLS has room for all of it. Above them, libevent has to know of the output,
+        // to report that it has drained.
+        guard bytes.count <= Self.highWater / 4, unsent <= lowWater else { return 0 }
+        ERR_clear_error()
+        let taken = SSL_write(ssl, bytes.baseAddress, Int32(bytes.count))
+        if taken <= 0 { ERR_clear_error() }
+        return max(0, Int(taken))
     }
 
     /// Sends an array of bytes like the overload that takes a span.
@@ -167,8 +194,9 @@ package final class ByteStream {
     package func resumeReading() {
         pausedByHandler = false
         updateReading()
-        // libevent raises no new event for bytes buffered before the pause.
+        // libevent raises no new event for bytes buffered before the pause, or for an end during it.
         readable()
+        if endsAfterPause, !pausedByHandler { end(.closed) }
     }
 
     private func updateReading() {
@@ -236,6 +264,11 @@ package final class ByteStream {
         }
         guard let bufferevent else { return }
         if events & Int32(BEV_EVENT_EOF) != 0 {
+            // The end comes after the bytes before it: it waits for the end of a pause, too.
+            if pausedByHandler, state == .open {
+                endsAfterPause = true
+                return
+            }
             readable()
             // The peer closed its side: send the remaining output first.
             if state == .lingering, unsent > 0 { return }
@@ -298,6 +331,8 @@ package final class ByteStream {
             lingerTimer?.start(after: .milliseconds(5))
             return
         }
+        // The peer has closed its side already.
+        if endsAfterPause { return end(.closed) }
         shutdown(descriptor, Int32(SHUT_WR))
         lingerTimer?.start(after: deadline - .now)
     }

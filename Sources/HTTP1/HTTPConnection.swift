@@ -195,13 +195,14 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
             isPaused = false
             stream.resumeReading()
         }
+        handOut()
     }
 
     private func flush() {
         guard !output.isEmpty else { return }
         stream.write(output)
         output = []
-        timer?.outputIsUnread()
+        if stream.unsent > 0 { timer?.outputIsUnread() }
     }
 
     private func end() {

@@ -50,6 +50,15 @@ package final class Connection {
         while try statement.step() { try body(Row(statement.handle)) }
     }
 
+    /// Runs one statement whose parameters are all integers; ignores its rows.
+    /// - Throws: ``SQLiteError``.
+    package func run(_ sql: String, _ integers: [Int64]) throws(SQLiteError) {
+        let statement = try statement(sql)
+        defer { statement.reset() }
+        try statement.bind(integers)
+        while try statement.step() {}
+    }
+
     /// Runs one statement and converts its first row; `nil` if there is none.
     package func first<Value>(
         _ sql: String, _ values: [any SQLiteValue] = [], convert: (Row) throws -> Value

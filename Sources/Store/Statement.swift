@@ -17,6 +17,14 @@ final class Statement {
 
     deinit { sqlite3_finalize(handle) }
 
+    func bind(_ integers: [Int64]) throws(SQLiteError) {
+        precondition(integers.count == Int(sqlite3_bind_parameter_count(handle)), "wrong number of values")
+        for (index, value) in integers.enumerated() {
+            let code = sqlite3_bind_int64(handle, Int32(index + 1), value)
+            guard code == SQLITE_OK else { throw SQLiteError(code, of: connection) }
+        }
+    }
+
     func bind(_ values: [any SQLiteValue]) throws(SQLiteError) {
         precondition(values.count == Int(sqlite3_bind_parameter_count(handle)), "wrong number of values")
         for (index, value) in values.enumerated() {

@@ -44,15 +44,19 @@ struct BenchHTTP2: AsyncParsableCommand {
     }
 }
 
-/// Sends requests like those to Apple over one connection, each awaited by its own task.
-private actor HTTP2Load {
-    private nonisolated let loop: EventLoop
-    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+/// Sends requests like those to Apple over one connection, and the next one as soon as one is answered.
+private final class HTTP2Load: ResponseReceiver, @unchecked Sendable {
+    // Unchecked: used on the loop's thread only.
+
+    private let loop: EventLoop
     private let upstream: Upstream
     private var source: PushRequestGenerator
     private var left = 0
+    private var started: [MonotonicTime] = []
     private var failures = 0
+    private var answered = 0
     private var latencies = Latencies()
+    private var whenAnswered: (count: Int, continuation: CheckedContinuation<Void, Never>)?
 
     init(loop: EventLoop, target: Upstream.Target) {
         self.loop = loop
@@ -62,28 +66,41 @@ private actor HTTP2Load {
 
     func run(requests: Int, inFlight: Int, measuring pids: [Int32]) async throws -> Measurement {
         _ = try await upstream.send(source.next(), timeout: .seconds(10))
-        left = requests
-        let meter = UsageMeter([nil] + pids.map { Optional($0) })
-        let start = MonotonicTime.now
-        await withTaskGroup { group in
-            for _ in 0..<inFlight { group.addTask(executorPreference: loop) { await self.work() } }
+        return await LoopDomain(loop).run { _ in
+            let meter = UsageMeter([nil] + pids.map { Optional($0) })
+            let start = MonotonicTime.now
+            self.left = requests
+            self.started = Array(repeating: start, count: inFlight)
+            await withCheckedContinuation { continuation in
+                self.whenAnswered = (requests, continuation)
+                for worker in 0..<inFlight { self.send(UInt64(worker)) }
+            }
+            let seconds = (MonotonicTime.now - start).milliseconds / 1000
+            let usage = meter.usage
+            // Closed here, on the loop, so that deinitialisation on another thread has nothing left to close.
+            self.upstream.close()
+            await self.loop.sleep(for: .milliseconds(100))
+            return Measurement(
+                requests: requests, seconds: seconds, p50: self.latencies.p50, p99: self.latencies.p99,
+                failures: self.failures, load: usage[0], others: Array(usage.dropFirst()))
         }
-        let seconds = (MonotonicTime.now - start).milliseconds / 1000
-        let usage = meter.usage
-        // Closed here, on the loop, so that deinitialisation on another thread has nothing left to close.
-        upstream.close()
-        await loop.sleep(for: .milliseconds(100))
-        return Measurement(
-            requests: requests, seconds: seconds, p50: latencies.p50, p99: latencies.p99, failures: failures,
-            load: usage[0], others: Array(usage.dropFirst()))
     }
 
-    private func work() async {
-        while left > 0 {
-            left -= 1
-            let start = MonotonicTime.now
-            if (try? await upstream.send(source.next(), timeout: .seconds(30)))?.status != 200 { failures += 1 }
-            latencies.record(MonotonicTime.now - start)
+    private func send(_ worker: UInt64) {
+        guard left > 0 else { return }
+        left -= 1
+        started[Int(worker)] = .now
+        upstream.start(source.next(), timeout: .seconds(30), number: worker, for: self)
+    }
+
+    func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
+        if (try? result.get())?.status != 200 { failures += 1 }
+        latencies.record(MonotonicTime.now - started[Int(number)])
+        answered += 1
+        if answered == whenAnswered?.count {
+            whenAnswered.take()?.continuation.resume()
+        } else {
+            send(number)
         }
     }
 }

@@ -46,23 +46,27 @@ package final class StandingStore: Sendable {
     /// Inserts or replaces records and removes others, in one transaction: nothing changes if it throws. Does not block
     /// the caller's thread; saves run in the order of the calls. The caller may retry a failed save; after
     /// ``StoreError/Problem/diskFull``, once there is space again. A save adds its changes to SQLite's write-ahead log:
-    /// about 4 KB for each row in a large store.
+    /// at most about 4 KB for each row in a large store.
     /// - Parameters:
     ///   - records: at most one per token.
     ///   - gone: tokens to remove, whether stored or not. A token that also has a record in `records` is kept.
     package func save(
         _ records: [TokenRecord], forgetting gone: [UInt64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) {
+        // In the order of the table, so that neighbours are written to one page.
+        let ordered = records.sorted { ($0.day, Int64(bitPattern: $0.token)) < ($1.day, Int64(bitPattern: $1.token)) }
         try await database.run { connection in
             do {
                 try connection.transaction {
                     for token in gone {
                         try connection.run("DELETE FROM standing WHERE token = ?", [token])
                     }
-                    for record in records {
-                        try connection.run(
-                            Self.upsert,
-                            [record.token, record.standing.rawValue, record.since, record.day, record.binding])
+                    var rest = ordered[...]
+                    while !rest.isEmpty {
+                        let isFull = rest.count >= Self.rowsPerStatement
+                        let batch = rest.prefix(isFull ? Self.rowsPerStatement : 1)
+                        try connection.run(isFull ? Self.upsertMany : Self.upsertOne, batch.flatMap(\.columns))
+                        rest = rest.dropFirst(batch.count)
                     }
                 }
             } catch {
@@ -75,11 +79,19 @@ package final class StandingStore: Sendable {
         }
     }
 
-    private static let upsert = """
-        INSERT INTO standing (token, standing, since, day, sender) VALUES (?, ?, ?, ?, ?)
+    /// Rows of one statement: SQLite sets up each execution anew, which costs more than a row.
+    private static let rowsPerStatement = 64
+    private static let upsertOne = upsert(rows: 1)
+    private static let upsertMany = upsert(rows: rowsPerStatement)
+
+    private static func upsert(rows: Int) -> String {
+        """
+        INSERT INTO standing (token, standing, since, day, sender)
+        VALUES \(Array(repeating: "(?, ?, ?, ?, ?)", count: rows).joined(separator: ", "))
         ON CONFLICT (token) DO UPDATE SET
             standing = excluded.standing, since = excluded.since, day = excluded.day, sender = excluded.sender
         """
+    }
 
     // MARK: Closing
 
@@ -91,6 +103,14 @@ package final class StandingStore: Sendable {
 }
 
 extension TokenRecord {
+    /// The values of the columns, in the order of the statement; the store keeps a hash's bits as a signed integer.
+    fileprivate var columns: [Int64] {
+        [
+            Int64(bitPattern: token), Int64(standing.rawValue), Int64(bitPattern: since), Int64(day),
+            Int64(bitPattern: binding),
+        ]
+    }
+
     /// Converts a row of the table. The table's CHECK constraints ensure that nothing is truncated.
     fileprivate init(_ row: Row) {
         self.init(

@@ -136,8 +136,8 @@ extension DeliveryCore {
         guard let lane = lanes[route] else { return }
         if lane.breaker.state == .closed { return releaseHeld(of: lane, now) }
         while lane.probeRow == nil, let row = lane.heldRows.popFirst() {
-            // A row that was removed or has expired would probe nothing.
-            guard let pending = schedule.parked[row] else { continue }
+            // A row that was removed or has expired would probe nothing; a row may be another lane's probe already.
+            guard let pending = schedule.parked[row], pending.probed == nil else { continue }
             if pending.expiry.hasPassed(at: now.unix) {
                 schedule.parked[row] = nil
                 finish(pending, .rejected(.ttlRanOut), now)
@@ -171,7 +171,10 @@ extension DeliveryCore {
 
     /// Asks for the due rows, as many as memory has room for.
     mutating func loadDue(_ now: ClockReading) {
-        let rows = schedule.takeDue(at: now.monotonic, limit: max(1, limits.totalInFlight / 2))
+        // Senders wait for the other envelopes in memory, so rows only use room that these leave.
+        let spare = limits.totalInFlight - (inFlight - schedule.storing)
+        let rows = schedule.takeDue(
+            at: now.monotonic, room: min(spare, max(1, limits.totalInFlight / 2) - schedule.loadedRows))
         if !rows.isEmpty { actions.append(.load(rows)) }
     }
 

@@ -60,10 +60,10 @@ struct SpoolSchedule {
     mutating func add(_ row: Int64, at time: MonotonicTime) { due.insert(DueRow(time: time, row: row)) }
 
     /// Removes and returns the rows to read now. ``readEnded(_:failed:at:)`` must follow unless there are none.
-    /// - Parameter limit: the most rows that may be in memory.
-    mutating func takeDue(at now: MonotonicTime, limit: Int) -> [DueRow] {
-        // Without room, the next envelope that leaves memory changes this.
-        let room = min(Self.rowsPerLoad, limit - loadedRows)
+    /// - Parameter room: how many rows memory has room for. Without room, the next envelope that leaves memory calls
+    ///   this again.
+    mutating func takeDue(at now: MonotonicTime, room: Int) -> [DueRow] {
+        let room = min(Self.rowsPerLoad, room)
         hasRoom = room > 0
         guard let next = nextLoad, next <= now else { return [] }
         var rows: [DueRow] = []

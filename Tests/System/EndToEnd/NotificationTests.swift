@@ -427,7 +427,8 @@ private let hello: [UInt8] = {
             }
             let silent = Silent()
             stream.handler = silent
-            for _ in 0..<40 { stream.write(flood) }
+            // More than the buffers of the kernel hold.
+            for _ in 0..<400 { stream.write(flood) }
             await domain.loop.sleep(for: .seconds(1))
             // The node has stopped reading, so that some bytes cannot be sent.
             let unsent = stream.unsent

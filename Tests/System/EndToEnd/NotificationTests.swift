@@ -413,7 +413,8 @@ private let hello: [UInt8] = {
     @Test func `back-pressure stops a sender that never reads its results`() async throws {
         let stage = Stage()
         try await stage.start(limits: "shutdown_timeout = 2")
-        var bytes = hello
+        let hello = hello
+        var bytes: [UInt8] = []
         // Each submission is rejected (it has no fields) and causes an answer.
         for request in UInt32(1)...5000 {
             bytes += [0, 0, 0, 5, 3] + withUnsafeBytes(of: request.bigEndian) { Array($0) }
@@ -427,6 +428,7 @@ private let hello: [UInt8] = {
             }
             let silent = Silent()
             stream.handler = silent
+            stream.write(hello)
             // More than the buffers of the kernel hold.
             for _ in 0..<400 { stream.write(flood) }
             await domain.loop.sleep(for: .seconds(1))

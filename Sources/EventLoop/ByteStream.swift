@@ -58,9 +58,13 @@ package final class ByteStream {
     private var pausedByHandler = false
     /// Whether the bufferevent reads.
     private var isReading = true
-    /// Whether the peer has closed its side during a pause.
+    /// Whether the peer has closed its side, and the stream has not ended yet.
     private var endsAfterPause = false
     private var isDelivering = false
+    /// The event of a socket that is read without libevent's buffers; `nil` for other streams.
+    private var readEvent: OpaquePointer?
+    /// Whether the socket has had bytes since the handler paused the stream.
+    private var hasUnreadInput = false
     private var lingerTimer: Timer?
     private var selfWhileLingering: ByteStream?
     private var whenFinished: (() -> Void)?
@@ -83,6 +87,7 @@ package final class ByteStream {
             secure(plain, ssl, BUFFEREVENT_SSL_ACCEPTING)
         } else {
             adopt(plain)
+            readDirectly(from: descriptor)
         }
         guard bufferevent != nil else { return nil }
     }
@@ -97,6 +102,16 @@ package final class ByteStream {
     }
 
     deinit { release() }
+
+    /// Reads from the socket without libevent's buffers: the handler takes all bytes at once, so that all streams of a
+    /// loop can share one buffer.
+    private func readDirectly(from descriptor: Int32) {
+        bufferevent_disable(bufferevent, Int16(EV_READ))
+        readEvent = event_new(
+            loop.base, descriptor, Int16(EV_READ | EV_PERSIST),
+            { _, _, context in ByteStream.of(context).socketReadable() }, Unmanaged.passUnretained(self).toOpaque())
+        event_add(readEvent, nil)
+    }
 
     private func adopt(_ new: OpaquePointer?) {
         guard let new else { return }
@@ -124,6 +139,8 @@ package final class ByteStream {
     }
 
     private func release() {
+        if let readEvent { event_free(readEvent) }
+        readEvent = nil
         guard let bufferevent else { return }
         self.bufferevent = nil
         bufferevent_setcb(bufferevent, nil, nil, nil, nil)
@@ -193,6 +210,7 @@ package final class ByteStream {
     /// Resumes reading, and delivers the bytes that are already buffered.
     package func resumeReading() {
         pausedByHandler = false
+        hasUnreadInput = false
         updateReading()
         // libevent raises no new event for bytes buffered before the pause, or for an end during it.
         readable()
@@ -203,7 +221,9 @@ package final class ByteStream {
         let reads = !isBackedUp && !(pausedByHandler && hasInput)
         guard let bufferevent, state != .ended, reads != isReading else { return }
         isReading = reads
-        if reads {
+        if let readEvent {
+            _ = reads ? event_add(readEvent, nil) : event_del(readEvent)
+        } else if reads {
             bufferevent_enable(bufferevent, Int16(EV_READ))
         } else {
             bufferevent_disable(bufferevent, Int16(EV_READ))
@@ -211,7 +231,8 @@ package final class ByteStream {
     }
 
     private var hasInput: Bool {
-        bufferevent.map { evbuffer_get_length(bufferevent_get_input($0)) > 0 } ?? false
+        if readEvent != nil { return hasUnreadInput }
+        return bufferevent.map { evbuffer_get_length(bufferevent_get_input($0)) > 0 } ?? false
     }
 
     /// Puts bytes in front of the buffered input, so that they are delivered first.
@@ -237,6 +258,29 @@ package final class ByteStream {
             evbuffer_drain(input, length)
         }
         if pausedByHandler { updateReading() }
+    }
+
+    /// Reads from the socket, once per turn of the loop.
+    private func socketReadable() {
+        if pausedByHandler, state == .open {
+            hasUnreadInput = true
+            return updateReading()
+        }
+        let buffer = loop.readBuffer
+        let count = recv(descriptor, buffer.baseAddress, min(buffer.count, largestRead), 0)
+        if count > 0 {
+            guard state == .open else { return }
+            isDelivering = true
+            handler?.stream(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
+            isDelivering = false
+        } else if count == 0 {
+            // The peer closed its side: send the remaining output first.
+            guard state == .lingering, unsent > 0 else { return end(.closed) }
+            endsAfterPause = true
+            if let readEvent { event_del(readEvent) }
+        } else if errno != EAGAIN, errno != EINTR {
+            end(.lastSystemError())
+        }
     }
 
     private func writable() {
@@ -316,6 +360,7 @@ package final class ByteStream {
         handler = nil
         selfWhileLingering = self
         pausedByHandler = false
+        hasUnreadInput = false
         isBackedUp = false
         updateReading()
         let deadline = MonotonicTime.now + Self.lingerTime

@@ -31,6 +31,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     private var endingTurn: [any TurnEndHandler] = []
     /// The number of the current turn, for limits on work per turn. Loop only.
     package private(set) var turn: UInt64 = 0
+    /// For bytes that a stream reads and its handler consumes in the same call. Loop only.
+    let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.largestRead, alignment: 16)
     /// The loop's DNS client, created by the first name lookup.
     var resolver: Resolver?
 
@@ -75,6 +77,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     deinit {
         // Every object that uses the base retains the loop, so none is left here.
         resolver = nil
+        readBuffer.deallocate()
         event_free(wakeUp)
         event_base_free(base)
     }

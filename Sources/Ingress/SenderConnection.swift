@@ -49,9 +49,25 @@ package protocol SenderConnection: AnyObject {
 package final class IngressScratch {
     /// Effects without content; `nil` while a connection uses them.
     var effects: IngressSession.Effects?
+    /// Empty buffers for output.
+    private var buffers: [[UInt8]] = []
+    /// The most buffers that are kept, and the largest capacity of one.
+    private static let (mostBuffers, largestBuffer) = (64, 16 * 1024)
 
     /// Starts without memory.
     package init() {}
+
+    /// Returns an empty buffer, if possible one with memory.
+    func takeBuffer() -> [UInt8] { buffers.popLast() ?? [] }
+
+    /// Empties a buffer, and keeps its memory for the next user.
+    func keep(_ buffer: inout [UInt8]) {
+        var used: [UInt8] = []
+        swap(&used, &buffer)
+        guard used.capacity > 0, used.capacity <= Self.largestBuffer, buffers.count < Self.mostBuffers else { return }
+        used.removeAll(keepingCapacity: true)
+        buffers.append(used)
+    }
 }
 
 /// The node, as a sender's connection uses it.

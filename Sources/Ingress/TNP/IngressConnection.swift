@@ -64,6 +64,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         guard !isClosed else { return }
         // An outcome may come at once, while the submissions of the outer call are being delivered.
         var effects = host.scratch.effects.take() ?? IngressSession.Effects()
+        if output.isEmpty { output = host.scratch.takeBuffer() }
         swap(&output, &effects.output)
         let deadline = Self.handle(event, in: &session, &effects)
         swap(&output, &effects.output)
@@ -71,7 +72,9 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
             effects.removeAll()
             host.scratch.effects = effects
         }
-        if !output.isEmpty, !flushScheduled {
+        if output.isEmpty {
+            host.scratch.keep(&output)
+        } else if !flushScheduled {
             flushScheduled = true
             stream.loop.atEndOfTurn(self)
         }
@@ -109,7 +112,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     private func flush() {
         guard !output.isEmpty else { return }
         stream.write(output)
-        output.removeAll(keepingCapacity: output.capacity <= 16 * 1024)
+        host.scratch.keep(&output)
         if stream.unsent > Self.highWater { timer?.outputIsUnread() }
     }
 

@@ -22,9 +22,8 @@ struct BenchCompare: AsyncParsableCommand {
             says nothing about how fast the part under test is, and only CPU ratios count. "cores" is the CPU time of \
             all parts per second: near the number of the machine's cores, the parts slow each other down.
 
-            In (h), the latencies of load count from the time at which an envelope was due; those of h2load from the \
-            time at which it sent the request. h2load sends in bursts, one every 10 ms: above 100 requests/s, this \
-            raises its latencies and favours the node.
+            In (h), latencies count from the time at which an envelope or request was sent. h2load sends in bursts, one \
+            every 10 ms: above 100 requests/s, this raises its latencies and favours the node.
 
             EXAMPLES
               tocsin-bench compare --rounds 5

@@ -80,16 +80,18 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     }
 
     private func serve(_ new: [Route: any Provider], limits: DispatchLimits) {
-        var replaced: Set<Route> = []
+        var replaced: [Route: any Provider] = [:]
         for (number, provider) in providers.enumerated() {
             let route = core.routes.routes[number]
-            guard let provider, new[route] !== provider else { continue }
-            provider.retire()
-            retired = retired.suffix(Self.maxRetired - 1) + [provider]
-            replaced.insert(route)
+            if let provider, new[route] !== provider { replaced[route] = provider }
         }
-        core.serve(Array(new.keys), replacing: replaced, limits: limits, at: now)
+        core.serve(Array(new.keys), replacing: Set(replaced.keys), limits: limits, at: now)
         providers = core.routes.routes.map { new[$0] }
+        // Only now, because requests that wait for a connection fail at once, and continue in the new lanes.
+        for provider in replaced.values {
+            retired = retired.suffix(Self.maxRetired - 1) + [provider]
+            provider.retire()
+        }
         perform()
     }
 

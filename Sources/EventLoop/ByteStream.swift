@@ -31,6 +31,8 @@ package final class ByteStream {
     package static let highWater = 256 * 1024
     /// The default limit on the bytes read per turn of the loop.
     package static let largestRead = 64 * 1024
+    /// More than TLS adds to the bytes of one write that stays below ``highWater``: some 30 bytes for each 16 KiB.
+    private static let tlsOverhead = 1024
     /// How long ``finish(then:)`` waits for the peer to read the output and close.
     package static let lingerTime = Duration.seconds(2)
 
@@ -189,9 +191,9 @@ package final class ByteStream {
         guard let ssl else {
             return max(0, send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL)))
         }
-        // Within these bounds the output of TLS has room for all of it. Above them, libevent has to know of the output,
-        // to report that it has drained.
-        guard bytes.count <= Self.highWater / 4, unsent <= lowWater else { return 0 }
+        // Within these bounds the output of TLS has room for all of it, and the stream does not back up. Above them,
+        // libevent has to know of the output, to report that it has drained.
+        guard unsent <= lowWater, unsent + bytes.count + Self.tlsOverhead <= highWater else { return 0 }
         ERR_clear_error()
         let taken = SSL_write(ssl, bytes.baseAddress, Int32(bytes.count))
         if taken <= 0 { ERR_clear_error() }
@@ -214,7 +216,6 @@ package final class ByteStream {
         updateReading()
         // libevent raises no new event for bytes buffered before the pause, or for an end during it.
         readable()
-        if endsAfterPause, !pausedByHandler { end(.closed) }
     }
 
     private func updateReading() {
@@ -244,6 +245,12 @@ package final class ByteStream {
     private func readable() {
         // The handler may call resumeReading() during delivery: the outer call then delivers the rest.
         guard !isDelivering, state != .connecting else { return }
+        deliverInput()
+        if endsAfterPause, !pausedByHandler, state == .open { end(.closed) }
+    }
+
+    /// Passes libevent's input to the handler.
+    private func deliverInput() {
         isDelivering = true
         defer { isDelivering = false }
         while let bufferevent, state != .ended, !pausedByHandler || state == .lingering {

@@ -16,12 +16,10 @@ struct LineCheck {
     /// Whether a CR has arrived and its LF has not.
     var isEnding: Bool { state == .lineEnding || state == .emptyLineEnding }
 
-    /// The number of bytes from `start` on that are within a line, so that ``take(_:)`` would only continue.
-    func plainBytes(in bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
+    /// The number of bytes at the start of `bytes` that are within a line, so that ``take(_:)`` would only continue.
+    func plainBytes(in bytes: UnsafeRawBufferPointer) -> Int {
         guard state == .line else { return 0 }
-        var end = start
-        while end < bytes.count, bytes[end] >= 0x20, bytes[end] != 0x7F { end += 1 }
-        return end - start
+        return bytes.firstIndex { $0 < 0x20 || $0 == 0x7F } ?? bytes.count
     }
 
     /// Takes the next byte.

@@ -85,15 +85,13 @@ struct RequestDecoder {
     private mutating func takeHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
         var (fed, index) = (0, 0)
         while index < bytes.count {
-            // Bytes within a line need no decision of their own, once the preface is ruled out.
-            if headCount >= 3, index < bytes.count - 1 {
-                let plain = min(lines.plainBytes(in: bytes, from: index), bytes.count - 1 - index)
-                let room = limits.head - 1 - headCount
-                if plain > 0, plain <= room {
-                    skip(UnsafeRawBufferPointer(rebasing: bytes[index..<index + plain]))
-                    index += plain
-                    continue
-                }
+            // Bytes within a line need no decision of their own, once the preface is ruled out. The last byte, and the
+            // one that reaches the limit, do. No byte is looked at twice.
+            let limit = min(bytes.count - 1, index + limits.head - 1 - headCount)
+            if headCount >= 3, index < limit {
+                let plain = lines.plainBytes(in: UnsafeRawBufferPointer(rebasing: bytes[index..<limit]))
+                skip(UnsafeRawBufferPointer(rebasing: bytes[index..<index + plain]))
+                index += plain
             }
             let byte = bytes[index]
             let step = lines.take(byte)

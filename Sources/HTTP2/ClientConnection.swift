@@ -311,9 +311,17 @@ final class ClientConnection: SessionEvents {
         guard endReason == nil else { return }
         endReason = reason
         sweep = nil
-        for slot in slots.indices where slots[slot].receiver != nil {
-            finish(slot, .failure(failure(slot, .connectionLost(reason))))
+        // The owner has to know of the end before the receivers do: they may send their requests again at once.
+        var failed: [(receiver: any ResponseReceiver, number: UInt64, failure: RequestFailure)] = []
+        for slot in slots.indices {
+            guard let receiver = slots[slot].receiver.take() else { continue }
+            failed.append((receiver, slots[slot].number, failure(slot, .connectionLost(reason))))
         }
+        inFlight = 0
+        let owner = owner
         owner.take(.ended(reason: reason), of: self)
+        for (receiver, number, failure) in failed {
+            owner.completed(.failure(failure), number, for: receiver, on: self)
+        }
     }
 }

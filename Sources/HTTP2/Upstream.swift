@@ -217,6 +217,8 @@ package final class Upstream: @unchecked Sendable {
         case .success(let stream) where isCancelled:
             stream.close()
             ended(number, because: "closed locally")
+        case .success(let stream) where stream.endReason != nil:
+            ended(number, because: stream.endReason?.description ?? "")
         case .success(let stream):
             let connection = ClientConnection(stream, number: number, owner: self)
             connections[number] = connection
@@ -246,8 +248,8 @@ package final class Upstream: @unchecked Sendable {
     private func endOverdue() {
         let now = MonotonicTime.now
         for (request, waiter) in waiting where waiter.deadline <= now {
+            guard waiting.removeValue(forKey: request) != nil else { continue }
             pool.expire(request: request)
-            waiting[request] = nil
             waiter.receiver.received(.failure(.notProcessed(.timedOut)), for: waiter.number, on: nil)
         }
         sweep = nil

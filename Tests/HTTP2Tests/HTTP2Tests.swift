@@ -260,6 +260,32 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         }
     }
 
+    @Test func `a request that is sent again as soon as its connection is lost goes to a new connection`() async throws
+    {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            var requests = 0
+            let handler = Handler { request, connection in
+                requests += 1
+                // The second request's connection is lost; the first one has proven it.
+                if requests == 2 {
+                    connection.close()
+                } else {
+                    connection.respond(to: request.stream, Response(status: 200))
+                }
+            }
+            let server = try Server(on: anyPort, loop: domain.loop, tls: site.serverTLS, handler: handler)
+            let upstream = site.upstream(server.endpoint)
+            _ = try await upstream.send(request(), timeout: .seconds(10))
+            let resender = Resender(upstream)
+            await withCheckedContinuation { resender.send(whenAnswered: $0) }
+            #expect(resender.status == 200)
+            #expect(resender.failures == 1)
+            upstream.close()
+            server.close()
+        }
+    }
+
     @Test func `each header field follows its indexing rule`() {
         var block = HeaderBlock()
         block.append("a", "1")
@@ -278,6 +304,31 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         var dumped = ""
         dump(request, to: &dumped)
         #expect(!dumped.contains("secret"))
+    }
+}
+
+/// Sends a request, and again from within the report of each failure.
+private final class Resender: ResponseReceiver {
+    private let upstream: Upstream
+    private var continuation: CheckedContinuation<Void, Never>?
+    private(set) var failures = 0
+    private(set) var status: Int?
+
+    init(_ upstream: Upstream) { self.upstream = upstream }
+
+    func send(whenAnswered continuation: CheckedContinuation<Void, Never>) {
+        self.continuation = continuation
+        upstream.start(request(body: [1]), timeout: .seconds(10), number: 0, for: self)
+    }
+
+    func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
+        status = (try? result.get())?.status
+        if status == nil { failures += 1 }
+        if status == nil, failures < 20 {
+            upstream.start(request(body: [1]), timeout: .seconds(10), number: 0, for: self)
+        } else {
+            continuation.take()?.resume()
+        }
     }
 }
 

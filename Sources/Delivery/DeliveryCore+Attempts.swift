@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HeapModule
+import Providers
+import TNP
+import Tables
+import Time
+
+/// Attempts: from memory to an outcome or to the spool, by way of a lane's queue and its provider.
+extension DeliveryCore {
+    // MARK: From one attempt to the next
+
+    /// Begins the delivery of an envelope that is in memory: attempts follow until it has an outcome or is parked in the
+    /// spool.
+    mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
+        pending.phase = .active
+        let route = pending.route
+        guard lanes[route] != nil, let token = pending.envelope?.deviceToken else {
+            guard pending.row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }
+            return parkUnserved(pending, now)
+        }
+        inFlightByRoute[route] += 1
+        pending.isDelivering = true
+        pending.search.begin(at: tokens[routes.app(of: route)]?[token].environment)
+        advance(pending, now)
+    }
+
+    /// Makes the next attempt, unless the envelope has to end or to wait.
+    mutating func advance(_ pending: PendingEnvelope, _ now: ClockReading) {
+        if let outcome = earlyOutcome(of: pending, now) { return finish(pending, outcome, now) }
+        if isDraining { return stop(pending, now) }
+        if pending.row != nil, lanes[pending.route] == nil { return parkUnserved(pending, now) }
+        attempt(pending, now)
+    }
+
+    /// Parks an envelope whose app is no longer configured: a reload may bring it back.
+    private mutating func parkUnserved(_ pending: PendingEnvelope, _ now: ClockReading) {
+        park(pending, for: SpoolSchedule.unservedPause, .retry(.credentialsRefused, after: 300_000), now)
+    }
+
+    /// Ends the delivery of an envelope at shutdown.
+    private mutating func stop(_ pending: PendingEnvelope, _ now: ClockReading) {
+        let refusal = Outcome.retry(.shuttingDown, after: Self.busyRetry)
+        if pending.row != nil {
+            park(pending, for: .zero, refusal, now)
+        } else {
+            finish(pending, refusal, now)
+        }
+    }
+
+    /// The outcome of an envelope that expired or was replaced before its next attempt.
+    private func earlyOutcome(of pending: PendingEnvelope, _ now: ClockReading) -> Outcome? {
+        if pending.expiry.hasPassed(at: now.unix) { return .rejected(.ttlRanOut) }
+        guard let envelope = pending.envelope,
+            collapses.isReplaced(envelope, pending.sequence)
+        else { return nil }
+        return .rejected(.ttlRanOut, text: "replaced by a newer notification with the same collapse id")
+    }
+
+    /// Makes an attempt in the environment that probably knows the device token.
+    private mutating func attempt(_ pending: PendingEnvelope, _ now: ClockReading) {
+        let own = routes.routes[pending.route].magic
+        // A reload may have removed the other environment.
+        if lanes[routes.number(pending.route, on: pending.search.environment(for: own))] == nil {
+            pending.search.reset()
+        }
+        let magic = pending.search.environment(for: own)
+        let route = routes.number(pending.route, on: magic)
+        guard lanes[route] != nil else {
+            let result = AttemptResult(
+                .rejected(.platformNotConfigured), disposition: .notSent, answer: "not-configured")
+            return conclude(pending, result, from: magic, now)
+        }
+        enter(pending, route, now)
+    }
+
+    /// Waits for a turn on this route, or begins the attempt at once.
+    private mutating func enter(_ pending: PendingEnvelope, _ route: RouteTable.Number, _ now: ClockReading) {
+        pending.heldBy = nil
+        guard let envelope = pending.envelope else { return }
+        let clock = now.monotonic
+        if let left = pauses.remaining(envelope.deviceToken, now: clock) {
+            let result = AttemptResult.heldBack(.providerThrottles, for: left, "device-paused")
+            return conclude(pending, result, from: routes.routes[route].magic, now)
+        }
+        // Checked before the queue, so that an envelope that would be held back does not wait for its turn.
+        guard let lane = lanes[route] else { return }
+        if let refusal = lane.breaker.refusal(clock) { return hold(pending, on: route, refusal, now) }
+        if lane.queue.isEmpty, lane.window.hasRoom { return start(pending, at: lane, route, queued: clock, now) }
+        // On the monotonic clock, because the wall clock may be corrected during the wait.
+        let expiresAt: Int64 =
+            switch pending.expiry {
+            case .nowOrNever: clock.seconds + patience
+            case .at(let time): clock.seconds + min(max(0, time - now.unix), patience)
+            }
+        let origin = pending.origin
+        pending.phase = .queued(since: clock)
+        lane.queue.append(
+            pending, flow: origin.circuit.rawValue, band: origin.band,
+            cost: envelope.ciphertext.count + Self.requestOverhead, expiresAt: expiresAt)
+    }
+
+    /// Begins an attempt, for which the window has room, unless the breaker refuses it.
+    mutating func start(
+        _ pending: PendingEnvelope, at lane: Lane, _ route: RouteTable.Number, queued: MonotonicTime,
+        _ now: ClockReading
+    ) {
+        let admission = lane.breaker.admit(now.monotonic)
+        if case .refused(let reason, let after) = admission { return hold(pending, on: route, (reason, after), now) }
+        lane.window.began()
+        pending.phase = .attempting(
+            PendingEnvelope.Attempt(
+                route: route, lane: lane.generation, isProbe: admission == .probe, queued: queued,
+                started: now.monotonic))
+        actions.append(.send(pending, route))
+    }
+
+    private mutating func hold(
+        _ pending: PendingEnvelope, on route: RouteTable.Number, _ refusal: Breaker.Refusal, _ now: ClockReading
+    ) {
+        pending.phase = .active
+        pending.heldBy = route
+        let result = AttemptResult.heldBack(refusal.reason, for: refusal.retryAfter, "breaker-open")
+        conclude(pending, result, from: routes.routes[route].magic, now)
+    }
+
+    /// Handles the result of an attempt that ``DeliveryAction/send(_:_:)`` began.
+    /// - Parameter number: the number of the envelope.
+    mutating func answered(_ number: UInt64, _ result: AttemptResult, at now: ClockReading) {
+        let handle = PendingEnvelope.Handle(rawValue: number)
+        guard envelopes.contains(handle) else { return }
+        let pending = envelopes[handle]
+        guard case .attempting(let attempt) = pending.phase, let token = pending.envelope?.deviceToken else { return }
+        pending.phase = .active
+        let route = routes.routes[attempt.route]
+        let took = now.monotonic - attempt.started
+        actions.append(
+            .observe(
+                .attempt(
+                    route, deviceToken: token, result, waited: attempt.started - attempt.queued, took: took)))
+        if result.disposition.mayHaveReachedProvider { pending.contact = .contacted }
+        if let lane = lanes[attempt.route], lane.generation == attempt.lane {
+            switch note(result, of: pending, token, attempt, in: lane, now) {
+            case .none: lane.window.abandoned()
+            case .success: lane.window.ended(latency: took, isOverload: false, now: now.monotonic)
+            case .failure, .trip: lane.window.ended(latency: took, isOverload: true, now: now.monotonic)
+            }
+            released.append(attempt.route)
+        }
+        conclude(pending, result, from: route.magic, now)
+        settle(now)
+    }
+
+    /// Records the result in the lane.
+    /// - Returns: the effect of the result on the lane, adjusted by what the node already knows.
+    private mutating func note(
+        _ result: AttemptResult, of pending: PendingEnvelope, _ token: Bytes, _ attempt: PendingEnvelope.Attempt,
+        in lane: Lane, _ now: ClockReading
+    ) -> Disposition.LaneEffect {
+        let (route, wasProbe, clock) = (attempt.route, attempt.isProbe, now.monotonic)
+        var disposition = result.disposition
+        if disposition.retry == .atOnce, pending.attempts.isOutOfReplays { disposition.lane = .failure }
+        // A lost connection fails all its requests, which together count as one failure. A failed probe counts
+        // separately, and so does an envelope that is lost a second time, on another connection.
+        if disposition.retry == .onceMore, disposition.lane == .none,
+            wasProbe || pending.attempts.hasUnknownFate
+                || lane.connectionFailures.isNew(clock)
+        {
+            disposition.lane = .failure
+        }
+        // Results of attempts that were in flight when the device was paused tell nothing new, and must not stop
+        // delivery to other devices.
+        if disposition.token == .paused, disposition.lane == .failure, pauses.remaining(token, now: clock) != nil {
+            disposition.lane = .none
+        }
+        let before = lane.breaker.state
+        lane.breaker.record(
+            disposition, retryAfter: result.retryAfter, wasProbe: wasProbe, now: clock, random: draw())
+        let state = lane.breaker.state
+        if state != before || wasProbe {
+            actions.append(.observe(.breaker(routes.routes[route], state, answer: result.answer)))
+        }
+        if state == .open { rejectWaiting(on: route) }
+        if pending.probed == route {
+            endProbe(pending, now)
+        } else if !lane.heldRows.isEmpty {
+            sendProbe(on: route, now)
+        }
+        return disposition.lane
+    }
+
+    /// Continues after the result of an attempt: once more in Apple's other environment if the first one does not know
+    /// the device token, or as the history of attempts decides.
+    private mutating func conclude(
+        _ pending: PendingEnvelope, _ result: AttemptResult, from magic: Magic, _ now: ClockReading
+    ) {
+        guard let token = pending.envelope?.deviceToken else { return }
+        let route = pending.route
+        if result.disposition.token != .accepted {
+            let switches = pending.search.switches(after: result.disposition.token, from: magic) { other in
+                lanes[routes.number(route, on: other)] != nil
+                    && tokens[routes.app(of: route)]?[token].isRefused != true
+            }
+            if switches { return advance(pending, now) }
+        }
+        let learned = learn(result, pending, token, from: magic, now)
+        switch step(pending, after: learned, now) {
+        case .finish where learned.outcome.kind == .retry && isDraining: stop(pending, now)
+        case .finish: finish(pending, learned.outcome, now)
+        case .expire: finish(pending, .rejected(.ttlRanOut), now)
+        case .again(let delay)
+        where pending.row != nil
+            && (delay >= Self.longestInMemory || pending.heldBy != nil):
+            park(pending, for: delay, learned.outcome, now)
+        case .again(let delay) where delay > .zero && !isDraining:
+            let until = now.monotonic + delay
+            pending.phase = .paused(until: until)
+            paused.insert(Pause(until: until, sequence: pending.sequence, envelope: pending))
+        case .again: advance(pending, now)
+        }
+    }
+
+    private mutating func step(
+        _ pending: PendingEnvelope, after result: AttemptResult, _ now: ClockReading
+    ) -> AttemptHistory.Step {
+        if result.disposition.retry == .never { return .finish }
+        let left: Duration?
+        switch pending.expiry {
+        case .nowOrNever: left = nil
+        case .at(let time): left = .seconds(max(0, time - now.unix))
+        }
+        let bounds = AttemptHistory.Bounds(
+            policy: limits.retry, isStored: pending.row != nil,
+            age: now.monotonic - pending.taken, timeLeft: left)
+        return pending.attempts.next(after: result, bounds, random: draw())
+    }
+
+    /// Records what the result says about the device token.
+    /// - Returns: the result for the sender, adjusted by what the node already knew about the token.
+    private mutating func learn(
+        _ result: AttemptResult, _ pending: PendingEnvelope, _ token: Bytes, from magic: Magic, _ now: ClockReading
+    ) -> AttemptResult {
+        let route = pending.route
+        guard let lane = lanes[route], result.disposition.token != .none else { return result }
+        let wasActive = lane.surge.isActive
+        let learned = learn(result, pending, token, from: magic, in: lane, now)
+        if lane.surge.isActive != wasActive {
+            actions.append(.observe(.tokenRefusalSurge(routes.routes[route], isActive: lane.surge.isActive)))
+        }
+        return learned
+    }
+
+    private mutating func learn(
+        _ result: AttemptResult, _ pending: PendingEnvelope, _ token: Bytes, from magic: Magic, in lane: Lane,
+        _ now: ClockReading
+    ) -> AttemptResult {
+        let (route, clock) = (pending.route, now.monotonic)
+        let (app, origin) = (routes.app(of: route), pending.origin)
+        switch result.disposition.token {
+        case .none: return result
+        case .accepted:
+            let home = magic == routes.routes[route].magic ? nil : magic
+            makeHistory(of: app)
+            tokens[app]!.accepted(token, by: home, at: now.milliseconds)
+            if let envelope = pending.envelope, envelope.collapseID != nil {
+                collapses.accepted(envelope, pending.sequence)
+            }
+            pauses.end(token)
+            lane.surge.accepted(clock)
+            guard home != nil else { return result }
+            var hinted = result
+            hinted.outcome.text = "the device token belongs to Apple's other environment; pair again to fix this"
+            return hinted
+        case .paused:
+            let random = draw()
+            pauses.pause(token, seconds: result.outcome.retryAfter / 1000, now: clock, random: random)
+        case .unknownInEnvironment, .otherApp:
+            makeHistory(of: app)
+            let isFirst = tokens[app]!.refused(token)
+            // During a surge, repeated refusals count too: otherwise the surge would end for lack of first refusals.
+            if isFirst || lane.surge.isActive { lane.surge.refused(clock, isProven: origin.isProven) }
+            guard lane.surge.isActive else { return result }
+            if !origin.isProven { actions.append(.observe(.unprovenTokenRefused(origin.circuit))) }
+            // Answers during a surge are not trusted.
+            pending.search.reset()
+            return .duringSurge(result)
+        case .gone:
+            makeHistory(of: app)
+            // The timestamp says when Apple last found the token invalid. If Apple accepted the token later, ask Apple
+            // once more.
+            if let since = result.outcome.goneSince, tokens[app]!.contradicts(token, goneSince: since) {
+                return .contradicted(result)
+            }
+            if lane.surge.isActive {
+                if !origin.isProven { actions.append(.observe(.unprovenTokenRefused(origin.circuit))) }
+                return .duringSurge(result)
+            }
+        }
+        return result
+    }
+
+    private mutating func makeHistory(of app: Int) {
+        if tokens[app] == nil { tokens[app] = TokenHistory(capacity: tokensPerApp) }
+    }
+
+    // MARK: Fair queue
+
+    mutating func rejectWaiting(on route: RouteTable.Number) {
+        guard let lane = lanes[route], !lane.queue.isEmpty else { return }
+        for waiting in lane.queue.removeAll() { rejected.append((waiting, route, lane.generation)) }
+    }
+
+    /// Continues with an envelope that a queue has rejected.
+    mutating func continueRejected(
+        _ pending: PendingEnvelope, _ route: RouteTable.Number, _ generation: Int, _ now: ClockReading
+    ) {
+        pending.phase = .active
+        let magic = routes.routes[route].magic
+        // The lane was replaced: continue in the new one.
+        if let lane = lanes[route], lane.generation != generation, !isDraining { return enter(pending, route, now) }
+        if pending.expiry.hasPassed(at: now.unix) {
+            let result = AttemptResult(.rejected(.ttlRanOut), disposition: .notSent, answer: "expired")
+            return conclude(pending, result, from: magic, now)
+        }
+        // If the breaker opened during the wait, report its reason rather than a lack of room.
+        if let refusal = lanes[route]?.breaker.refusal(now.monotonic) { return hold(pending, on: route, refusal, now) }
+        if pending.contact == .notContacted, !isDraining { pending.contact = .noCapacity }
+        let reason: Reason = isDraining ? .shuttingDown : .nodeBusy
+        conclude(pending, .heldBack(reason, for: .seconds(1), "sent-away"), from: magic, now)
+    }
+}

@@ -11,7 +11,7 @@ import Time
 /// Decides what happens to each accepted envelope until it has an outcome: its attempts and the pauses between them, the
 /// breakers, the detection of resends, and the schedule of the spool. Each envelope gets exactly one final outcome.
 ///
-/// Pure: events, time and randomness go in, and ``takeActions()`` returns what to do. After each event, perform the
+/// Pure: events, time and randomness go in, and ``takeActions(into:)`` returns what to do. After each event, perform the
 /// actions, and call ``timeReached(_:)`` at ``nextWake``. The details are value types of their own:
 /// ``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``, ``TokenRefusalSurge``, ``ReplayWindow``,
 /// ``CollapseOrder``, ``EnvironmentSearch``.
@@ -82,7 +82,7 @@ struct DeliveryCore: ~Copyable {
 
     // MARK: Actions
 
-    /// Removes and returns the actions of the last events.
+    /// Moves the actions of the last events to `taken`, which must be empty; the core reuses its memory.
     mutating func takeActions(into taken: inout [DeliveryAction]) {
         swap(&actions, &taken)
     }

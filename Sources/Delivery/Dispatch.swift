@@ -9,17 +9,8 @@ import Time
 /// Owns each accepted envelope until it has an outcome. A ``DeliveryCore`` decides; this class performs the core's
 /// actions and reports the results back to it. Each envelope gets exactly one final outcome.
 package final class Dispatch: AttemptReceiver, @unchecked Sendable {
-    // Unchecked: used on the loop's thread only, which `preconditionOnLoop` checks at the entry points. Not an actor,
-    // because the checks of `assumeIsolated` cost more than the decisions.
-
-    /// Providers by route, passed between actors of one loop.
-    package struct Providers: @unchecked Sendable {
-        // Unchecked: created, passed and used on one loop's thread.
-        let byRoute: [Route: any Provider]
-
-        /// - Parameter byRoute: the provider that serves each route.
-        package init(_ byRoute: [Route: any Provider]) { self.byRoute = byRoute }
-    }
+    // Unchecked: used on the loop's thread only, which `perform` and `arrival` check: each event passes one of them. Not
+    // an actor, because the checks of `assumeIsolated` cost more than the decisions.
 
     private let loop: EventLoop
 
@@ -58,25 +49,26 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
 
     // MARK: Life cycle
 
-    /// Starts delivery with these providers.
+    /// Starts delivery.
     /// - Parameters:
+    ///   - providers: the provider that serves each route.
     ///   - receiver: receives the outcomes of all submissions; not retained, and must live until ``close()`` returns.
     ///   - observer: receives each event; not retained, and must live until ``close()`` returns.
     package func start(
-        _ providers: Providers, reportingTo receiver: any OutcomeReceiver, observedBy observer: any DispatchObserver
+        _ providers: [Route: any Provider], reportingTo receiver: any OutcomeReceiver,
+        observedBy observer: any DispatchObserver
     ) {
-        loop.preconditionOnLoop()
         retainedSelf = self
         self.receiver = receiver
         self.observer = observer
         timer = Timer(on: loop) { [unowned self] in timeReached() }
-        serve(providers.byRoute, limits: core.limits)
+        serve(providers, limits: core.limits)
     }
 
     /// Replaces the provider of each route; a route without a new provider is no longer served. Replaced providers
     /// finish their requests in flight.
-    package func replace(_ providers: Providers, limits: DispatchLimits) {
-        serve(providers.byRoute, limits: limits)
+    package func replace(_ providers: [Route: any Provider], limits: DispatchLimits) {
+        serve(providers, limits: limits)
     }
 
     private func serve(_ new: [Route: any Provider], limits: DispatchLimits) {
@@ -228,6 +220,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
 
     /// Performs the core's actions. An event that an action causes at once only adds to them.
     private func perform() {
+        loop.preconditionOnLoop()
         guard !isPerforming else { return }
         isPerforming = true
         while !core.actions.isEmpty {

@@ -4,10 +4,10 @@ import EventLoop
 import Time
 
 /// Sends requests to one server over a pool of connections, as ``PoolState`` decides. Attempts each request once and
-/// throws a failure to the caller. An upstream with connections keeps itself alive: close or retire it.
+/// reports its response or failure. An upstream with connections keeps itself alive: close or retire it.
 package final class Upstream: @unchecked Sendable {
-    // Unchecked: used on the loop's thread only, which `start` checks; ``send(_:timeout:)`` hops to it. Not an actor,
-    // because the checks of `assumeIsolated` cost more than placing a request.
+    // Unchecked: used on the loop's thread only, which `start` and `update` check; ``send(_:timeout:)`` hops to it. Not an
+    // actor, because the checks of `assumeIsolated` cost more than placing a request.
 
     /// Where the server is, and how to connect to it.
     package struct Target: Sendable {
@@ -174,6 +174,7 @@ package final class Upstream: @unchecked Sendable {
 
     /// Applies an event to the pool and performs the resulting actions.
     private func update(_ event: (inout PoolState, inout [PoolState.Action]) -> Void) {
+        loop.preconditionOnLoop()
         var actions: [PoolState.Action] = []
         event(&pool, &actions)
         perform(actions)

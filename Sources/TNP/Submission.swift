@@ -104,7 +104,7 @@ public struct SubmissionFields: Sendable, Redacted {
     /// The name of an app of the node; empty if absent.
     public var app: Bytes { field(.app) ?? [] }
     private let payload: [UInt8]
-    /// The places of the fields, by their tag's position among all tags.
+    /// The places of the fields, by their tag's position among all 13 tags.
     private var places = InlineArray<13, ByteRange?>(repeating: nil)
     private var hasUnknownField = false
 

@@ -79,7 +79,8 @@ package final class StandingStore: Sendable {
         }
     }
 
-    /// Rows of one statement: SQLite sets up each execution anew, which costs more than a row.
+    /// The number of rows that one statement writes. SQLite prepares each execution anew, and that costs more than
+    /// writing a row.
     private static let rowsPerStatement = 64
     private static let upsertOne = upsert(rows: 1)
     private static let upsertMany = upsert(rows: rowsPerStatement)

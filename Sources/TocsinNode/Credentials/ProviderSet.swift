@@ -25,7 +25,7 @@ final class ProviderSet {
     var certificates: [ProviderAssembly.Certificate] { current.certificates }
 
     /// The providers in the form that the dispatch takes.
-    var providers: Dispatch.Providers { Dispatch.Providers(current.parts.mapValues(\.provider)) }
+    var providers: [Route: any Provider] { current.parts.mapValues(\.provider) }
 
     /// The routes in service, sorted.
     var routes: [String] { current.parts.keys.map(\.description).sorted() }

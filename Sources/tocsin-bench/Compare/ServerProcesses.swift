@@ -32,6 +32,7 @@ final class ServerProcesses {
         processes.append(process)
         for _ in 0..<Self.patience {
             if LocalPort.isOpen(port) { return LocalServer(process: process, port: port) }
+            // Polls, because these programs do not report that they listen.
             usleep(Self.pollMicroseconds)
         }
         let errors = FileManager.default.contents(atPath: log).map { String(decoding: $0, as: UTF8.self) } ?? ""

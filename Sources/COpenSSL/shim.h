@@ -23,6 +23,8 @@ static inline long cssl_ctx_session_cache_off(SSL_CTX *ctx) { return SSL_CTX_set
 static inline int cssl_ctx_add_chain(SSL_CTX *ctx, X509 *x) { return (int)SSL_CTX_add1_chain_cert(ctx, x); }
 static inline BIO *cssl_memory_bio(void) { return BIO_new(BIO_s_mem()); }
 static inline long cssl_bio_data(BIO *bio, char **data) { return BIO_get_mem_data(bio, data); }
+static inline void cssl_bio_clear_retry(BIO *bio) { BIO_clear_retry_flags(bio); }
+static inline void cssl_bio_retry_read(BIO *bio) { BIO_set_retry_read(bio); }
 static inline EVP_PKEY *cssl_ec_p256_key(void) { return EVP_EC_gen("P-256"); }
 static inline EVP_PKEY *cssl_rsa_2048_key(void) { return EVP_RSA_gen(2048); }
 static inline X509_EXTENSION *cssl_extension(X509V3_CTX *ctx, int nid, const char *value) {

@@ -31,8 +31,6 @@ package final class ByteStream {
     package static let highWater = 256 * 1024
     /// The default limit on the bytes read per turn of the loop.
     package static let largestRead = 64 * 1024
-    /// More than TLS adds to the bytes of one write that stays below ``highWater``: some 30 bytes for each 16 KiB.
-    private static let tlsOverhead = 1024
     /// How long ``finish(then:)`` waits for the peer to read the output and close.
     package static let lingerTime = Duration.seconds(2)
 
@@ -45,96 +43,70 @@ package final class ByteStream {
     }
     private var handlerIdentity: ObjectIdentifier?
     /// The stream stops reading above this many bytes of unsent output, and resumes at a quarter of it.
-    package var highWater = ByteStream.highWater { didSet { bufferevent.map(setWaterMarks) } }
+    package var highWater = ByteStream.highWater
     private var lowWater: Int { highWater / 4 }
     /// Maximum bytes read per turn of the loop, which bounds the work of one connection per turn.
-    package var largestRead = ByteStream.largestRead {
-        didSet { _ = bufferevent.map { bufferevent_set_max_single_read($0, largestRead) } }
-    }
+    package var largestRead = ByteStream.largestRead
 
-    private enum State { case connecting, open, lingering, ended }
+    private enum State { case connecting, handshaking, open, lingering, ended }
     private var state: State
-    private var bufferevent: OpaquePointer?
-    private var context: TLSContext?
-    private var isBackedUp = false
-    private var pausedByHandler = false
-    /// Whether the bufferevent reads.
-    private var isReading = true
-    /// Whether the peer has closed its side, and the stream has not ended yet.
-    private var endsAfterPause = false
-    private var isDelivering = false
-    /// The event of a socket that is read without libevent's buffers; `nil` for other streams.
+    /// The socket; -1 after the end.
+    private var descriptor: Int32
+    private var tls: TLSSession?
+
     private var readEvent: OpaquePointer?
+    /// Whether the stream waits for bytes from the socket.
+    private var isReading = false
+    private var pausedByHandler = false
     /// Whether the socket has had bytes since the handler paused the stream.
     private var hasUnreadInput = false
+    private var isDelivering = false
+    /// Bytes for the handler that arrived before it accepted them: at most ``largestRead`` and one TLS record.
+    private var input: [UInt8] = []
+    /// How the stream ends after ``input`` is delivered; `nil` while it goes on.
+    private var endAfterInput: StreamError?
+
+    private var writeEvent: OpaquePointer?
+    /// libevent's buffer for bytes that the kernel has not accepted; made when it first needs to hold any.
+    private var output: OpaquePointer?
+    /// Bytes written before the stream was open.
+    private var early: [UInt8] = []
+    private var isBackedUp = false
+
     private var lingerTimer: Timer?
     private var selfWhileLingering: ByteStream?
     private var whenFinished: (() -> Void)?
+    /// Whether the peer closed its side before it read the output.
+    private var peerHasClosed = false
     /// Why the stream ended; `nil` before that. For code that was not the handler when the stream ended.
     package private(set) var endReason: StreamError?
 
     /// Takes ownership of a connected socket, as a plain stream or, if `context` is given, as the server side of TLS.
-    init?(loop: EventLoop, descriptor: Int32, accepting context: TLSContext?) {
+    init(loop: EventLoop, descriptor: Int32, accepting context: TLSContext?) {
         self.loop = loop
-        self.context = context
-        state = context == nil ? .open : .connecting
-        guard let plain = bufferevent_socket_new(loop.base, descriptor, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)) else {
-            return nil
-        }
-        if let context {
-            guard let ssl = context.newConnection(verifying: nil) else {
-                bufferevent_free(plain)
-                return nil
-            }
-            secure(plain, ssl, BUFFEREVENT_SSL_ACCEPTING)
-        } else {
-            adopt(plain)
-            readDirectly(from: descriptor)
-        }
-        guard bufferevent != nil else { return nil }
+        self.descriptor = descriptor
+        state = .open
+        noDelay()
+        updateReading()
+        if let context { secure(context, verifying: nil) }
     }
 
     /// Starts connecting to `address`.
     init(loop: EventLoop, connectingTo address: SocketAddress) {
         self.loop = loop
         state = .connecting
-        adopt(bufferevent_socket_new(loop.base, -1, Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)))
-        let started = address.withPointer { bufferevent_socket_connect(bufferevent, $0, Int32($1)) }
-        if started != 0, state == .connecting { end(.lastSystemError()) }
+        descriptor = -1
+        let started = address.withPointer { address, length in
+            descriptor = socket(
+                Int32(address.pointee.sa_family),
+                Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue),
+                0)
+            return descriptor >= 0 && (connect(descriptor, address, length) == 0 || errno == EINPROGRESS)
+        }
+        if started { waitUntilWritable() } else { end(.lastSystemError()) }
     }
 
     deinit { release() }
-
-    /// Reads from the socket without libevent's buffers: the handler takes all bytes at once, so that all streams of a
-    /// loop can share one buffer.
-    private func readDirectly(from descriptor: Int32) {
-        bufferevent_disable(bufferevent, Int16(EV_READ))
-        readEvent = event_new(
-            loop.base, descriptor, Int16(EV_READ | EV_PERSIST),
-            { _, _, context in ByteStream.of(context).socketReadable() }, Unmanaged.passUnretained(self).toOpaque())
-        event_add(readEvent, nil)
-    }
-
-    private func adopt(_ new: OpaquePointer?) {
-        guard let new else { return }
-        bufferevent = new
-        bufferevent_setcb(
-            new,
-            { _, context in ByteStream.of(context).readable() },
-            { _, context in ByteStream.of(context).writable() },
-            { _, events, context in ByteStream.of(context).handleEvents(Int32(events)) },
-            Unmanaged.passUnretained(self).toOpaque())
-        bufferevent_set_max_single_read(new, Self.largestRead)
-        bufferevent_set_max_single_write(new, Self.highWater)
-        setWaterMarks(new)
-        if state == .open { noDelay() }
-        bufferevent_enable(new, Int16(EV_READ | EV_WRITE))
-        isReading = true
-    }
-
-    private func setWaterMarks(_ bufferevent: OpaquePointer) {
-        bufferevent_setwatermark(bufferevent, Int16(EV_WRITE), lowWater, 0)
-    }
 
     private static func of(_ context: UnsafeMutableRawPointer?) -> ByteStream {
         Unmanaged<ByteStream>.fromOpaque(context!).takeUnretainedValue()
@@ -142,11 +114,11 @@ package final class ByteStream {
 
     private func release() {
         if let readEvent { event_free(readEvent) }
-        readEvent = nil
-        guard let bufferevent else { return }
-        self.bufferevent = nil
-        bufferevent_setcb(bufferevent, nil, nil, nil, nil)
-        bufferevent_free(bufferevent)
+        if let writeEvent { event_free(writeEvent) }
+        if let output { evbuffer_free(output) }
+        (readEvent, writeEvent, output) = (nil, nil, nil)
+        if descriptor >= 0 { Glibc.close(descriptor) }
+        descriptor = -1
     }
 
     /// Removes the handler with this identity, if it is still the stream's handler. For handlers that end.
@@ -156,24 +128,20 @@ package final class ByteStream {
 
     // MARK: Writing
 
-    /// Bytes written but not yet accepted by the kernel.
-    package var unsent: Int {
-        guard let bufferevent else { return 0 }
-        let encrypted = bufferevent_get_underlying(bufferevent).map { evbuffer_get_length(bufferevent_get_output($0)) }
-        return evbuffer_get_length(bufferevent_get_output(bufferevent)) + (encrypted ?? 0)
-    }
+    /// Bytes written but not yet accepted by the kernel; with TLS, encrypted ones.
+    package var unsent: Int { early.count + queued }
+
+    private var queued: Int { output.map { evbuffer_get_length($0) } ?? 0 }
 
     /// Whether the stream is connected and not closing.
     package var isOpen: Bool { state == .open }
 
     /// Sends `bytes` after earlier output, once the stream is open. Does nothing if the stream is closing or has ended.
     package func write(_ bytes: RawSpan) {
-        guard state == .open || state == .connecting, let bufferevent else { return }
-        bytes.withUnsafeBytes { bytes in
-            let sent = writeDirectly(bytes)
-            guard sent < bytes.count else { return }
-            let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
-            bufferevent_write(bufferevent, rest.baseAddress, rest.count)
+        switch state {
+        case .connecting, .handshaking: bytes.withUnsafeBytes { early += $0 }
+        case .open: bytes.withUnsafeBytes(writeNow)
+        case .lingering, .ended: return
         }
         if !isBackedUp, unsent > highWater {
             isBackedUp = true
@@ -181,27 +149,60 @@ package final class ByteStream {
         }
     }
 
-    /// Gives bytes to the kernel or to TLS, if nothing is queued before them: that saves a copy, a buffer and the system
-    /// calls with which libevent waits for the socket.
-    /// - Returns: how many bytes were taken. After an error 0: libevent meets the same error and reports it.
-    private func writeDirectly(_ bytes: UnsafeRawBufferPointer) -> Int {
-        guard state == .open, let bufferevent, evbuffer_get_length(bufferevent_get_output(bufferevent)) == 0 else {
-            return 0
-        }
-        guard let ssl else {
-            return max(0, send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL)))
-        }
-        // Within these bounds the output of TLS has room for all of it, and the stream does not back up. Above them,
-        // libevent has to know of the output, to report that it has drained.
-        guard unsent <= lowWater, unsent + bytes.count + Self.tlsOverhead <= highWater else { return 0 }
-        ERR_clear_error()
-        let taken = SSL_write(ssl, bytes.baseAddress, Int32(bytes.count))
-        if taken <= 0 { ERR_clear_error() }
-        return max(0, Int(taken))
-    }
-
     /// Sends an array of bytes like the overload that takes a span.
     package func write(_ bytes: [UInt8]) { write(bytes.span.bytes) }
+
+    private func writeNow(_ bytes: UnsafeRawBufferPointer) {
+        guard let tls else { return transmit(bytes) }
+        if !tls.write(bytes) {
+            // Not during the handler's call: it would not expect the end.
+            endAfterInput = .tls("no memory to encrypt the output")
+            event_active(readEvent, Int32(EV_READ), 0)
+        }
+    }
+
+    /// Passes bytes to the kernel. Those that it does not take wait in ``output``.
+    func transmit(_ bytes: UnsafeRawBufferPointer) {
+        // After an error, the next attempt meets the same error and ends the stream.
+        let sent = queued > 0 ? 0 : max(0, send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL)))
+        guard sent < bytes.count else { return }
+        output = output ?? evbuffer_new()
+        let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
+        evbuffer_add(output, rest.baseAddress, rest.count)
+        waitUntilWritable()
+    }
+
+    private func waitUntilWritable() {
+        if writeEvent == nil {
+            writeEvent = event_new(
+                loop.base, descriptor, Int16(EV_WRITE | EV_PERSIST),
+                { _, _, context in ByteStream.of(context).writable() }, Unmanaged.passUnretained(self).toOpaque())
+        }
+        event_add(writeEvent, nil)
+    }
+
+    private func writable() {
+        if state == .connecting { return connected() }
+        guard sendQueued() else { return end(.lastSystemError()) }
+        if queued == 0 {
+            event_del(writeEvent)
+            if state == .lingering { return outputSent() }
+        }
+        guard unsent <= lowWater else { return }
+        if isBackedUp {
+            isBackedUp = false
+            updateReading()
+            deliverInput()
+        }
+        if state == .open { handler?.streamDrained(self) }
+    }
+
+    /// Sends queued output.
+    /// - Returns: `false` after an error of the socket.
+    private func sendQueued() -> Bool {
+        guard queued > 0 else { return true }
+        return evbuffer_write(output, descriptor) >= 0 || errno == EAGAIN || errno == EINTR
+    }
 
     // MARK: Reading
 
@@ -209,124 +210,125 @@ package final class ByteStream {
     /// most pauses end before, and then they cost no system call.
     package func pauseReading() { pausedByHandler = true }
 
-    /// Resumes reading, and delivers the bytes that are already buffered.
+    /// Resumes reading, and delivers the bytes that arrived before.
     package func resumeReading() {
         pausedByHandler = false
         hasUnreadInput = false
         updateReading()
-        // libevent raises no new event for bytes buffered before the pause, or for an end during it.
-        readable()
+        deliverInput()
     }
 
     private func updateReading() {
-        let reads = !isBackedUp && !(pausedByHandler && hasInput)
-        guard let bufferevent, state != .ended, reads != isReading else { return }
+        let reads: Bool
+        switch state {
+        case .connecting, .ended: reads = false
+        case .handshaking: reads = true
+        case .open: reads = !isBackedUp && !(pausedByHandler && hasUnreadInput)
+        case .lingering: reads = !peerHasClosed
+        }
+        guard reads != isReading, descriptor >= 0 else { return }
         isReading = reads
-        if let readEvent {
-            _ = reads ? event_add(readEvent, nil) : event_del(readEvent)
-        } else if reads {
-            bufferevent_enable(bufferevent, Int16(EV_READ))
-        } else {
-            bufferevent_disable(bufferevent, Int16(EV_READ))
+        if readEvent == nil {
+            readEvent = event_new(
+                loop.base, descriptor, Int16(EV_READ | EV_PERSIST),
+                { _, _, context in ByteStream.of(context).readable() }, Unmanaged.passUnretained(self).toOpaque())
         }
+        _ = reads ? event_add(readEvent, nil) : event_del(readEvent)
     }
 
-    private var hasInput: Bool {
-        if readEvent != nil { return hasUnreadInput }
-        return bufferevent.map { evbuffer_get_length(bufferevent_get_input($0)) > 0 } ?? false
-    }
-
-    /// Puts bytes in front of the buffered input, so that they are delivered first.
-    func prepend(_ bytes: [UInt8]) {
-        guard let bufferevent, !bytes.isEmpty else { return }
-        evbuffer_prepend(bufferevent_get_input(bufferevent), bytes, bytes.count)
-    }
-
-    private func readable() {
-        // The handler may call resumeReading() during delivery: the outer call then delivers the rest.
-        guard !isDelivering, state != .connecting else { return }
-        deliverInput()
-        if endsAfterPause, !pausedByHandler, state == .open { end(.closed) }
-    }
-
-    /// Passes libevent's input to the handler.
-    private func deliverInput() {
-        isDelivering = true
-        defer { isDelivering = false }
-        while let bufferevent, state != .ended, !pausedByHandler || state == .lingering {
-            let input = bufferevent_get_input(bufferevent)
-            let length = evbuffer_get_contiguous_space(input)
-            guard length > 0, let start = evbuffer_pullup(input, length) else { return }
-            if state == .open {
-                handler?.stream(self, received: UnsafeRawBufferPointer(start: start, count: length).bytes)
-            }
-            // The handler may have closed the stream, which frees its buffers.
-            guard self.bufferevent == bufferevent else { return }
-            evbuffer_drain(input, length)
-        }
-        if pausedByHandler { updateReading() }
-    }
+    /// Puts bytes in front of those for the handler, so that they are delivered first.
+    func prepend(_ bytes: [UInt8]) { input = bytes + input }
 
     /// Reads from the socket, once per turn of the loop.
-    private func socketReadable() {
+    private func readable() {
         if pausedByHandler, state == .open {
             hasUnreadInput = true
             return updateReading()
         }
+        if let endAfterInput { return end(endAfterInput) }
         let buffer = loop.readBuffer
         let count = recv(descriptor, buffer.baseAddress, min(buffer.count, largestRead), 0)
         if count > 0 {
-            guard state == .open else { return }
-            isDelivering = true
-            handler?.stream(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
-            isDelivering = false
+            received(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else if count == 0 {
-            // The peer closed its side: send the remaining output first.
-            guard state == .lingering, unsent > 0 else { return end(.closed) }
-            endsAfterPause = true
-            if let readEvent { event_del(readEvent) }
+            peerClosed()
         } else if errno != EAGAIN, errno != EINTR {
             end(.lastSystemError())
         }
     }
 
-    private func writable() {
-        if isBackedUp, unsent <= lowWater {
-            isBackedUp = false
-            updateReading()
-            readable()
+    private func received(_ bytes: UnsafeRawBufferPointer) {
+        // A stream that lingers discards what it receives.
+        guard state != .lingering else { return }
+        guard let tls else { return deliver(bytes) }
+        tls.receive(bytes)
+        if state == .handshaking { shakeHands(tls) }
+        while state == .open, endAfterInput == nil {
+            let (count, step) = tls.read(into: loop.decryptionBuffer)
+            if count > 0 { deliver(UnsafeRawBufferPointer(rebasing: loop.decryptionBuffer[..<count])) }
+            switch step {
+            case .done: continue
+            case .needsInput: return
+            case .ended(let reason):
+                if state == .open, !pausedByHandler { return end(reason) }
+                endAfterInput = reason
+            }
         }
-        if state == .open { handler?.streamDrained(self) }
+    }
+
+    private func peerClosed() {
+        guard state == .lingering else { return end(tls?.endOfInput ?? .closed) }
+        // Send the remaining output first.
+        guard queued > 0 else { return end(.closed) }
+        peerHasClosed = true
+        updateReading()
+    }
+
+    /// Passes bytes to the handler, or keeps them during a pause.
+    private func deliver(_ bytes: UnsafeRawBufferPointer) {
+        guard !pausedByHandler, input.isEmpty else {
+            input += bytes
+            return
+        }
+        isDelivering = true
+        handler?.stream(self, received: bytes.bytes)
+        isDelivering = false
+    }
+
+    /// Passes kept bytes to the handler.
+    private func deliverInput() {
+        // The handler may call resumeReading() during delivery: the outer call then delivers the rest.
+        guard !isDelivering else { return }
+        while state == .open, !pausedByHandler, !input.isEmpty {
+            let bytes = input
+            input = []
+            bytes.withUnsafeBytes(deliver)
+        }
+        if state == .open, !pausedByHandler, let endAfterInput { end(endAfterInput) }
     }
 
     // MARK: Opening and closing
 
-    private func handleEvents(_ events: Int32) {
-        if events & Int32(BEV_EVENT_CONNECTED) != 0 {
-            if let context, let ssl, !context.hasNegotiatedProtocol(on: ssl) {
-                return end(.tls("the peer does not support the required application protocol (ALPN)"))
-            }
-            state = .open
-            noDelay()
-            handler?.streamDrained(self)
-            // Deliver bytes that arrived with the end of the handshake.
-            readable()
-            return
+    /// Ends the wait for the connection.
+    private func connected() {
+        var failure: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &failure, &length)
+        guard failure == 0 else { return end(.system(String(cString: strerror(failure)))) }
+        event_del(writeEvent)
+        noDelay()
+        opened()
+    }
+
+    private func opened() {
+        state = .open
+        if !early.isEmpty {
+            early.withUnsafeBytes(writeNow)
+            early = []
         }
-        guard let bufferevent else { return }
-        if events & Int32(BEV_EVENT_EOF) != 0 {
-            // The end comes after the bytes before it: it waits for the end of a pause, too.
-            if pausedByHandler, state == .open {
-                endsAfterPause = true
-                return
-            }
-            readable()
-            // The peer closed its side: send the remaining output first.
-            if state == .lingering, unsent > 0 { return }
-            end(.closed)
-        } else if events & Int32(BEV_EVENT_ERROR) != 0 {
-            end(.error(of: bufferevent))
-        }
+        isBackedUp = unsent > highWater
+        updateReading()
+        handler?.streamDrained(self)
     }
 
     private func noDelay() {
@@ -334,19 +336,13 @@ package final class ByteStream {
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
     }
 
-    private var descriptor: Int32 { bufferevent.map { bufferevent_getfd($0) } ?? -1 }
-
     /// Closes the stream at once and discards unsent output. Does not call the handler.
     package func close() { end(.closed, notifyingHandler: false) }
 
-    /// Closes the stream at once, after writing as much output as the kernel accepts without blocking. Use it on a
-    /// plain stream when the peer does not merit the wait of ``finish(then:)``; on a TLS stream, it discards unsent
-    /// output. Does not call the handler.
+    /// Closes the stream at once, after writing as much output as the kernel accepts without blocking. Use it when the
+    /// peer does not merit the wait of ``finish(then:)``. Does not call the handler.
     package func closeAfterWriting() {
-        if state == .open, let bufferevent, bufferevent_get_underlying(bufferevent) == nil {
-            evbuffer_unfreeze(bufferevent_get_output(bufferevent), 1)
-            _ = evbuffer_write(bufferevent_get_output(bufferevent), descriptor)
-        }
+        if state == .open { _ = sendQueued() }
         close()
     }
 
@@ -366,27 +362,16 @@ package final class ByteStream {
         state = .lingering
         handler = nil
         selfWhileLingering = self
-        pausedByHandler = false
-        hasUnreadInput = false
-        isBackedUp = false
         updateReading()
-        let deadline = MonotonicTime.now + Self.lingerTime
-        lingerTimer = Timer(on: loop) { [unowned self] in linger(until: deadline) }
-        linger(until: deadline)
+        lingerTimer = Timer(on: loop, after: Self.lingerTime) { [unowned self] in end(.timedOut) }
+        tls?.close()
+        if queued == 0 { outputSent() }
     }
 
-    /// Polls every 5 ms until all output is sent, since TLS gives no event for it. Then shuts down this side and
-    /// discards input until the peer closes.
-    private func linger(until deadline: MonotonicTime) {
-        guard MonotonicTime.now < deadline else { return end(.timedOut) }
-        guard unsent == 0 else {
-            lingerTimer?.start(after: .milliseconds(5))
-            return
-        }
-        // The peer has closed its side already.
-        if endsAfterPause { return end(.closed) }
+    /// Shuts down this side of a stream that lingers.
+    private func outputSent() {
+        if peerHasClosed { return end(.closed) }
         shutdown(descriptor, Int32(SHUT_WR))
-        lingerTimer?.start(after: deadline - .now)
     }
 
     private func end(_ reason: StreamError, notifyingHandler: Bool = true) {
@@ -405,7 +390,7 @@ package final class ByteStream {
     // MARK: TLS
 
     /// The stream's SSL object; `nil` without TLS.
-    package var ssl: OpaquePointer? { bufferevent.flatMap { bufferevent_openssl_get_ssl($0) } }
+    package var ssl: OpaquePointer? { tls?.ssl }
 
     /// When the peer's certificate expires, Unix time in seconds; `nil` if the peer presented none.
     package var peerCertificateExpiry: Int64? {
@@ -414,33 +399,34 @@ package final class ByteStream {
         return certificateValidity(of: certificate).notAfter
     }
 
-    /// Layers TLS on a plain bufferevent. It uses a filter, so that one read of the socket brings many records and one
-    /// write sends many. The filter's output is bounded; otherwise there would be no back-pressure.
-    private func secure(_ plain: OpaquePointer, _ ssl: OpaquePointer, _ role: bufferevent_ssl_state) {
-        bufferevent_setcb(plain, nil, nil, nil, nil)
-        bufferevent_setwatermark(plain, Int16(EV_WRITE), 0, Self.highWater)
-        bufferevent_set_max_single_read(plain, Self.largestRead)
-        bufferevent_set_max_single_write(plain, Self.highWater)
-        let options = Int32(BEV_OPT_CLOSE_ON_FREE.rawValue)
-        guard let secured = bufferevent_openssl_filter_new(loop.base, plain, ssl, role, options) else {
-            SSL_free(ssl)
-            bufferevent_free(plain)
-            return
-        }
-        adopt(secured)
-    }
-
     /// Turns an open plain stream into the client side of a TLS connection to `host`. The handler receives
     /// `streamDrained` after the handshake, or the end of the stream.
     func startTLS(_ context: TLSContext, host: String) {
-        guard state == .open, let plain = bufferevent, let ssl = context.newConnection(verifying: host) else {
-            return end(.tls("out of memory"))
-        }
-        self.context = context
-        state = .connecting
+        guard state == .open else { return end(.closed) }
         pausedByHandler = false
-        bufferevent = nil
-        secure(plain, ssl, BUFFEREVENT_SSL_CONNECTING)
-        if bufferevent == nil { end(.tls("out of memory")) }
+        secure(context, verifying: host)
+    }
+
+    /// Starts TLS: as a client if `host` is given, otherwise as a server.
+    private func secure(_ context: TLSContext, verifying host: String?) {
+        guard let tls = TLSSession(context, verifying: host, on: self) else { return end(.tls("out of memory")) }
+        self.tls = tls
+        state = .handshaking
+        updateReading()
+        // Bytes that arrived already belong to TLS.
+        let received = input
+        input = []
+        received.withUnsafeBytes {
+            tls.receive($0)
+            shakeHands(tls)
+        }
+    }
+
+    private func shakeHands(_ tls: TLSSession) {
+        switch tls.handshake() {
+        case .done: opened()
+        case .needsInput: break
+        case .ended(let reason): end(reason)
+        }
     }
 }

@@ -33,6 +33,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     package private(set) var turn: UInt64 = 0
     /// For bytes that a stream reads and its handler consumes in the same call. Loop only.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.largestRead, alignment: 16)
+    /// For the same bytes after TLS has decrypted them. Loop only.
+    let decryptionBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.largestRead, alignment: 16)
     /// The loop's DNS client, created by the first name lookup.
     var resolver: Resolver?
 
@@ -78,6 +80,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         // Every object that uses the base retains the loop, so none is left here.
         resolver = nil
         readBuffer.deallocate()
+        decryptionBuffer.deallocate()
         event_free(wakeUp)
         event_base_free(base)
     }

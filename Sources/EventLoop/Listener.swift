@@ -108,11 +108,7 @@ package final class Listener {
         if acceptedInTurn.turn != loop.turn { acceptedInTurn = (loop.turn, 0) }
         acceptedInTurn.count += 1
         if acceptedInTurn.count == Self.acceptsPerTurn { suspend(for: .zero) }
-        guard let stream = ByteStream(loop: loop, descriptor: descriptor, accepting: context) else {
-            evutil_closesocket(descriptor)
-            return
-        }
-        accepted(stream)
+        accepted(ByteStream(loop: loop, descriptor: descriptor, accepting: context))
     }
 
     /// Suspends accepting when the process is out of file descriptors: retrying at once would only spin.

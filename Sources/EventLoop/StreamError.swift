@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CLibevent
-import COpenSSL
 import Glibc
 
 /// Why a stream could not be opened, or why it ended.
@@ -38,20 +36,4 @@ package enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 
     static func lastSystemError() -> StreamError { .system(String(cString: strerror(errno))) }
-
-    /// The error of a bufferevent that has reported BEV_EVENT_ERROR.
-    static func error(of bufferevent: OpaquePointer) -> StreamError {
-        let systemError = errno
-        if let ssl = bufferevent_openssl_get_ssl(bufferevent) {
-            let verification = SSL_get_verify_result(ssl)
-            let code = bufferevent_get_openssl_error(bufferevent)
-            while bufferevent_get_openssl_error(bufferevent) != 0 {}
-            if Int(verification) != Int(X509_V_OK), SSL_is_server(ssl) == 0 {
-                return .tls(String(cString: X509_verify_cert_error_string(verification)))
-            }
-            if code != 0, let reason = ERR_reason_error_string(code) { return .tls(String(cString: reason)) }
-            if SSL_is_init_finished(ssl) == 0 { return .tls("the peer aborted the handshake") }
-        }
-        return systemError == 0 ? .closed : .system(String(cString: strerror(systemError)))
-    }
 }

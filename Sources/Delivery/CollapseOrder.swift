@@ -10,19 +10,16 @@ struct CollapseOrder {
     /// - Parameter capacity: the maximum number of collapse ids remembered at a time.
     init(capacity: Int) { newest = RecentTable(capacity: capacity) }
 
-    /// Records that a provider accepted the envelope with this sequence number.
-    mutating func accepted(_ envelope: Envelope, _ sequence: UInt64) {
-        guard let key = Self.key(envelope) else { return }
+    /// The key of an envelope's device token and collapse id; `nil` if it has no collapse id.
+    static func key(of envelope: Envelope) -> TableKey? {
+        envelope.collapseID.map { TableKey(envelope.deviceToken, with: $0) }
+    }
+
+    /// Records that a provider accepted the envelope with this key and sequence number.
+    mutating func accepted(_ key: TableKey, _ sequence: UInt64) {
         newest.set(key, to: max(sequence, newest[key] ?? 0))
     }
 
-    /// Whether a provider has accepted a newer envelope with the same device token and collapse id.
-    func isReplaced(_ envelope: Envelope, _ sequence: UInt64) -> Bool {
-        guard let key = Self.key(envelope), let newest = newest[key] else { return false }
-        return newest > sequence
-    }
-
-    private static func key(_ envelope: Envelope) -> Int? {
-        envelope.collapseID.map { envelope.deviceToken.tableKey(with: $0) }
-    }
+    /// Whether a provider has accepted a newer envelope with the same key.
+    func isReplaced(_ key: TableKey, _ sequence: UInt64) -> Bool { newest[key].map { $0 > sequence } ?? false }
 }

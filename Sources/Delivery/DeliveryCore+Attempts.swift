@@ -15,13 +15,13 @@ extension DeliveryCore {
     mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
         pending.phase = .active
         let route = pending.route
-        guard lanes[route] != nil, let token = pending.envelope?.deviceToken else {
+        guard lanes[route] != nil, pending.isInMemory else {
             guard pending.row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }
             return parkUnserved(pending, now)
         }
         inFlightByRoute[route] += 1
         pending.isDelivering = true
-        pending.search.begin(at: tokens[routes.app(of: route)]?[token].environment)
+        pending.search.begin(at: tokens[routes.app(of: route)]?[pending.token].environment)
         advance(pending, now)
     }
 
@@ -51,9 +51,7 @@ extension DeliveryCore {
     /// The outcome of an envelope that expired or was replaced before its next attempt.
     private func earlyOutcome(of pending: PendingEnvelope, _ now: ClockReading) -> Outcome? {
         if pending.expiry.hasPassed(at: now.unix) { return .rejected(.ttlRanOut) }
-        guard let envelope = pending.envelope,
-            collapses.isReplaced(envelope, pending.sequence)
-        else { return nil }
+        guard let collapse = pending.collapse, collapses.isReplaced(collapse, pending.sequence) else { return nil }
         return .rejected(.ttlRanOut, text: "replaced by a newer notification with the same collapse id")
     }
 
@@ -77,9 +75,9 @@ extension DeliveryCore {
     /// Waits for a turn on this route, or begins the attempt at once.
     private mutating func enter(_ pending: PendingEnvelope, _ route: RouteTable.Number, _ now: ClockReading) {
         pending.heldBy = nil
-        guard let envelope = pending.envelope else { return }
+        guard pending.isInMemory else { return }
         let clock = now.monotonic
-        if let left = pauses.remaining(envelope.deviceToken, now: clock) {
+        if let left = pauses.remaining(pending.token, now: clock) {
             let result = AttemptResult.heldBack(.providerThrottles, for: left, "device-paused")
             return conclude(pending, result, from: routes.routes[route].magic, now)
         }
@@ -97,7 +95,7 @@ extension DeliveryCore {
         pending.phase = .queued(since: clock)
         lane.queue.append(
             pending, flow: origin.circuit.rawValue, band: origin.band,
-            cost: envelope.ciphertext.count + Self.requestOverhead, expiresAt: expiresAt)
+            cost: pending.size + Self.requestOverhead, expiresAt: expiresAt)
     }
 
     /// Begins an attempt, for which the window has room, unless the breaker refuses it.
@@ -130,17 +128,17 @@ extension DeliveryCore {
         let handle = PendingEnvelope.Handle(rawValue: number)
         guard envelopes.contains(handle) else { return }
         let pending = envelopes[handle]
-        guard case .attempting(let attempt) = pending.phase, let token = pending.envelope?.deviceToken else { return }
+        guard case .attempting(let attempt) = pending.phase, let envelope = pending.envelope else { return }
         pending.phase = .active
         let route = routes.routes[attempt.route]
         let took = now.monotonic - attempt.started
         actions.append(
             .observe(
                 .attempt(
-                    route, deviceToken: token, result, waited: attempt.started - attempt.queued, took: took)))
+                    route, deviceToken: envelope.deviceToken, result, waited: attempt.started - attempt.queued, took: took)))
         if result.disposition.mayHaveReachedProvider { pending.contact = .contacted }
         if let lane = lanes[attempt.route], lane.generation == attempt.lane {
-            switch note(result, of: pending, token, attempt, in: lane, now) {
+            switch note(result, of: pending, attempt, in: lane, now) {
             case .none: lane.window.abandoned()
             case .success: lane.window.ended(latency: took, isOverload: false, now: now.monotonic)
             case .failure, .trip: lane.window.ended(latency: took, isOverload: true, now: now.monotonic)
@@ -154,7 +152,7 @@ extension DeliveryCore {
     /// Records the result in the lane.
     /// - Returns: the effect of the result on the lane, adjusted by what the node already knows.
     private mutating func note(
-        _ result: AttemptResult, of pending: PendingEnvelope, _ token: Bytes, _ attempt: PendingEnvelope.Attempt,
+        _ result: AttemptResult, of pending: PendingEnvelope, _ attempt: PendingEnvelope.Attempt,
         in lane: Lane, _ now: ClockReading
     ) -> Disposition.LaneEffect {
         let (route, wasProbe, clock) = (attempt.route, attempt.isProbe, now.monotonic)
@@ -170,7 +168,7 @@ extension DeliveryCore {
         }
         // Results of attempts that were in flight when the device was paused tell nothing new, and must not stop
         // delivery to other devices.
-        if disposition.token == .paused, disposition.lane == .failure, pauses.remaining(token, now: clock) != nil {
+        if disposition.token == .paused, disposition.lane == .failure, pauses.remaining(pending.token, now: clock) != nil {
             disposition.lane = .none
         }
         let before = lane.breaker.state
@@ -194,16 +192,16 @@ extension DeliveryCore {
     private mutating func conclude(
         _ pending: PendingEnvelope, _ result: AttemptResult, from magic: Magic, _ now: ClockReading
     ) {
-        guard let token = pending.envelope?.deviceToken else { return }
+        guard pending.isInMemory else { return }
         let route = pending.route
         if result.disposition.token != .accepted {
             let switches = pending.search.switches(after: result.disposition.token, from: magic) { other in
                 lanes[routes.number(route, on: other)] != nil
-                    && tokens[routes.app(of: route)]?[token].isRefused != true
+                    && tokens[routes.app(of: route)]?[pending.token].isRefused != true
             }
             if switches { return advance(pending, now) }
         }
-        let learned = learn(result, pending, token, from: magic, now)
+        let learned = learn(result, pending, from: magic, now)
         switch step(pending, after: learned, now) {
         case .finish where learned.outcome.kind == .retry && isDraining: stop(pending, now)
         case .finish: finish(pending, learned.outcome, now)
@@ -238,12 +236,12 @@ extension DeliveryCore {
     /// Records what the result says about the device token.
     /// - Returns: the result for the sender, adjusted by what the node already knew about the token.
     private mutating func learn(
-        _ result: AttemptResult, _ pending: PendingEnvelope, _ token: Bytes, from magic: Magic, _ now: ClockReading
+        _ result: AttemptResult, _ pending: PendingEnvelope, from magic: Magic, _ now: ClockReading
     ) -> AttemptResult {
         let route = pending.route
         guard let lane = lanes[route], result.disposition.token != .none else { return result }
         let wasActive = lane.surge.isActive
-        let learned = learn(result, pending, token, from: magic, in: lane, now)
+        let learned = learn(result, pending, from: magic, in: lane, now)
         if lane.surge.isActive != wasActive {
             actions.append(.observe(.tokenRefusalSurge(routes.routes[route], isActive: lane.surge.isActive)))
         }
@@ -251,20 +249,18 @@ extension DeliveryCore {
     }
 
     private mutating func learn(
-        _ result: AttemptResult, _ pending: PendingEnvelope, _ token: Bytes, from magic: Magic, in lane: Lane,
+        _ result: AttemptResult, _ pending: PendingEnvelope, from magic: Magic, in lane: Lane,
         _ now: ClockReading
     ) -> AttemptResult {
         let (route, clock) = (pending.route, now.monotonic)
-        let (app, origin) = (routes.app(of: route), pending.origin)
+        let (app, token, origin) = (routes.app(of: route), pending.token, pending.origin)
         switch result.disposition.token {
         case .none: return result
         case .accepted:
             let home = magic == routes.routes[route].magic ? nil : magic
             makeHistory(of: app)
             tokens[app]!.accepted(token, by: home, at: now.milliseconds)
-            if let envelope = pending.envelope, envelope.collapseID != nil {
-                collapses.accepted(envelope, pending.sequence)
-            }
+            if let collapse = pending.collapse { collapses.accepted(collapse, pending.sequence) }
             pauses.end(token)
             lane.surge.accepted(clock)
             guard home != nil else { return result }

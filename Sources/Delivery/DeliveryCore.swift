@@ -330,7 +330,7 @@ struct DeliveryCore: ~Copyable {
             let keepUntil = ReplayWindow.isRepeated(outcome) ? now.unix + Int64(limits.replaySeconds) : nil
             actions.append(.erase(row: row, pending.digest, outcome, keepUntil: keepUntil))
         }
-        if pending.envelope != nil { leaveMemory(pending, now) }
+        if pending.isInMemory { leaveMemory(pending, now) }
         end(pending, outcome, now)
     }
 

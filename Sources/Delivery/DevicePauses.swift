@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
-import TNP
 import Time
 
 /// The device tokens for which a provider asked the node to pause; other tokens are not affected. Bounded: when the
@@ -13,31 +12,30 @@ struct DevicePauses {
     }
 
     private let capacity: Int
-    private var pauses: [Int: Pause] = [:]
+    private var pauses: [TableKey: Pause] = [:]
     private var nextSweep = MonotonicTime(nanoseconds: 0)
 
     init(capacity: Int) { self.capacity = capacity }
 
     /// The time left of the token's pause; `nil` if it is not paused.
-    func remaining(_ token: Bytes, now: MonotonicTime) -> Duration? {
-        guard !pauses.isEmpty, let pause = pauses[token.tableKey], pause.until > now else { return nil }
+    func remaining(_ token: TableKey, now: MonotonicTime) -> Duration? {
+        guard !pauses.isEmpty, let pause = pauses[token], pause.until > now else { return nil }
         return pause.until - now
     }
 
     /// Pauses the token for at least `seconds`; each further pause is longer.
-    mutating func pause(_ token: Bytes, seconds: UInt32, now: MonotonicTime, random: Double) {
-        let key = token.tableKey
-        if pauses.count >= capacity, pauses[key] == nil { makeRoom(now) }
-        var pause = pauses[key] ?? Pause(until: now)
+    mutating func pause(_ token: TableKey, seconds: UInt32, now: MonotonicTime, random: Double) {
+        if pauses.count >= capacity, pauses[token] == nil { makeRoom(now) }
+        var pause = pauses[token] ?? Pause(until: now)
         // An answer to an attempt that was in flight when the pause began extends it only by its own retry-after.
         let own = pause.until > now ? .zero : pause.backoff.next(random: random)
         pause.until = max(pause.until, now + max(.seconds(Int64(seconds)), own))
-        pauses[key] = pause
+        pauses[token] = pause
     }
 
     /// Ends the pause: the provider accepted a notification for this token.
-    mutating func end(_ token: Bytes) {
-        if !pauses.isEmpty { pauses[token.tableKey] = nil }
+    mutating func end(_ token: TableKey) {
+        if !pauses.isEmpty { pauses[token] = nil }
     }
 
     private mutating func makeRoom(_ now: MonotonicTime) {
@@ -47,24 +45,5 @@ struct DevicePauses {
             nextSweep = now + .seconds(1)
         }
         if pauses.count >= capacity, let victim = pauses.keys.first { pauses[victim] = nil }
-    }
-}
-
-extension Bytes {
-    /// Key for an in-memory table: SipHash under a random key of this process. An attacker cannot construct collisions,
-    /// and the tables hold no device tokens.
-    var tableKey: Int {
-        var hasher = Hasher()
-        withUnsafeBytes { hasher.combine(bytes: $0) }
-        return hasher.finalize()
-    }
-
-    /// Key for these bytes together with `other`.
-    func tableKey(with other: Bytes) -> Int {
-        var hasher = Hasher()
-        hasher.combine(count)
-        withUnsafeBytes { hasher.combine(bytes: $0) }
-        other.withUnsafeBytes { hasher.combine(bytes: $0) }
-        return hasher.finalize()
     }
 }

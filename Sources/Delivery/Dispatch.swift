@@ -146,9 +146,11 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     ///   - app: the name of its app.
     ///   - acceptsQueued: whether the sender accepts QUEUED, so that the envelope may be stored and wait for the breaker
     ///     to close.
-    package func arrival(of envelope: Envelope, app: String, acceptsQueued: Bool) -> Arrival {
+    package func arrival(
+        of envelope: Envelope, app: String, acceptsQueued: Bool, at now: MonotonicTime
+    ) -> Arrival {
         loop.preconditionOnLoop()
-        let arrival = core.arrival(of: envelope, app: app, acceptsQueued: acceptsQueued, at: .now) { route in
+        let arrival = core.arrival(of: envelope, app: app, acceptsQueued: acceptsQueued, at: now) { route in
             do throws(Rejection) {
                 try providers[route]?.check(envelope)
                 return nil
@@ -172,10 +174,11 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     /// The refusal if there is no room for an envelope of this origin, not even by evicting another from the queue;
     /// `nil` if there is room.
     package func capacityRefusal(
-        of envelope: Envelope, for destination: Destination, acceptsQueued: Bool, from origin: Origin
+        of envelope: Envelope, for destination: Destination, acceptsQueued: Bool, from origin: Origin,
+        at now: MonotonicTime
     ) -> Outcome? {
         let refusal = core.capacityRefusal(
-            of: envelope, on: destination.route, acceptsQueued: acceptsQueued, from: origin, at: .now)
+            of: envelope, on: destination.route, acceptsQueued: acceptsQueued, from: origin, at: now)
         perform()
         return refusal
     }

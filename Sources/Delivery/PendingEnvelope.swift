@@ -86,6 +86,12 @@ final class PendingEnvelope: @unchecked Sendable {
     /// The envelope's place among all pending ones; set once it has one.
     var handle = Handle(rawValue: .max)
     let digest: Digest256
+    /// The key of the device token.
+    let token: TableKey
+    /// The key of the device token and the collapse id; `nil` without a collapse id.
+    let collapse: TableKey?
+    /// Bytes of the ciphertext.
+    let size: Int
     /// The destination that the sender chose.
     let route: RouteTable.Number
     let format: EnvelopeFormat
@@ -95,11 +101,13 @@ final class PendingEnvelope: @unchecked Sendable {
     /// process.
     let sequence: UInt64
     /// The reservation of the iv in the replay window, if there is one.
-    let pair: ReplayWindow.PairKey?
+    let pair: TableKey?
     var expiry: Expiry
     var phase = Phase.active
     /// The content; `nil` while it is only in the spool and takes no memory.
     var envelope: Envelope?
+    /// Whether the content is in memory.
+    var isInMemory: Bool { envelope != nil }
     /// The row in the spool; `nil` if the envelope is not stored.
     var row: Int64?
     /// Whether the envelope in memory was loaded from the spool.
@@ -131,9 +139,12 @@ final class PendingEnvelope: @unchecked Sendable {
 
     init(
         _ envelope: Envelope, route: RouteTable.Number, format: EnvelopeFormat, origin: Origin, expiry: Expiry,
-        taken: MonotonicTime, sequence: UInt64, pair: ReplayWindow.PairKey?
+        taken: MonotonicTime, sequence: UInt64, pair: TableKey?
     ) {
         digest = envelope.digest
+        token = TableKey(envelope.deviceToken)
+        collapse = CollapseOrder.key(of: envelope)
+        size = envelope.ciphertext.count
         self.envelope = envelope
         self.route = route
         self.format = format

@@ -4,23 +4,15 @@
 /// entries stay.
 struct RecentTable<Value> {
     private let half: Int
-    private var young: [Key: Value] = [:]
-    private var old: [Key: Value] = [:]
-
-    /// A keyed hash (`Bytes.tableKey`), which needs no further mixing.
-    private struct Key: Hashable {
-        let hash: Int
-
-        func _rawHashValue(seed: Int) -> Int { hash ^ seed }
-    }
+    private var young: [TableKey: Value] = [:]
+    private var old: [TableKey: Value] = [:]
 
     /// - Parameter capacity: the maximum number of entries at a time.
     init(capacity: Int) { half = max(1, capacity / 2) }
 
-    subscript(key: Int) -> Value? { young[Key(hash: key)] ?? old[Key(hash: key)] }
+    subscript(key: TableKey) -> Value? { young[key] ?? old[key] }
 
-    mutating func set(_ key: Int, to value: Value) {
-        let key = Key(hash: key)
+    mutating func set(_ key: TableKey, to value: Value) {
         if young.count >= half, young[key] == nil {
             old = young
             young = [:]

@@ -10,16 +10,6 @@ import Time
 /// that is reused with another ciphertext. Bounded: the caller makes sure that there is room (``count``), so that no
 /// outcome is evicted before it expires.
 struct ReplayWindow {
-    /// Hash of a device token and an iv.
-    struct PairKey: Hashable {
-        fileprivate let hash: Int
-
-        init(_ envelope: Envelope) { hash = envelope.deviceToken.tableKey(with: envelope.iv) }
-
-        /// The hash for dictionaries: a keyed hash needs no further mixing.
-        func _rawHashValue(seed: Int) -> Int { hash ^ seed }
-    }
-
     private struct Pair {
         let ciphertext: Int
         /// Number of envelopes in flight with this pair.
@@ -49,7 +39,7 @@ struct ReplayWindow {
 
     private struct Remembered {
         let digest: Digest256
-        let pair: PairKey?
+        let pair: TableKey?
         let until: MonotonicTime
     }
 
@@ -58,7 +48,9 @@ struct ReplayWindow {
     let capacity: Int
     private var outcomes: [Digest256: Kept] = [:]
     private var order: Deque<Remembered> = []
-    private var pairs: [PairKey: Pair] = [:]
+    /// By device token and iv.
+    private var pairs: [TableKey: Pair] = [:]
+    private let contentHash = UniversalHash()
 
     init(length: Duration, capacity: Int) {
         self.length = length
@@ -75,10 +67,13 @@ struct ReplayWindow {
         return outcome
     }
 
+    /// The key of an envelope's device token and iv.
+    static func key(of envelope: Envelope) -> TableKey { TableKey(envelope.deviceToken, with: envelope.iv) }
+
     /// Reserves the envelope's iv for its ciphertext, until ``finished(_:_:_:_:now:)``.
     /// - Returns: `nil` if the iv has been used with another ciphertext for this device.
-    mutating func claim(_ envelope: Envelope, now: MonotonicTime) -> PairKey? {
-        let (key, ciphertext) = (PairKey(envelope), envelope.ciphertext.tableKey)
+    mutating func claim(_ envelope: Envelope, now: MonotonicTime) -> TableKey? {
+        let (key, ciphertext) = (Self.key(of: envelope), contentHash(envelope.ciphertext))
         guard var pair = pairs[key], pair.claims > 0 || pair.until > now else {
             pairs[key] = Pair(ciphertext: ciphertext, claims: 1, until: now)
             return key
@@ -91,7 +86,7 @@ struct ReplayWindow {
 
     /// Releases the reserved iv, and remembers the final outcome if a resend would not change it.
     mutating func finished(
-        _ digest: Digest256, _ magic: Magic, _ pair: PairKey?, _ outcome: Outcome, now: MonotonicTime
+        _ digest: Digest256, _ magic: Magic, _ pair: TableKey?, _ outcome: Outcome, now: MonotonicTime
     ) {
         let isRepeated = Self.isRepeated(outcome)
         if let pair, var held = pairs[pair] {

@@ -19,31 +19,31 @@ struct TokenHistory {
     /// - Parameter capacity: the maximum number of tokens remembered at a time.
     init(capacity: Int) { records = RecentTable(capacity: capacity) }
 
-    subscript(token: Bytes) -> Record { records[token.tableKey] ?? Record() }
+    subscript(token: TableKey) -> Record { records[token] ?? Record() }
 
     /// Records that a provider accepted a notification for the token.
-    mutating func accepted(_ token: Bytes, by home: Magic?, at milliseconds: UInt64) {
-        records.set(token.tableKey, to: Record(environment: home, accepted: milliseconds, isRefused: false))
+    mutating func accepted(_ token: TableKey, by home: Magic?, at milliseconds: UInt64) {
+        records.set(token, to: Record(environment: home, accepted: milliseconds, isRefused: false))
     }
 
     /// Records that the provider refused the token.
     /// - Returns: whether this is the first refusal since the token was last accepted.
-    mutating func refused(_ token: Bytes) -> Bool {
+    mutating func refused(_ token: TableKey) -> Bool {
         var record = self[token]
         guard !record.isRefused else { return false }
         record.isRefused = true
         record.environment = nil
-        records.set(token.tableKey, to: record)
+        records.set(token, to: record)
         return true
     }
 
     /// Whether a provider accepted the token after `since`, the reported time at which the token was gone (Unix time in
     /// milliseconds). Discards that acceptance, so that a second report is trusted.
-    mutating func contradicts(_ token: Bytes, goneSince since: UInt64) -> Bool {
+    mutating func contradicts(_ token: TableKey, goneSince since: UInt64) -> Bool {
         var record = self[token]
         guard record.accepted > since else { return false }
         record.accepted = 0
-        records.set(token.tableKey, to: record)
+        records.set(token, to: record)
         return true
     }
 }

@@ -53,13 +53,22 @@ final class ClientConnection: SessionEvents {
         var isReset = false
         var response = Response(status: 0)
 
-        /// Copies the bytes of header fields to memory that stays in place.
-        mutating func keep(_ bytes: [UInt8]) -> UnsafeMutablePointer<UInt8>? {
-            if fields.count < bytes.count {
+        /// Fills a free slot with a request.
+        /// - Returns: the bytes of its header fields, which stay in place.
+        mutating func begin(
+            _ request: borrowing Request, until deadline: MonotonicTime, _ number: UInt64,
+            for receiver: any ResponseReceiver
+        ) -> UnsafeMutablePointer<UInt8>? {
+            self.receiver = receiver
+            self.number = number
+            self.deadline = deadline
+            body += request.body
+            let bytes = request.headers.bytes.count
+            if fields.count < bytes {
                 fields.deallocate()
-                fields = .allocate(capacity: max(1024, bytes.count))
+                fields = .allocate(capacity: max(1024, bytes))
             }
-            _ = fields.update(fromContentsOf: bytes)
+            _ = fields.update(fromContentsOf: request.headers.bytes)
             return fields.baseAddress
         }
 
@@ -157,13 +166,10 @@ final class ClientConnection: SessionEvents {
     ) {
         let slot = free.popLast() ?? slots.count
         if slot == slots.count { slots.append(Slot()) }
-        slots[slot].receiver = receiver
-        slots[slot].number = number
-        slots[slot].deadline = deadline
-        slots[slot].body.append(contentsOf: request.body)
+        let bytes = slots[slot].begin(request, until: deadline, number, for: receiver)
         inFlight += 1
         if inFlight == 1 { watch.becameBusy(now) }
-        let bytes = slots[slot].keep(request.headers.bytes)
+        let session = session!
         let stream = Session.withFields(request.headers, at: bytes, isFirst: !hasSent) { fields, count in
             withUnsafePointer(to: Session.bodySource(slot)) { source in
                 nghttp2_submit_request(

@@ -2,8 +2,8 @@
 
 import Cryptography
 
-/// Header fields in the order they were added, in one buffer. Build one block with the fields that all requests share,
-/// and append the fields that differ to a copy.
+/// Header fields in the order they were added, in one buffer. Build one block with the fields that all requests share as
+/// a template; each request starts with it.
 package struct HeaderBlock: Sendable, Redacted {
     /// How HPACK encodes a field (RFC 7541 §6.2).
     package enum Indexing: Sendable {
@@ -23,12 +23,6 @@ package struct HeaderBlock: Sendable, Redacted {
         /// The value.
         package let value: Range<Int>
         let indexing: Indexing
-
-        fileprivate func moved(by offset: Int) -> Field {
-            Field(
-                name: name.lowerBound + offset..<name.upperBound + offset,
-                value: value.lowerBound + offset..<value.upperBound + offset, indexing: indexing)
-        }
     }
 
     /// The names and values of all fields.
@@ -83,11 +77,19 @@ package struct HeaderBlock: Sendable, Redacted {
         fields.append(Field(name: start..<middle, value: middle..<bytes.count, indexing: indexing))
     }
 
-    /// Appends all fields of another block.
-    package mutating func append(_ other: HeaderBlock) {
-        let offset = bytes.count
-        bytes += other.bytes
-        for field in other.fields { fields.append(field.moved(by: offset)) }
+    /// Replaces all fields by those of a template; keeps the memory.
+    package mutating func start(with template: HeaderBlock) {
+        removeAll()
+        bytes += template.bytes
+        fields += template.fields
+    }
+
+    /// Replaces the value of the field at `index` by what `write` appends to the given buffer.
+    package mutating func setValue(ofField index: Int, writing write: (inout [UInt8]) -> Void) {
+        let start = bytes.count
+        write(&bytes)
+        let field = fields[index]
+        fields[index] = Field(name: field.name, value: start..<bytes.count, indexing: field.indexing)
     }
 
     /// The value of the first field with this name; `nil` if there is none.

@@ -56,7 +56,9 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package let stream: ByteStream
     /// nghttp2's state.
     package private(set) var handle: OpaquePointer?
-    private unowned let events: any SessionEvents
+    /// Unsafe, because a checked reference costs a retain for each frame and each header field. Its owner closes the
+    /// stream when it goes; after that, nothing here uses it.
+    private unowned(unsafe) let events: any SessionEvents
     private var gathered: [UInt8] = []
     private var flushScheduled = false
     /// Whether the peer has sent too many frames.
@@ -159,6 +161,24 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
 
     package func stream(_ stream: ByteStream, ended reason: StreamError) { events.sessionEnded(reason.description) }
 
+    private func received(_ frame: nghttp2_frame) {
+        let header = frame.hd
+        switch UInt32(header.type) {
+        case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+            guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0, let slot = slot(of: header.stream_id)
+            else { return }
+            events.session(endOf: header.stream_id, slot: slot)
+        case NGHTTP2_SETTINGS.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0:
+            events.sessionGotSettings()
+        case NGHTTP2_GOAWAY.rawValue:
+            let goAway = frame.goaway
+            events.session(
+                goAway: goAway.last_stream_id, code: goAway.error_code,
+                debugData: Array(UnsafeBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)))
+        default: break
+        }
+    }
+
     /// Closes the connection, after the output already written to the stream.
     func fail(_ reason: String) {
         guard stream.isOpen else { return }
@@ -185,14 +205,18 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
 
     static func reason(_ code: Int) -> String { String(cString: nghttp2_strerror(Int32(code))) }
 
-    private static func of(_ user: UnsafeMutableRawPointer?) -> Session {
-        Unmanaged<Session>.fromOpaque(user!).takeUnretainedValue()
+    /// Calls `body` with the session of a callback. Not retained: whoever feeds nghttp2 holds the session meanwhile.
+    private static func with<Result>(_ user: UnsafeMutableRawPointer?, _ body: (Session) -> Result) -> Result {
+        Unmanaged<Session>.fromOpaque(user!)._withUnsafeGuaranteedRef(body)
     }
 
-    /// The session, and the slot of a stream; `nil` if the stream has none.
-    private static func of(_ user: UnsafeMutableRawPointer?, _ stream: Int32) -> (Session, Int)? {
-        let session = of(user)
-        return session.slot(of: stream).map { (session, $0) }
+    /// Calls `body` with the session and the slot of a stream; does nothing if the stream has none.
+    private static func with(
+        _ user: UnsafeMutableRawPointer?, _ stream: Int32, _ body: (Session, _ slot: Int) -> Void
+    ) {
+        with(user) { session in
+            if let slot = session.slot(of: stream) { body(session, slot) }
+        }
     }
 
     /// Calls `body` with the header fields of a block in nghttp2's form.
@@ -231,8 +255,9 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
             source: nghttp2_data_source(ptr: pointer(slot)),
             read_callback: { _, _, buffer, length, flags, source, user in
                 let slot = Int(bitPattern: source!.pointee.ptr) - 1
-                let (count, isLast) = Session.of(user).events.session(
-                    fill: UnsafeMutableBufferPointer(start: buffer, count: length), slot: slot)
+                let (count, isLast) = Session.with(user) {
+                    $0.events.session(fill: UnsafeMutableBufferPointer(start: buffer, count: length), slot: slot)
+                }
                 if isLast { flags!.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
                 return count
             })
@@ -243,60 +268,45 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         var callbacks: OpaquePointer?
         nghttp2_session_callbacks_new(&callbacks)
         nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, user in
-            let session = Session.of(user)
-            if session.events.sessionShouldAcceptFrame() { return 0 }
-            session.isFlooded = true
-            return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+            Session.with(user) { session in
+                if session.events.sessionShouldAcceptFrame() { return 0 }
+                session.isFlooded = true
+                return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+            }
         }
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
-            Session.of(user).events.session(began: frame!.pointee.hd.stream_id)
+            Session.with(user) { $0.events.session(began: frame!.pointee.hd.stream_id) }
             return 0
         }
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {
             _, frame, name, nameLength, value, valueLength, _, user in
-            guard let (session, slot) = Session.of(user, frame!.pointee.hd.stream_id) else { return 0 }
-            let goesOn = session.events.session(
-                header: UnsafeBufferPointer(start: name, count: nameLength),
-                value: UnsafeBufferPointer(start: value, count: valueLength), slot: slot)
+            var goesOn = true
+            Session.with(user, frame!.pointee.hd.stream_id) { session, slot in
+                goesOn = session.events.session(
+                    header: UnsafeBufferPointer(start: name, count: nameLength),
+                    value: UnsafeBufferPointer(start: value, count: valueLength), slot: slot)
+            }
             return goesOn ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, data, length, user in
-            guard let (session, slot) = Session.of(user, stream) else { return 0 }
-            if !session.events.session(data: UnsafeBufferPointer(start: data, count: length), slot: slot) {
-                session.reset(stream, code: NGHTTP2_CANCEL.rawValue)
+            Session.with(user, stream) { session, slot in
+                if !session.events.session(data: UnsafeBufferPointer(start: data, count: length), slot: slot) {
+                    session.reset(stream, code: NGHTTP2_CANCEL.rawValue)
+                }
             }
             return 0
         }
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
-            let session = Session.of(user)
-            let header = frame!.pointee.hd
-            switch UInt32(header.type) {
-            case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
-                guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
-                    let slot = session.slot(of: header.stream_id)
-                else { return 0 }
-                session.events.session(endOf: header.stream_id, slot: slot)
-            case NGHTTP2_SETTINGS.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0:
-                session.events.sessionGotSettings()
-            case NGHTTP2_GOAWAY.rawValue:
-                let goAway = frame!.pointee.goaway
-                session.events.session(
-                    goAway: goAway.last_stream_id, code: goAway.error_code,
-                    debugData: Array(UnsafeBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)))
-            default: break
-            }
+            Session.with(user) { $0.received(frame!.pointee) }
             return 0
         }
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
-            guard UInt32(frame!.pointee.hd.type) == NGHTTP2_HEADERS.rawValue,
-                let (session, slot) = Session.of(user, frame!.pointee.hd.stream_id)
-            else { return 0 }
-            session.events.session(sentHeadersOf: slot)
+            guard UInt32(frame!.pointee.hd.type) == NGHTTP2_HEADERS.rawValue else { return 0 }
+            Session.with(user, frame!.pointee.hd.stream_id) { $0.events.session(sentHeadersOf: $1) }
             return 0
         }
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, user in
-            guard let (session, slot) = Session.of(user, stream) else { return 0 }
-            session.events.session(closed: stream, slot: slot, code: code)
+            Session.with(user, stream) { $0.events.session(closed: stream, slot: $1, code: code) }
             return 0
         }
         return callbacks

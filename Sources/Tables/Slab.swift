@@ -57,7 +57,7 @@ public struct Slab<Value> {
     }
 
     /// Adds a value.
-    @inlinable public mutating func insert(_ value: Value) -> Handle {
+    @inlinable public mutating func insert(_ value: consuming Value) -> Handle {
         guard let slot = unused.popLast() else {
             entries.append(Entry(value: value))
             return Handle(slot: UInt32(entries.count - 1), generation: 0)

@@ -12,13 +12,20 @@ import Tor
 /// Logs the events of the node; frequent ones at most once per kind and minute. Device tokens appear as pseudonyms
 /// only.
 final class EventLog {
-    var logger: Logger
+    var logger: Logger {
+        didSet { level = logger.logLevel }
+    }
+    /// The level of ``logger``, which would take longer to ask for each attempt.
+    private var level: Logger.Level
     /// The certificates in use, to name an expired one as the cause of failures.
     var certificates: [ProviderAssembly.Certificate] = []
     private var throttle = LogThrottle()
     private var pseudonyms = Pseudonyms()
 
-    init(_ logger: Logger) { self.logger = logger }
+    init(_ logger: Logger) {
+        self.logger = logger
+        level = logger.logLevel
+    }
 
     // MARK: Delivery
 
@@ -67,7 +74,7 @@ final class EventLog {
     private func attempt(_ route: Route, _ deviceToken: Bytes, _ result: AttemptResult) {
         let source = result.disposition.failureSource
         let (level, message) = Self.line(for: source)
-        guard level >= logger.logLevel else { return }
+        guard level >= self.level else { return }
         guard level <= .debug || throttle.allows("\(route) \(result.answer)", at: .now) else { return }
         var metadata: Logger.Metadata = [
             "route": "\(route)", "answer": "\(result.answer)", "outcome": "\(result.outcome.kind)",

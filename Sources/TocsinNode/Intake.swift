@@ -68,7 +68,8 @@ final class Intake: OutcomeReceiver {
         do throws(Refusal) {
             let now = clock.reading(at: start)
             try admission.checkCircuit(circuit, at: start)
-            switch dispatch.arrival(of: submission.envelope, app: app, acceptsQueued: submission.acceptQueued) {
+            switch dispatch.arrival(of: submission.envelope, app: app, acceptsQueued: submission.acceptQueued, at: start)
+            {
             case .resend:
                 dispatch.repeatOutcome(of: submission.envelope, to: reply(to: submission, from: connection))
             case .refused(let outcome):
@@ -97,7 +98,8 @@ final class Intake: OutcomeReceiver {
         let effort = try admission.verify(submission, on: circuit, through: senderProtocol, at: now.monotonic)
         let unproven = Origin(circuit: circuit, effort: effort)
         if let outcome = dispatch.capacityRefusal(
-            of: submission.envelope, for: destination, acceptsQueued: submission.acceptQueued, from: unproven)
+            of: submission.envelope, for: destination, acceptsQueued: submission.acceptQueued, from: unproven,
+            at: now.monotonic)
         {
             admission.recordLackOfRoom(paid: effort, through: senderProtocol)
             throw Refusal(outcome)
@@ -155,8 +157,9 @@ final class Intake: OutcomeReceiver {
             return
         }
         metrics.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
-        let goAway = admission.finish(ticket, with: outcome, contact: contact, at: reading)
-        connection?.finished(submission.request, admission.addingAllowance(to: outcome, of: ticket, at: .now))
+        let now = reading
+        let goAway = admission.finish(ticket, with: outcome, contact: contact, at: now)
+        connection?.finished(submission.request, admission.addingAllowance(to: outcome, of: ticket, at: now.monotonic))
         guard let goAway else { return }
         recordAbuse()
         connection?.reject(goAway)

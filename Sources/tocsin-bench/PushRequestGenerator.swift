@@ -19,34 +19,34 @@ struct PushRequestGenerator {
     /// When the notification expires, Unix time in seconds.
     static let expiration = "1900000000"
 
-    private let pseudoHeaders: HeaderBlock
-    private let fixedHeaders: HeaderBlock
+    /// The fields that all requests share, and `:path` without a value.
+    private let sharedHeaders: HeaderBlock
+    private let pathField: Int
     private let authorization = Array(PushRequestGenerator.authorization.utf8)
     private let body = [UInt8](repeating: UInt8(ascii: "x"), count: PushRequestGenerator.bodyLength)
     private var counter = HexCounter()
 
     /// - Parameter authority: the server's host and port.
     init(authority: String) {
-        var pseudo = HeaderBlock()
-        pseudo.append(":method", "POST")
-        pseudo.append(":scheme", "https")
-        pseudo.append(":authority", authority)
-        pseudoHeaders = pseudo
-        var fixed = HeaderBlock()
-        for (name, value) in Self.fixedHeaders { fixed.append(name, value) }
-        fixedHeaders = fixed
+        var headers = HeaderBlock()
+        headers.append(":method", "POST")
+        headers.append(":scheme", "https")
+        headers.append(":authority", authority)
+        pathField = headers.fields.count
+        headers.append(":path", "", indexing: .never)
+        for (name, value) in Self.fixedHeaders { headers.append(name, value) }
+        sharedHeaders = headers
     }
 
     /// The next request.
     mutating func next() -> Request {
         counter.advance()
         var headers = HeaderBlock(bytes: 768, fields: 12)
-        headers.append(pseudoHeaders)
-        headers.append(":path", indexing: .never) { output in
+        headers.start(with: sharedHeaders)
+        headers.setValue(ofField: pathField) { output in
             output += Array("/3/device/".utf8)
             counter.append(to: &output, times: 4)
         }
-        headers.append(fixedHeaders)
         headers.append("authorization", authorization, indexing: .never)
         headers.append("apns-id", indexing: .firstOnly) { output in
             // A UUID's first three groups are the same in all requests.

@@ -317,6 +317,6 @@ extension ReplayWindow {
 
     /// Records the outcome of an envelope.
     fileprivate mutating func finish(_ envelope: Envelope, _ outcome: Outcome, now: MonotonicTime) {
-        finished(envelope.digest, envelope.magic, PairKey(envelope), outcome, now: now)
+        finished(envelope.digest, envelope.magic, Self.key(of: envelope), outcome, now: now)
     }
 }

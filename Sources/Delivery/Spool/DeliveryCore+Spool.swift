@@ -212,7 +212,7 @@ extension DeliveryCore {
             let route = number(app: stored.app, magic: envelope.magic)
             let pending = PendingEnvelope(
                 envelope, route: route, format: stored.format,
-                origin: Origin(circuit: .storedEnvelopes(phone: envelope.deviceToken.tableKey)),
+                origin: Origin(circuit: .storedEnvelopes(phone: TableKey(envelope.deviceToken).hash)),
                 expiry: .at(stored.expires), taken: now.monotonic, sequence: UInt64(row),
                 pair: window.claim(envelope, now: now.monotonic))
             pending.row = row

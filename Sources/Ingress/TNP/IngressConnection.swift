@@ -62,6 +62,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
 
     private func perform(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) {
         guard !isClosed else { return }
+        let host = host
         // An outcome may come at once, while the submissions of the outer call are being delivered.
         var effects = host.scratch.effects.take() ?? IngressSession.Effects()
         if output.isEmpty { output = host.scratch.takeBuffer() }

@@ -24,8 +24,9 @@ package final class APNsProvider: Provider, ResponseReceiver {
         let timeout: Duration
         let requester: Requester
         /// The provider token that the request carries.
-        var authorization: [UInt8]?
-        var isReplay = false
+        let authorization: [UInt8]?
+        /// Whether the request is the second one, with another provider token.
+        let isReplay: Bool
     }
 
     /// Creates a provider.
@@ -41,9 +42,7 @@ package final class APNsProvider: Provider, ResponseReceiver {
     package func check(_ envelope: Envelope) throws(Rejection) { try builder.check(envelope) }
 
     package func attempt(_ envelope: Envelope, expiry: Expiry, number: UInt64, for receiver: any AttemptReceiver) {
-        send(
-            Exchange(
-                envelope: envelope, expiry: expiry, timeout: Self.answerTimeout, requester: .attempt(number, receiver)))
+        send(envelope, expiry, timeout: Self.answerTimeout, for: .attempt(number, receiver))
     }
 
     /// Sends a notification to test the credential and the topic. The envelope's device token must not belong to any
@@ -51,24 +50,31 @@ package final class APNsProvider: Provider, ResponseReceiver {
     /// - Parameter timeout: for each request; the probe sends one or two.
     package nonisolated(nonsending) func probe(_ envelope: Envelope, timeout: Duration) async -> ProbeAnswer {
         await withUnsafeContinuation {
-            send(Exchange(envelope: envelope, expiry: .nowOrNever, timeout: timeout, requester: .probe($0)))
+            send(envelope, .nowOrNever, timeout: timeout, for: .probe($0))
         }
     }
 
-    private func send(_ exchange: consuming Exchange) {
+    private func send(
+        _ envelope: Envelope, _ expiry: Expiry, timeout: Duration, for requester: Requester, isReplay: Bool = false
+    ) {
         let authorization = token?.authorization(at: UnixTime.now)
-        do {
-            try builder.write(&request, for: exchange.envelope, authorization: authorization, expiry: exchange.expiry)
+        // Taken, because the request may fail before `start` returns, and a replay would write it again.
+        var request = Request(headers: HeaderBlock(), body: [])
+        swap(&request, &self.request)
+        do throws(Rejection) {
+            try builder.write(&request, for: envelope, authorization: authorization, expiry: expiry)
+            let exchange = Exchange(
+                envelope: envelope, expiry: expiry, timeout: timeout, requester: requester,
+                authorization: authorization, isReplay: isReplay)
+            upstream.start(request, timeout: timeout, number: exchanges.insert(exchange).rawValue, for: self)
         } catch {
-            return exchange.requester.finish(AttemptResult(error))
+            requester.finish(AttemptResult(error))
         }
-        exchange.authorization = authorization
-        let timeout = exchange.timeout
-        upstream.start(request, timeout: timeout, number: exchanges.insert(exchange).rawValue, for: self)
+        swap(&request, &self.request)
     }
 
     package func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
-        guard var exchange = exchanges.remove(Slab.Handle(rawValue: number)) else { return }
+        guard let exchange = exchanges.remove(Slab.Handle(rawValue: number)) else { return }
         switch result {
         case .success(let response):
             var result = APNsAnswers.attemptResult(on: response)
@@ -78,8 +84,9 @@ package final class APNsProvider: Provider, ResponseReceiver {
                 if !exchange.isReplay, let token, let refused = exchange.authorization,
                     token.renew(refused: refused, at: UnixTime.now)
                 {
-                    exchange.isReplay = true
-                    return send(exchange)
+                    return send(
+                        exchange.envelope, exchange.expiry, timeout: exchange.timeout, for: exchange.requester,
+                        isReplay: true)
                 }
                 result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
             }

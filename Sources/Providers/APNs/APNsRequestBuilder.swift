@@ -69,8 +69,9 @@ package struct APNsRequestBuilder: Sendable {
 
     private let format: EnvelopeFormat
     private let messageMagic: [UInt8]
-    private let pseudoHeaders: HeaderBlock
-    private let fixedHeaders: HeaderBlock
+    /// The fields that all requests share, and `:path` without a value.
+    private let sharedHeaders: HeaderBlock
+    private let pathField: Int
     /// The payload up to the envelope, indexed by ``Flags``.
     private let payloadStarts: [[UInt8]]
     private let contentAvailable: APNsProfile.FlagRule
@@ -82,11 +83,12 @@ package struct APNsRequestBuilder: Sendable {
     package init(_ profile: APNsProfile, authority: String) {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
-        pseudoHeaders = HeaderBlock(postTo: authority)
-        var fixed = HeaderBlock()
-        fixed.append("apns-topic", profile.topic)
-        fixed.append("apns-push-type", "alert")
-        fixedHeaders = fixed
+        var headers = HeaderBlock(postTo: authority)
+        pathField = headers.fields.count
+        headers.append(":path", "", indexing: .never)
+        headers.append("apns-topic", profile.topic)
+        headers.append("apns-push-type", "alert")
+        sharedHeaders = headers
         contentAvailable = profile.contentAvailable
         mutableContent = profile.mutableContent
         payloadStarts = (0..<Flags.combinations).map { Self.payloadStart(profile, Flags(rawValue: $0)) }
@@ -150,13 +152,11 @@ package struct APNsRequestBuilder: Sendable {
         request.body += payloadStart(for: envelope)
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &request.body)
         request.body += Self.payloadEnd
-        request.headers.removeAll()
-        request.headers.append(pseudoHeaders)
-        request.headers.append(":path", indexing: .never) {
+        request.headers.start(with: sharedHeaders)
+        request.headers.setValue(ofField: pathField) {
             $0.append(contentsOf: Self.path)
             $0 += envelope.deviceToken
         }
-        request.headers.append(fixedHeaders)
         if let authorization {
             request.headers.append("authorization", indexing: .never) { $0 += authorization }
         }

@@ -96,8 +96,7 @@ package struct FCMRequestBuilder: Sendable {
         _ request: inout Request, for envelope: Envelope, authorization: [UInt8], ttl: Int64
     ) throws(Rejection) {
         try check(envelope)
-        request.headers.removeAll()
-        request.headers.append(fixedHeaders)
+        request.headers.start(with: fixedHeaders)
         // Lets HPACK index this field: its value stays the same for an hour, and Google does not require literal encoding.
         request.headers.append("authorization", indexing: .allowed) { $0 += authorization }
         request.body.removeAll(keepingCapacity: true)

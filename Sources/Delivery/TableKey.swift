@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import TNP
+
+/// The key of a device token, or of a device token and more, in a table in memory: SipHash under a random key of this
+/// process. An attacker cannot construct collisions, and the tables hold no device tokens.
+struct TableKey: Hashable {
+    /// The hash.
+    let hash: Int
+
+    /// The key of a device token.
+    init(_ token: Bytes) {
+        var hasher = Hasher()
+        token.withUnsafeBytes { hasher.combine(bytes: $0) }
+        hash = hasher.finalize()
+    }
+
+    /// The key of a device token together with `other`.
+    init(_ token: Bytes, with other: Bytes) {
+        var hasher = Hasher()
+        hasher.combine(token.count)
+        token.withUnsafeBytes { hasher.combine(bytes: $0) }
+        other.withUnsafeBytes { hasher.combine(bytes: $0) }
+        hash = hasher.finalize()
+    }
+
+    /// The hash for dictionaries: a keyed hash needs no further mixing.
+    func _rawHashValue(seed: Int) -> Int { hash ^ seed }
+}

@@ -53,9 +53,52 @@ package enum Base64 {
         }
     }
 
-    /// Decodes padded standard Base64; `nil` if `text` is anything else.
+    /// Decodes padded standard Base64; `nil` if `text` is anything else. For ciphertexts: the time that it takes may
+    /// reveal the content.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        text.withContiguousStorageIfAvailable(decodeBuffer) ?? Array(text).withUnsafeBufferPointer(decodeBuffer)
+    }
+
+    /// Decodes padded standard Base64 like ``decode(_:)``, in a time that depends on the length alone: for keys.
+    package static func decodeSecret(_ text: some Collection<UInt8>) -> [UInt8]? {
         decode(text, variant: sodium_base64_VARIANT_ORIGINAL)
+    }
+
+    /// The six bits of each character; 0xFF for characters outside the alphabet.
+    private static let values: [UInt8] = {
+        var values = [UInt8](repeating: 0xFF, count: 256)
+        let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+        for (value, character) in alphabet.utf8.enumerated() { values[Int(character)] = UInt8(value) }
+        return values
+    }()
+
+    private static func decodeBuffer(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+        guard text.count.isMultiple(of: 4) else { return nil }
+        let padding = text.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
+        var isValid = true
+        let output = [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3) { output, count in
+            values.withUnsafeBufferPointer { values in
+                // All characters together: 0x80 or more if one of them is invalid.
+                var seen: UInt8 = 0
+                for group in 0..<text.count / 4 {
+                    var bits: UInt32 = 0
+                    for position in 4 * group..<4 * group + 4 {
+                        // Padding counts as zero bits.
+                        let value = position < text.count - padding ? values[Int(text[position])] : 0
+                        seen |= value
+                        bits = bits << 6 | UInt32(value)
+                    }
+                    output.initializeElement(at: 3 * group, to: UInt8(truncatingIfNeeded: bits >> 16))
+                    output.initializeElement(at: 3 * group + 1, to: UInt8(truncatingIfNeeded: bits >> 8))
+                    output.initializeElement(at: 3 * group + 2, to: UInt8(truncatingIfNeeded: bits))
+                }
+                count = text.count / 4 * 3
+                // Bits that belong to no byte must be zero (RFC 4648 §3.5).
+                isValid = seen < 0x80 && output[..<count].suffix(padding).allSatisfy { $0 == 0 }
+                count -= padding
+            }
+        }
+        return isValid ? output : nil
     }
 
     /// Decodes unpadded URL-safe Base64; `nil` if `text` is anything else.
@@ -70,6 +113,8 @@ package enum Base64 {
     }
 
     private static func decode(buffer: UnsafeBufferPointer<UInt8>, variant: Int32) -> [UInt8]? {
+        // libsodium 1.0.18 takes the byte 0x80 for an A.
+        guard buffer.allSatisfy({ $0 < 0x80 }) else { return nil }
         var output = [UInt8](repeating: 0, count: buffer.count / 4 * 3 + 3)
         var length = 0
         let result = buffer.withMemoryRebound(to: CChar.self) { input in

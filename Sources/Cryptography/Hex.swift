@@ -26,32 +26,35 @@ package enum Hex {
 
     private static func decodeBuffer(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count.isMultiple(of: 2) else { return nil }
-        var isHexadecimal = true
+        // All digits together: 16 or more if one of them is invalid.
+        var seen: UInt8 = 0
         let output = [UInt8](unsafeUninitializedCapacity: text.count / 2) { output, count in
-            for index in 0..<(text.count / 2) {
-                guard let high = value(of: text[2 * index]), let low = value(of: text[2 * index + 1]) else {
-                    isHexadecimal = false
-                    return
+            values.withUnsafeBufferPointer { values in
+                for index in 0..<(text.count / 2) {
+                    let (high, low) = (values[Int(text[2 * index])], values[Int(text[2 * index + 1])])
+                    seen |= high | low
+                    output.initializeElement(at: index, to: high << 4 | low)
                 }
-                output.initializeElement(at: index, to: high << 4 | low)
-                count = index + 1
             }
+            count = text.count / 2
         }
-        return isHexadecimal ? output : nil
+        return seen < 16 ? output : nil
     }
 
     /// Decodes a hexadecimal string of either case; `nil` if `text` is not hexadecimal.
     package static func decode(_ text: String) -> [UInt8]? { decode(text.utf8) }
 
     /// Whether this character is a hexadecimal digit.
-    package static func isDigit(_ character: UInt8) -> Bool { value(of: character) != nil }
+    package static func isDigit(_ character: UInt8) -> Bool { values[Int(character)] < 16 }
 
-    private static func value(of character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): character - UInt8(ascii: "A") + 10
-        default: nil
+    /// The value of each digit, of either case; 0xFF for other characters.
+    private static let values: [UInt8] = {
+        var values = [UInt8](repeating: 0xFF, count: 256)
+        for (value, digit) in digits.enumerated() {
+            values[Int(digit)] = UInt8(value)
+            // Upper case, too; 10 to 15 are letters.
+            if value >= 10 { values[Int(digit & ~0x20)] = UInt8(value) }
         }
-    }
+        return values
+    }()
 }

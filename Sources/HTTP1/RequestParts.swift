@@ -133,19 +133,21 @@ struct RequestParts {
     }
 
     private mutating func checkFields() throws(HTTPRequestError) {
-        func values(_ name: String) -> [String] { headers.filter { $0.name == name }.map(\.value) }
+        func values(_ name: String) -> some Sequence<String> { headers.lazy.filter { $0.name == name }.map(\.value) }
+        func count(_ name: String) -> Int { headers.count { $0.name == name } }
         // RFC 9112 §3.2: exactly one Host, optional in HTTP/1.0.
-        let hosts = values("host").count
+        let hosts = count("host")
         guard hosts == 1 || (hosts == 0 && minorVersion == 0) else { throw .malformed }
-        let codings = values("transfer-encoding")
-        if !codings.isEmpty {
+        let codings = count("transfer-encoding")
+        if codings > 0 {
             // RFC 9112 §6.1: two ways to delimit the body are ambiguous, and HTTP/1.0 has no chunked coding.
-            guard minorVersion == 1, values("content-length").isEmpty else { throw .malformed }
-            guard codings.count == 1, codings[0].lowercased() == "chunked", isChunked else { throw .transferCoding }
+            guard minorVersion == 1, count("content-length") == 0 else { throw .malformed }
+            guard codings == 1, values("transfer-encoding").allSatisfy({ $0.lowercased() == "chunked" }), isChunked
+            else { throw .transferCoding }
         }
         // RFC 9110 §10.1.1: a server ignores Expect in HTTP/1.0 requests.
-        let expectations = minorVersion == 0 ? [] : values("expect")
-        guard expectations.allSatisfy({ $0.lowercased() == "100-continue" }) else { throw .expectation }
-        expectsContinue = !expectations.isEmpty
+        guard minorVersion == 1 else { return }
+        guard values("expect").allSatisfy({ $0.lowercased() == "100-continue" }) else { throw .expectation }
+        expectsContinue = count("expect") > 0
     }
 }

@@ -68,7 +68,7 @@ public struct PairingToken: Sendable, Redacted {
 
     private static func key(_ text: [UInt8]) throws(FormatError) -> ([UInt8], EnvelopeFormat) {
         if text.count == keyLength { return (text, .pipe) }
-        if text.count == base64KeyLength, let key = Base64.decode(text), key.count == keyLength {
+        if text.count == base64KeyLength, let key = Base64.decodeSecret(text), key.count == keyLength {
             return (key, .sealed)
         }
         throw FormatError(

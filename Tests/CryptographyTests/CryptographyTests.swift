@@ -19,7 +19,24 @@ import Testing
     }
 
     @Test(arguments: ["A", "AA", "AAA", "A===", "AA=A", "AAAA=", "AA AA", "AA\nA", "-___"])
-    func `invalid Base64 is rejected`(_ text: String) { #expect(Base64.decode(Array(text.utf8)) == nil) }
+    func `invalid Base64 is rejected`(_ text: String) {
+        #expect(Base64.decode(Array(text.utf8)) == nil)
+        #expect(Base64.decodeSecret(Array(text.utf8)) == nil)
+    }
+
+    @Test func `both decoders of Base64 agree on any text`() {
+        var random = SplitMix64(seed: 5)
+        for _ in 0..<20_000 {
+            var text = Base64.encode(
+                (0..<Int.random(in: 0...12, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) })
+            // Most changed texts are invalid, some only in the bits that belong to no byte.
+            if !text.isEmpty, Bool.random(using: &random) {
+                let characters = Array("Ax09+/=-_|\n\0".utf8) + [0x80, 0xC1, 0xFF]
+                text[Int.random(in: text.indices, using: &random)] = characters.randomElement(using: &random)!
+            }
+            #expect(Base64.decode(text) == Base64.decodeSecret(text), "\(text)")
+        }
+    }
 
     @Test func `hexadecimal decodes in either case and rejects anything else`() {
         #expect(Hex.decode("00fFAb") == [0, 255, 171])

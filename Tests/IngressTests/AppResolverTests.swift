@@ -40,7 +40,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     @Test func `a Bisq 1 request is decoded`() throws {
         let request = try RelayRoute(relay(bisq)).relayRequest()
         #expect(request.magic == .iOS)
-        #expect(request.deviceToken == Array(appleToken.utf8))
+        #expect(request.deviceToken == Array(appleToken.utf8)[...])
         #expect(request.text == Array(pipe("BisqMessageiOS").utf8))
         #expect(request.sound && request.priority == .immediate)
         #expect(request.contentAvailable == true && request.mutableContent == false)
@@ -51,7 +51,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         for _ in 0..<50 {
             let parameters = (bisq + [("more", "1"), ("more", "%31"), ("", "x")]).shuffled(using: &generator)
             let request = try RelayRoute(relay(parameters)).relayRequest()
-            #expect(request.magic == .iOS && request.deviceToken == Array(appleToken.utf8))
+            #expect(request.magic == .iOS && request.deviceToken == Array(appleToken.utf8)[...])
         }
     }
 
@@ -113,7 +113,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         ("4", "4"), ("00", "00"), ("7f", "7f"), ("41", "A"), ("e_M2%3AAPA", "e_M2:APA"),
     ])
     func `a token may be plain or hexadecimal`(_ value: String, _ token: String) throws {
-        #expect(try RelayRoute(relay(changed("token", value))).relayRequest().deviceToken == Array(token.utf8))
+        #expect(try RelayRoute(relay(changed("token", value))).relayRequest().deviceToken == Array(token.utf8)[...])
     }
 
     @Test(arguments: ["/relay", "//relay", "///relay"])
@@ -157,7 +157,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
             let body = "{\"isMutableContent\":true,\"encrypted\":\"\(sealed)\",\"isUrgent\":true,\"other\":{\"a\":[1]}}"
             let request = try RelayRoute(get(path + token, method: "POST", body: body)).relayRequest()
             #expect(request.magic == magic)
-            #expect(request.deviceToken == Array((magic == .android ? googleToken : appleToken).utf8))
+            #expect(request.deviceToken == Array((magic == .android ? googleToken : appleToken).utf8)[...])
             #expect(request.text == Array(sealed.utf8))
             #expect(request.priority == .immediate && request.sound)
             #expect(request.mutableContent == true && request.contentAvailable == nil)
@@ -240,7 +240,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
 
     private func request(_ magic: Magic, _ text: String) -> RelayRequest {
         RelayRequest(
-            magic: magic, deviceToken: Array((magic == .android ? googleToken : appleToken).utf8),
+            magic: magic, deviceToken: Array((magic == .android ? googleToken : appleToken).utf8)[...],
             text: Array(text.utf8))
     }
 
@@ -302,7 +302,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     @Test(arguments: ["", "xyz", String(repeating: "a", count: 63), String(repeating: "a", count: 202), googleToken])
     func `an invalid device token is rejected`(_ token: String) {
         var request = request(.iOS, pipe("BisqMessageiOS"))
-        request.deviceToken = Array(token.utf8)
+        request.deviceToken = Array(token.utf8)[...]
         #expect(throws: Rejection.self) { try resolver.envelope(of: request) }
     }
 

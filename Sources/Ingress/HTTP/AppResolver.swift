@@ -65,7 +65,7 @@ package struct AppResolver: Sendable {
                     : "this node serves no app on this platform whose notifications have this magic")
         }
         var envelope = try Envelope(
-            app: Array(app.name.utf8)[...], magic: request.magic, deviceToken: request.deviceToken[...], iv: text.iv,
+            app: Array(app.name.utf8)[...], magic: request.magic, deviceToken: request.deviceToken, iv: text.iv,
             ciphertext: text.ciphertext, priority: request.priority, sound: request.sound, format: app.format)
         envelope.contentAvailable = request.contentAvailable
         envelope.mutableContent = request.mutableContent

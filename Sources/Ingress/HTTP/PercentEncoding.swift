@@ -7,10 +7,10 @@ import TNP
 enum PercentEncoding {
     /// Decodes `text`; `nil` if a `%` is not followed by two hexadecimal digits.
     /// - Parameter isForm: whether `+` means a space, as in a query.
-    static func decode(_ text: Bytes, isForm: Bool = false) -> [UInt8]? {
+    static func decode(_ text: Bytes, isForm: Bool = false) -> Bytes? {
         // Fast path: most input contains no escapes.
         let isPlain = text.allSatisfy { $0 != UInt8(ascii: "%") && (!isForm || $0 != UInt8(ascii: "+")) }
-        if isPlain { return Array(text) }
+        if isPlain { return text }
         var output: [UInt8] = []
         output.reserveCapacity(text.count)
         var index = text.startIndex
@@ -27,6 +27,6 @@ enum PercentEncoding {
             }
             index += 1
         }
-        return output
+        return output[...]
     }
 }

@@ -15,7 +15,7 @@ struct RelayRequest: Redacted {
     }
 
     var magic: Magic
-    var deviceToken: [UInt8]
+    var deviceToken: Bytes
     /// The encrypted text for the phone.
     var text: [UInt8]
     var priority = DeliveryPriority.immediate

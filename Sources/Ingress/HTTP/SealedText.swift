@@ -16,9 +16,8 @@ struct SealedText: Redacted {
 
     /// - Throws: `Rejection` if the text has neither form. The envelope checks the lengths of iv and ciphertext.
     init(_ text: [UInt8]) throws(Rejection) {
-        let parts = text.split(separator: UInt8(ascii: "|"), omittingEmptySubsequences: false)
-        switch parts.count {
-        case 1:
+        let bar = UInt8(ascii: "|")
+        guard let first = text.firstIndex(of: bar) else {
             guard let bytes = Base64.decode(text), bytes.count > Self.nonceLength else {
                 throw Rejection(
                     .malformed, "the encrypted text is neither magic|iv|Base64 nor the Base64 of iv and ciphertext")
@@ -26,15 +25,19 @@ struct SealedText: Redacted {
             magic = nil
             iv = bytes[..<Self.nonceLength]
             ciphertext = bytes[Self.nonceLength...]
-        case 3:
-            guard let bytes = Base64.decode(parts[2]) else {
-                throw Rejection(.malformed, "the third part of the encrypted text is not standard Base64")
-            }
-            magic = parts[0]
-            iv = parts[1]
-            ciphertext = bytes[...]
-        default:
-            throw Rejection(.malformed, "the encrypted text has \(parts.count) parts instead of 3: magic|iv|Base64")
+            return
         }
+        let second = text[(first + 1)...].firstIndex(of: bar) ?? text.endIndex
+        let rest = text[second...].dropFirst()
+        guard second < text.endIndex, !rest.contains(bar) else {
+            let parts = text.count { $0 == bar } + 1
+            throw Rejection(.malformed, "the encrypted text has \(parts) parts instead of 3: magic|iv|Base64")
+        }
+        guard let bytes = Base64.decode(rest) else {
+            throw Rejection(.malformed, "the third part of the encrypted text is not standard Base64")
+        }
+        magic = text[..<first]
+        iv = text[(first + 1)..<second]
+        ciphertext = bytes[...]
     }
 }

@@ -77,7 +77,7 @@ extension PairingReview {
             let tokenFits =
                 isApple ? token.javaLength == 64 && token.isHexadecimal : (100...300).contains(token.javaLength)
             remark += "; its registration would " + (tokenFits ? "accept" : "reject") + " this device token"
-            switch Base64.decode(Array(key.utf8))?.count {
+            switch Base64.decodeSecret(Array(key.utf8))?.count {
             case 32: remark += " and accept this key"
             case let count?: remark += " and reject this key: it must be Base64 of 32 bytes, not of \(count)"
             case nil: remark += " and reject this key: it must be Base64 of 32 bytes, but is not Base64"

@@ -145,7 +145,7 @@ extension PairingReview {
         switch key.utf8.count - PairingToken.keyLength {
         case 4..<PairingToken.base64KeyLength - PairingToken.keyLength + 4 where key.hasOnlyBase64Characters:
             if key.utf8.count != PairingToken.base64KeyLength
-                || Base64.decode(Array(key.utf8))?.count != PairingToken.keyLength
+                || Base64.decodeSecret(Array(key.utf8))?.count != PairingToken.keyLength
             {
                 hints.append(
                     "a key in Base64 encodes \(PairingToken.keyLength) bytes: \(PairingToken.base64KeyLength) characters"

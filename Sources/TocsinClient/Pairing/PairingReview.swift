@@ -88,7 +88,7 @@ public struct PairingReview: Sendable, Equatable {
             part(2, "key") { text in
                 let (count, length) = (text.utf8.count, text.lengthDescription)
                 if count == PairingToken.keyLength { return (length, nil) }
-                if Base64.decode(Array(text.utf8))?.count == PairingToken.keyLength {
+                if Base64.decodeSecret(Array(text.utf8))?.count == PairingToken.keyLength {
                     return ("\(length), Base64 of \(PairingToken.keyLength) bytes: for a sealed app", nil)
                 }
                 return (length, "must be \(PairingToken.keyLength) bytes, not \(count)")

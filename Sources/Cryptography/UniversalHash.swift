@@ -18,7 +18,8 @@ package struct UniversalHash: Sendable {
         withUnsafeMutableBytes(of: &output) { output in
             bytes.withUnsafeBufferPointer { bytes in
                 _ = crypto_onetimeauth(
-                    output.assumingMemoryBound(to: UInt8.self).baseAddress!, bytes.baseAddress, UInt64(bytes.count), key)
+                    output.assumingMemoryBound(to: UInt8.self).baseAddress!, bytes.baseAddress, UInt64(bytes.count), key
+                )
             }
         }
         return output.0

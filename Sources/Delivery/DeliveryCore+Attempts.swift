@@ -135,7 +135,8 @@ extension DeliveryCore {
         actions.append(
             .observe(
                 .attempt(
-                    route, deviceToken: envelope.deviceToken, result, waited: attempt.started - attempt.queued, took: took)))
+                    route, deviceToken: envelope.deviceToken, result, waited: attempt.started - attempt.queued,
+                    took: took)))
         if result.disposition.mayHaveReachedProvider { pending.contact = .contacted }
         if let lane = lanes[attempt.route], lane.generation == attempt.lane {
             switch note(result, of: pending, attempt, in: lane, now) {
@@ -168,7 +169,9 @@ extension DeliveryCore {
         }
         // Results of attempts that were in flight when the device was paused tell nothing new, and must not stop
         // delivery to other devices.
-        if disposition.token == .paused, disposition.lane == .failure, pauses.remaining(pending.token, now: clock) != nil {
+        if disposition.token == .paused, disposition.lane == .failure,
+            pauses.remaining(pending.token, now: clock) != nil
+        {
             disposition.lane = .none
         }
         let before = lane.breaker.state

@@ -11,7 +11,7 @@ import Time
 /// Decides what happens to each accepted envelope until it has an outcome: its attempts and the pauses between them, the
 /// breakers, the detection of resends, and the schedule of the spool. Each envelope gets exactly one final outcome.
 ///
-/// Pure: events, time and randomness go in, and ``takeActions(into:)`` returns what to do. After each event, perform the
+/// Pure: events, time and randomness go in, and ``actions`` says what to do. After each event, take and perform the
 /// actions, and call ``timeReached(_:)`` at ``nextWake``. The details are value types of their own:
 /// ``AttemptHistory``, ``Breaker``, ``DevicePauses``, ``TokenHistory``, ``TokenRefusalSurge``, ``ReplayWindow``,
 /// ``CollapseOrder``, ``EnvironmentSearch``.
@@ -27,7 +27,8 @@ struct DeliveryCore: ~Copyable {
     }
 
     private(set) var limits: DispatchLimits
-    var actions: [DeliveryAction] = []
+    /// What to do, in this order.
+    var actions: Deque<DeliveryAction> = []
     private var random: any RandomNumberGenerator
 
     private(set) var routes = RouteTable()
@@ -81,11 +82,6 @@ struct DeliveryCore: ~Copyable {
     }
 
     // MARK: Actions
-
-    /// Moves the actions of the last events to `taken`, which must be empty; the core reuses its memory.
-    mutating func takeActions(into taken: inout [DeliveryAction]) {
-        swap(&actions, &taken)
-    }
 
     /// When to call ``timeReached(_:)``, unless another event comes first; `nil` if never.
     var nextWake: MonotonicTime? {

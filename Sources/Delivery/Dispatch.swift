@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import DequeModule
 import EventLoop
 import Providers
 import TNP
@@ -26,8 +27,6 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     private var timer: Timer?
     /// When the timer fires; `nil` if it is stopped.
     private var firesAt: MonotonicTime?
-    /// The actions that are being performed.
-    private var performing: [DeliveryAction] = []
     private var isPerforming = false
     /// Keeps self alive while running: resources of the loop must be released on its thread.
     private var retainedSelf: Dispatch?
@@ -226,11 +225,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         loop.preconditionOnLoop()
         guard !isPerforming else { return }
         isPerforming = true
-        while !core.actions.isEmpty {
-            core.takeActions(into: &performing)
-            for action in performing { perform(action) }
-            performing.removeAll(keepingCapacity: true)
-        }
+        while let action = core.actions.popFirst() { perform(action) }
         isPerforming = false
         armTimer()
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import DequeModule
 import Providers
 import TNP
 import Tables
@@ -159,7 +160,7 @@ final class PendingEnvelope: @unchecked Sendable {
 
     /// Adds a submission that waits for the outcome.
     /// - Parameter isWanted: whether a sender still waits for the outcome of a submission.
-    func attach(_ reply: Reply, isWanted: (Reply) -> Bool, _ actions: inout [DeliveryAction]) {
+    func attach(_ reply: Reply, isWanted: (Reply) -> Bool, _ actions: inout Deque<DeliveryAction>) {
         if replyCount >= nextPurge {
             let unwanted = otherReplies.filter { !isWanted($0) }
             otherReplies.removeAll { unwanted.contains($0) }
@@ -178,7 +179,7 @@ final class PendingEnvelope: @unchecked Sendable {
     }
 
     /// Records the row of a stored envelope, and reports QUEUED, once, to senders that accept it.
-    func becameStored(_ row: Int64, _ actions: inout [DeliveryAction]) {
+    func becameStored(_ row: Int64, _ actions: inout Deque<DeliveryAction>) {
         let isFirst = self.row == nil
         self.row = row
         guard isFirst else { return }
@@ -186,7 +187,7 @@ final class PendingEnvelope: @unchecked Sendable {
     }
 
     /// Reports `refusal` to senders that do not accept QUEUED, because the envelope has to wait in the spool.
-    func rejectUnqueued(with refusal: Outcome, _ actions: inout [DeliveryAction]) {
+    func rejectUnqueued(with refusal: Outcome, _ actions: inout Deque<DeliveryAction>) {
         lastRefusal = refusal
         for reply in replies where !reply.acceptsQueued { actions.append(.tell(reply, refusal, contact)) }
         if firstReply?.acceptsQueued == false { firstReply = nil }
@@ -194,7 +195,7 @@ final class PendingEnvelope: @unchecked Sendable {
     }
 
     /// Reports the final outcome.
-    func finish(_ outcome: Outcome, _ actions: inout [DeliveryAction]) {
+    func finish(_ outcome: Outcome, _ actions: inout Deque<DeliveryAction>) {
         if let firstReply { actions.append(.tell(firstReply, outcome, contact)) }
         for reply in otherReplies { actions.append(.tell(reply, outcome, contact)) }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CNGHTTP2
+import Cryptography
 import EventLoop
 import Time
 
@@ -62,7 +63,7 @@ final class ClientConnection: SessionEvents {
             self.receiver = receiver
             self.number = number
             self.deadline = deadline
-            body += request.body
+            body.append(copying: request.body)
             let bytes = request.headers.bytes.count
             if fields.count < bytes {
                 fields.deallocate()

@@ -80,8 +80,8 @@ package struct HeaderBlock: Sendable, Redacted {
     /// Replaces all fields by those of a template; keeps the memory.
     package mutating func start(with template: HeaderBlock) {
         removeAll()
-        bytes += template.bytes
-        fields += template.fields
+        bytes.append(copying: template.bytes)
+        template.fields.withUnsafeBufferPointer { fields.append(contentsOf: $0) }
     }
 
     /// Replaces the value of the field at `index` by what `write` appends to the given buffer.

@@ -233,7 +233,8 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
                     stable == nil
                     ? NGHTTP2_NV_FLAG_NONE.rawValue
                     : NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue
-                for (index, field) in block.fields.enumerated() {
+                for index in block.fields.indices {
+                    let field = block.fields[index]
                     let isIndexed = field.indexing == .allowed || (field.indexing == .firstOnly && isFirst)
                     values.initializeElement(
                         at: index,

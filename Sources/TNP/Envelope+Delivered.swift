@@ -12,7 +12,7 @@ extension Envelope {
     public func appendDeliveredJSON(format: EnvelopeFormat, messageMagic: [UInt8], to output: inout [UInt8]) {
         switch format {
         case .pipe:
-            output += messageMagic
+            output.append(copying: messageMagic)
             output.append(UInt8(ascii: "|"))
             for byte in iv {
                 if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { output.append(UInt8(ascii: "\\")) }

@@ -68,7 +68,8 @@ final class Intake: OutcomeReceiver {
         do throws(Refusal) {
             let now = clock.reading(at: start)
             try admission.checkCircuit(circuit, at: start)
-            switch dispatch.arrival(of: submission.envelope, app: app, acceptsQueued: submission.acceptQueued, at: start)
+            switch dispatch.arrival(
+                of: submission.envelope, app: app, acceptsQueued: submission.acceptQueued, at: start)
             {
             case .resend:
                 dispatch.repeatOutcome(of: submission.envelope, to: reply(to: submission, from: connection))

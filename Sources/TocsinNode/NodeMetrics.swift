@@ -130,6 +130,7 @@ final class NodeMetrics {
     // Series that count envelopes are looked up once and kept: a look-up costs more than an increment.
     private let registry: PrometheusRegistry
     private var routes: [Route: RouteMetrics] = [:]
+    private var lastRoute: (route: Route, metrics: RouteMetrics)?
     private var envelopes: [EnvelopeKey: Counter] = [:]
     private var refusals: [RefusalKey: Counter] = [:]
     private var responses: [Int: Counter] = [:]
@@ -345,12 +346,17 @@ final class NodeMetrics {
     // MARK: Adding and removing series
 
     private func metrics(of route: Route) -> RouteMetrics {
-        routes.value(route, orInsert: RouteMetrics(route, registry))
+        // Most events in a row are of the same route.
+        if let lastRoute, lastRoute.route == route { return lastRoute.metrics }
+        let metrics = routes.value(route, orInsert: RouteMetrics(route, registry))
+        lastRoute = (route, metrics)
+        return metrics
     }
 
     /// Removes the series of a route that is no longer served, which makes room for others.
     func forget(_ route: Route) {
         guard let metrics = routes.removeValue(forKey: route) else { return }
+        lastRoute = nil
         metrics.remove(from: registry)
         remove(&envelopes) { $0.route == route }
     }

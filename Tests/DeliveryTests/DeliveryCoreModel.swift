@@ -120,7 +120,6 @@ final class DeliveryCoreModel {
     /// Number of outcomes reported for envelopes of an earlier process.
     private(set) var recovered = 0
 
-    private var performing: [DeliveryAction] = []
     /// Number of the core's actions that were examined.
     private var examined = 0
     /// Unix time at which the core last removed what had expired in its queues.
@@ -409,11 +408,9 @@ final class DeliveryCoreModel {
 
     private func perform() {
         examine()
-        while !core.actions.isEmpty {
-            core.takeActions(into: &performing)
-            examined = 0
-            for action in performing { perform(action) }
-            performing.removeAll(keepingCapacity: true)
+        while let action = core.actions.popFirst() {
+            examined -= 1
+            perform(action)
         }
         check()
     }

@@ -95,7 +95,7 @@ package struct IngressSession {
     var deadline: MonotonicTime? {
         switch phase {
         case .proxyLine, .hello: idleSince + rules.handshakeTimeout
-        case .identified: [idleDeadline, frameDeadline].compactMap(\.self).min()
+        case .identified: idleDeadline.map { min($0, frameDeadline ?? $0) } ?? frameDeadline
         case .draining, .over: nil
         }
     }
@@ -158,7 +158,7 @@ package struct IngressSession {
             return endIfDone(&effects)
         }
         inFlight.remove(request)
-        queued.remove(request)
+        if !queued.isEmpty { queued.remove(request) }
         idleSince = max(idleSince, now)
         endIfDone(&effects)
     }

@@ -63,10 +63,11 @@ package final class APNsProvider: Provider, ResponseReceiver {
         swap(&request, &self.request)
         do throws(Rejection) {
             try builder.write(&request, for: envelope, authorization: authorization, expiry: expiry)
-            let exchange = Exchange(
-                envelope: envelope, expiry: expiry, timeout: timeout, requester: requester,
-                authorization: authorization, isReplay: isReplay)
-            upstream.start(request, timeout: timeout, number: exchanges.insert(exchange).rawValue, for: self)
+            let number = exchanges.insert(
+                Exchange(
+                    envelope: envelope, expiry: expiry, timeout: timeout, requester: requester,
+                    authorization: authorization, isReplay: isReplay))
+            upstream.start(request, timeout: timeout, number: number.rawValue, for: self)
         } catch {
             requester.finish(AttemptResult(error))
         }

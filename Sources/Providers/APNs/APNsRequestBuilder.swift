@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import HTTP2
 import TNP
 
@@ -149,16 +150,16 @@ package struct APNsRequestBuilder: Sendable {
     ) throws(Rejection) {
         try check(envelope)
         request.body.removeAll(keepingCapacity: true)
-        request.body += payloadStart(for: envelope)
+        request.body.append(copying: payloadStart(for: envelope))
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &request.body)
-        request.body += Self.payloadEnd
+        request.body.append(copying: Self.payloadEnd)
         request.headers.start(with: sharedHeaders)
         request.headers.setValue(ofField: pathField) {
-            $0.append(contentsOf: Self.path)
+            $0.append(copying: Self.path)
             $0 += envelope.deviceToken
         }
         if let authorization {
-            request.headers.append("authorization", indexing: .never) { $0 += authorization }
+            request.headers.append("authorization", indexing: .never) { $0.append(copying: authorization) }
         }
         request.headers.append("apns-id", indexing: .firstOnly) { envelope.appendAPNsID(to: &$0) }
         request.headers.append("apns-collapse-id", indexing: .firstOnly) { envelope.appendCollapseID(to: &$0) }

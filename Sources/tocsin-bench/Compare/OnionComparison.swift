@@ -12,8 +12,8 @@ struct OnionComparison {
     /// The name of that tor in the row.
     static let service = "onion's tor"
     /// Envelopes per round; fewer than for other rows, because the network is slow.
-    static let envelopes = 20_000
-    static let connections = 10
+    static let envelopes = 100_000
+    static let connections = 50
     /// Envelopes in flight per connection.
     static let inFlight = 20
 

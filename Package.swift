@@ -171,7 +171,7 @@ let package = Package(
             name: "DeliveryTests",
             dependencies: [
                 "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "Store", "TNP",
-                "Tables", "Time",
+                "Tables", "Time", .product(name: "DequeModule", package: "swift-collections"),
             ], swiftSettings: ours),
         .testTarget(
             name: "DiagnosticsTests",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import DequeModule
 import Simulator
 import TNP
 import Tables

@@ -143,14 +143,18 @@ package final class ByteStream {
         case .open: bytes.withUnsafeBytes(writeNow)
         case .lingering, .ended: return
         }
-        if !isBackedUp, unsent > highWater {
-            isBackedUp = true
-            updateReading()
-        }
+        checkOutput()
     }
 
     /// Sends an array of bytes like the overload that takes a span.
     package func write(_ bytes: [UInt8]) { write(bytes.span.bytes) }
+
+    /// Stops reading if the peer leaves too much output unread.
+    private func checkOutput() {
+        guard !isBackedUp, unsent > highWater else { return }
+        isBackedUp = true
+        updateReading()
+    }
 
     private func writeNow(_ bytes: UnsafeRawBufferPointer) {
         guard let tls else { return transmit(bytes) }
@@ -245,7 +249,7 @@ package final class ByteStream {
             hasUnreadInput = true
             return updateReading()
         }
-        if let endAfterInput { return end(endAfterInput) }
+        if let endAfterInput, state == .open { return end(endAfterInput) }
         let buffer = loop.readBuffer
         let count = recv(descriptor, buffer.baseAddress, min(buffer.count, largestRead), 0)
         if count > 0 {
@@ -265,6 +269,8 @@ package final class ByteStream {
         if state == .handshaking { shakeHands(tls) }
         while state == .open, endAfterInput == nil {
             let (count, step) = tls.read(into: loop.decryptionBuffer)
+            // TLS answers some records by itself: a peer that only sends those must read the answers.
+            checkOutput()
             if count > 0 { deliver(UnsafeRawBufferPointer(rebasing: loop.decryptionBuffer[..<count])) }
             switch step {
             case .done: continue
@@ -297,7 +303,7 @@ package final class ByteStream {
 
     /// Passes kept bytes to the handler.
     private func deliverInput() {
-        // The handler may call resumeReading() during delivery: the outer call then delivers the rest.
+        // During the handler's call: the outer call of this function delivers the rest.
         guard !isDelivering else { return }
         while state == .open, !pausedByHandler, !input.isEmpty {
             let bytes = input

@@ -98,6 +98,8 @@ final class TLSSession {
     }
 
     private var failure: StreamError {
+        // No later caller may take what is left of the error queue for its own.
+        defer { ERR_clear_error() }
         let verification = SSL_get_verify_result(ssl)
         if Int(verification) != Int(X509_V_OK), SSL_is_server(ssl) == 0 {
             return .tls(String(cString: X509_verify_cert_error_string(verification)))

@@ -326,9 +326,12 @@ final class ClientConnection: SessionEvents {
         }
         inFlight = 0
         let owner = owner
-        owner.take(.ended(reason: reason), of: self)
-        for (receiver, number, failure) in failed {
-            owner.completed(.failure(failure), number, for: receiver, on: self)
+        // The owner lets go of the connection.
+        withExtendedLifetime(self) {
+            owner.take(.ended(reason: reason), of: self)
+            for (receiver, number, failure) in failed {
+                owner.completed(.failure(failure), number, for: receiver, on: self)
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import Foundation
+import FoundationEssentials
+import Glibc
 import Simulator
 import Testing
 
@@ -16,6 +17,29 @@ private final class Recorder: ByteStreamHandler {
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) { bytes.withUnsafeBytes { self.bytes += $0 } }
     func streamDrained(_ stream: ByteStream) { drained += 1 }
+    func stream(_ stream: ByteStream, ended reason: StreamError) { end = reason }
+}
+
+/// Records the events of a stream, and pauses it at each delivery.
+private final class PausingRecorder: ByteStreamHandler {
+    private let loop: EventLoop
+    private var timer: Timer?
+    var bytes: [UInt8] = []
+    var end: StreamError?
+    var pauses = 0
+    /// Whether each pause ends in the next turn of the loop.
+    var resumes = true
+
+    init(on loop: EventLoop) { self.loop = loop }
+
+    func stream(_ stream: ByteStream, received bytes: RawSpan) {
+        bytes.withUnsafeBytes { self.bytes += $0 }
+        pauses += 1
+        stream.pauseReading()
+        guard resumes else { return }
+        timer = Timer(on: loop, after: .zero) { [unowned stream] in stream.resumeReading() }
+    }
+
     func stream(_ stream: ByteStream, ended reason: StreamError) { end = reason }
 }
 
@@ -238,6 +262,78 @@ private func eventually(
                 _ = try await domain.loop.dial(
                     acceptor.listener.endpoint, tls: client, timeout: .milliseconds(300), isolation: domain)
             }
+        }
+    }
+
+    /// Connects over TLS: the client's stream, paused, and the acceptor of the server's.
+    private func connect(on domain: isolated LoopDomain) async throws -> (ByteStream, Acceptor) {
+        let context = try TLSContext.server(
+            identity: authority.issue(subject: "s", purpose: .server(names: ["localhost"]), validFor: 1000),
+            applicationProtocol: "h2")
+        let client = try TLSContext.client(extraAuthorities: authority.pem, applicationProtocol: "h2")
+        let acceptor = try Acceptor(on: domain.loop, tls: context)
+        guard case .tcp(_, let port) = acceptor.listener.endpoint else { throw StreamError.closed }
+        let stream = try await domain.loop.dial(
+            .tcp(host: "localhost", port: port), tls: client, timeout: .seconds(5), isolation: domain)
+        return (stream, acceptor)
+    }
+
+    @Test func `megabytes travel both ways over TLS while the readers pause again and again`() async throws {
+        try await LoopDomain(loop).run { domain in
+            let (stream, acceptor) = try await connect(on: domain)
+            let server = acceptor.streams[0]
+            let (atClient, atServer) = (PausingRecorder(on: domain.loop), PausingRecorder(on: domain.loop))
+            (stream.handler, server.handler) = (atClient, atServer)
+            stream.resumeReading()
+            let sent = (0..<4 << 20).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 7) }
+            // In pieces of many sizes, some of them larger than a TLS record.
+            var (start, size) = (0, 1)
+            while start < sent.count {
+                let piece = Array(sent[start..<min(start + size, sent.count)])
+                server.write(piece)
+                stream.write(piece)
+                start += size
+                size = size * 3 % 100_003
+            }
+            #expect(await eventually(domain.loop) { atClient.bytes.count == sent.count })
+            #expect(await eventually(domain.loop) { atServer.bytes.count == sent.count })
+            #expect(atClient.bytes == sent && atServer.bytes == sent)
+            #expect(atClient.pauses > 10 && atServer.pauses > 10)
+        }
+    }
+
+    @Test func `finish sends all pending output over TLS while the peer still sends`() async throws {
+        try await LoopDomain(loop).run { domain in
+            let (stream, acceptor) = try await connect(on: domain)
+            let client = Recorder()
+            stream.handler = client
+            acceptor.streams[0].write([UInt8](repeating: 1, count: 3 << 20))
+            acceptor.streams[0].finish()
+            stream.write([UInt8](repeating: 2, count: 100_000))
+            stream.resumeReading()
+            #expect(await eventually(domain.loop) { client.end != nil })
+            #expect(client.bytes.count == 3 << 20)
+            #expect(client.end == .closed)
+        }
+    }
+
+    @Test func `the end of a TLS stream comes after the bytes before it, and after a pause`() async throws {
+        try await LoopDomain(loop).run { domain in
+            let (stream, acceptor) = try await connect(on: domain)
+            let client = PausingRecorder(on: domain.loop)
+            client.resumes = false
+            stream.handler = client
+            stream.resumeReading()
+            acceptor.streams[0].write([1])
+            #expect(await eventually(domain.loop) { client.bytes == [1] })
+            acceptor.streams[0].write([2, 3])
+            acceptor.streams[0].finish()
+            await domain.loop.sleep(for: .milliseconds(100))
+            #expect(client.bytes == [1] && client.end == nil)
+            client.resumes = true
+            stream.resumeReading()
+            #expect(await eventually(domain.loop) { client.end != nil })
+            #expect(client.bytes == [1, 2, 3] && client.end == .closed)
         }
     }
 

@@ -14,7 +14,7 @@ import Time
     /// The largest memory of an idle node, in bytes.
     private static let idleNode = 8 * 1024 * 1024
     /// The largest mean memory of a connection after HELLO, in bytes.
-    private static let idleConnection = 2560.0
+    private static let idleConnection = 2048.0
     /// The largest mean memory of an envelope in flight, in bytes.
     private static let envelopeInFlight = 16_384.0
 
@@ -26,7 +26,7 @@ import Time
         }
     }
 
-    @Test func `a connection after HELLO needs at most 2560 bytes`() async throws {
+    @Test func `a connection after HELLO needs at most 2048 bytes`() async throws {
         let count = 1000
         try #require(OpenFiles.raiseLimit() > count + 200, "the limit of open files is too low: ulimit -n 1500")
         try await ReleaseNode.run("connections", circuitIDs: true) { node in

@@ -250,7 +250,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",
             ], path: "Tests/System",
             exclude: [
-                "Allocations/counter.c", "Browser/browse.py", "Desktop/BisqDesktop.java", "Operations", "Package",
+                "Allocations/counter.c", "Browser/browse.py", "Browser/terminal.py", "Desktop/BisqDesktop.java",
+                "Operations", "Package",
             ], swiftSettings: ours),
     ]
 )

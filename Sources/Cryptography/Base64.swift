@@ -59,7 +59,8 @@ package enum Base64 {
         text.withContiguousStorageIfAvailable(decodeBuffer) ?? Array(text).withUnsafeBufferPointer(decodeBuffer)
     }
 
-    /// Decodes padded standard Base64 like ``decode(_:)``, in a time that depends on the length alone: for keys.
+    /// Decodes padded standard Base64 like ``decode(_:)``. For keys: the time that valid text takes depends on its length
+    /// alone.
     package static func decodeSecret(_ text: some Collection<UInt8>) -> [UInt8]? {
         decode(text, variant: sodium_base64_VARIANT_ORIGINAL)
     }

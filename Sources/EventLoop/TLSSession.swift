@@ -121,9 +121,9 @@ final class TLSSession {
         return count
     }
 
-    /// The kind of BIO that reads from ``input`` and writes to the stream.
+    /// The kind of BIO that reads from ``input`` and writes to the stream. `unsafe`, because the compiler cannot tell that
+    /// OpenSSL only reads the value.
     nonisolated(unsafe) private static let method: OpaquePointer? = {
-        // `unsafe`, because the compiler cannot tell that OpenSSL only reads the value.
         let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tocsin stream")
         BIO_meth_set_read_ex(method) { bio, target, limit, count in
             cssl_bio_clear_retry(bio)

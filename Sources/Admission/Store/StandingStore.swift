@@ -79,8 +79,7 @@ package final class StandingStore: Sendable {
         }
     }
 
-    /// The number of rows that one statement writes. SQLite prepares each execution anew, and that costs more than
-    /// writing a row.
+    /// The number of rows that one statement writes: SQLite needs more time to start a statement than to write a row.
     private static let rowsPerStatement = 64
     private static let upsertOne = upsert(rows: 1)
     private static let upsertMany = upsert(rows: rowsPerStatement)

@@ -223,7 +223,9 @@ let package = Package(
             name: "TimeTests", dependencies: ["Admission", "EventLoop", "Providers", "Time"], swiftSettings: ours),
         .testTarget(
             name: "TocsinClientTests",
-            dependencies: ["Cryptography", "EventLoop", "Simulator", "TNP", "Time", "TocsinClient", "TestSupport"],
+            dependencies: [
+                "Cryptography", "EventLoop", "Sender", "Simulator", "TNP", "Time", "TocsinClient", "TestSupport",
+            ],
             swiftSettings: ours),
         .testTarget(
             name: "TocsinNodeTests",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Sender
 import TNP
 
 /// The error of a submission that has no outcome.
@@ -21,27 +22,25 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The client was closed before the submission had an outcome.
     case closed
 
-    public var description: String {
-        switch self {
-        case .unreachable(let reason): "the node cannot be reached: \(reason)"
-        case .proxyUnreachable(let endpoint, let reason): "the SOCKS proxy at \(endpoint) cannot be reached: \(reason)"
-        case .noResult(let time):
-            "no result within \(time.components.seconds) s; the node may still deliver the notification"
-        case .noWelcome(let time): "connected, but the node sent nothing within \(time.components.seconds) s"
-        case .connectionClosed(let goAway): "connection closed: \(Self.text(goAway))"
-        case .queueFull(let limit): "\(limit) submissions wait for an outcome already"
-        case .closed: "the client was closed"
+    /// The error for why a link has no connection.
+    init(_ failure: NodeLink.Failure) {
+        switch failure {
+        case .unreachable(let reason): self = .unreachable(reason)
+        case .proxyUnreachable(let endpoint, let reason): self = .proxyUnreachable(endpoint, reason)
+        case .refused(let goAway): self = .connectionClosed(goAway)
         }
     }
 
-    /// The reason that ``TocsinClient/Progress`` shows before a retry.
-    var reason: String {
-        if case .unreachable(let reason) = self { reason } else { description }
-    }
-
-    private static func text(_ goAway: GoAway) -> String {
-        let text = goAway.text.isEmpty ? "GOAWAY with code \(goAway.code.rawValue)" : goAway.text
-        guard goAway.retryAfter > 0 else { return text }
-        return "\(text); try again in \((UInt64(goAway.retryAfter) + 999) / 1000) s"
+    public var description: String {
+        switch self {
+        case .unreachable(let reason): "the node cannot be reached: \(reason)"
+        case .proxyUnreachable(let endpoint, let reason): NodeLink.Failure.proxyUnreachable(endpoint, reason).text
+        case .noResult(let time):
+            "no result within \(time.components.seconds) s; the node may still deliver the notification"
+        case .noWelcome(let time): "connected, but the node sent nothing within \(time.components.seconds) s"
+        case .connectionClosed(let goAway): NodeLink.Failure.refused(goAway).text
+        case .queueFull(let limit): "\(limit) submissions wait for an outcome already"
+        case .closed: "the client was closed"
+        }
     }
 }

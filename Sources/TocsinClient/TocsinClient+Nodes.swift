@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import EventLoop
 import Sender
 import TNP
 import Time
@@ -13,16 +12,16 @@ extension TocsinClient {
     /// Gives a submission to the first usable node that has not refused it.
     func assign(_ waiter: Waiter) {
         let links = waiter.channel.links
-        for link in links { link.node.revive(now: .now) }
-        if let index = NodeState.choose(links.map(\.node), excluding: waiter.refusedBy) {
+        for link in links { link.access.node.revive(now: .now) }
+        if let index = NodeState.choose(links.map(\.access.node), excluding: waiter.refusedBy) {
             guard let submission = waiter.submission else { return }
-            let request = links[index].session.add(submission)
+            let request = links[index].access.session.add(submission)
             links[index].waiters[request] = waiter
             waiter.submission = nil
             waiter.place = (links[index], request)
         } else if let refusal = waiter.refusal, !waiter.refusedBy.isEmpty {
             finish(waiter, .success(refusal))
-        } else if let failure = links[0].failure, links.allSatisfy({ $0.node.state == .refused }) {
+        } else if let failure = links[0].failure, links.allSatisfy({ $0.access.node.state == .refused }) {
             finish(waiter, .failure(failure))
         } else {
             waiter.channel.unassigned.append(waiter)
@@ -40,25 +39,25 @@ extension TocsinClient {
     func move(_ requests: [UInt32], from link: Link) {
         for request in requests {
             guard let waiter = link.waiters[request] else { continue }
-            if let queued = waiter.queued ?? link.session.stored(request) {
+            if let queued = waiter.queued ?? link.access.session.stored(request) {
                 waiter.queued = queued
-                if link.node.state == .refused { finish(waiter, .success(queued)) }
+                if link.access.node.state == .refused { finish(waiter, .success(queued)) }
                 continue
             }
             link.waiters[request] = nil
-            waiter.submission = link.session.remove(request)
+            waiter.submission = link.access.session.remove(request)
             waiter.place = nil
             assign(waiter)
         }
         assignWaiting(link.channel)
-        for other in link.channel.links where other !== link { wake(other) }
+        for other in link.channel.links where other !== link { other.access.wake() }
     }
 
     /// Handles a node's answer, and decides what follows a RETRY.
     func answered(_ result: SubmissionResult, by link: Link) {
         let (request, outcome) = (result.request, result.outcome)
         guard let waiter = link.waiters[request] else {
-            _ = link.session.takeRefused(request)
+            _ = link.access.session.takeRefused(request)
             return
         }
         switch outcome.kind {
@@ -71,7 +70,7 @@ extension TocsinClient {
             link.waiters[request] = nil
             waiter.place = nil
             waiter.queued = nil
-            waiter.submission = link.session.takeRefused(request)
+            waiter.submission = link.access.session.takeRefused(request)
             waiter.refusal = outcome
             // Jitter, so that submissions with the same pause do not return at the same moment.
             let pause =
@@ -91,7 +90,7 @@ extension TocsinClient {
     /// Assigns a submission once more after a RETRY.
     func again(_ waiter: Waiter) {
         assign(waiter)
-        if let link = waiter.place?.link { wake(link) }
+        waiter.place?.link.access.wake()
     }
 
     /// Ends a submission whose deadline has passed.
@@ -99,20 +98,22 @@ extension TocsinClient {
         let place = waiter.place
         if let queued = waiter.queued {
             finish(waiter, .success(queued))
-        } else if let (link, request) = place, link.session.lacksProof(request) {
-            link.searches.removeValue(forKey: request)?.cancel()
-            for case .result(let result) in link.session.searchEnded(request) {
+        } else if let (link, request) = place, link.access.session.lacksProof(request) {
+            link.access.stopSolving(request)
+            for case .result(let result) in link.access.session.searchEnded(request) {
                 finish(waiter, .success(result.outcome))
             }
-        } else if let refusal = waiter.refusal, place.map({ $0.link.session.waiting.contains($0.request) }) ?? true {
+        } else if let refusal = waiter.refusal,
+            place.map({ $0.link.access.session.waiting.contains($0.request) }) ?? true
+        {
             finish(waiter, .success(refusal))
         } else {
             let link = place?.link ?? waiter.channel.links[0]
             finish(waiter, .failure(link.deadlineError(of: waiter, now: now)))
         }
         if let (link, request) = place {
-            _ = link.session.takeRefused(request)
-            flush(link)
+            _ = link.access.session.takeRefused(request)
+            link.access.flush()
         }
     }
 }

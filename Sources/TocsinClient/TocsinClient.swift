@@ -84,9 +84,7 @@ public actor TocsinClient {
     private var waiterCount: UInt64 = 0
     private var pending: [UInt64: Waiter] = [:]
     private(set) var isClosed = false
-    /// The number of running searches for proofs of work, and those that wait until it falls.
-    var searchCount = 0
-    var waitingSearches: [CheckedContinuation<Void, Never>] = []
+    private let searches = SearchSlots(TocsinClient.maximumSearches)
     /// Keeps self alive while connected: resources of the loop must be released on its thread.
     private var selfWhileConnected: TocsinClient?
     /// Fires while submissions wait or connections are open: see ``tick()``.
@@ -96,6 +94,8 @@ public actor TocsinClient {
     private static let maximumPending = 10_000
     /// The largest number of tor circuits per node at a time. Beyond it, phones share circuits.
     private static let maximumCircuits = 64
+    /// The largest number of searches for proofs of work at a time.
+    private static let maximumSearches = 2
 
     /// Creates a client, which connects at its first submission.
     /// - Parameters:
@@ -152,7 +152,7 @@ public actor TocsinClient {
                 // The client may have been closed before the runtime created the continuation.
                 if isClosed { return finish(waiter, .failure(ClientError.closed)) }
                 assign(waiter)
-                for link in channel.links { wake(link) }
+                for link in channel.links { link.access.wake() }
                 if ticker == nil { tick() }
             }
         } onCancel: {
@@ -168,7 +168,7 @@ public actor TocsinClient {
         guard let waiter = pending[number] else { return }
         let link = waiter.place?.link
         finish(waiter, .failure(CancellationError()))
-        if let link { flush(link) }
+        link?.access.flush()
     }
 
     /// Resumes a caller.
@@ -178,7 +178,7 @@ public actor TocsinClient {
         waiter.channel.unassigned.removeAll { $0 === waiter }
         if let (link, request) = waiter.place {
             link.waiters[request] = nil
-            link.session.remove(request)
+            link.access.session.remove(request)
         }
         waiter.continuation.resume(with: result)
     }
@@ -186,11 +186,7 @@ public actor TocsinClient {
     /// Closes the connections; submissions without an outcome fail with ``ClientError/closed``.
     public func close() {
         isClosed = true
-        for link in links.values {
-            link.dial?.cancel()
-            for search in link.searches.values { search.cancel() }
-            disconnect(link)
-        }
+        for link in links.values { link.access.close() }
         for waiter in pending.values { finish(waiter, .failure(ClientError.closed)) }
         ticker = nil
         channels = [:]
@@ -208,15 +204,21 @@ public actor TocsinClient {
             let shared = Array(channels.values)
             return shared[Int(deviceToken.hashValue.magnitude % UInt(shared.count))]
         }
-        let channel = Channel(
-            key,
-            credentials: SOCKS5.Credentials(
-                user: "tocsin", password: Hex.encode(SecureRandom.bytes(16)), isRequired: requiresCredentials))
-        for index in options.nodes.indices {
+        let channel = Channel(key)
+        let credentials = SOCKS5.Credentials(
+            user: "tocsin", password: Hex.encode(SecureRandom.bytes(16)), isRequired: requiresCredentials)
+        let proxy: Proxy? =
+            if case .socks5(let endpoint, _) = options.proxy { .socks5(endpoint, credentials) } else { options.proxy }
+        for (index, node) in options.nodes.enumerated() {
             waiterCount += 1
-            let link = Link(Int(waiterCount), index: index, of: channel, doesWork: options.workLimit > .zero)
+            let target = NodeLink.Target(
+                node: node, proxy: proxy, agent: options.agent, connectTimeout: options.connectTimeout)
+            let access = NodeLink(
+                Int(waiterCount), to: target, session: SenderSession(doesWork: options.workLimit > .zero),
+                slots: searches, owner: self, on: loop)
+            let link = Link(access, index: index, of: channel)
             channel.links.append(link)
-            links[link.id] = link
+            links[access.id] = link
         }
         channels[key] = channel
         return channel
@@ -228,7 +230,7 @@ public actor TocsinClient {
 
     private func remove(_ channel: Channel) {
         channels[channel.key] = nil
-        for link in channel.links { links[link.id] = nil }
+        for link in channel.links { links[link.access.id] = nil }
     }
 
     // MARK: Time
@@ -244,7 +246,7 @@ public actor TocsinClient {
                 again(waiter)
             }
         }
-        for link in links.values { watch(link, now: now) }
+        for link in links.values { link.access.watch(now: now) }
         for channel in channels.values where !channel.isActive && channel.links.allSatisfy({ isForgettable($0, now) }) {
             remove(channel)
         }
@@ -261,6 +263,6 @@ public actor TocsinClient {
 
     /// Whether the link may be removed: it has no connection, and its node is not in a pause.
     private func isForgettable(_ link: Link, _ now: MonotonicTime) -> Bool {
-        link.wire == nil && link.dial == nil && link.node.retryAt <= now
+        link.access.isUnused && link.access.node.retryAt <= now
     }
 }

@@ -7,6 +7,7 @@ import TNP
 import Testing
 import Time
 
+@testable import Sender
 @testable import TocsinClient
 
 /// Proof of work during a submission of the client.
@@ -195,6 +196,6 @@ import Time
 extension TocsinClient {
     /// The running searches for proofs of work of all links.
     fileprivate var solving: [UInt32: Task<Void, Never>] {
-        links.values.reduce(into: [:]) { $0.merge($1.searches) { one, _ in one } }
+        links.values.reduce(into: [:]) { $0.merge($1.access.searches) { one, _ in one } }
     }
 }

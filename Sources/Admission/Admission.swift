@@ -158,7 +158,7 @@ package struct Admission: ~Copyable {
     ) throws(Refusal) -> UInt32 {
         let digest = submission.envelope.digest
         let paid = senderProtocol == .http ? 0 : try worth(of: submission.proof, for: digest, circuit, now)
-        switch (settings.senders, submission.signature) {
+        switch (settings.senders, submission.envelope.signature) {
         case (.off, _), (.optional, nil): break
         case (.required, nil): throw Refusal(.rejected(.senderKeyRequired))
         case (_, let signature?):
@@ -227,7 +227,7 @@ package struct Admission: ~Copyable {
         }
         use(record, moment)
         return Ticket(
-            token: token, app: appIndex, signer: signer, isUnsigned: submission.signature == nil,
+            token: token, app: appIndex, signer: signer, isUnsigned: submission.envelope.signature == nil,
             isUnproven: isUnproven, circuit: circuit, senderProtocol: senderProtocol, effort: paid)
     }
 
@@ -291,7 +291,7 @@ package struct Admission: ~Copyable {
 
     /// The keyed hash of the key that signed the submission; 0 if it is unsigned or signatures are ignored.
     private func signer(of submission: Submission, to token: UInt64) -> UInt64 {
-        guard settings.senders != .off, let signature = submission.signature else { return 0 }
+        guard settings.senders != .off, let signature = submission.envelope.signature else { return 0 }
         // Includes the device token, so that the hash does not reveal whether two phones have the same sender.
         return TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, signature.key, label: 2) })
     }

@@ -51,9 +51,9 @@ public enum DeliveryPriority: UInt8, Sendable {
 /// rules of PROTOCOL §3. Prints as `<redacted>`.
 public struct Envelope: Sendable, Redacted {
     /// Where the fields stand in ``bytes``.
-    private let fields: EnvelopeFields
+    private var fields: EnvelopeFields
     /// The buffer that all fields share, so that a copy of the envelope costs one reference.
-    private let bytes: [UInt8]
+    private var bytes: [UInt8]
     /// The push service that delivers the notification.
     public let magic: Magic
     /// How long the provider tries to deliver, in seconds; 0 for a single try.
@@ -70,9 +70,13 @@ public struct Envelope: Sendable, Redacted {
     public var mutableContent: Bool?
     /// The identity of the envelope (PROTOCOL §3).
     public let digest: Digest256
+    /// How many nodes have passed the envelope on (PROTOCOL §9).
+    public package(set) var hops: UInt8 = 0
 
     /// The longest time that Apple and Google keep a notification, in seconds: 28 days.
     public static let maximumTTL: UInt32 = 2_419_200
+    /// The number of ``hops`` at which a node rejects an envelope (PROTOCOL §9).
+    package static let maximumHops: UInt8 = 4
 
     /// The name of an app of the node; empty for its first app.
     public var app: Bytes { bytes[fields.app.range] }
@@ -84,6 +88,21 @@ public struct Envelope: Sendable, Redacted {
     public var ciphertext: Bytes { bytes[fields.ciphertext.range] }
     /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
     public var collapseID: Bytes? { fields.collapseID.map { bytes[$0.range] } }
+    /// The signature under the sender key; `nil` if the envelope is unsigned. It covers the ``digest``.
+    public package(set) var signature: SenderSignature? {
+        get {
+            fields.signature.map {
+                SenderSignature(key: bytes[$0.key.range], signature: bytes[$0.signature.range])
+            }
+        }
+        set {
+            func append(_ field: Bytes) -> ByteRange {
+                defer { bytes += field }
+                return ByteRange(start: bytes.count, count: field.count)
+            }
+            fields.signature = newValue.map { (append($0.key), append($0.signature)) }
+        }
+    }
 
     /// Creates an envelope and checks its fields. ``contentAvailable`` and ``mutableContent`` are `nil`.
     /// - Parameters: as the properties of the same names; `format` selects the rules for `iv` and `ciphertext`.
@@ -168,6 +187,7 @@ struct ByteRange {
 struct EnvelopeFields {
     let app, deviceToken, iv, ciphertext: ByteRange
     let collapseID: ByteRange?
+    var signature: (key: ByteRange, signature: ByteRange)?
 }
 
 extension OutputRawSpan {

@@ -73,6 +73,8 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     public static let payloadRefused = Reason(rawValue: 306)
     /// 307: the ttl ran out before delivery.
     public static let ttlRanOut = Reason(rawValue: 307)
+    /// 313: the envelope has passed too many nodes, or returned to one of them.
+    public static let tooManyHops = Reason(rawValue: 313)
 
     // MARK: Node (4xx)
 
@@ -114,6 +116,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
         (.credentialsRefused, "credentials_refused", "the push service rejects the node's credentials or topic"),
         (.payloadRefused, "payload_refused", "the push service rejects the notification"),
         (.ttlRanOut, "ttl_ran_out", "the ttl ran out before delivery"),
+        (.tooManyHops, "too_many_hops", "the envelope has passed too many nodes"),
         (.shuttingDown, "shutting_down", "the node is shutting down"),
         (.internalError, "internal_error", "the node has an internal error"),
     ]

@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// SUBMIT: an envelope with its request number, and the proof of work and signature that admit it (PROTOCOL §3).
+/// SUBMIT: an envelope with its request number, and the proof of work that admits it (PROTOCOL §3).
 public struct Submission: Sendable, Redacted {
     /// A number that the sender chooses, unique among its submissions in flight.
     public var request: UInt32
@@ -12,11 +12,9 @@ public struct Submission: Sendable, Redacted {
     public var acceptQueued: Bool
     /// The proof of work; `nil` if the sender provides none.
     public var proof: Proof?
-    /// The signature under the sender key; `nil` for an unsigned submission.
-    public var signature: SenderSignature?
 
     /// Creates a SUBMIT.
-    /// - Parameters: as the properties of the same names.
+    /// - Parameters: as the properties of the same names; `signature` becomes the envelope's, unless it is `nil`.
     public init(
         request: UInt32, envelope: Envelope, acceptQueued: Bool = false, proof: Proof? = nil,
         signature: SenderSignature? = nil
@@ -25,7 +23,7 @@ public struct Submission: Sendable, Redacted {
         self.envelope = envelope
         self.acceptQueued = acceptQueued
         self.proof = proof
-        self.signature = signature
+        if let signature { self.envelope.signature = signature }
     }
 
     func encode(into output: inout [UInt8]) {
@@ -43,10 +41,11 @@ public struct Submission: Sendable, Redacted {
             if acceptQueued { $0.appendField(Tag.acceptQueued, number: UInt8(1)) }
             if !envelope.app.isEmpty { $0.appendField(Tag.app, envelope.app) }
             if let proof { $0.appendField(Tag.proof, proof.encoded) }
-            if let signature {
+            if let signature = envelope.signature {
                 $0.appendField(Tag.senderKey, signature.key)
                 $0.appendField(Tag.signature, signature.signature)
             }
+            if envelope.hops > 0 { $0.appendField(Tag.hops, number: envelope.hops) }
         }
     }
 }
@@ -86,16 +85,21 @@ extension SenderSignature {
 
 /// The fields of a SUBMIT as received: well-formed, but not yet checked against the value rules, which depend on the app.
 public struct SubmissionFields: Sendable, Redacted {
-    /// The tags of the fields: 0x01 to 0x0A and 0x10 to 0x12, in this order.
+    /// The tags of the fields: 0x01 to 0x0A, 0x10 to 0x12, and 0x81.
     enum Tag: UInt8 {
         case magic = 0x01
         case deviceToken, iv, ciphertext, ttl, priority, sound, collapseID, acceptQueued, app
         case proof = 0x10
         case senderKey, signature
+        case hops = 0x81
 
         /// The position among all tags.
         var position: Int {
-            rawValue < Tag.proof.rawValue ? Int(rawValue) - 1 : Int(rawValue - Tag.proof.rawValue) + 10
+            switch rawValue {
+            case ..<Tag.proof.rawValue: Int(rawValue) - 1
+            case ..<Tag.hops.rawValue: Int(rawValue - Tag.proof.rawValue) + 10
+            default: 13
+            }
         }
     }
 
@@ -104,8 +108,8 @@ public struct SubmissionFields: Sendable, Redacted {
     /// The name of an app of the node; empty if absent.
     public var app: Bytes { field(.app) ?? [] }
     private let payload: [UInt8]
-    /// The places of the fields, by their tag's position among all 13 tags.
-    private var places = InlineArray<13, ByteRange?>(repeating: nil)
+    /// The places of the fields, by their tag's position among all 14 tags.
+    private var places = InlineArray<14, ByteRange?>(repeating: nil)
     private var hasUnknownField = false
 
     init(payload: Bytes) throws(ProtocolError) {
@@ -141,6 +145,8 @@ public struct SubmissionFields: Sendable, Redacted {
     /// - Throws: ``Rejection`` with the first rule that a field breaks.
     public func checked(format: EnvelopeFormat) throws(Rejection) -> Submission {
         guard !hasUnknownField else { throw Rejection(.unsupportedField) }
+        let hops: UInt8 = try number(.hops, "hops") ?? 0
+        guard hops < Envelope.maximumHops else { throw Rejection(.tooManyHops) }
         let magicPlace = try needed(.magic, "magic")
         let deviceToken = try needed(.deviceToken, "device token")
         let iv = try needed(.iv, "iv")
@@ -156,13 +162,12 @@ public struct SubmissionFields: Sendable, Redacted {
         let acceptQueued = try flag(.acceptQueued, "accept queued") ?? false
         let fields = EnvelopeFields(
             app: places[Tag.app.position] ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken, iv: iv,
-            ciphertext: ciphertext, collapseID: places[Tag.collapseID.position])
-        let envelope = try Envelope(
+            ciphertext: ciphertext, collapseID: places[Tag.collapseID.position], signature: try checkedSignature())
+        var envelope = try Envelope(
             fields, of: payload, magic: magic, ttl: ttl ?? Envelope.maximumTTL, priority: urgency, sound: sound,
             format: format)
-        return Submission(
-            request: request, envelope: envelope, acceptQueued: acceptQueued, proof: try checkedProof(),
-            signature: try checkedSignature())
+        envelope.hops = hops
+        return Submission(request: request, envelope: envelope, acceptQueued: acceptQueued, proof: try checkedProof())
     }
 
     private func needed(_ tag: Tag, _ name: StaticString) throws(Rejection) -> ByteRange {
@@ -194,14 +199,14 @@ public struct SubmissionFields: Sendable, Redacted {
         return checked
     }
 
-    private func checkedSignature() throws(Rejection) -> SenderSignature? {
-        switch (field(.senderKey), field(.signature)) {
+    private func checkedSignature() throws(Rejection) -> (key: ByteRange, signature: ByteRange)? {
+        switch (places[Tag.senderKey.position], places[Tag.signature.position]) {
         case (nil, nil): return nil
         case (let key?, let signature?):
             guard key.count == Ed25519.publicKeyLength, signature.count == Ed25519.signatureLength else {
                 throw Rejection(.malformed, "the sender key must be 32 bytes and the signature 64")
             }
-            return SenderSignature(key: key, signature: signature)
+            return (key, signature)
         default: throw Rejection(.malformed, "sender key and signature must both be present or both be absent")
         }
     }

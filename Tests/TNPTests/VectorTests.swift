@@ -100,8 +100,8 @@ import Testing
         #expect(submission.proof?.seedPrefix == vector.proof.map { hex($0.seed_prefix) })
         #expect(submission.proof?.effort == vector.proof?.effort)
         #expect(submission.proof.map { String($0.nonce) } == vector.proof?.nonce)
-        #expect(submission.signature.map { Array($0.key) } == vector.sender_key.map(hex))
-        #expect(submission.signature.map { Array($0.signature) } == vector.signature.map(hex))
+        #expect(submission.envelope.signature.map { Array($0.key) } == vector.sender_key.map(hex))
+        #expect(submission.envelope.signature.map { Array($0.signature) } == vector.signature.map(hex))
         let spellsOutDefaults =
             vector.ttl == Envelope.maximumTTL || vector.priority == 10 || vector.sound == 1 || vector.accept_queued == 0
         if spellsOutDefaults || vector.unknown != nil { return nil }

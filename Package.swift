@@ -60,7 +60,11 @@ let package = Package(
         .target(name: "Prometheus", swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(
-            name: "Providers", dependencies: ["TNP", "HTTP2", "EventLoop", "Cryptography", "Tables", "Time"],
+            name: "Providers",
+            dependencies: [
+                "TNP", "HTTP2", "EventLoop", "Cryptography", "Sender", "Tables", "Time",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ],
             swiftSettings: ours),
         .target(
             name: "Admission",
@@ -117,8 +121,8 @@ let package = Package(
         .target(
             name: "TocsinNode",
             dependencies: [
-                "TNP", "EventLoop", "HTTP2", "Providers", "Admission", "Delivery", "Cryptography", "Tables", "Time",
-                "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics", "Store",
+                "TNP", "EventLoop", "HTTP2", "Providers", "Sender", "Admission", "Delivery", "Cryptography", "Tables",
+                "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics", "Store",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
@@ -204,7 +208,7 @@ let package = Package(
             name: "PrometheusTests", dependencies: ["Prometheus", "Simulator", "TestSupport"], swiftSettings: ours),
         .testTarget(
             name: "ProvidersTests",
-            dependencies: ["Cryptography", "EventLoop", "HTTP2", "Providers", "Simulator", "TNP", "Time"],
+            dependencies: ["Cryptography", "EventLoop", "HTTP2", "Providers", "Sender", "Simulator", "TNP", "Time"],
             swiftSettings: ours),
         .testTarget(name: "QRCodeTests", dependencies: ["QRCode", "Simulator", "Tor"], swiftSettings: ours),
         .testTarget(

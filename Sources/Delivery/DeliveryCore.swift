@@ -170,6 +170,9 @@ struct DeliveryCore: ~Copyable {
         return .seconds(Int64(envelope.ttl)) <= held.retryAfter ? .refused(.rejected(.ttlRanOut)) : .new(route)
     }
 
+    /// The hops of a pending envelope in memory; `nil` if there is none with this digest.
+    func hops(ofPending digest: Digest256) -> UInt8? { byDigest[digest]?.envelope?.hops }
+
     /// Reports the outcome of a resend, at once or as soon as the outcome is known.
     mutating func repeatOutcome(
         of envelope: Envelope, to reply: Reply, isWanted: (Reply) -> Bool, at now: MonotonicTime

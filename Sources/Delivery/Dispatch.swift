@@ -158,10 +158,19 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
             }
         }
         switch arrival {
-        case .resend: return .resend
+        case .resend: return isLoop(envelope, app: app) ? .refused(.rejected(.tooManyHops)) : .resend
         case .refused(let outcome): return .refused(outcome)
         case .new(let route): return .new(Destination(route: route))
         }
+    }
+
+    /// Whether the envelope is one that this node has passed on to another node, which has sent it back. It must not
+    /// wait for its own outcome.
+    private func isLoop(_ envelope: Envelope, app: String) -> Bool {
+        guard let hops = core.hops(ofPending: envelope.digest), envelope.hops > hops,
+            let route = core.routes.number(app: app, magic: envelope.magic)
+        else { return false }
+        return providers[route]?.relayKeys != nil
     }
 
     /// Reports the outcome of a resend, at once or as soon as the outcome is known.
@@ -187,10 +196,14 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     ///   - destination: from ``arrival(of:app:acceptsQueued:)``.
     ///   - format: the envelope format of its app.
     ///   - origin: determines the envelope's share of a lane under load.
+    ///   - senderSigns: whether the sender's protocol has signatures. If not, the node signs what it passes on to
+    ///     another node.
     package func submit(
         _ envelope: Envelope, for destination: Destination, format: EnvelopeFormat, from origin: Origin,
-        _ reply: Reply
+        senderSigns: Bool, _ reply: Reply
     ) {
+        var envelope = envelope
+        if !senderSigns { providers[destination.route]?.relayKeys?.sign(&envelope) }
         core.submit(envelope, on: destination.route, format: format, from: origin, reply, at: now)
         perform()
     }

@@ -41,6 +41,8 @@ package struct Configuration: Sendable {
         package var proofOfWork: Bool
         /// Maximum concurrent streams of one circuit.
         package var maxStreams: Int
+        /// Whether the node's own tor has a SOCKS port, for upstream nodes.
+        package var hasSOCKSPort = false
 
         /// The settings of tor that this table describes.
         /// - Parameter state: the node's state directory.
@@ -50,6 +52,7 @@ package struct Configuration: Sendable {
             settings.externalServiceDirectory = onionDirectory
             settings.enablesProofOfWork = proofOfWork
             settings.maxStreams = UInt16(maxStreams)
+            settings.hasSOCKSPort = hasSOCKSPort
             return settings
         }
     }
@@ -124,6 +127,18 @@ package struct Configuration: Sendable {
         case certificate(file: String, passwordFile: String?)
     }
 
+    /// `[app.upstream]`
+    package struct Upstream: Sendable, Equatable {
+        /// The addresses of the upstream nodes; the preferred one first.
+        package var nodes: [Endpoint]
+        /// The app's name there; `nil` for the name that the senders use.
+        package var app: String?
+        /// Whether the nodes are reached without tor.
+        package var isDirect: Bool
+        /// The message magics of the app, by which the HTTP endpoint recognises its notifications.
+        package var appleMagic, googleMagic: String
+    }
+
     /// `[[app]]`
     package struct App: Sendable {
         /// The name that senders use for the app.
@@ -134,6 +149,8 @@ package struct Configuration: Sendable {
         package var apns: (profile: APNsProfile, credential: APNsCredential)?
         /// The app on Android phones; `nil` without `[app.fcm]`.
         package var fcm: (profile: FCMProfile, serviceAccountFile: String)?
+        /// The nodes that deliver on the platforms for which this node has no credential; `nil` without `[app.upstream]`.
+        package var upstream: Upstream?
         /// The name of the table in error messages: `app[1]`.
         package var path: String
     }
@@ -158,6 +175,8 @@ package struct Configuration: Sendable {
 
     /// WELCOME lists at most 255 routes, and an app has up to three.
     private static let maximumApps = 85
+    /// Each device token has a link to each upstream node.
+    private static let maximumUpstreamNodes = 8
 
     /// The file from which the configuration was read.
     package var file: String
@@ -216,6 +235,9 @@ package struct Configuration: Sendable {
             certificate_file = "x"
             [app.fcm]
             service_account_file = "x"
+            [app.upstream]
+            node = "127.0.0.1:7077"
+            direct = true
             """
         do {
             _ = try Configuration(text: text, file: "tocsin.toml", catalogue: catalogue)
@@ -376,7 +398,7 @@ package struct Configuration: Sendable {
         apps = []
         let appTables = try root.tables(
             "app",
-            "An app. There are 1 to \(Self.maximumApps); the first is the default. Each has `[app.apns]`, `[app.fcm]` or both."
+            "An app. There are 1 to \(Self.maximumApps); the first is the default. Each has at least one of `[app.apns]`, `[app.fcm]` and `[app.upstream]`."
         )
         for table in appTables {
             let app = try Self.app(table, paths: paths)
@@ -385,6 +407,7 @@ package struct Configuration: Sendable {
             }
             apps.append(app)
         }
+        self.tor.hasSOCKSPort = apps.contains { $0.upstream?.isDirect == false }
 
         let apns = try root.table("apns", "Connections to APNs (Apple), for all apps.")
         let fcm = try root.table("fcm", "Connections to FCM (Google), for all apps.")
@@ -428,7 +451,9 @@ package struct Configuration: Sendable {
         guard !apps.isEmpty else {
             throw ConfigurationError(
                 file: file,
-                problem: "no app is configured: a node needs at least one [[app]] with [app.apns] or [app.fcm]")
+                problem:
+                    "no app is configured: a node needs at least one [[app]] with [app.apns], [app.fcm] or [app.upstream]"
+            )
         }
     }
 
@@ -511,9 +536,7 @@ package struct Configuration: Sendable {
         let name = try table.requiredString(
             "name", expected: "the app's name, e.g. \"bisq\"",
             "Name that senders use for the app: at most 64 ASCII characters without spaces and slashes")
-        guard name.utf8.count <= 64, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }) else {
-            throw table.problem("name", "must be at most 64 ASCII characters without spaces and slashes")
-        }
+        _ = try appName(name, table, "name")
         let format = try table.choice(
             "format", default: EnvelopeFormat.pipe,
             "Payload format of the app: `pipe` is `magic|iv|Base64` (AES-CBC), `sealed` is Base64 of iv and ciphertext (AES-GCM)"
@@ -557,11 +580,70 @@ package struct Configuration: Sendable {
                 paths.absolute(file)
             )
         }
+        app.upstream = try upstream(table, paths: paths)
         try table.finish()
-        guard app.apns != nil || app.fcm != nil else {
-            throw table.problem("name", "the app \(name) has neither [app.apns] nor [app.fcm]")
+        guard app.apns != nil || app.fcm != nil || app.upstream != nil else {
+            throw table.problem("name", "the app \(name) has neither [app.apns] nor [app.fcm] nor [app.upstream]")
         }
         return app
+    }
+
+    private static func upstream(_ app: TableReader, paths: PathResolver) throws -> Upstream? {
+        let table = try app.table(
+            "upstream",
+            "The node that delivers on the platforms for which this node has no credential; see self-hosting-an-app.md."
+        )
+        guard table.exists else { return nil }
+        let expected = "an address like \"ADDRESS.onion:7077\""
+        let texts = try table.strings(
+            "node", expected: expected, isRequired: true,
+            "Onion address and port of the upstream node; of a list, the first that can be reached is used")
+        guard let texts else { throw table.missing("node", "is missing: it must be \(expected)") }
+        guard texts.count <= maximumUpstreamNodes else {
+            throw table.problem("node", "lists more than \(maximumUpstreamNodes) nodes")
+        }
+        let isDirect = try table.boolean(
+            "direct", default: false, "Connect without tor: for a node on this machine or on a private link")
+        return Upstream(
+            nodes: try texts.map { try upstreamNode($0, isDirect: isDirect, table, paths) },
+            app: try table.string(
+                "app", expected: "the app's name there",
+                "Name of the app at the upstream node. If not set, envelopes keep the name that their senders use; otherwise this node signs in place of the senders"
+            ).map { try appName($0, table, "app") },
+            isDirect: isDirect,
+            appleMagic: try messageMagic(table, "message_magic_ios", default: "BisqMessageiOS"),
+            googleMagic: try messageMagic(table, "message_magic_android", default: "BisqMessageAndroid"))
+    }
+
+    private static func upstreamNode(
+        _ text: String, isDirect: Bool, _ table: TableReader, _ paths: PathResolver
+    ) throws -> Endpoint {
+        if isDirect, case .unix(let path)? = Endpoint(text) { return .unix(path: paths.absolute(path)) }
+        guard case .tcp(let host, let port)? = Endpoint(text), port > 0 else {
+            throw table.problem("node", "must be an address like \"ADDRESS.onion:7077\", not \(text.debugDescription)")
+        }
+        guard host.lowercased().hasSuffix(".onion") else {
+            guard isDirect else {
+                throw table.problem(
+                    "node",
+                    "\(host) is no onion address. If it is this machine or on a private link, set direct = true")
+            }
+            return .tcp(host: host, port: port)
+        }
+        guard !isDirect else {
+            throw table.problem("direct", "an onion address is reached through tor only: remove direct")
+        }
+        guard OnionAddress(host) != nil else {
+            throw table.problem("node", "\(host) is not a valid onion address: check it for typing errors")
+        }
+        return .tcp(host: host.lowercased(), port: port)
+    }
+
+    private static func appName(_ name: String, _ table: TableReader, _ key: String) throws -> String {
+        guard (1...64).contains(name.utf8.count),
+            name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") })
+        else { throw table.problem(key, "must be at most 64 ASCII characters without spaces and slashes") }
+        return name
     }
 
     private static func alert(_ table: TableReader) throws -> APNsProfile.Alert {
@@ -588,12 +670,14 @@ package struct Configuration: Sendable {
         return topic
     }
 
-    private static func messageMagic(_ table: TableReader, default standard: String) throws -> String {
+    private static func messageMagic(
+        _ table: TableReader, _ key: String = "message_magic", default standard: String
+    ) throws -> String {
         let magic = try table.string(
-            "message_magic", default: standard,
+            key, default: standard,
             "Text before the first `|` of the payload of a `pipe` app; letters and digits")
         guard magic.utf8.count <= 64, magic.allSatisfy(\.isASCIILetterOrDigit) else {
-            throw table.problem("message_magic", "must be at most 64 ASCII letters and digits")
+            throw table.problem(key, "must be at most 64 ASCII letters and digits")
         }
         return magic
     }

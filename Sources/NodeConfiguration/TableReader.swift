@@ -94,6 +94,17 @@ final class TableReader {
         return text
     }
 
+    /// Reads a string, or an array of strings; `nil` if the file sets neither.
+    func strings(_ key: String, expected: String, isRequired: Bool, _ help: String) throws -> [String]? {
+        describe(key, "\(expected), or a list", isRequired: isRequired, help)
+        return try value(key, expected: "\(expected), in quotes, or a list of these") { value in
+            if let text = value.string { return [text] }
+            guard let entries = value.array, !entries.isEmpty else { return nil }
+            let texts = entries.compactMap(\.string)
+            return texts.count == entries.count ? texts : nil
+        }
+    }
+
     func boolean(_ key: String, default standard: Bool, _ help: String) throws -> Bool {
         describe(key, "true or false", standard: "\(standard)", help)
         return try boolean(key) ?? standard

@@ -11,6 +11,9 @@ package protocol AttemptReceiver: AnyObject {
 /// A push service in one environment under one credential. Makes single attempts and classifies their answers; Delivery
 /// decides on retries.
 package protocol Provider: AnyObject {
+    /// Signs for senders that cannot sign themselves, if the provider is another node (PROTOCOL §9); `nil` for a push
+    /// service.
+    var relayKeys: RelayKeys? { get }
     /// Checks the size of the payload, without contacting the push service.
     /// - Throws: `Rejection` with reason 105.
     func check(_ envelope: Envelope) throws(Rejection)
@@ -24,6 +27,10 @@ package protocol Provider: AnyObject {
     func retire()
     /// Closes the provider's connections at once.
     func close()
+}
+
+extension Provider {
+    package var relayKeys: RelayKeys? { nil }
 }
 
 /// Until when a push service may store an envelope for a phone that is offline.

@@ -42,6 +42,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     package enum Failure: Equatable, Sendable {
         /// The node could not be reached, or the connection was lost, for this reason.
         case unreachable(String)
+        /// The node closed the connection with this GOAWAY, and may be used again later.
+        case closing(GoAway)
         /// The proxy could not be reached, for this reason.
         case proxyUnreachable(Endpoint, String)
         /// The node would close the next connection for the same reason: it sent this GOAWAY, or does not speak TNP.
@@ -51,6 +53,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         package var text: String {
             switch self {
             case .unreachable(let reason): reason
+            case .closing(let goAway): goAway.text.isEmpty ? "the node sent GOAWAY" : goAway.text
             case .proxyUnreachable(let endpoint, let reason):
                 "the SOCKS proxy at \(endpoint) cannot be reached: \(reason)"
             case .refused(let goAway): "connection closed: \(Self.text(goAway))"
@@ -273,8 +276,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         let isProved = session.welcome != nil && !node.isUnreliable
         disconnect()
         if let leaving, leaving.code != .idle {
-            let text = leaving.text.isEmpty ? "the node sent GOAWAY" : leaving.text
-            fail(.unreachable(text), atLeast: .milliseconds(Int64(leaving.retryAfter)))
+            fail(.closing(leaving), atLeast: .milliseconds(Int64(leaving.retryAfter)))
         } else if isProved {
             reconnect(reason)
         } else {

@@ -71,6 +71,12 @@ package struct NodeState {
         return true
     }
 
+    /// Lets a node that is down be used again once its pause is over, for owners whose links do not connect again by
+    /// themselves.
+    package mutating func endPause(now: MonotonicTime) {
+        if state == .down, now >= retryAt { state = .unused }
+    }
+
     /// The index of the first usable node: a sender prefers the first of its list, so that bindings and rates are one
     /// node's. `nil` if there is none.
     package static func choose(_ nodes: [NodeState], excluding: Set<Int>) -> Int? {

@@ -62,6 +62,8 @@ package struct SenderSession {
 
     /// Whether the sender computes proofs at all; if not, it leaves the rejection to the node.
     private let doesWork: Bool
+    /// The largest effort, in expected hashes, for which the sender searches at all.
+    private let largestEffort: UInt32
     private var connection = Connection.none
     private var decoder = FrameDecoder(maximumLength: Self.maximumFrame)
     private var pending: [UInt32: PendingSubmission] = [:]
@@ -95,8 +97,13 @@ package struct SenderSession {
     private static let maximumResends = 8
 
     /// Creates a session without a connection.
-    /// - Parameter doesWork: whether to search for proofs of work.
-    package init(doesWork: Bool) { self.doesWork = doesWork }
+    /// - Parameters:
+    ///   - doesWork: whether to search for proofs of work.
+    ///   - largestEffort: the largest effort, in expected hashes, for which to search at all.
+    package init(doesWork: Bool, largestEffort: UInt32 = .max) {
+        self.doesWork = doesWork
+        self.largestEffort = largestEffort
+    }
 
     /// The requests without a final result, oldest first.
     package var requests: [UInt32] { pending.keys.sorted() }
@@ -185,7 +192,7 @@ package struct SenderSession {
             examined += 1
             if isReady(request) {
                 if let outcome = send(request, in: &output) { rejected.append((request, outcome)) }
-            } else if puzzle != nil, pending[request]!.workLeft <= .zero {
+            } else if let puzzle, pending[request]!.workLeft <= .zero || puzzle.effort > largestEffort {
                 spent.append(request)
             } else {
                 waiting.append(request)
@@ -335,7 +342,7 @@ extension SenderSession {
     private mutating func requiresWork(_ request: UInt32, _ outcome: Outcome, _ actions: inout [Action]) {
         var outcome = outcome
         if let puzzle, puzzle.effort > 0, let submission = pending[request] {
-            if submission.workLeft <= .zero {
+            if submission.workLeft <= .zero || puzzle.effort > largestEffort {
                 outcome.text = workLimitText
             } else if submission.resends < Self.maximumResends {
                 pending[request]!.needsWork = true

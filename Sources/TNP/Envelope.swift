@@ -57,7 +57,7 @@ public struct Envelope: Sendable, Redacted {
     /// The push service that delivers the notification.
     public let magic: Magic
     /// How long the provider tries to deliver, in seconds; 0 for a single try.
-    public let ttl: UInt32
+    public package(set) var ttl: UInt32
     /// The urgency of the notification.
     public let priority: DeliveryPriority
     /// Whether the notification plays a sound.

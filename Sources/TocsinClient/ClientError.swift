@@ -25,7 +25,7 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The error for why a link has no connection.
     init(_ failure: NodeLink.Failure) {
         switch failure {
-        case .unreachable(let reason): self = .unreachable(reason)
+        case .unreachable, .closing: self = .unreachable(failure.text)
         case .proxyUnreachable(let endpoint, let reason): self = .proxyUnreachable(endpoint, reason)
         case .refused(let goAway): self = .connectionClosed(goAway)
         }

@@ -6,7 +6,9 @@ import EventLoop
 import HTTP2
 import NodeConfiguration
 import Providers
+import Sender
 import TNP
+import Tor
 
 /// The providers of a configuration. Reads and checks every credential before the node replaces anything.
 struct ProviderAssembly {
@@ -28,8 +30,13 @@ struct ProviderAssembly {
     /// Provider tokens by a hash of their key and ids. Apps with the same key share a token, and a reload keeps it.
     typealias Tokens = [Digest256: APNsProviderToken]
 
+    /// Searches for proofs of work that upstream nodes require, at a time: they must not take the whole machine.
+    private static let searchesAtATime = 1
+
     let configuration: Configuration
     let loop: EventLoop
+    /// Shared by all relays, also across reloads.
+    let searches: SearchSlots
     /// The providers, by the routes that they serve.
     var parts: [Route: Part] = [:]
     private(set) var tokens: Tokens
@@ -37,12 +44,14 @@ struct ProviderAssembly {
     /// The files that were read, each with its version just before it was read.
     private(set) var versions: [String: FileVersion?] = [:]
     private(set) var certificates: [Certificate] = []
-
     /// - Parameter tokens: the tokens of an earlier assembly, to be reused.
     /// - Throws: ``ConfigurationError``.
-    init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) throws {
+    init(
+        _ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:], searches: SearchSlots? = nil
+    ) throws {
         self.configuration = configuration
         self.loop = loop
+        self.searches = searches ?? SearchSlots(Self.searchesAtATime)
         self.tokens = tokens
         for app in configuration.apps {
             if let (profile, credential) = app.apns {
@@ -56,7 +65,42 @@ struct ProviderAssembly {
             if let (profile, file) = app.fcm {
                 parts[Route(app: app.name, magic: .android)] = try fcm(profile, file: file, of: app)
             }
+            if let upstream = app.upstream { try relay(upstream, of: app) }
         }
+    }
+
+    // MARK: Upstream nodes
+
+    /// Adds the upstream of an app, for the platforms for which there is no credential. Each route has a relay of its
+    /// own, because a reload may replace one of them.
+    private mutating func relay(_ upstream: Configuration.Upstream, of app: Configuration.App) throws {
+        let target = Relay.Target(
+            nodes: upstream.nodes, socks: upstream.isDirect ? nil : try socksPort(for: app), app: upstream.app,
+            format: app.format)
+        let secret: SecretBytes
+        do {
+            secret = try KeyFile.readOrCreate("\(configuration.state)/upstream.key")
+        } catch {
+            throw problem("node.state", error.description)
+        }
+        var ingredients = Ingredients()
+        ingredients.add("\(target)")
+        for magic in Magic.allCases where parts[Route(app: app.name, magic: magic)] == nil {
+            let relay = Relay(target, keys: RelayKeys(secret: secret), slots: searches, on: loop)
+            parts[Route(app: app.name, magic: magic)] = Part(provider: relay, fingerprint: ingredients.fingerprint)
+        }
+    }
+
+    /// The SOCKS port through which the node reaches onion services.
+    private func socksPort(for app: Configuration.App) throws -> Endpoint {
+        if configuration.tor.managed == true {
+            return configuration.tor.settings(state: configuration.state).socksSocket
+        }
+        if case .socks5(let endpoint, _)? = configuration.outboundProxy { return endpoint }
+        throw problem(
+            "\(app.path).upstream.node",
+            "is an onion address, and the node has no tor to reach it: install tor, or set outbound.proxy = \"socks5://127.0.0.1:9050\""
+        )
     }
 
     // MARK: Apple

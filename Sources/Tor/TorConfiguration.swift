@@ -20,7 +20,7 @@ package struct TorConfiguration: Equatable, Sendable {
     /// Limit of tor's queues in memory.
     private static let memory = "512 MB"
     /// Length of the longest socket name in the directory, with its slash.
-    private static let longestName = "/ctl".utf8.count
+    private static let longestName = "/socks".utf8.count
 
     /// The complete torrc.
     package let text: String
@@ -65,7 +65,8 @@ package struct TorConfiguration: Equatable, Sendable {
             "DisableDebuggerAttachment 1",
             "MaxMemInQueues \(Self.memory)",
             "VanguardsLiteEnabled auto",
-            "SocksPort 0",
+            // In tor's private directory, so that no other user reaches it.
+            "SocksPort \(settings.hasSOCKSPort ? Self.unix("\(directory)/socks") : "0")",
             "ControlPort \(Self.unix("\(directory)/ctl"))",
             "CookieAuthentication 1",
             "__OwningControllerProcess \(controller)",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import EventLoop
 import Glibc
 
 /// The settings of the node's tor: the table `[tor]` of the configuration.
@@ -21,6 +22,9 @@ package struct TorSettings: Equatable, Sendable {
     /// Maximum concurrent streams per circuit; a circuit that exceeds it is closed. 0: unlimited.
     package var maxStreams: UInt16 = 64
 
+    /// Whether tor has a SOCKS port for this node: a socket that only the node's user can open.
+    package var hasSOCKSPort = false
+
     /// Creates settings with their defaults.
     /// - Parameter directory: absolute; `tor` in the state directory.
     package init(isManaged: Bool, directory: String) {
@@ -32,6 +36,9 @@ package struct TorSettings: Equatable, Sendable {
     package var serviceDirectory: String {
         isManaged ? "\(directory)/onion" : externalServiceDirectory ?? "\(directory)/onion"
     }
+
+    /// The socket of ``hasSOCKSPort``.
+    package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }
 
     /// Whether the program exists and is executable.
     /// - Parameter path: the environment's `PATH`.

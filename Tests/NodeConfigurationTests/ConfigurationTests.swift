@@ -620,6 +620,54 @@ import Testing
         #expect(error?.problem.contains("neither [app.apns] nor [app.fcm]") == true)
     }
 
+    private static let onion = String(repeating: "a", count: 55) + "d"
+
+    @Test func `an app may have upstream nodes in place of credentials, or beside them`() throws {
+        let address = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion"
+        let configuration = try Configuration(
+            text: """
+                [[app]]
+                name = "bisq"
+                [app.upstream]
+                node = ["\(address.uppercased()):7077", "\(address):7078"]
+                app = "other"
+                message_magic_ios = "M1"
+                """, file: "/etc/tocsin/tocsin.toml")
+        let upstream = try #require(configuration.apps[0].upstream)
+        #expect(upstream.nodes == [.tcp(host: address, port: 7077), .tcp(host: address, port: 7078)])
+        #expect(upstream.app == "other" && !upstream.isDirect)
+        #expect(upstream.appleMagic == "M1" && upstream.googleMagic == "BisqMessageAndroid")
+        #expect(configuration.tor.hasSOCKSPort)
+        let direct = try Configuration(
+            text: "[[app]]\nname = \"x\"\n[app.upstream]\nnode = \"unix:b.sock\"\ndirect = true", file: "/etc/t.toml")
+        #expect(direct.apps[0].upstream?.nodes == [.unix(path: "/etc/b.sock")])
+        #expect(!direct.tor.hasSOCKSPort)
+    }
+
+    @Test(arguments: [
+        ("", "app[1].upstream.node: is missing"), ("node = 7", "app[1].upstream.node: must be an address"),
+        ("node = []", "app[1].upstream.node: must be an address"),
+        ("node = \"example.onion\"", "app[1].upstream.node: must be an address"),
+        ("node = \"\(onion).onion:7077\"", "is not a valid onion address"),
+        ("node = \"192.168.1.2:7077\"", "set direct = true"),
+        ("node = \"unix:/b.sock\"", "app[1].upstream.node: must be an address"),
+        (
+            "node = \"25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion:1\"\ndirect = true",
+            "app[1].upstream.direct: an onion address is reached through tor only"
+        ),
+        ("node = \"[::1]:7077\"\ndirect = true\napp = \"a b\"", "app[1].upstream.app: must be at most 64"),
+        (
+            "node = [\(Array(repeating: "\"127.0.0.1:1\"", count: 9).joined(separator: ", "))]\ndirect = true",
+            "lists more than 8 nodes"
+        ),
+    ])
+    func `a wrong upstream is an error that names the key`(_ keys: String, _ problem: String) {
+        let error = #expect(throws: ConfigurationError.self) {
+            try Configuration(text: "[[app]]\nname = \"x\"\n[app.upstream]\n\(keys)", file: "t.toml")
+        }
+        #expect(error?.description.contains(problem) == true, "\(error?.description ?? "")")
+    }
+
     @Test func `two apps with the same name are an error`() {
         let error = problem(in: "\(minimal)\(named("two"))\(minimal)")
         #expect(error?.key == "app[3].name")

@@ -37,6 +37,16 @@ import Time
         }
     }
 
+    @Test func `a node that is down is usable again once its pause is over, if its owner asks`() {
+        var node = NodeState()
+        node.state = .down
+        let pause = node.failed(now: start, random: 1)
+        node.endPause(now: start + (pause - .nanoseconds(1)))
+        #expect(!node.isUsable)
+        node.endPause(now: start + pause)
+        #expect(node.isUsable)
+    }
+
     @Test func `the first usable node of the list is chosen`() {
         var nodes = [NodeState(), NodeState(), NodeState()]
         #expect(NodeState.choose(nodes, excluding: []) == 0)

@@ -712,6 +712,25 @@ extension SenderSessionTests {
         sender.expectRetry(1, .proofRequired, after: 0, effort: 16, pending: 2)
     }
 
+    @Test func `a sender does not begin work above its largest effort`() throws {
+        for (effort, isRefused) in [(100, false), (101, true)] as [(UInt32, Bool)] {
+            var session = SenderSession(doesWork: true, largestEffort: 100)
+            _ = session.connected(agent: "")
+            var actions: [SenderSession.Action] = []
+            try session.received(welcomeFrame(puzzle: makePuzzle(effort)).span.bytes, &actions)
+            _ = session.add(
+                PendingSubmission(Submission(request: 0, envelope: try makeEnvelope(1)), workLimit: .seconds(60)))
+            let kinds = session.flush(now: MonotonicTime(nanoseconds: 0)).map { action -> String in
+                switch action {
+                case .solve: "solve"
+                case .result(let result): "\(result.outcome.reason.rawValue)"
+                default: "other"
+                }
+            }
+            #expect(kinds == [isRefused ? "203" : "solve"])
+        }
+    }
+
     @Test func `the work limit covers all searches of a submission`() throws {
         var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(2)

@@ -96,6 +96,7 @@ import Testing
         #expect(envelope.sound == (vector.sound ?? 1 == 1))
         #expect(envelope.collapseID.map { String(decoding: $0, as: UTF8.self) } == vector.collapse_id)
         #expect(submission.acceptQueued == (vector.accept_queued == 1))
+        #expect(envelope.hops == vector.hops ?? 0)
         #expect(String(decoding: envelope.app, as: UTF8.self) == vector.app ?? "")
         #expect(submission.proof?.seedPrefix == vector.proof.map { hex($0.seed_prefix) })
         #expect(submission.proof?.effort == vector.proof?.effort)

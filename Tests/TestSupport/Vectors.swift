@@ -49,6 +49,7 @@ package struct Vectors: Decodable {
         package let sound: UInt8?
         package let collapse_id: String?
         package let accept_queued: UInt8?
+        package let hops: UInt8?
         package let app: String?
         package let proof: ProofParts?
         package let sender_key: String?

@@ -55,6 +55,12 @@ import Testing
         #expect(lines.contains("HiddenServiceMaxStreams 7"))
     }
 
+    @Test func `a SOCKS port is a socket in tor's private directory`() throws {
+        let lines = lines(try text { $0.hasSOCKSPort = true })
+        #expect(lines.contains(#"SocksPort unix:"/var/lib/tocsin/tor/socks""#))
+        #expect(!lines.contains("SocksPort 0"))
+    }
+
     @Test func `the torrc omits proof of work if tor was built without it`() throws {
         #expect(try !text(hasProofOfWork: false).contains("PoW"))
     }
@@ -89,7 +95,7 @@ import Testing
     }
 
     @Test func `a directory path too long for the sockets in it is rejected`() throws {
-        let longest = "/" + String(repeating: "x", count: Endpoint.maxUnixPathLength - 5)
+        let longest = "/" + String(repeating: "x", count: Endpoint.maxUnixPathLength - 7)
         _ = try text(directory: longest)
         expectBad("\(longest)x is too long for tor's sockets in it") { try text(directory: longest + "x") }
     }

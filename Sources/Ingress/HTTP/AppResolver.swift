@@ -10,9 +10,9 @@ package struct AppResolver: Sendable {
     private struct App {
         let name: String
         let format: EnvelopeFormat
-        /// The text before the first `|` of a notification for iPhones; `nil` if the app has no `[app.apns]`.
+        /// The text before the first `|` of a notification for iPhones; `nil` if the app is not served there.
         let appleMagic: [UInt8]?
-        /// The text before the first `|` of a notification for Android phones; `nil` if the app has no `[app.fcm]`.
+        /// The text before the first `|` of a notification for Android phones; `nil` if the app is not served there.
         let googleMagic: [UInt8]?
 
         func magic(on platform: Magic) -> [UInt8]? { platform == .android ? googleMagic : appleMagic }
@@ -25,8 +25,9 @@ package struct AppResolver: Sendable {
     package init(_ apps: [Configuration.App]) {
         self.apps = apps.map { app in
             App(
-                name: app.name, format: app.format, appleMagic: app.apns.map { Array($0.profile.messageMagic.utf8) },
-                googleMagic: app.fcm.map { Array($0.profile.messageMagic.utf8) })
+                name: app.name, format: app.format,
+                appleMagic: (app.apns?.profile.messageMagic ?? app.upstream?.appleMagic).map { Array($0.utf8) },
+                googleMagic: (app.fcm?.profile.messageMagic ?? app.upstream?.googleMagic).map { Array($0.utf8) })
         }
     }
 

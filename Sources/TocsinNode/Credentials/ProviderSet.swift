@@ -34,7 +34,8 @@ final class ProviderSet {
     /// - Returns: how many routes have a new provider or were removed, and the removed routes.
     /// - Throws: `ConfigurationError`.
     func load(_ configuration: Configuration) throws -> (changed: Int, removed: [Route]) {
-        var new = try ProviderAssembly(configuration, on: current.loop, tokens: current.tokens)
+        var new = try ProviderAssembly(
+            configuration, on: current.loop, tokens: current.tokens, searches: current.searches)
         let removed = current.parts.keys.filter { new.parts[$0] == nil }
         var changed = removed.count
         for (route, part) in new.parts {

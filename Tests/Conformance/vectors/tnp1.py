@@ -62,7 +62,7 @@ PROOF = (lambda p: bytes.fromhex(p["seed_prefix"]) + U32[0](p["effort"]) + U64[0
 SUBMIT = {0x01: ("magic", TEXT), 0x02: ("device_token", TEXT), 0x03: ("iv", HEX), 0x04: ("ciphertext", HEX),
           0x05: ("ttl", U32), 0x06: ("priority", U8), 0x07: ("sound", U8), 0x08: ("collapse_id", TEXT),
           0x09: ("accept_queued", U8), 0x0A: ("app", TEXT), 0x10: ("proof", PROOF), 0x11: ("sender_key", HEX),
-          0x12: ("signature", HEX)}
+          0x12: ("signature", HEX), 0x81: ("hops", U8)}
 RESULT = {1: ("provider_id", TEXT), 2: ("text", TEXT), 3: ("gone_since", U64), 4: ("left", U32), 5: ("full_in", U32)}
 # The parts in front of fields, routes and texts; a whole payload where nothing comes after.
 PUZZLE = (("seed", HEX, 16), ("effort", U32, 4), ("lifetime", U32, 4))
@@ -194,7 +194,8 @@ def refusal(stream, reader, identified):
 
 # ---- one submission
 
-WIDTHS = {"ttl": 4, "priority": 1, "sound": 1, "accept_queued": 1, "proof": 16, "sender_key": 32, "signature": 64}
+WIDTHS = {"ttl": 4, "priority": 1, "sound": 1, "accept_queued": 1, "proof": 16, "sender_key": 32, "signature": 64,
+          "hops": 1}
 ALLOWED = {"ttl": range(TTL_LIMIT + 1), "priority": (5, 10), "sound": (0, 1), "accept_queued": (0, 1)}
 
 def token_ok(raw, magic):
@@ -220,6 +221,7 @@ def faults(raw, form):
         found.append(104)
     found += [108 for name, good in ALLOWED.items()
               if len(raw.get(name, b"")) == WIDTHS[name] and int.from_bytes(raw[name], "big") not in good]
+    found += [313] if len(raw.get("hops", b"")) == 1 and raw["hops"][0] >= 4 else []
     found += [108] if "collapse_id" in raw and not is_text(raw["collapse_id"], 1, 64) else []
     return found
 

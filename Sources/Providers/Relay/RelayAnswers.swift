@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Sender
+import TNP
+
+/// The outcome table for the answers of an upstream node (PROTOCOL §4, §9).
+package enum RelayAnswers {
+    /// One row of the table.
+    package struct Row: Sendable {
+        /// The outcome of the upstream node.
+        package let kind: Outcome.Kind
+        /// The reason of the upstream node.
+        package let reason: Reason
+        /// How the node handles the answer.
+        package let disposition: Disposition
+    }
+
+    /// The retry-after in seconds if the upstream node names none.
+    private static let standardPause: UInt32 = 30
+
+    /// The upstream node rejects the envelope for a reason that only its sender can remove.
+    private static func refused(_ reason: Reason) -> Disposition { Disposition(kind: .rejected, reason: reason) }
+
+    /// The operator of one of the nodes has to change something, which a retry does not replace.
+    private static func misrouted(_ reason: Reason) -> Disposition {
+        Disposition(kind: .rejected, reason: reason, failureSource: .nodeOperator)
+    }
+
+    /// The upstream node holds this device token back: the others go on.
+    private static func paused(_ reason: Reason) -> Disposition {
+        Disposition(
+            kind: .retry, reason: reason, defaultRetryAfter: standardPause, retry: .later(minimum: 0),
+            failureSource: .provider, token: .paused)
+    }
+
+    /// The upstream node has no room, or this node sends too fast.
+    private static let busy = Disposition(
+        kind: .retry, reason: .nodeBusy, defaultRetryAfter: standardPause, retry: .later(minimum: 1),
+        failureSource: .provider, lane: .failure)
+
+    private static let unavailable = Disposition.unavailable(seconds: standardPause, minimum: 1)
+
+    /// Every answer that the protocol has, except DELIVERED and QUEUED.
+    package static let table: [Row] = [
+        // The sender's own faults, which this node has checked too.
+        Row(kind: .rejected, reason: .malformed, disposition: refused(.malformed)),
+        Row(kind: .rejected, reason: .unknownMagic, disposition: refused(.unknownMagic)),
+        Row(kind: .rejected, reason: .deviceTokenFormat, disposition: refused(.deviceTokenFormat)),
+        Row(kind: .rejected, reason: .iv, disposition: refused(.iv)),
+        Row(kind: .rejected, reason: .ciphertextLength, disposition: refused(.ciphertextLength)),
+        Row(kind: .rejected, reason: .tooLarge, disposition: refused(.tooLarge)),
+        Row(kind: .rejected, reason: .unsupportedField, disposition: refused(.unsupportedField)),
+        Row(kind: .rejected, reason: .optionOutOfRange, disposition: refused(.optionOutOfRange)),
+        Row(kind: .rejected, reason: .senderKeyRequired, disposition: refused(.senderKeyRequired)),
+        Row(kind: .rejected, reason: .senderKeyMismatch, disposition: refused(.senderKeyMismatch)),
+        Row(kind: .rejected, reason: .ivReused, disposition: refused(.ivReused)),
+        Row(kind: .rejected, reason: .payloadRefused, disposition: refused(.payloadRefused)),
+        Row(kind: .rejected, reason: .ttlRanOut, disposition: refused(.ttlRanOut)),
+        // The upstream node has asked Apple's other environment already.
+        Row(kind: .rejected, reason: .badDeviceToken, disposition: .foreignToken),
+        Row(kind: .gone, reason: .unregistered, disposition: .gone),
+        // `app.upstream` is wrong: the senders keep their notifications until the operator has corrected it.
+        Row(kind: .rejected, reason: .unknownApp, disposition: .misconfigured),
+        Row(kind: .rejected, reason: .platformNotConfigured, disposition: misrouted(.platformNotConfigured)),
+        Row(kind: .rejected, reason: .tooManyHops, disposition: misrouted(.tooManyHops)),
+        Row(kind: .retry, reason: .deviceTokenOverRate, disposition: paused(.deviceTokenOverRate)),
+        Row(kind: .retry, reason: .tooManyUnproven, disposition: paused(.tooManyUnproven)),
+        // 201 is about this node's circuit, not about the sender's.
+        Row(kind: .retry, reason: .connectionOverRate, disposition: busy),
+        Row(kind: .retry, reason: .nodeBusy, disposition: busy),
+        Row(kind: .retry, reason: .tooManyInFlight, disposition: busy),
+        // The work exceeds what this node does for an envelope.
+        Row(kind: .retry, reason: .proofRequired, disposition: busy),
+        Row(kind: .retry, reason: .proofWrong, disposition: busy),
+        Row(kind: .retry, reason: .providerUnreachable, disposition: unavailable),
+        // It does not say whether Apple or Google throttle the device or the node.
+        Row(kind: .retry, reason: .providerThrottles, disposition: .quotaExceeded),
+        // The upstream node's credentials: this node's operator can do nothing.
+        Row(
+            kind: .retry, reason: .credentialsRefused,
+            disposition: Disposition(
+                kind: .retry, reason: .credentialsRefused, defaultRetryAfter: 300, retry: .later(minimum: 60),
+                failureSource: .provider, lane: .trip)
+        ),
+        Row(kind: .retry, reason: .shuttingDown, disposition: unavailable),
+        Row(kind: .retry, reason: .internalError, disposition: unavailable),
+    ]
+
+    private static let byReason = Dictionary(uniqueKeysWithValues: table.map { ($0.reason, $0) })
+
+    /// How the node handles an answer. A reason that the table does not list counts by the kind of its outcome.
+    private static func disposition(of outcome: Outcome) -> Disposition {
+        if let row = byReason[outcome.reason], row.kind == outcome.kind { return row.disposition }
+        switch outcome.kind {
+        case .delivered, .queued: return .delivered
+        case .rejected: return refused(outcome.reason)
+        case .retry: return unavailable
+        case .gone: return .gone
+        }
+    }
+
+    /// Classifies an answer by the table.
+    package static func attemptResult(on outcome: Outcome) -> AttemptResult {
+        let disposition = disposition(of: outcome)
+        let isKnown = Reason.known.contains { $0.reason == outcome.reason }
+        let answer = outcome.kind == .delivered ? "accepted" : isKnown ? outcome.reason.name : "unknown"
+        let retryAfter = outcome.retryAfter == 0 ? nil : UInt32((UInt64(outcome.retryAfter) + 999) / 1000)
+        var result = disposition.attemptResult(answer: answer, retryAfter: retryAfter, goneSince: outcome.goneSince)
+        result.outcome.providerID = outcome.providerID
+        // Where the reason stays the same, so does what the upstream node says about it.
+        if result.outcome.reason == outcome.reason, let text = outcome.text { result.outcome.text = text }
+        return result
+    }
+
+    /// Classifies an upstream node that cannot be used. That the node may have the envelope already makes no difference:
+    /// it recognises the envelope when it comes again.
+    static func attemptResult(on failure: NodeLink.Failure) -> AttemptResult {
+        switch failure {
+        case .unreachable, .proxyUnreachable:
+            var result = unavailable.attemptResult(answer: TransportEvent.unreachable.rawValue)
+            result.detail = failure.text
+            return result
+        case .closing(let goAway): return goAwayResult(goAway, unavailable)
+        case .refused(let goAway): return goAwayResult(goAway, unavailable.with(\.lane, .trip))
+        }
+    }
+
+    private static func goAwayResult(_ goAway: GoAway, _ disposition: Disposition) -> AttemptResult {
+        var result = disposition.attemptResult(
+            answer: "goaway", retryAfter: max(standardPause, goAway.retryAfter / 1000))
+        // Without its text, which is the other node's and might hold anything.
+        result.detail = "GOAWAY with code \(goAway.code.rawValue)"
+        return result
+    }
+
+    /// No answer within the timeout.
+    static var timedOut: AttemptResult { unavailable.attemptResult(answer: TransportEvent.timedOut.rawValue) }
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+import TocsinClient
+
+/// A node without credentials, which passes envelopes on to a node that has them (PROTOCOL §9).
+@Suite struct RelayTests {
+    private static let spool = "[spool]\nenabled = true"
+
+    /// The configuration of a node whose only app has this upstream.
+    private static func configuration(_ upstream: Endpoint, keys: String = "", more: String = "") -> String {
+        """
+        [node]
+        log = "trace"
+        [listen]
+        tnp = "unix:tnp.sock"
+        http = "unix:http.sock"
+        \(SimulatedConfiguration.unlimitedRates)
+        [[app]]
+        name = "bisq"
+        [app.upstream]
+        node = "\(upstream)"
+        direct = true
+        \(keys)
+        \(more)
+        """
+    }
+
+    /// Starts a node with this upstream.
+    private func relay(to upstream: Endpoint, keys: String = "", more: String = "") async throws -> Stage {
+        let stage = Stage()
+        try FileManager.default.createDirectory(atPath: stage.directory, withIntermediateDirectories: true)
+        try await stage.startNode(Self.configuration(upstream, keys: keys, more: more))
+        return stage
+    }
+
+    private func phone(_ magic: Magic, on stage: Stage) async -> Phone {
+        let phone = Phone.new(magic, model: "test")
+        await stage.services.register(phone)
+        return phone
+    }
+
+    /// A request as Bisq 1 sends it.
+    private func bisq(_ phone: Phone, _ stage: Stage) throws -> [UInt8] {
+        BisqRelayRequest(try stage.envelope(for: phone)).bytes(host: "localhost")
+    }
+
+    @Test func `a sender rings each kind of phone through two nodes`() async throws {
+        let upstream = Stage()
+        try await upstream.start()
+        let home = try await relay(to: upstream.socket)
+        let client = home.client()
+        for magic in Magic.allCases {
+            let phone = await phone(magic, on: upstream)
+            let envelope = try home.envelope(for: phone, title: "for \(magic)")
+            let outcome = try await client.submit(envelope, timeout: .seconds(20))
+            #expect(outcome.kind == .delivered)
+            let received = try #require(await upstream.received(phone.deviceToken).first)
+            #expect(outcome.providerID == received.id)
+            #expect(try phone.open(received.encrypted).title == "for \(magic)")
+            if magic != .android { #expect(received.id == String(decoding: envelope.apnsID, as: UTF8.self)) }
+            // A resend rings once, at whichever node it arrives.
+            #expect(try await client.submit(envelope, timeout: .seconds(20)).kind == .delivered)
+            let direct = upstream.client()
+            #expect(try await direct.submit(envelope, timeout: .seconds(20)).kind == .delivered)
+            await direct.close()
+            #expect(await upstream.received(phone.deviceToken).count == 1)
+        }
+        await client.close()
+        await home.end()
+        await upstream.end()
+    }
+
+    @Test func `an HTTP request rings through two nodes, and the first node binds the phone at the second`()
+        async throws
+    {
+        let upstream = Stage()
+        try await upstream.start()
+        let home = try await relay(to: upstream.socket)
+        let phone = await phone(.iOS, on: upstream)
+        #expect(try await home.ask(bisq(phone, home)).status == 200)
+        #expect(await upstream.received(phone.deviceToken).count == 1)
+        // The second node knows the key of the first: nobody else rings this phone there.
+        let direct = upstream.client()
+        let unsigned = try await direct.submit(try upstream.envelope(for: phone), timeout: .seconds(20))
+        #expect(unsigned.reason == .senderKeyRequired)
+        let stolen = try await direct.submit(
+            try upstream.envelope(for: phone), timeout: .seconds(20),
+            signedBy: Ed25519.PrivateKey(seed: [UInt8](repeating: 7, count: 32)))
+        #expect(stolen.reason == .senderKeyMismatch)
+        // The key survives a restart of the first node.
+        #expect(await home.stopNode())
+        try await home.startNode(Self.configuration(upstream.socket))
+        #expect(try await home.ask(bisq(phone, home)).status == 200)
+        await direct.close()
+        await home.end()
+        await upstream.end()
+    }
+
+    @Test func `a sender's signature survives, also in the spool`() async throws {
+        let upstream = Stage()
+        let endpoints = try await upstream.start()
+        let home = try await relay(to: upstream.socket, more: Self.spool)
+        let phone = await phone(.android, on: upstream)
+        #expect(await upstream.stopNode())
+        let client = home.client()
+        let key = Ed25519.PrivateKey(ofSenderFor: phone.pairing)
+        let queued = try await client.submit(
+            try home.envelope(for: phone), timeout: .seconds(30), acceptQueued: true, returnsWhenQueued: true,
+            signedBy: key)
+        #expect(queued.kind == .queued)
+        await client.close()
+        #expect(await home.stopNode())
+        try await upstream.startNode(upstream.configuration(endpoints))
+        try await home.startNode(Self.configuration(upstream.socket, more: Self.spool))
+        for _ in 0..<300 where await upstream.received(phone.deviceToken).isEmpty {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(await upstream.received(phone.deviceToken).count == 1)
+        let direct = upstream.client()
+        let unsigned = try await direct.submit(try upstream.envelope(for: phone), timeout: .seconds(20))
+        #expect(unsigned.reason == .senderKeyRequired)
+        let own = try await direct.submit(try upstream.envelope(for: phone), timeout: .seconds(20), signedBy: key)
+        #expect(own.kind == .delivered)
+        await direct.close()
+        await home.end()
+        await upstream.end()
+    }
+
+    @Test func `the upstream's answers come back with their meaning`() async throws {
+        let upstream = Stage()
+        try await upstream.start(limits: "patience = 0")
+        let home = try await relay(to: upstream.socket)
+        let topic = "bisqremote.joachimneumann.com"
+        let states: [(Device?, Outcome.Kind, Reason)] = [
+            (nil, .rejected, .badDeviceToken),
+            (Device(platform: .apnsProduction, app: topic, state: .unregistered(since: 77)), .gone, .unregistered),
+            // The upstream searches Apple's other environment; this node must not do so again.
+            (Device(platform: .apnsDevelopment, app: topic), .delivered, .none),
+            (Device(platform: .apnsProduction, app: "other"), .rejected, .badDeviceToken),
+        ]
+        let client = home.client()
+        for (device, kind, reason) in states {
+            let phone = Phone.new(.iOS, model: "test")
+            await upstream.services.set(device, for: phone.pairing.deviceToken)
+            let outcome = try await client.submit(try home.envelope(for: phone), timeout: .seconds(20))
+            #expect(outcome.kind == kind && outcome.reason == reason)
+            if kind == .gone { #expect(outcome.goneSince == 77) }
+        }
+        await client.close()
+        await home.end()
+        await upstream.end()
+    }
+
+    @Test func `envelopes wait in the spool while the upstream is down, and ring once each`() async throws {
+        let upstream = Stage()
+        let endpoints = try await upstream.start()
+        let home = try await relay(to: upstream.socket, more: Self.spool)
+        let phone = await phone(.iOS, on: upstream)
+        #expect(await upstream.stopNode())
+        let client = home.client()
+        for index in 0..<20 {
+            let outcome = try await client.submit(
+                try home.envelope(for: phone, title: "\(index)"), timeout: .seconds(20), acceptQueued: true,
+                returnsWhenQueued: true)
+            #expect(outcome.kind == .queued)
+        }
+        // Without the spool, the sender learns soon that it must try again.
+        let refused = try await client.submit(try home.envelope(for: phone), timeout: .seconds(30))
+        #expect(refused.kind == .retry && refused.reason == .providerUnreachable)
+        try await upstream.startNode(upstream.configuration(endpoints))
+        for _ in 0..<600 where await upstream.received(phone.deviceToken).count < 20 {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        let received = await upstream.received(phone.deviceToken)
+        #expect(received.count == 20 && Set(received.map(\.encrypted)).count == 20)
+        await client.close()
+        await home.end()
+        await upstream.end()
+    }
+
+    @Test func `nodes that pass envelopes to each other reject them`() async throws {
+        let (first, second) = (Stage(), Stage())
+        for (stage, other) in [(first, second), (second, first)] {
+            try FileManager.default.createDirectory(atPath: stage.directory, withIntermediateDirectories: true)
+            try await stage.startNode(Self.configuration(other.socket))
+        }
+        let client = first.client()
+        let phone = Phone.new(.iOS, model: "test")
+        let outcome = try await client.submit(try first.envelope(for: phone), timeout: .seconds(20))
+        #expect(outcome.kind == .rejected && outcome.reason == .tooManyHops)
+        await client.close()
+        await second.end()
+        // A node that passes envelopes to itself.
+        #expect(await first.stopNode())
+        try await first.startNode(Self.configuration(first.socket))
+        let again = first.client()
+        let own = try await again.submit(try first.envelope(for: phone), timeout: .seconds(20))
+        #expect(own.kind == .rejected && own.reason == .tooManyHops)
+        await again.close()
+        await first.end()
+    }
+
+    @Test func `the node solves the upstream's puzzles, and refuses those beyond its limit`() async throws {
+        for (effort, kind, reason) in [
+            (20_000, Outcome.Kind.delivered, Reason.none), (4_294_967_295, .retry, .nodeBusy),
+        ] {
+            let upstream = Stage()
+            let puzzle = "mode = \"always\"\neffort = \(effort)\nmax_effort = 4294967295"
+            try await upstream.start(
+                gates: SimulatedConfiguration.unlimitedRates.replacing("mode = \"off\"", with: puzzle))
+            let home = try await relay(to: upstream.socket)
+            let phone = await phone(.iOS, on: upstream)
+            let client = home.client()
+            let started = ContinuousClock.now
+            let outcome = try await client.submit(try home.envelope(for: phone), timeout: .seconds(60))
+            #expect(outcome.kind == kind && outcome.reason == reason)
+            // The node does not even begin to search: it gives up as fast as it may retry.
+            if kind == .retry { #expect(ContinuousClock.now - started < .seconds(40)) }
+            await client.close()
+            await home.end()
+            await upstream.end()
+        }
+    }
+
+    @Test func `an upstream that does not speak TNP gets the sender a RETRY`() async throws {
+        let upstream = Stage()
+        try await upstream.start()
+        let home = try await relay(to: upstream.httpSocket)
+        let client = home.client()
+        let phone = Phone.new(.iOS, model: "test")
+        let outcome = try await client.submit(try home.envelope(for: phone), timeout: .seconds(40))
+        #expect(outcome.kind == .retry && outcome.reason == .providerUnreachable)
+        await client.close()
+        await home.end()
+        await upstream.end()
+    }
+
+    @Test func `an app with another name at the upstream is renamed, and this node signs for its senders`() async throws
+    {
+        let upstream = Stage()
+        try await upstream.start(more: Stage.profile(.bisqConnect))
+        for (name, reason) in [("bisq", Reason.none), ("unknown", .credentialsRefused)] {
+            let home = try await relay(to: upstream.socket, keys: "app = \"\(name)\"")
+            let phone = await phone(.iOS, on: upstream)
+            let client = home.client()
+            let outcome = try await client.submit(
+                try home.envelope(for: phone), timeout: .seconds(40),
+                signedBy: Ed25519.PrivateKey(ofSenderFor: phone.pairing))
+            #expect(outcome.reason == reason)
+            await client.close()
+            await home.end()
+        }
+        await upstream.end()
+    }
+}

@@ -690,17 +690,13 @@ private let hello: [UInt8] = {
         }
     }
 
-    /// Tests the same node with a tor of its own, in the same network.
-    private func checkManagedTor(
-        _ stage: Stage, _ endpoints: SimulatedServices.Endpoints, _ network: PrivateTorNetwork,
-        _ access: PrivateTorNetwork.Access
-    ) async throws {
-        // The installed tor with the options of the private network.
+    /// The configuration of a node that runs the installed tor with the options of a private network.
+    private func managedTor(of network: PrivateTorNetwork, in directory: String) async throws -> String {
         let lines = await network.memberTorrcLines.map { line in
             let (key, value) = (line.prefix { $0 != " " }, line.drop { $0 != " " }.dropFirst())
             return "--\(key) '\(value)'"
         }
-        let program = "\(stage.directory)/tor-of-this-network"
+        let program = "\(directory)/tor-of-this-network"
         let script = """
             #!/bin/sh
             case "$1" in --version|--list-modules) exec tor "$@";; esac
@@ -708,21 +704,87 @@ private let hello: [UInt8] = {
             """
         try Data(script.utf8).write(to: URL(filePath: program))
         try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: program)
-        let more = """
+        return """
             [tor]
             managed = true
             binary = "\(program)"
             """
-        await stage.services.moveClock(by: 1500)
+    }
+
+    /// Starts a node with a tor of its own, and waits until its onion can be reached.
+    private func startReachable(_ stage: Stage, _ configuration: String) async throws -> OnionAddress {
         let reachable = AsyncStream.makeStream(of: OnionAddress.self)
-        try await stage.startNode(stage.configuration(endpoints, more: more)) { reachable.continuation.yield($0) }
+        try await stage.startNode(configuration) { reachable.continuation.yield($0) }
         var addresses = reachable.stream.makeAsyncIterator()
         let giveUp = Task {
             try await Task.sleep(for: .seconds(120))
             reachable.continuation.finish()
         }
-        let address = try #require(await addresses.next())
-        giveUp.cancel()
+        defer { giveUp.cancel() }
+        return try #require(await addresses.next())
+    }
+
+    @Test func `a desktop of today rings phones through a node without credentials and another node's onion`()
+        async throws
+    {
+        let java = ["/usr/bin/java"].first { FileManager.default.isExecutableFile(atPath: $0) }
+        guard let java, try await ChildProcess.output(of: "which", ["tor-gencert"]).isSuccess else {
+            print("SKIPPED: java or tor is not installed; nothing was passed on through an onion service")
+            return
+        }
+        let stage = Stage()
+        try await stage.start(circuitIDs: true)
+        let (network, access) = try await network(for: stage)
+        let home = Stage()
+        try FileManager.default.createDirectory(atPath: home.directory, withIntermediateDirectories: true)
+        let configuration = """
+            [listen]
+            tnp = "unix:tnp.sock"
+            http = "unix:http.sock"
+            [spool]
+            enabled = true
+            [[app]]
+            name = "bisq"
+            [app.upstream]
+            node = "\(access.onion)"
+            \(try await managedTor(of: network, in: home.directory))
+            """
+        let address = try await startReachable(home, configuration)
+        let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Desktop/BisqDesktop.java").path()
+        for magic in Magic.allCases {
+            let phone = Phone.new(magic, model: "test")
+            await stage.services.register(phone)
+            let sent = try await ChildProcess.output(
+                of: java,
+                [
+                    program, "\(access.socks)", "http://\(address):80", phone.pairingToken, "TRADE", "title", "text",
+                ], timeout: .seconds(90))
+            try #require(sent.isSuccess && sent.text == "success\n", "\(sent.text)")
+            // The node may have answered when the notification was in its spool.
+            for _ in 0..<600 where await stage.received(phone.deviceToken).isEmpty {
+                try await Task.sleep(for: .milliseconds(100))
+            }
+            let received = try #require(await stage.received(phone.deviceToken).first)
+            #expect(try phone.open(received.encrypted).title == "title")
+        }
+        #expect(await stage.identifiedCount == 3, "each phone has a connection of its own")
+        // The socket of tor's SOCKS port is for the node alone.
+        let directory = try FileManager.default.attributesOfItem(atPath: "\(home.directory)/state/tor")
+        #expect(directory[.posixPermissions] as? Int == 0o700)
+        await home.end()
+        await network.stop()
+        await stage.end()
+    }
+
+    /// Tests the same node with a tor of its own, in the same network.
+    private func checkManagedTor(
+        _ stage: Stage, _ endpoints: SimulatedServices.Endpoints, _ network: PrivateTorNetwork,
+        _ access: PrivateTorNetwork.Access
+    ) async throws {
+        await stage.services.moveClock(by: 1500)
+        let more = try await managedTor(of: network, in: stage.directory)
+        let address = try await startReachable(stage, stage.configuration(endpoints, more: more))
         #expect(try OnionKeys.present(in: "\(stage.directory)/state/tor/onion")?.address == address)
         let pid = try #require(await stage.torStatus?.pid)
         let phone = await stage.phone(.iOS)

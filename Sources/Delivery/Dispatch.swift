@@ -196,14 +196,13 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     ///   - destination: from ``arrival(of:app:acceptsQueued:)``.
     ///   - format: the envelope format of its app.
     ///   - origin: determines the envelope's share of a lane under load.
-    ///   - senderSigns: whether the sender's protocol has signatures. If not, the node signs what it passes on to
-    ///     another node.
     package func submit(
         _ envelope: Envelope, for destination: Destination, format: EnvelopeFormat, from origin: Origin,
-        senderSigns: Bool, _ reply: Reply
+        _ reply: Reply
     ) {
         var envelope = envelope
-        if !senderSigns { providers[destination.route]?.relayKeys?.sign(&envelope) }
+        // Signed now, so that the spool keeps the signature.
+        if envelope.signature == nil { providers[destination.route]?.relayKeys?.sign(&envelope) }
         core.submit(envelope, on: destination.route, format: format, from: origin, reply, at: now)
         perform()
     }

@@ -11,8 +11,7 @@ package protocol AttemptReceiver: AnyObject {
 /// A push service in one environment under one credential. Makes single attempts and classifies their answers; Delivery
 /// decides on retries.
 package protocol Provider: AnyObject {
-    /// Signs for senders that cannot sign themselves, if the provider is another node (PROTOCOL §9); `nil` for a push
-    /// service.
+    /// Signs for senders that do not sign, if the provider is another node (PROTOCOL §9); `nil` for a push service.
     var relayKeys: RelayKeys? { get }
     /// Checks the size of the payload, without contacting the push service.
     /// - Throws: `Rejection` with reason 105.

@@ -84,7 +84,6 @@ final class Intake: OutcomeReceiver {
                 // The outcome matters even if the sender disconnects: it may change the standing of the device token.
                 dispatch.submit(
                     submission.envelope, for: destination, format: format, from: origin,
-                    senderSigns: connection.senderProtocol == .tnp,
                     reply(to: submission, from: connection, (ticket, app, submission.envelope.magic)))
             }
         } catch {

@@ -106,7 +106,7 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
 
     /// A relay without connections; the first attempt opens one.
     /// - Parameters:
-    ///   - keys: signs for senders that cannot.
+    ///   - keys: signs for senders that do not.
     ///   - slots: limits the searches for proofs of work of all relays together.
     package init(_ target: Target, keys: RelayKeys, slots: SearchSlots, on loop: EventLoop) {
         self.target = target

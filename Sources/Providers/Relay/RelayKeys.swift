@@ -3,8 +3,8 @@
 import Cryptography
 import TNP
 
-/// The keys with which a node signs for senders that cannot sign themselves (PROTOCOL §9): one for each device token,
-/// made of a secret of the node, so that none is stored.
+/// The keys with which a node signs for senders that do not sign (PROTOCOL §9): one for each device token, made of a
+/// secret of the node, so that none is stored.
 package struct RelayKeys: Sendable {
     private let secret: SecretBytes
 

@@ -134,6 +134,34 @@ actor TestBed {
         throw fail("the node did not start:\n\(log.suffix(2000))", .failure)
     }
 
+    /// Restarts a node without credentials, with this node as its upstream.
+    /// - Parameter socks: the SOCKS port of a tor through which it reaches the upstream; `nil` to connect directly.
+    func makeRelay(_ index: Int, to upstream: Endpoint, socks: Endpoint?) async throws {
+        let configuration = """
+            [node]
+            state = "relay\(index)"
+            log = "notice"
+            [listen]
+            tnp = "\(endpoint(of: index))"
+            http = "unix:http.sock"
+            [tor]
+            managed = false
+            [spool]
+            enabled = true
+            [[app]]
+            name = "bisq"
+            [app.upstream]
+            node = "\(upstream)"
+            direct = \(socks == nil)
+            [outbound]
+            \(socks.map { "proxy = \"socks5://\($0)\"" } ?? "")
+            \(SimulatedConfiguration.unlimitedRates)
+            """
+        await killNode(index)
+        try Data(configuration.utf8).write(to: URL(filePath: "\(directory)/tocsin\(index).toml"))
+        try await startNode(index)
+    }
+
     /// Kills a node with SIGKILL.
     func killNode(_ index: Int = 0) async {
         let before = MonotonicTime.now

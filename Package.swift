@@ -244,7 +244,8 @@ let package = Package(
         .testTarget(
             name: "tocsinTests",
             dependencies: [
-                "Console", "Cryptography", "NodeConfiguration", "Providers", "Simulator", "TNP", "TocsinNode", "tocsin",
+                "Console", "Cryptography", "EventLoop", "NodeConfiguration", "Providers", "Simulator", "TNP",
+                "TocsinNode", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], swiftSettings: ours),
         .testTarget(

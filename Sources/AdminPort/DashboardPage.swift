@@ -61,6 +61,7 @@ struct DashboardPage {
         \(attack)
         \(tor)
         \(credentials)
+        \(upstreams)
         """
     }
 
@@ -251,6 +252,27 @@ struct DashboardPage {
             "Credentials for APNs and FCM",
             [.head("App"), .text("Credential"), .text("Expires"), .picture("Time left")], rows)
         return Self.card("credentials", "Credentials", table, "wide")
+    }
+
+    /// The upstream nodes; empty if there are none.
+    private var upstreams: HTML {
+        guard !snapshot.upstreams.isEmpty else { return "" }
+        let rows = snapshot.upstreams.map { upstream -> [HTML] in
+            let state: HTML =
+                switch upstream.isReachable {
+                case true?: Self.sign("good", "answers")
+                case false?: Self.sign("bad", "unreachable: \(upstream.failure ?? "")")
+                case nil: "not used yet"
+                }
+            return [
+                "\(upstream.app)", "<code>\(upstream.node)</code>", state, "\(Format.count(upstream.connections))",
+                "\(upstream.effort == 0 ? "none" : Format.count(Int(upstream.effort)))",
+            ]
+        }
+        let table = Self.table(
+            "Nodes that deliver for this node",
+            [.head("App"), .text("Node"), .text("State"), .figure("Connections"), .figure("Proof of work")], rows)
+        return Self.card("upstreams", "Upstream nodes", table, "wide")
     }
 
     // MARK: Pieces

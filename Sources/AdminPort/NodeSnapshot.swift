@@ -44,6 +44,12 @@ package struct NodeSnapshot: Sendable {
     /// and the last warning that tor logged.
     package typealias Tor = (address: String?, bootstrap: Int, isPublished: Bool, restarts: Int, warning: String?)
 
+    /// An upstream node of an app: its address, the open connections, whether it could be reached at the last attempt
+    /// (`nil` before the first), the effort that it requires, and why the last connection failed or ended.
+    package typealias Upstream = (
+        app: String, node: String, connections: Int, isReachable: Bool?, effort: UInt32, failure: String?
+    )
+
     /// A message of level `warning` or higher.
     package struct Alarm: Sendable, Equatable {
         /// The last occurrence, Unix time in seconds.
@@ -82,6 +88,7 @@ package struct NodeSnapshot: Sendable {
     package var latencies: [Latency] = []
     package var routes: [RouteState] = []
     package var credentials: [Credential] = []
+    package var upstreams: [Upstream] = []
     /// `nil` if the node does not run tor.
     package var tor: Tor?
     /// The alarms, latest first.

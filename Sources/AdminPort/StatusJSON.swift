@@ -23,7 +23,8 @@ enum StatusJSON {
             "hour": snapshot.hour.map(bucket), "day": snapshot.day.map(bucket),
             "refusals": snapshot.refusals.map(refusal), "latencies": snapshot.latencies.map(latency),
             "routes": snapshot.routes.map(route), "credentials": snapshot.credentials.map(credential),
-            "tor": snapshot.tor.map(tor), "alarms": snapshot.alarms.map(alarm),
+            "upstreams": snapshot.upstreams.map(upstream), "tor": snapshot.tor.map(tor),
+            "alarms": snapshot.alarms.map(alarm),
         ]
         return object.json
     }
@@ -57,6 +58,13 @@ enum StatusJSON {
 
     private static func credential(_ credential: NodeSnapshot.Credential) -> JSONObject {
         ["app": credential.app, "kind": credential.kind, "file": credential.file, "expires": credential.expires]
+    }
+
+    private static func upstream(_ upstream: NodeSnapshot.Upstream) -> JSONObject {
+        [
+            "app": upstream.app, "node": upstream.node, "connections": upstream.connections,
+            "reachable": upstream.isReachable, "puzzle_effort": upstream.effort, "failure": upstream.failure,
+        ]
     }
 
     private static func tor(_ tor: NodeSnapshot.Tor) -> JSONObject {

@@ -69,6 +69,9 @@ package actor Node {
     /// The state that the admin port shows; `nil` while the node does not run.
     var snapshot: NodeSnapshot? { parts?.snapshot() }
 
+    /// The metrics in the Prometheus text format; `nil` while the node does not run.
+    var metricsText: [UInt8]? { parts?.metricsText() }
+
     /// The state of the node's own tor; `nil` if there is none.
     var torStatus: TorStatus? { parts?.torStatus }
 

@@ -63,6 +63,15 @@ final class NodeMetrics {
         .init(
             "tocsin_credential_expiry_timestamp_seconds", .gauge, help: "Expiry of a credential.",
             labels: ["app", "kind"], maximumSeries: maximumApps * 2),
+        .init(
+            "tocsin_upstream_connections", .gauge, help: "Connections to an upstream node.", labels: ["app", "node"],
+            maximumSeries: maximumApps * 8),
+        .init(
+            "tocsin_upstream_reachable", .gauge, help: "1 if the upstream node could be reached at the last attempt.",
+            labels: ["app", "node"], maximumSeries: maximumApps * 8),
+        .init(
+            "tocsin_upstream_puzzle_effort", .gauge, help: "Proof of work that the upstream node required last.",
+            labels: ["app", "node"], maximumSeries: maximumApps * 8),
         .init("tocsin_tor_bootstrap_ratio", .gauge, help: "Bootstrap progress of the node's own tor, 0 to 1."),
         .init("tocsin_tor_descriptor_published", .gauge, help: "1 while the onion's descriptor is published."),
         .init("tocsin_tor_restarts_total", .counter, help: "Restarts of the node's own tor."),
@@ -97,9 +106,10 @@ final class NodeMetrics {
         let depth: Gauge
         let oldest: Gauge
 
-        init(_ route: Route, _ registry: PrometheusRegistry) {
+        /// - Parameter provider: the labels of the route's push service.
+        init(_ route: Route, _ provider: [(String, String)], _ registry: PrometheusRegistry) {
             let labels = NodeMetrics.labels(route)
-            duration = registry.histogram("tocsin_provider_duration_seconds", NodeMetrics.provider(of: route))
+            duration = registry.histogram("tocsin_provider_duration_seconds", provider)
             breaker = Dictionary(
                 uniqueKeysWithValues: Breaker.State.allCases.map {
                     ($0, registry.gauge("tocsin_breaker_state", labels + [("state", $0.rawValue)]))
@@ -122,6 +132,11 @@ final class NodeMetrics {
         let kind: Outcome.Kind
     }
 
+    private struct UpstreamKey: Hashable {
+        let app: String
+        let node: String
+    }
+
     private struct RefusalKey: Hashable {
         let protocolName: String
         let reason: Reason
@@ -131,6 +146,11 @@ final class NodeMetrics {
     private let registry: PrometheusRegistry
     private var routes: [Route: RouteMetrics] = [:]
     private var lastRoute: (route: Route, metrics: RouteMetrics)?
+    /// The routes that upstream nodes serve. A route whose provider is of another kind now starts with new series.
+    var relayed: Set<Route> = [] {
+        didSet { for route in relayed.symmetricDifference(oldValue) { forget(route) } }
+    }
+    private var upstreams: [UpstreamKey: [Gauge]] = [:]
     private var envelopes: [EnvelopeKey: Counter] = [:]
     private var refusals: [RefusalKey: Counter] = [:]
     private var responses: [Int: Counter] = [:]
@@ -192,7 +212,7 @@ final class NodeMetrics {
             metrics.answers.value(
                 result.answer,
                 orInsert: registry.counter(
-                    "tocsin_provider_results_total", Self.provider(of: route) + [("reason", result.answer)])
+                    "tocsin_provider_results_total", provider(of: route) + [("reason", result.answer)])
             ).increment()
             record(waited, in: .queue)
             record(took, in: .provider)
@@ -343,12 +363,31 @@ final class NodeMetrics {
             .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
     }
 
+    /// Shows the state of the upstream nodes; removes the series of those that are gone.
+    func show(_ nodes: [(app: String, node: Relay.Status)]) {
+        guard !nodes.isEmpty || !upstreams.isEmpty else { return }
+        let names = ["connections", "reachable", "puzzle_effort"].map { "tocsin_upstream_\($0)" }
+        var gone = Set(upstreams.keys)
+        for (app, node) in nodes {
+            let key = UpstreamKey(app: app, node: "\(node.node)")
+            gone.remove(key)
+            let labels = [("app", app), ("node", key.node)]
+            let gauges = upstreams.value(key, orInsert: names.map { registry.gauge($0, labels) })
+            gauges[0].set(node.connections)
+            gauges[1].set(node.isReachable == false ? 0 : 1)
+            gauges[2].set(node.welcome?.welcome.puzzle.effort ?? 0)
+        }
+        for key in gone {
+            for gauge in upstreams.removeValue(forKey: key) ?? [] { registry.remove(gauge) }
+        }
+    }
+
     // MARK: Adding and removing series
 
     private func metrics(of route: Route) -> RouteMetrics {
         // Most events in a row are of the same route.
         if let lastRoute, lastRoute.route == route { return lastRoute.metrics }
-        let metrics = routes.value(route, orInsert: RouteMetrics(route, registry))
+        let metrics = routes.value(route, orInsert: RouteMetrics(route, provider(of: route), registry))
         lastRoute = (route, metrics)
         return metrics
     }
@@ -380,9 +419,10 @@ final class NodeMetrics {
     }
 
     /// The labels of an app's push service in one environment.
-    private static func provider(of route: Route) -> [(String, String)] {
+    private func provider(of route: Route) -> [(String, String)] {
         [
-            ("app", route.app), ("provider", route.magic == .android ? "fcm" : "apns"),
+            ("app", route.app),
+            ("provider", relayed.contains(route) ? "node" : route.magic == .android ? "fcm" : "apns"),
             ("environment", route.magic == .iOSDev ? "development" : "production"),
         ]
     }

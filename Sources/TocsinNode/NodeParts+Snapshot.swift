@@ -5,6 +5,8 @@ import Admission
 import Delivery
 import NodeConfiguration
 import Prometheus
+import Providers
+import TNP
 import Time
 import Tor
 
@@ -32,6 +34,12 @@ extension NodeParts: AdminServer.Source {
         snapshot.latencies = metrics.recentLatencies
         snapshot.routes = statistics.lanes.map(state)
         snapshot.credentials = credentials
+        snapshot.upstreams = providers.upstreams.map { app, node in
+            (
+                app: app, node: "\(node.node)", connections: node.connections, isReachable: node.isReachable,
+                effort: node.welcome?.welcome.puzzle.effort ?? 0, failure: node.failure?.text
+            )
+        }
         snapshot.tor = torState
         snapshot.alarms = alarms.alarms
         return snapshot

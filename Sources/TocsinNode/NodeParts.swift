@@ -87,6 +87,7 @@ final class NodeParts: DispatchObserver {
     func start(
         torObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Endpoint {
+        metrics.relayed = providers.relayedRoutes
         dispatch.start(providers.providers, reportingTo: intake, observedBy: self)
         providersChanged(removed: [])
         warnOfSettings()
@@ -193,6 +194,7 @@ final class NodeParts: DispatchObserver {
         let (changed, removed) = try providers.load(new)
         configuration = new
         log.logger.logLevel = new.logLevel
+        metrics.relayed = providers.relayedRoutes
         dispatch.replace(providers.providers, limits: new.dispatchLimits)
         intake.admission.settings = new.admission
         intake.announcePuzzle(connections.announce)
@@ -252,6 +254,7 @@ final class NodeParts: DispatchObserver {
         metrics.show(
             dispatch.statistics, connections: connections.countByProtocol,
             tokenAges: providers.tokensByApp.compactMapValues { $0.age(at: .now) })
+        metrics.show(providers.upstreams)
         if providers.filesHaveChanged(at: .now) { reloadCredentials() }
         warnOfExpiry()
     }

@@ -36,10 +36,10 @@ struct CheckCommand: AsyncParsableCommand {
 
     @OptionGroup var options: ConfigurationOption
 
-    @Flag(help: "Also check name servers, Apple, Google and the onion.")
+    @Flag(help: "Also check name servers, Apple, Google, upstream nodes and the onion.")
     var online = false
 
-    @Option(help: "tor's SOCKS port, through which the onion is reached. Default: 127.0.0.1:9050.")
+    @Option(help: "tor's SOCKS port, through which onions are reached. Default: 127.0.0.1:9050.")
     var tor: String?
 
     @Option(help: "Send a notification to the phone with this pairing token; - reads the token from standard input.")
@@ -81,6 +81,7 @@ struct CheckCommand: AsyncParsableCommand {
         var findings = await checkup.offline()
         if online {
             findings += await checkup.online()
+            findings += await checkup.upstreams(through: proxy)
             findings += await checkup.onion(through: proxy, isWanted: tor != nil)
         }
         if let pairing {

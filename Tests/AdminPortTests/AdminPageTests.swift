@@ -34,6 +34,11 @@ extension NodeSnapshot {
                 (app: text, kind: text, file: text, expires: now + 12 * 86_400 + 5),
                 (app: "b", kind: "APNs key", file: "b.p8", expires: nil),
             ],
+            upstreams: [
+                (app: text, node: text, connections: 3, isReachable: true, effort: 16_384, failure: nil),
+                (app: text, node: text, connections: 0, isReachable: false, effort: 0, failure: text),
+                (app: text, node: text, connections: 0, isReachable: nil, effort: 0, failure: nil),
+            ],
             tor: (address: text, bootstrap: 45, isPublished: false, restarts: 2, warning: text),
             alarms: [
                 Alarm(time: now - 60, level: text, text: text, count: 3),
@@ -314,7 +319,9 @@ private func skeleton(_ page: String) -> [String] {
         #expect(
             object.keys.sorted() == [
                 "alarms", "circuits", "connections", "credentials", "day", "hour", "in_flight", "latencies", "now",
-                "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor", "uptime_seconds", "version",
+                "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor", "upstreams",
+                "uptime_seconds",
+                "version",
             ])
         func names(_ key: String) -> [String]? {
             ((object[key] as? [[String: Any]])?.first ?? object[key] as? [String: Any])?.keys.sorted()
@@ -327,6 +334,8 @@ private func skeleton(_ page: String) -> [String] {
             ])
         #expect(names("credentials") == ["app", "expires", "file", "kind"])
         #expect(names("tor") == ["address", "bootstrap_percent", "published", "restarts", "warning"])
+        #expect(
+            names("upstreams") == ["app", "connections", "failure", "node", "puzzle_effort", "reachable"])
         #expect(names("alarms") == ["count", "level", "text", "time"])
         #expect(names("refusals") == ["last_hour", "reason", "total"])
         #expect(object["version"] as? String == "w\"\\\n" && object["in_flight"] as? Int == 1234)

@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Cryptography
+import EventLoop
 import Foundation
 import Simulator
 import Testing
@@ -153,7 +154,7 @@ import Testing
         var nothing = try InitAnswers.parse([])
         #expect(
             nothing.takeDefaults(state: "state") == [
-                "--app", "--name", "--key-file or --certificate-file or --service-account",
+                "--app", "--name", "--key-file or --certificate-file or --service-account or --upstream",
             ])
         var key = try InitAnswers.parse(["--app", "haveno", "--key-file", "key.p8"])
         #expect(key.takeDefaults(state: "state") == ["--key-id", "--team-id", "--topic"])
@@ -168,6 +169,7 @@ import Testing
         let wrong = [
             ["--key-file", "a", "--certificate-file", "b"], ["--key-id", "ABCDE12345"],
             ["--team-id", "ABCDE12345", "--certificate-file", "b"], ["--certificate-password-file", "a"],
+            ["--upstream", "a", "--key-file", "b"], ["--upstream", "a", "--service-account", "b"],
         ]
         for options in wrong {
             let answers = try InitAnswers.parse(options)
@@ -198,6 +200,33 @@ import Testing
             let isSecretIn = pem.split(separator: "\n").filter { !$0.hasPrefix("-") }.contains { text.contains($0) }
             #expect(!isSecretIn)
             #expect(try FileManager.default.contentsOfDirectory(atPath: directory).count == 6)
+        }
+    }
+
+    @Test func `init writes a node without credentials for each app`() async throws {
+        let onion = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion:7077"
+        for template in AppTemplate.allCases {
+            for (node, isDirect) in [(onion, false), ("127.0.0.1:7077", true)] {
+                try await withDirectory { directory in
+                    try await initialise([
+                        "--yes", "--app", template.rawValue, "--name", "mine", "--upstream", node, "--directory",
+                        directory,
+                    ])
+                    let read = try Configuration(file: "\(directory)/tocsin.toml")
+                    let app = read.apps[0]
+                    #expect(app.upstream?.nodes == [try #require(Endpoint(node))])
+                    #expect(app.upstream?.isDirect == isDirect && app.apns == nil && app.fcm == nil)
+                    #expect(app.upstream?.appleMagic == (template == .haveno ? "HavenoMessageiOS" : "BisqMessageiOS"))
+                    #expect(read.spool != nil && read.listen.http != nil)
+                }
+            }
+        }
+        await #expect(throws: ExitCode.configuration) {
+            try await withDirectory { directory in
+                try await initialise([
+                    "--yes", "--app", "bisq-1", "--upstream", "x.onion:7077", "--directory", directory,
+                ])
+            }
         }
     }
 

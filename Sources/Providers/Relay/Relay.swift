@@ -36,20 +36,28 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         }
     }
 
-    /// What the node shows about its upstream.
-    package struct Status: Sendable, Equatable {
+    /// What the operator sees of an upstream node.
+    package struct Status: Sendable {
+        /// The node's address.
+        package let node: Endpoint
         /// The number of open connections.
         package var connections = 0
-        /// The node that answered last, and its WELCOME.
-        package var welcome: (node: Endpoint, welcome: Welcome)?
-        /// Why the last connection failed or ended; `nil` once a node has answered again.
-        package var failure: String?
-        /// Searches for proofs of work so far.
-        package var searches = 0
+        /// The last WELCOME, with the time of its arrival.
+        package var welcome: (welcome: Welcome, time: MonotonicTime)?
+        /// Why the last connection failed or ended, with the time.
+        package var failure: (text: String, time: MonotonicTime)?
 
-        package static func == (one: Status, other: Status) -> Bool {
-            (one.connections, one.failure, one.searches) == (other.connections, other.failure, other.searches)
-                && one.welcome?.node == other.welcome?.node && one.welcome?.welcome == other.welcome?.welcome
+        /// Whether the node has answered since the last failure; `nil` before the first attempt.
+        package var isReachable: Bool? {
+            guard let failure else { return welcome.map { _ in true } }
+            return welcome.map { $0.time > failure.time } ?? false
+        }
+
+        /// Adds what another relay to the same node has seen.
+        package mutating func merge(_ other: Status) {
+            connections += other.connections
+            welcome = [welcome, other.welcome].compactMap(\.self).max { $0.time < $1.time }
+            failure = [failure, other.failure].compactMap(\.self).max { $0.time < $1.time }
         }
     }
 
@@ -100,7 +108,7 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
     private var ticker: Timer?
     private var isRetired = false
     private var isClosed = false
-    private var shown = Status()
+    private var statuses: [Status]
     /// Keeps self alive while there are connections: resources of the loop must be released on its thread.
     private var selfWhileOpen: Relay?
 
@@ -113,13 +121,16 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         self.keys = keys
         self.slots = slots
         self.loop = loop
+        statuses = target.nodes.map { Status(node: $0) }
     }
 
-    /// What the node shows about its upstream.
-    package var status: Status {
-        var status = shown
-        status.connections = circuits.values.reduce(0) { $0 + $1.links.count(where: \.isConnected) }
-        return status
+    /// What the operator sees of the upstream nodes, in their order.
+    package var status: [Status] {
+        var statuses = statuses
+        for circuit in circuits.values {
+            for (index, link) in circuit.links.enumerated() where link.isConnected { statuses[index].connections += 1 }
+        }
+        return statuses
     }
 
     // MARK: Provider
@@ -244,15 +255,15 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
 
     package func handle(_ event: NodeLink.Event, of link: NodeLink) {
         switch event {
-        case .connecting, .connected, .usable: break
+        case .connecting, .connected, .usable, .retrying, .solving: break
         case .welcomed(let welcome):
-            shown.welcome = (link.target.node, welcome)
-            shown.failure = nil
-        case .retrying: break
-        case .solving: shown.searches += 1
+            guard let index = links[link.id]?.index else { return }
+            statuses[index].welcome = (welcome, .now)
         case .answered(let result): answered(result, by: link)
         case .unusable(let requests):
-            shown.failure = link.failure.flatMap { RelayAnswers.attemptResult(on: $0).detail }
+            if let index = links[link.id]?.index, let failure = link.failure {
+                statuses[index].failure = (RelayAnswers.attemptResult(on: failure).detail ?? "", .now)
+            }
             for request in requests {
                 guard let submission = link.session.remove(request),
                     let handle = links[link.id]?.attempts.removeValue(forKey: request)

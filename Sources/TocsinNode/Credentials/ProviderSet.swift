@@ -27,6 +27,24 @@ final class ProviderSet {
     /// The providers in the form that the dispatch takes.
     var providers: [Route: any Provider] { current.parts.mapValues(\.provider) }
 
+    /// The routes that upstream nodes serve.
+    var relayedRoutes: Set<Route> { Set(current.parts.filter { $0.value.provider.relayKeys != nil }.keys) }
+
+    /// The upstream nodes, by app and in their order.
+    var upstreams: [(app: String, node: Relay.Status)] {
+        var all: [String: [Relay.Status]] = [:]
+        for (route, part) in current.parts {
+            guard let relay = part.provider as? Relay else { continue }
+            guard var nodes = all[route.app] else {
+                all[route.app] = relay.status
+                continue
+            }
+            for (index, status) in relay.status.enumerated() { nodes[index].merge(status) }
+            all[route.app] = nodes
+        }
+        return all.sorted { $0.key < $1.key }.flatMap { app, nodes in nodes.map { (app, $0) } }
+    }
+
     /// The routes in service, sorted.
     var routes: [String] { current.parts.keys.map(\.description).sorted() }
 

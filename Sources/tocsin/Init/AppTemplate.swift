@@ -98,6 +98,23 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
         ]
     }
 
+    /// The lines of `[app.upstream]` after the address.
+    var upstreamLines: [String] {
+        switch self {
+        case .bisq1, .bisqConnect: []
+        case .haveno:
+            [
+                TOMLLine.noted("message_magic_ios = \"HavenoMessageiOS\"", "by which the HTTP endpoint knows the app"),
+                "message_magic_android = \"HavenoMessageAndroid\"",
+            ]
+        case .own:
+            [
+                TOMLLine.noted("message_magic_ios = \"BisqMessageiOS\"", "by which the HTTP endpoint knows the app"),
+                "message_magic_android = \"BisqMessageAndroid\"",
+            ]
+        }
+    }
+
     /// The lines of `[app.fcm]` after the credential.
     var fcmLines: [String] {
         switch self {

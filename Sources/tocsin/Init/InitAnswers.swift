@@ -33,6 +33,12 @@ struct InitAnswers: ParsableArguments {
     @Option(help: "The JSON file of the Firebase service account, for Android phones.")
     var serviceAccount: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "The onion address and port of a node that delivers for this one; instead of Apple's and Google's credentials.",
+            valueName: "address.onion:7077"))
+    var upstream: String?
+
     @Option(help: "The state directory, relative to --directory. Default: state; for /etc/tocsin: /var/lib/tocsin.")
     var state: String?
 
@@ -90,6 +96,10 @@ struct InitAnswers: ParsableArguments {
         if keyFile == nil, keyID != nil || teamID != nil {
             throw Problem(description: "--key-id and --team-id require --key-file")
         }
+        if upstream != nil, keyFile != nil || certificateFile != nil || serviceAccount != nil {
+            throw Problem(
+                description: "give --upstream or credentials, not both; tocsin.toml can have both, see tocsin keys")
+        }
         if certificateFile == nil, certificatePasswordFile != nil {
             throw Problem(description: "--certificate-password-file requires --certificate-file")
         }
@@ -102,12 +112,12 @@ struct InitAnswers: ParsableArguments {
         switch question {
         case .app: app == nil
         case .name: name == nil && app?.name == nil
-        case .apple: keyFile == nil && certificateFile == nil && !withoutApple
+        case .apple: keyFile == nil && certificateFile == nil && !withoutApple && upstream == nil
         case .keyID: keyFile != nil && keyID == nil
         case .teamID: keyFile != nil && teamID == nil
         case .password: certificateFile != nil && certificatePasswordFile == nil && !withoutPassword
         case .topic: hasApple && topic == nil && app?.topic == nil
-        case .google: serviceAccount == nil && !withoutGoogle
+        case .google: serviceAccount == nil && !withoutGoogle && upstream == nil
         case .http: http == nil
         case .spool: http == true && spool == nil
         case .admin: admin == nil
@@ -195,7 +205,7 @@ struct InitAnswers: ParsableArguments {
             missing.append(question.rawValue)
         }
         if withoutApple, withoutGoogle {
-            missing.append("--key-file or --certificate-file or --service-account")
+            missing.append("--key-file or --certificate-file or --service-account or --upstream")
         }
         return missing
     }
@@ -220,8 +230,9 @@ struct InitAnswers: ParsableArguments {
         guard nextQuestion == nil, let app, let name = name ?? app.name, let state else {
             throw Problem(description: "an answer is missing")
         }
-        guard hasApple || serviceAccount != nil else {
-            throw Problem(description: "no phones to serve: give Apple's key or certificate, or a service account")
+        guard hasApple || serviceAccount != nil || upstream != nil else {
+            throw Problem(
+                description: "no phones to serve: give Apple's key or certificate, a service account, or --upstream")
         }
         var apple: NewConfiguration.AppleCredential?
         if let keyFile, let keyID, let teamID {
@@ -231,7 +242,8 @@ struct InitAnswers: ParsableArguments {
         }
         return NewConfiguration(
             template: app, name: name, apple: apple, topic: topic ?? app.topic ?? "",
-            serviceAccountFile: serviceAccount, state: state, hasHTTPEndpoint: http ?? true, hasSpool: spool ?? false,
+            serviceAccountFile: serviceAccount, upstream: upstream, state: state, hasHTTPEndpoint: http ?? true,
+            hasSpool: spool ?? false,
             hasAdminPort: admin ?? true,
             headerComment: [
                 "A node for \(app.summary). Written by tocsin init.",

@@ -25,6 +25,7 @@ struct InitCommand: AsyncParsableCommand {
             EXAMPLES
               tocsin init
               tocsin init --app bisq-1 --key-file AuthKey_ABCDE12345.p8 --team-id FGHIJ67890 --service-account firebase.json
+              tocsin init --app bisq-1 --upstream ADDRESS.onion:7077
               tocsin init --yes --app own --name mine --topic com.example.mine --certificate-file push.p12 --no-http
             """)
 

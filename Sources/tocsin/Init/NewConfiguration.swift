@@ -17,6 +17,8 @@ struct NewConfiguration: Equatable {
     var topic: String
     /// The credential for FCM; `nil` to serve no Android phones.
     var serviceAccountFile: String?
+    /// The address of the node that delivers for this one; `nil` if this node has credentials.
+    var upstream: String?
     /// The node's state directory.
     var state: String
     var hasHTTPEndpoint = true
@@ -48,6 +50,7 @@ struct NewConfiguration: Equatable {
             parts.append(
                 ["[app.fcm]", TOMLLine.string("service_account_file", serviceAccountFile)] + template.fcmLines)
         }
+        if let upstream { parts.append(upstreamTable(upstream)) }
         return parts.map { $0.joined(separator: "\n") }.joined(separator: "\n\n") + "\n"
     }
 
@@ -64,6 +67,13 @@ struct NewConfiguration: Equatable {
             )
         }
         return lines
+    }
+
+    private func upstreamTable(_ address: String) -> [String] {
+        let isOnion = address.contains(".onion:")
+        return ["[app.upstream]", TOMLLine.string("node", address)]
+            + (isOnion ? [] : [TOMLLine.noted("direct = true", "without tor: on this machine or on a private link")])
+            + template.upstreamLines
     }
 
     private func appleTable(_ credential: AppleCredential) -> [String] {

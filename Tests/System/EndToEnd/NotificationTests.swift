@@ -113,6 +113,12 @@ actor Stage {
     /// The reasons that `/readyz` gives if the node is not ready.
     var reasonsNotReady: [String] { get async { await node?.snapshot?.notReady ?? [] } }
 
+    /// The node's state, as the dashboard shows it.
+    var snapshot: NodeSnapshot? { get async { await node?.snapshot } }
+
+    /// The node's metrics, in the Prometheus text format.
+    var metrics: String { get async { String(decoding: await node?.metricsText ?? [], as: UTF8.self) } }
+
     var torStatus: TorStatus? { get async { await node?.torStatus } }
 
     /// The address of the HTTP endpoint, also if the system chose its port.

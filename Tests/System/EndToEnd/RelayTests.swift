@@ -8,6 +8,10 @@ import TNP
 import Testing
 import TocsinClient
 
+@testable import AdminPort
+@testable import Diagnostics
+@testable import NodeConfiguration
+
 /// A node without credentials, which passes envelopes on to a node that has them (PROTOCOL §9).
 @Suite struct RelayTests {
     private static let spool = "[spool]\nenabled = true"
@@ -236,6 +240,43 @@ import TocsinClient
         let phone = Phone.new(.iOS, model: "test")
         let outcome = try await client.submit(try home.envelope(for: phone), timeout: .seconds(40))
         #expect(outcome.kind == .retry && outcome.reason == .providerUnreachable)
+        await client.close()
+        await home.end()
+        await upstream.end()
+    }
+
+    @Test func `check, dashboard and metrics show the upstream`() async throws {
+        let upstream = Stage()
+        try await upstream.start()
+        let home = try await relay(to: upstream.socket)
+        func check(_ keys: String = "") async throws -> [Finding] {
+            let text = Self.configuration(upstream.socket, keys: keys)
+            var configuration = try Configuration(text: text, file: "\(home.directory)/check.toml")
+            configuration.decideTor(path: "")
+            let check = NodeCheck(configuration, searchPath: "", on: EventLoop(name: "check"))
+            return await check.upstreams(through: .tcp(host: "127.0.0.1", port: 1))
+        }
+        let good = try await check()
+        #expect(good.map(\.grade) == [.ok] && good[0].text.hasPrefix("the node answers and serves bisq on iOS"))
+        let wrong = try await check("app = \"other\"")
+        #expect(wrong.map(\.grade) == [.failed] && wrong[0].text.contains("not other: set app"))
+        #expect(await home.snapshot?.upstreams.map(\.isReachable) == [nil])
+        let phone = await phone(.iOS, on: upstream)
+        let client = home.client()
+        #expect(try await client.submit(try home.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        let shown = try #require(await home.snapshot?.upstreams.first)
+        #expect(shown.node == "\(upstream.socket)" && shown.connections == 1 && shown.isReachable == true)
+        try await Task.sleep(for: .milliseconds(1500))
+        let metrics = await home.metrics
+        let labels = "{app=\"bisq\",node=\"\(upstream.socket)\"}"
+        #expect(metrics.contains("tocsin_upstream_connections\(labels) 1\n"))
+        #expect(metrics.contains("tocsin_upstream_reachable\(labels) 1\n"))
+        #expect(metrics.contains("provider=\"node\""))
+        #expect(await upstream.stopNode())
+        let refused = try await client.submit(try home.envelope(for: phone), timeout: .seconds(40))
+        #expect(refused.kind == .retry)
+        #expect(await home.snapshot?.upstreams.first?.isReachable == false)
+        #expect(try await check().map(\.grade) == [.failed])
         await client.close()
         await home.end()
         await upstream.end()

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import TNP
+
+/// Checks whether an upstream node serves what a node passes on to it, according to its WELCOME.
+struct UpstreamCheck {
+    let node: Endpoint
+    /// The app's name in this node, and the name that the envelopes carry; `nil` for the one that their senders use.
+    let app: String
+    let nameThere: String?
+    /// The platforms for which this node has no credential.
+    let magics: [Magic]
+    let welcome: Welcome
+
+    var finding: Finding {
+        let name = nameThere ?? app
+        let served = magics.filter { welcome.routes.contains("\(name)/\($0.rawValue)") }
+        let missing = magics.filter { !served.contains($0) }.map(\.rawValue).joined(separator: ", ")
+        let routes = welcome.routes.isEmpty ? "nothing" : welcome.routes.joined(separator: ", ")
+        guard !served.isEmpty else {
+            return finding(
+                .failed, "serves \(routes), not \(name): set app to the app's name there, or ask that node's operator")
+        }
+        guard missing.isEmpty else {
+            return finding(.warning, "serves \(name), but not on \(missing); it serves \(routes)")
+        }
+        var text = "the node answers and serves \(name) on \(magics.map(\.rawValue).joined(separator: ", "))"
+        if welcome.features.contains(.senderKeysRequired) { text += "; it requires sender keys" }
+        if welcome.puzzle.effort > 0 { text += "; it requires proof of work, effort \(welcome.puzzle.effort)" }
+        return finding(.ok, text)
+    }
+
+    private func finding(_ grade: Finding.Grade, _ text: String) -> Finding {
+        Finding(.upstream, "\(app) \(node)", grade, text)
+    }
+}

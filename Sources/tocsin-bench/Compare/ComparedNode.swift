@@ -17,12 +17,21 @@ struct ComparedNode {
     ///   - name: of its files.
     ///   - envelopes: how many envelopes, each for a device token of its own, the node must have room for.
     ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
+    ///   - upstream: the node that delivers for this one; `nil` to deliver to the sink.
     init(
-        _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, circuitIDs: Bool = false
+        _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, circuitIDs: Bool = false,
+        upstream: LocalServer? = nil
     ) throws {
         let (port, httpPort) = (LocalPort.free(), LocalPort.free())
         let directory = servers.directory
         try PrivateFile.create("\(directory)/\(name).p8", holding: SigningKey.generate(.es256).pem)
+        let credential = """
+            [app.apns]
+            topic = "org.example.app"
+            key_file = "\(name).p8"
+            key_id = "BENCHKEY01"
+            team_id = "BENCHTEAM1"
+            """
         let configuration = """
             [node]
             state = "\(name)"
@@ -40,11 +49,7 @@ struct ComparedNode {
             device_tokens = \(envelopes)
             [[app]]
             name = "bench"
-            [app.apns]
-            topic = "org.example.app"
-            key_file = "\(name).p8"
-            key_id = "BENCHKEY01"
-            team_id = "BENCHTEAM1"
+            \(upstream.map { "[app.upstream]\nnode = \"\($0.address)\"\ndirect = true" } ?? credential)
             [apns]
             production = "https://\(sink.address)"
             trust_file = "ca.pem"

@@ -21,13 +21,15 @@ final class Comparison {
     private let nginx: LocalServer
     private let nghttpx: LocalServer
     private let node: ComparedNode
+    /// A node without credentials, whose upstream is ``node``.
+    private let relayingNode: ComparedNode
 
     /// More than all envelopes with which loads warm up.
     private static let reserve = 100_000
 
     /// The number of envelopes that the node receives, at most; each is for a device token of its own.
     static func envelopes(rounds: Int, requests: Int) -> Int {
-        rounds * (requests + RelayLoad.maximumRequests + OpenLoop.envelopes) + reserve
+        rounds * (2 * requests + RelayLoad.maximumRequests + OpenLoop.envelopes) + reserve
     }
 
     /// Starts the servers.
@@ -50,6 +52,8 @@ final class Comparison {
                 "--errorlog-file=/dev/null", "--backend-connections-per-host=1", "--conf=/dev/null",
             ], port: port)
         node = try ComparedNode("node", on: servers, sink: sink, envelopes: envelopes)
+        relayingNode = try ComparedNode(
+            "relay", on: servers, sink: sink, envelopes: envelopes, upstream: node.server)
     }
 
     /// Measures row (g).
@@ -68,6 +72,7 @@ final class Comparison {
         case .httpAPI: results.rows[row, default: RowRuns()].append(try runHTTPAPI())
         case .openLoop:
             results.openLoop += try OpenLoop(bench: bench, h2load: h2load, node: node.server, sink: sink).round()
+        case .relay: results.rows[row, default: RowRuns()].append(try runRelay())
         case .onion: break
         }
     }
@@ -102,6 +107,14 @@ final class Comparison {
                 requests, to: node.server.address, ["--connections", "50", "--in-flight", "20"],
                 measuring: [node.server.pid, sink.pid]),
             load: "load", others: ["node", "sink"], tested: "node")
+    }
+
+    private func runRelay() throws -> RowRun {
+        RowRun(
+            try bench.load(
+                requests, to: relayingNode.server.address, ["--connections", "50", "--in-flight", "20"],
+                measuring: [relayingNode.server.pid, node.server.pid, sink.pid]),
+            load: "load", others: ["first node", "upstream", "sink"], tested: "first node")
     }
 
     private func runNginx() throws -> RowRun {

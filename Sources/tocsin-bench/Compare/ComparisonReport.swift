@@ -101,7 +101,7 @@ struct ComparisonReport {
     private var ratios: String? {
         let lines = [
             rateRatio(.client, .h2load), cpuRatio(.client, .h2load), cpuRatio(.node, .nghttpx),
-            cpuRatio(.httpAPI, .node), cpuRatio(.httpAPI, .nginx),
+            cpuRatio(.httpAPI, .node), cpuRatio(.httpAPI, .nginx), cpuRatio(.relay, .node),
             ratio(
                 "CPU of the node in (g) / of the onion service's tor", runs(.onion).median(\.cpuPer100000),
                 runs(.onion).median(cpuOfTor)),

@@ -10,6 +10,7 @@ enum ComparisonRow: String, CaseIterable {
     case httpAPI = "f"
     case onion = "g"
     case openLoop = "h"
+    case relay = "i"
 
     /// What the row measures, with its letter.
     var title: String {
@@ -23,6 +24,7 @@ enum ComparisonRow: String, CaseIterable {
             case .httpAPI: "h2load, HTTP/1.1 → node → sink"
             case .onion: "TNP load → tor → node → sink"
             case .openLoop: "open loop, node and h2load"
+            case .relay: "TNP load → node → node → sink"
             }
         return "(\(rawValue)) \(route)"
     }

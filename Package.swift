@@ -201,7 +201,7 @@ let package = Package(
         .testTarget(
             name: "NodeConfigurationTests",
             dependencies: [
-                "Admission", "Delivery", "EventLoop", "NodeConfiguration", "Providers", "TNP", "TocsinNode",
+                "Admission", "Delivery", "EventLoop", "NodeConfiguration", "Providers", "TNP", "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(

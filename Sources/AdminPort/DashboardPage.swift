@@ -225,11 +225,17 @@ struct DashboardPage {
             : """
             \(Self.sign("warning", "connecting: \(tor.bootstrap) %")) \(Self.meter(Double(tor.bootstrap) / 100, "delivered"))
             """
-        let published = tor.isPublished ? Self.sign("good", "published") : Self.sign("bad", "not published")
+        func published(_ isPublished: Bool) -> HTML {
+            isPublished ? Self.sign("good", "published") : Self.sign("bad", "not published")
+        }
         var rows: [[HTML]] = [
-            ["Network", network], ["Onion service", published],
-            ["Address", "<code>\(tor.address ?? "none yet")</code>"], ["Restarts", "\(Format.count(tor.restarts))"],
+            ["Network", network], ["Onion service", published(tor.isPublished)],
+            ["Address", "<code>\(tor.address ?? "none yet")</code>"],
         ]
+        for onion in tor.onions {
+            rows.append(["Onion \(onion.name)", "\(published(onion.isPublished))<br><code>\(onion.address)</code>"])
+        }
+        rows.append(["Restarts", "\(Format.count(tor.restarts))"])
         if let warning = tor.warning { rows.append(["Last warning", "\(warning)"]) }
         let table = Self.table("The tor process of the node", [.head("Property"), .text("State")], rows)
         return Self.card("tor", "Tor", table, "half")

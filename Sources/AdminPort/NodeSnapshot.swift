@@ -40,9 +40,14 @@ package struct NodeSnapshot: Sendable {
     package typealias Latency = (stage: String, p50: Double?, p90: Double?, p99: Double?)
 
     /// The state of the node's own tor: the onion address (`nil` until tor has created it), the progress of the connection
-    /// to the Tor network in percent, whether the descriptor of the onion service is published, the number of restarts,
-    /// and the last warning that tor logged.
-    package typealias Tor = (address: String?, bootstrap: Int, isPublished: Bool, restarts: Int, warning: String?)
+    /// to the Tor network in percent, whether the descriptor of the onion service is published, the further onions, the
+    /// number of restarts, and the last warning that tor logged.
+    package typealias Tor = (
+        address: String?, bootstrap: Int, isPublished: Bool, onions: [Onion], restarts: Int, warning: String?
+    )
+
+    /// A further onion: its name in the configuration, its address, and whether its descriptor is published.
+    package typealias Onion = (name: String, address: String, isPublished: Bool)
 
     /// An upstream node of an app: its address, the open connections, whether it could be reached at the last attempt
     /// (`nil` before the first), the effort that it requires, and why the last connection failed or ended.

@@ -70,8 +70,12 @@ enum StatusJSON {
     private static func tor(_ tor: NodeSnapshot.Tor) -> JSONObject {
         [
             "address": tor.address, "bootstrap_percent": tor.bootstrap, "published": tor.isPublished,
-            "restarts": tor.restarts, "warning": tor.warning,
+            "onions": tor.onions.map(onion), "restarts": tor.restarts, "warning": tor.warning,
         ]
+    }
+
+    private static func onion(_ onion: NodeSnapshot.Onion) -> JSONObject {
+        ["name": onion.name, "address": onion.address, "published": onion.isPublished]
     }
 
     private static func alarm(_ alarm: NodeSnapshot.Alarm) -> JSONObject {

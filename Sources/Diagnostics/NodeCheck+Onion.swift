@@ -48,7 +48,16 @@ extension NodeCheck {
     ///   - tor: the SOCKS port of a tor.
     ///   - isWanted: whether the operator named that port. If not, it is a guess, and a missing tor is only a warning.
     package func onion(through tor: Endpoint, isWanted: Bool) async -> [Finding] {
-        let settings = configuration.tor.settings(state: configuration.state)
+        var settings = configuration.tor.settings(state: configuration.state)
+        var findings = await onion(settings, through: tor, isWanted: isWanted)
+        for onion in settings.onions where settings.isManaged {
+            settings.selected = onion.name
+            findings += await self.onion(settings, through: tor, isWanted: isWanted)
+        }
+        return findings
+    }
+
+    private func onion(_ settings: TorSettings, through tor: Endpoint, isWanted: Bool) async -> [Finding] {
         guard settings.isManaged || settings.externalServiceDirectory != nil else {
             return isWanted
                 ? [
@@ -67,7 +76,8 @@ extension NodeCheck {
             guard state.lock != .free else {
                 return [Finding(.onion, "\(address)", .warning, "not tested: the node is not running")]
             }
-            guard let port = settings.tnpPorts.first else { return [] }
+            let ports = settings.onions.first { $0.name == settings.selected }?.ports
+            guard let port = settings.tnpPorts.first(where: { ports?.contains($0) ?? true }) else { return [] }
             show("connecting to the node through tor; this may take a minute …")
             return [
                 await reach(.tcp(host: "\(address)", port: port), through: tor, isOpen: isOpen, isWanted: isWanted)

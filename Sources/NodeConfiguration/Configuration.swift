@@ -41,6 +41,8 @@ package struct Configuration: Sendable {
         package var proofOfWork: Bool
         /// Maximum concurrent streams of one circuit.
         package var maxStreams: Int
+        /// The further onions of the node's own tor.
+        package var onions: [TorSettings.Onion] = []
         /// Whether the node's own tor has a SOCKS port, for upstream nodes.
         package var hasSOCKSPort = false
 
@@ -52,6 +54,7 @@ package struct Configuration: Sendable {
             settings.externalServiceDirectory = onionDirectory
             settings.enablesProofOfWork = proofOfWork
             settings.maxStreams = UInt16(maxStreams)
+            settings.onions = onions
             settings.hasSOCKSPort = hasSOCKSPort
             return settings
         }
@@ -175,6 +178,8 @@ package struct Configuration: Sendable {
 
     /// WELCOME lists at most 255 routes, and an app has up to three.
     private static let maximumApps = 85
+    /// tor keeps circuits for each onion.
+    private static let maximumOnions = 16
     /// Each device token has a link to each upstream node.
     private static let maximumUpstreamNodes = 8
 
@@ -238,6 +243,8 @@ package struct Configuration: Sendable {
             [app.upstream]
             node = "127.0.0.1:7077"
             direct = true
+            [[tor.onion]]
+            name = "x"
             """
         do {
             _ = try Configuration(text: text, file: "tocsin.toml", catalogue: catalogue)
@@ -319,6 +326,8 @@ package struct Configuration: Sendable {
             maxStreams: try tor.integer(
                 "max_streams", in: 1...65_535, default: 64,
                 "Maximum streams per circuit; tor closes a circuit that opens more"))
+
+        self.tor.onions = try Self.onions(tor, http: self.listen.http)
 
         let limits = try root.table(
             "limits",
@@ -586,6 +595,42 @@ package struct Configuration: Sendable {
             throw table.problem("name", "the app \(name) has neither [app.apns] nor [app.fcm] nor [app.upstream]")
         }
         return app
+    }
+
+    private static func onions(_ tor: TableReader, http: Endpoint?) throws -> [TorSettings.Onion] {
+        let tables = try tor.tables(
+            "onion",
+            "A further address of the node's own tor, beside the first one, which always exists: for instance another address for another kind of desktop, or a new address beside an old one."
+        )
+        var onions: [TorSettings.Onion] = []
+        for table in tables {
+            let text = try table.requiredString(
+                "name", expected: "a name", "Name of the onion, for `tocsin onion --name`: letters, digits, - and _")
+            guard let name = try? ClientName(text) else {
+                throw table.problem("name", "must be 1 to 64 letters, digits, - and _")
+            }
+            guard !onions.contains(where: { $0.name == name }) else {
+                throw table.problem("name", "another onion is named \(name)")
+            }
+            let ports = try table.ports(
+                "ports", default: http == nil ? [7077] : [7077, 80, 8021],
+                "Ports of the onion: 7077 leads to `listen.tnp`, any other to `listen.http`")
+            if http == nil, ports.contains(where: { $0 != 7077 }) {
+                throw table.problem("ports", "a port other than 7077 leads to listen.http, which is not set")
+            }
+            let access = try table.choice(
+                "clients", default: OnionAccess.everyone,
+                "`authorized`: closed even while no sender is authorised with `tocsin onion authorize --name`")
+            onions.append(TorSettings.Onion(name: name, ports: ports, isClosed: access == .authorized))
+            try table.finish()
+        }
+        guard onions.count <= maximumOnions else { throw tor.problem("onion", "there are more than \(maximumOnions)") }
+        return onions
+    }
+
+    /// The values of `tor.onion.clients`.
+    private enum OnionAccess: String, CaseIterable {
+        case everyone, authorized
     }
 
     private static func upstream(_ app: TableReader, paths: PathResolver) throws -> Upstream? {

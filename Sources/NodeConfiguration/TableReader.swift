@@ -105,6 +105,18 @@ final class TableReader {
         }
     }
 
+    /// Reads a list of ports, each of them once.
+    func ports(_ key: String, default standard: [UInt16], _ help: String) throws -> [UInt16] {
+        describe(key, "list of whole numbers", standard: "\([7077, 80, 8021])", range: 1...65_535, help)
+        let expected = "a list of different ports from 1 to 65535, like [7077, 80]"
+        let ports = try value(key, expected: expected) { value -> [UInt16]? in
+            guard let entries = value.array, !entries.isEmpty else { return nil }
+            let ports = entries.compactMap { $0.int.flatMap { UInt16(exactly: $0) } }
+            return ports.count == entries.count && Set(ports).count == ports.count && !ports.contains(0) ? ports : nil
+        }
+        return ports ?? standard
+    }
+
     func boolean(_ key: String, default standard: Bool, _ help: String) throws -> Bool {
         describe(key, "true or false", standard: "\(standard)", help)
         return try boolean(key) ?? standard

@@ -73,7 +73,10 @@ final class NodeMetrics {
             "tocsin_upstream_puzzle_effort", .gauge, help: "Proof of work that the upstream node required last.",
             labels: ["app", "node"], maximumSeries: maximumApps * 8),
         .init("tocsin_tor_bootstrap_ratio", .gauge, help: "Bootstrap progress of the node's own tor, 0 to 1."),
-        .init("tocsin_tor_descriptor_published", .gauge, help: "1 while the onion's descriptor is published."),
+        .init(
+            "tocsin_tor_descriptor_published", .gauge,
+            help: "1 while the onion's descriptor is published; without a label for the first onion.",
+            labels: ["onion"], maximumSeries: 17),
         .init("tocsin_tor_restarts_total", .counter, help: "Restarts of the node's own tor."),
         BuildInfo.family,
     ]
@@ -284,7 +287,11 @@ final class NodeMetrics {
     /// Updates the metrics of the node's own tor, which a node without one does not have.
     func show(_ status: TorStatus) {
         registry.gauge("tocsin_tor_bootstrap_ratio").set(Double(status.bootstrap) / 100)
-        set("tocsin_tor_descriptor_published", status.isReachable ? 1 : 0)
+        set("tocsin_tor_descriptor_published", status.isReachable ? 1 : 0, [("onion", "")])
+        for onion in status.onions {
+            let isPublished = status.phase == .running && onion.descriptor == .published
+            set("tocsin_tor_descriptor_published", isPublished ? 1 : 0, [("onion", "\(onion.name)")])
+        }
         let restarts = registry.counter("tocsin_tor_restarts_total")
         restarts.increment(by: status.restarts - restarts.count)
     }

@@ -95,7 +95,9 @@ extension NodeParts: AdminServer.Source {
         torStatus.map {
             (
                 address: $0.address.map { "\($0)" }, bootstrap: $0.bootstrap, isPublished: $0.descriptor == .published,
-                restarts: $0.restarts, warning: $0.lastWarning
+                onions: $0.onions.map { ("\($0.name)", "\($0.address)", $0.descriptor == .published) },
+                restarts: $0.restarts,
+                warning: $0.lastWarning
             )
         }
     }

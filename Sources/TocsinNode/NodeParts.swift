@@ -138,7 +138,8 @@ final class NodeParts: DispatchObserver {
             return
         }
         let settings = configuration.tor.settings(state: configuration.state)
-        let tor = ManagedTor(settings, ports: settings.ports(tnp: tnp, http: httpEndpoint), on: loop, observe: observer)
+        let tor = ManagedTor(
+            settings, services: settings.services(tnp: tnp, http: httpEndpoint), on: loop, observe: observer)
         self.tor = tor
         torStatus = TorStatus()
         await tor.start()

@@ -14,5 +14,11 @@ package struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertib
         description = text
     }
 
+    /// The name of a key that nobody has, which keeps an onion without authorised senders closed.
+    package static let nobody: ClientName = {
+        guard let name = try? ClientName("nobody") else { preconditionFailure("a valid name") }
+        return name
+    }()
+
     package static func < (one: Self, other: Self) -> Bool { one.description < other.description }
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Tracks tor's uploads of the onion's descriptor. tor uploads in rounds, to about ten directories each time and again
+/// Tracks tor's uploads of one onion's descriptor. tor uploads in rounds, to about ten directories each time and again
 /// every hour or two. A stored descriptor serves clients for hours, so a new round does not reset the published state.
 /// Not every upload gets a response: tor drops pending uploads when a newer descriptor follows. One accepted upload is
 /// therefore enough, and a round begins with the first upload after a response.
 struct DescriptorUploads: Equatable, Sendable {
     /// The result so far.
     private(set) var state = OnionDescriptor.none
-    /// The onion whose descriptor is uploaded. tor also reports failures to fetch descriptors of other onions.
-    private(set) var address: OnionAddress?
     private var announced = 0
     private var refused = 0
     private var isTaken = false
@@ -17,18 +15,15 @@ struct DescriptorUploads: Equatable, Sendable {
     mutating func observe(_ event: TorEvent) {
         switch event {
         case .bootstrapped: break
-        case .uploading(let address):
-            self.address = address
+        case .uploading:
             if isAnswered { (announced, refused, isTaken, isAnswered) = (0, 0, false, false) }
             announced += 1
             if state != .published { state = .uploading }
-        case .uploaded(let address):
-            guard address == self.address else { return }
+        case .uploaded:
             isAnswered = true
             isTaken = true
             state = .published
-        case .failed(let address):
-            guard address == self.address else { return }
+        case .failed:
             isAnswered = true
             refused += 1
             if !isTaken, refused >= announced { state = .failed }

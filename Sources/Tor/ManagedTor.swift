@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 import Glibc
 import Time
@@ -25,7 +26,7 @@ package actor ManagedTor {
     private static let mostWaiting = 1000
 
     private let settings: TorSettings
-    private let ports: [TorConfiguration.Port]
+    private let services: [TorConfiguration.Service]
     private let extra: [String]
     private let observe: @Sendable (TorStatus) -> Void
 
@@ -39,22 +40,22 @@ package actor ManagedTor {
     /// How long a program that does not respond may delay ``stop()``.
     private static let launchCancelTimeout = Duration.seconds(2)
     /// The state last written to the status file.
-    private var written: (pid: Int32?, descriptor: OnionDescriptor) = (nil, .none)
+    private var written: (pid: Int32?, descriptor: OnionDescriptor, onions: [TorStatus.Onion]) = (nil, .none, [])
     /// Keeps self alive while running: resources of the loop must be released on its thread.
     private var selfWhileRunning: ManagedTor?
     private var stopWaiters: [CheckedContinuation<Void, Never>] = []
 
     /// Creates a tor that is not started yet.
     /// - Parameters:
-    ///   - ports: the onion's ports and their targets: ``TorSettings/ports(tnp:http:)``.
+    ///   - services: the onions: ``TorSettings/services(tnp:http:)``.
     ///   - extra: further lines for the torrc, e.g. those of a private network.
     ///   - observe: called on `loop` after each change of the status.
     package init(
-        _ settings: TorSettings, ports: [TorConfiguration.Port], extra: [String] = [], on loop: EventLoop,
+        _ settings: TorSettings, services: [TorConfiguration.Service], extra: [String] = [], on loop: EventLoop,
         observe: @escaping @Sendable (TorStatus) -> Void
     ) {
         self.settings = settings
-        self.ports = ports
+        self.services = services
         self.extra = extra
         self.loop = loop
         self.observe = observe
@@ -106,8 +107,8 @@ package actor ManagedTor {
     }
 
     private func report() {
-        if (status.pid, status.descriptor) != written {
-            written = (status.pid, status.descriptor)
+        if (status.pid, status.descriptor, status.onions) != written {
+            written = (status.pid, status.descriptor, status.onions)
             TorStatusFile(directory: settings.directory).write(status)
         }
         observe(status)
@@ -178,13 +179,23 @@ package actor ManagedTor {
 
     private func prepare(_ build: TorBuild) throws {
         let configuration = try TorConfiguration(
-            settings, ports: ports, controller: getpid(), hasProofOfWork: build.hasProofOfWork, extra: extra)
+            settings, services: services, controller: getpid(), hasProofOfWork: build.hasProofOfWork, extra: extra)
         try OnionFile.makeDirectory(settings.directory)
         // The directory holds the onion's keys; tor refuses a directory that other users can access.
         guard chmod(settings.directory, 0o700) == 0 else {
             throw OnionFileError.system(action: "set mode 0700 on", path: settings.directory, errno: errno)
         }
+        for onion in settings.onions where onion.isClosed { try close(onion) }
         try OnionFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
+    }
+
+    /// Authorises a key that nobody has for an onion without authorised senders: tor would open it to everyone.
+    private func close(_ onion: TorSettings.Onion) throws(OnionFileError) {
+        let directory = settings.directory(of: onion.name)
+        let clients = AuthorizedClients(serviceDirectory: directory)
+        guard try !clients.list().contains(where: \.isValid) else { return }
+        try OnionFile.makeDirectory(directory)
+        try clients.authorize(SecureRandom.bytes(32), as: .nobody)
     }
 
     private func end() {
@@ -224,6 +235,19 @@ package actor ManagedTor {
 
     private func handleLine(_ line: String, _ generation: Int) {
         guard isRunning(generation), let event = TorEvent(line: line) else { return }
+        if case .uploading = event, status.address == nil || status.onions.count < settings.onions.count { identify() }
         handle(.control(event))
+    }
+
+    /// Reads the addresses of the onions.
+    private func identify() {
+        func address(_ directory: String) -> OnionAddress? { (try? OnionKeys.present(in: directory))?.address }
+        guard let first = address("\(settings.directory)/onion") else { return }
+        handle(
+            .identified(
+                first: first,
+                others: settings.onions.compactMap { onion in
+                    address(settings.directory(of: onion.name)).map { TorStatus.Onion(name: onion.name, address: $0) }
+                }))
     }
 }

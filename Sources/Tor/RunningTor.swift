@@ -18,7 +18,7 @@ package struct RunningTor: Sendable {
             case .bootstrapped(let percent)? = reply.lazy.compactMap({ TorEvent(line: $0) }).first
         else { return nil }
         (self.pid, bootstrap) = (pid, percent)
-        descriptor = TorStatusFile(directory: settings.directory).descriptor(of: pid)
+        descriptor = TorStatusFile(directory: settings.directory).descriptor(of: settings.selected, at: pid)
     }
 
     private static func pid(in line: String) -> Int32? {

@@ -2,7 +2,7 @@
 
 import EventLoop
 
-/// The torrc of the node's own tor: one onion service, and no other service reachable over the network.
+/// The torrc of the node's own tor: its onion services, and no other service reachable over the network.
 package struct TorConfiguration: Equatable, Sendable {
     /// A virtual port of the onion and its target.
     package struct Port: Equatable, Sendable {
@@ -10,6 +10,14 @@ package struct TorConfiguration: Equatable, Sendable {
         package let number: UInt16
         /// A numeric address with its port, or a unix socket.
         package let target: Endpoint
+    }
+
+    /// An onion service.
+    package struct Service: Equatable, Sendable {
+        /// Its `HiddenServiceDir`.
+        package let directory: String
+        /// Its ports and their targets.
+        package let ports: [Port]
     }
 
     /// Number of introduction points: more than tor's default of 3, so that flooding one does not cut off the onion.
@@ -27,23 +35,15 @@ package struct TorConfiguration: Equatable, Sendable {
 
     /// Builds the torrc.
     /// - Parameters:
-    ///   - ports: the onion's ports and their targets.
+    ///   - services: the onion services, from ``TorSettings/services(tnp:http:)``.
     ///   - controller: the pid of the owning process; tor exits if that process does not exist.
     ///   - hasProofOfWork: whether this build of tor supports proof of work.
     ///   - extra: lines appended unchanged, e.g. for a private network.
     /// - Throws: ``TorProblem/badSettings(_:)``, with the configuration key and the remedy.
     package init(
-        _ settings: TorSettings, ports: [Port], controller: Int32, hasProofOfWork: Bool, extra: [String] = []
+        _ settings: TorSettings, services: [Service], controller: Int32, hasProofOfWork: Bool, extra: [String] = []
     ) throws(TorProblem) {
-        guard !ports.isEmpty else { throw .badSettings("the onion has no port: set tor.onion_ports") }
-        var seen: Set<UInt16> = []
-        for port in ports where port.number == 0 || !seen.insert(port.number).inserted {
-            throw .badSettings(
-                """
-                tor.onion_ports: port \(port.number) is 0 or listed twice: each port must be from 1 to 65535 and listed \
-                once
-                """)
-        }
+        for service in services { try Self.check(service) }
         let directory = settings.directory
         try Self.check(path: directory)
         let limit = Endpoint.maxUnixPathLength - Self.longestName
@@ -70,16 +70,36 @@ package struct TorConfiguration: Equatable, Sendable {
             "ControlPort \(Self.unix("\(directory)/ctl"))",
             "CookieAuthentication 1",
             "__OwningControllerProcess \(controller)",
-            "HiddenServiceDir \(Self.quoted("\(directory)/onion"))",
-            "HiddenServiceVersion 3",
         ]
-        for port in ports { lines.append("HiddenServicePort \(port.number) \(try Self.target(port.target))") }
+        for service in services { lines += try Self.lines(of: service, settings, hasProofOfWork: hasProofOfWork) }
+        text = (lines + extra).joined(separator: "\n") + "\n"
+    }
+
+    private static func check(_ service: Service) throws(TorProblem) {
+        guard !service.ports.isEmpty else {
+            throw .badSettings("\(service.directory) has no port: set ports of its [[tor.onion]], or listen.http")
+        }
+        var seen: Set<UInt16> = []
+        for port in service.ports where port.number == 0 || !seen.insert(port.number).inserted {
+            throw .badSettings(
+                """
+                tor.onion.ports: port \(port.number) is 0 or listed twice: each port must be from 1 to 65535 and listed \
+                once
+                """)
+        }
+    }
+
+    private static func lines(
+        of service: Service, _ settings: TorSettings, hasProofOfWork: Bool
+    ) throws(TorProblem) -> [String] {
+        var lines = ["HiddenServiceDir \(quoted(service.directory))", "HiddenServiceVersion 3"]
+        for port in service.ports { lines.append("HiddenServicePort \(port.number) \(try target(port.target))") }
         lines += [
             // The node applies rate limits per circuit, so it needs the circuit id.
             "HiddenServiceExportCircuitID haproxy",
             "HiddenServiceMaxStreams \(settings.maxStreams)",
             "HiddenServiceMaxStreamsCloseCircuit 1",
-            "HiddenServiceNumIntroductionPoints \(Self.introductionPoints)",
+            "HiddenServiceNumIntroductionPoints \(introductionPoints)",
             "HiddenServiceAllowUnknownPorts 0",
             // Limits what an introduction point relays, at tor's default rates. Lower rates would reject more honest
             // clients, because the limit does not distinguish them from attackers.
@@ -90,11 +110,11 @@ package struct TorConfiguration: Equatable, Sendable {
         if hasProofOfWork {
             lines += [
                 "HiddenServicePoWDefensesEnabled \(settings.enablesProofOfWork ? 1 : 0)",
-                "HiddenServicePoWQueueRate \(Self.work.rate)",
-                "HiddenServicePoWQueueBurst \(Self.work.burst)",
+                "HiddenServicePoWQueueRate \(work.rate)",
+                "HiddenServicePoWQueueBurst \(work.burst)",
             ]
         }
-        text = (lines + extra).joined(separator: "\n") + "\n"
+        return lines
     }
 
     private static func target(_ endpoint: Endpoint) throws(TorProblem) -> String {
@@ -151,5 +171,18 @@ extension TorSettings {
         let tnpPorts = tnpPorts.map { TorConfiguration.Port(number: $0, target: tnp) }
         guard let http else { return tnpPorts }
         return tnpPorts + httpPorts.map { TorConfiguration.Port(number: $0, target: http) }
+    }
+
+    /// All onion services of the node's own tor, the first one first.
+    /// - Parameters: as of ``ports(tnp:http:)``.
+    package func services(tnp: Endpoint, http: Endpoint?) -> [TorConfiguration.Service] {
+        let further = onions.map { onion in
+            TorConfiguration.Service(
+                directory: directory(of: onion.name),
+                ports: onion.ports.compactMap { port in
+                    (tnpPorts.contains(port) ? tnp : http).map { TorConfiguration.Port(number: port, target: $0) }
+                })
+        }
+        return [TorConfiguration.Service(directory: "\(directory)/onion", ports: ports(tnp: tnp, http: http))] + further
     }
 }

@@ -5,6 +5,23 @@ import Glibc
 
 /// The settings of the node's tor: the table `[tor]` of the configuration.
 package struct TorSettings: Equatable, Sendable {
+    /// A further onion of the node's own tor, beside the first: a table `[[tor.onion]]`.
+    package struct Onion: Equatable, Sendable {
+        /// Its name, which is part of the name of its `HiddenServiceDir`.
+        package var name: ClientName
+        /// Its ports: those of ``TorSettings/tnpPorts`` lead to `listen.tnp`, the others to `listen.http`.
+        package var ports: [UInt16]
+        /// Whether it stays closed to everyone while no sender is authorised.
+        package var isClosed: Bool
+
+        /// - Parameters: as the properties of the same names.
+        package init(name: ClientName, ports: [UInt16], isClosed: Bool) {
+            self.name = name
+            self.ports = ports
+            self.isClosed = isClosed
+        }
+    }
+
     /// Whether the node runs its own tor.
     package var isManaged: Bool
     /// The tor program: a path, or a name to look up in `PATH`.
@@ -25,6 +42,11 @@ package struct TorSettings: Equatable, Sendable {
     /// Whether tor has a SOCKS port for this node: a socket that only the node's user can open.
     package var hasSOCKSPort = false
 
+    /// The further onions.
+    package var onions: [Onion] = []
+    /// The name of the further onion that ``serviceDirectory`` is about; `nil` for the first onion.
+    package var selected: ClientName?
+
     /// Creates settings with their defaults.
     /// - Parameter directory: absolute; `tor` in the state directory.
     package init(isManaged: Bool, directory: String) {
@@ -34,8 +56,12 @@ package struct TorSettings: Equatable, Sendable {
 
     /// The `HiddenServiceDir`, which holds the onion's keys.
     package var serviceDirectory: String {
-        isManaged ? "\(directory)/onion" : externalServiceDirectory ?? "\(directory)/onion"
+        if let selected { return directory(of: selected) }
+        return isManaged ? "\(directory)/onion" : externalServiceDirectory ?? "\(directory)/onion"
     }
+
+    /// The `HiddenServiceDir` of a further onion.
+    func directory(of onion: ClientName) -> String { "\(directory)/onion-\(onion)" }
 
     /// The socket of ``hasSOCKSPort``.
     package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }

@@ -16,6 +16,16 @@ package struct TorStatus: Equatable, Sendable {
         case waiting
     }
 
+    /// The state of a further onion.
+    package struct Onion: Equatable, Sendable {
+        /// Its name in the configuration.
+        package let name: ClientName
+        /// Its address.
+        package let address: OnionAddress
+        /// The state of its descriptor.
+        package internal(set) var descriptor = OnionDescriptor.none
+    }
+
     /// The current phase.
     package internal(set) var phase = Phase.stopped
     /// The onion's address, known once tor has begun to upload the descriptor.
@@ -24,6 +34,8 @@ package struct TorStatus: Equatable, Sendable {
     package internal(set) var bootstrap = 0
     /// The state of the onion's descriptor.
     package internal(set) var descriptor = OnionDescriptor.none
+    /// The further onions whose keys exist.
+    package internal(set) var onions: [Onion] = []
     /// The process id while tor runs.
     package internal(set) var pid: Int32?
     /// Number of restarts.
@@ -36,6 +48,6 @@ package struct TorStatus: Equatable, Sendable {
     /// Creates the status of a tor that is not running.
     package init() {}
 
-    /// Whether tor runs and has published the onion's descriptor, so that senders can find the onion.
+    /// Whether tor runs and has published the first onion's descriptor, so that senders can find the onion.
     package var isReachable: Bool { phase == .running && descriptor == .published }
 }

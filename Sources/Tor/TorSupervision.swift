@@ -19,6 +19,8 @@ package struct TorSupervision: Sendable {
         case started(pid: Int32)
         /// The process could not be started.
         case startFailed(TorProblem)
+        /// The addresses of the onions, known once tor has made their keys: of the first one, and of the further ones.
+        case identified(first: OnionAddress, others: [TorStatus.Onion])
         /// tor has sent an event over its control port.
         case control(TorEvent)
         /// tor has written a line to its log.
@@ -57,7 +59,7 @@ package struct TorSupervision: Sendable {
     /// The status of tor.
     package private(set) var status = TorStatus()
     private var isWanted = false
-    private var uploads = DescriptorUploads()
+    private var uploads: [OnionAddress: DescriptorUploads] = [:]
     private var runningSince: MonotonicTime?
     // Used without jitter: there is only one tor, so restarts cannot coincide.
     private var backoff = Backoff(base: Self.firstPause, cap: Self.maxPause)
@@ -93,6 +95,10 @@ package struct TorSupervision: Sendable {
         case .startFailed(let trouble):
             guard status.phase == .starting else { return [] }
             return ended(trouble)
+        case .identified(let first, let others):
+            status.address = first
+            status.onions = others
+            return []
         case .control(let event): return observe(event)
         case .logged(let line):
             if line.severity == .warn || line.severity == .err { status.lastWarning = line.text }
@@ -137,7 +143,8 @@ package struct TorSupervision: Sendable {
         status.pid = nil
         status.bootstrap = 0
         status.descriptor = .none
-        uploads = DescriptorUploads()
+        for index in status.onions.indices { status.onions[index].descriptor = .none }
+        uploads = [:]
         runningSince = nil
         guard isWanted else {
             status.phase = .stopped
@@ -167,14 +174,26 @@ package struct TorSupervision: Sendable {
     private mutating func observe(_ event: TorEvent) -> [Action] {
         guard status.phase == .running else { return [] }
         let old = (status.bootstrap, status.descriptor)
-        if case .bootstrapped(let percent) = event { status.bootstrap = percent }
-        uploads.observe(event)
-        status.descriptor = uploads.state
-        status.address = uploads.address ?? status.address
+        switch event {
+        case .bootstrapped(let percent): status.bootstrap = percent
+        case .uploading(let address), .uploaded(let address), .failed(let address): observe(event, of: address)
+        }
         if status.descriptor == .published { status.problem = nil }
         guard (status.bootstrap, status.descriptor) != old else { return [] }
         // tor has made progress, so it is no longer stuck.
         if case .stuck? = status.problem { status.problem = nil }
         return status.descriptor == .published ? [] : [.startTimer(Self.progressTimeout)]
+    }
+
+    private mutating func observe(_ event: TorEvent, of address: OnionAddress) {
+        let isUpload = if case .uploading = event { true } else { false }
+        // Until the onions are identified, the first one that tor uploads is the first one.
+        if status.address == nil, isUpload { status.address = address }
+        let further = status.onions.firstIndex { $0.address == address }
+        // tor also reports failures to fetch descriptors of other onions.
+        guard address == status.address || further != nil else { return }
+        uploads[address, default: DescriptorUploads()].observe(event)
+        let state = uploads[address]?.state ?? .none
+        if let further { status.onions[further].descriptor = state } else { status.descriptor = state }
     }
 }

@@ -39,7 +39,10 @@ extension NodeSnapshot {
                 (app: text, node: text, connections: 0, isReachable: false, effort: 0, failure: text),
                 (app: text, node: text, connections: 0, isReachable: nil, effort: 0, failure: nil),
             ],
-            tor: (address: text, bootstrap: 45, isPublished: false, restarts: 2, warning: text),
+            tor: (
+                address: text, bootstrap: 45, isPublished: false, onions: [(text, text, true), (text, text, false)],
+                restarts: 2, warning: text
+            ),
             alarms: [
                 Alarm(time: now - 60, level: text, text: text, count: 3),
                 Alarm(time: now - 86_400, level: "warning", text: text, count: 1),
@@ -196,7 +199,7 @@ private func skeleton(_ page: String) -> [String] {
     @Test func `the summary mentions deliveries only if there were some`() {
         var snapshot = NodeSnapshot.sample()
         snapshot.notReady = []
-        snapshot.tor = (address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
+        snapshot.tor = (address: nil, bootstrap: 100, isPublished: false, onions: [], restarts: 0, warning: nil)
         #expect(snapshot.hour.contains { $0.delivered > 0 })
         #expect(Health(snapshot).summary == "The node delivers notifications, with warnings")
         snapshot.hour = []
@@ -210,7 +213,9 @@ private func skeleton(_ page: String) -> [String] {
         stopped.breaker = "open"
         var surge = route
         surge.isSurge = true
-        let tor: NodeSnapshot.Tor = (address: nil, bootstrap: 100, isPublished: false, restarts: 0, warning: nil)
+        let tor: NodeSnapshot.Tor = (
+            address: nil, bootstrap: 100, isPublished: false, onions: [], restarts: 0, warning: nil
+        )
         let end = NodeSnapshot.empty().now + Health.expiryNotice - 1
         let changes: [(inout NodeSnapshot) -> Void] = [
             { $0.routes = [route, stopped] }, { $0.routes = [surge] }, { $0.tor = tor },
@@ -333,7 +338,7 @@ private func skeleton(_ page: String) -> [String] {
                 "answers", "breaker", "in_flight", "name", "p50_seconds", "p99_seconds", "refusal_wave", "waiting",
             ])
         #expect(names("credentials") == ["app", "expires", "file", "kind"])
-        #expect(names("tor") == ["address", "bootstrap_percent", "published", "restarts", "warning"])
+        #expect(names("tor") == ["address", "bootstrap_percent", "onions", "published", "restarts", "warning"])
         #expect(
             names("upstreams") == ["app", "connections", "failure", "node", "puzzle_effort", "reachable"])
         #expect(names("alarms") == ["count", "level", "text", "time"])

@@ -31,7 +31,7 @@ import Testing
 
     @Test func `the decoder accepts each default and rejects values out of range`() throws {
         let app = "[[app]]\nname = \"x\"\n[app.fcm]\nservice_account_file = \"x\"\n"
-        for table in Configuration.reference where !table.name.contains("app") {
+        for table in Configuration.reference where !table.name.contains("app") && !table.name.hasPrefix("[") {
             for key in table.keys {
                 if let value = key.defaultValue {
                     let text = "\(app)[\(table.name)]\n\(key.name) = \(value)"

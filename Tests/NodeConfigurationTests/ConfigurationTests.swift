@@ -11,6 +11,7 @@ import Testing
 @testable import NodeConfiguration
 @testable import Providers
 @testable import TocsinNode
+@testable import Tor
 
 @Suite struct ConfigurationTests {
     // MARK: Valid configurations
@@ -642,6 +643,40 @@ import Testing
             text: "[[app]]\nname = \"x\"\n[app.upstream]\nnode = \"unix:b.sock\"\ndirect = true", file: "/etc/t.toml")
         #expect(direct.apps[0].upstream?.nodes == [.unix(path: "/etc/b.sock")])
         #expect(!direct.tor.hasSOCKSPort)
+    }
+
+    @Test func `the node's tor may serve further onions`() throws {
+        let text = """
+            [listen]
+            http = "127.0.0.1:7080"
+            [[tor.onion]]
+            name = "bisq2"
+            ports = [8021]
+            [[tor.onion]]
+            name = "old"
+            clients = "authorized"
+            [[app]]
+            name = "x"
+            [app.upstream]
+            node = "127.0.0.1:1"
+            direct = true
+            """
+        let onions = try Configuration(text: text, file: "t.toml").tor.onions
+        #expect(onions.map(\.name.description) == ["bisq2", "old"])
+        #expect(onions.map(\.ports) == [[8021], [7077, 80, 8021]] && onions.map(\.isClosed) == [false, true])
+        for (right, wrong, problem) in [
+            ("\"old\"", "\"bisq2\"", "tor.onion[2].name: another onion is named bisq2"),
+            ("\"old\"", "\"a/b\"", "tor.onion[2].name: must be 1 to 64 letters"),
+            ("[8021]", "[0]", "tor.onion[1].ports: must be a list of different ports"),
+            ("[8021]", "[80, 80]", "tor.onion[1].ports: must be a list"),
+            ("http = ", "# http = ", "tor.onion[1].ports: a port other than 7077 leads to listen.http"),
+            ("\"authorized\"", "\"alice\"", "tor.onion[2].clients: must be one of \"everyone\", \"authorized\""),
+        ] {
+            let error = #expect(throws: ConfigurationError.self) {
+                try Configuration(text: text.replacing(right, with: wrong), file: "t.toml")
+            }
+            #expect(error?.description.contains(problem) == true, "\(error?.description ?? "")")
+        }
     }
 
     @Test(arguments: [

@@ -142,10 +142,15 @@ import Testing
             let network = try PrivateTorNetwork(on: loop)
             let access = try await network.start(target: target, virtualPort: 80)
             do {
-                let settings = TorSettings(isManaged: true, directory: "\(directory)/state/tor")
+                var settings = TorSettings(isManaged: true, directory: "\(directory)/state/tor")
+                settings.onions = [
+                    .init(name: try ClientName("second"), ports: [7077], isClosed: false),
+                    .init(name: try ClientName("closed"), ports: [7077], isClosed: true),
+                ]
                 let watch = Watch()
                 let tor = ManagedTor(
-                    settings, ports: settings.ports(tnp: target, http: nil), extra: await network.memberTorrcLines,
+                    settings, services: settings.services(tnp: target, http: nil),
+                    extra: await network.memberTorrcLines,
                     on: loop, observe: watch.note)
                 do {
                     try await serve(tor, watch, settings, directory, network, access, on: loop)
@@ -197,6 +202,21 @@ import Testing
         #expect(status.address == onion)
         #expect(status.pid != first)
         #expect(try await sendUntilItWorks(to: onion, access, on: loop).last == "ping")
+
+        status = try await watch.wait(for: "the further onions") { status in
+            status.onions.map(\.descriptor) == [.published, .published]
+        }
+        #expect(status.onions.map(\.name.description) == ["second", "closed"])
+        #expect(try await sendUntilItWorks(to: status.onions[0].address, access, on: loop).last == "ping")
+        // Nobody has the key that closes the third one until a sender is authorised.
+        let closed = status.onions[1].address
+        let refused = try await refusal(of: closed, containing: "client authorisation", network, access, on: loop)
+        #expect(refused.contains("requires client authorisation"), "\(refused)")
+        var selected = settings
+        selected.selected = status.onions[0].name
+        #expect(await RunningTor(selected, on: loop)?.descriptor == .published)
+        selected.selected = try ClientName("other")
+        #expect(await RunningTor(selected, on: loop)?.descriptor == nil)
 
         try await authorize(settings, onion, directory, network, access, on: loop)
 
@@ -255,7 +275,10 @@ import Testing
             settings.binary = missing
             let watch = Watch()
             let target = Endpoint.unix(path: "\(directory)/target")
-            let tor = ManagedTor(settings, ports: [.init(number: 80, target: target)], on: loop, observe: watch.note)
+            let tor = ManagedTor(
+                settings,
+                services: [.init(directory: "\(settings.directory)/onion", ports: [.init(number: 80, target: target)])],
+                on: loop, observe: watch.note)
             await tor.start()
             _ = try await watch.wait(for: "the reason") { $0.problem == .missing(binary: missing) }
 
@@ -293,7 +316,10 @@ import Testing
             try write(Array(script.utf8), to: settings.binary, mode: 0o700)
             let watch = Watch()
             let target = Endpoint.unix(path: "\(directory)/target")
-            let tor = ManagedTor(settings, ports: [.init(number: 80, target: target)], on: loop, observe: watch.note)
+            let tor = ManagedTor(
+                settings,
+                services: [.init(directory: "\(settings.directory)/onion", ports: [.init(number: 80, target: target)])],
+                on: loop, observe: watch.note)
             await tor.start()
             let pid = try #require(try await watch.wait(for: "its start") { $0.pid != nil }.pid)
             await tor.stop()
@@ -312,7 +338,10 @@ import Testing
             try write(Array(script.utf8), to: settings.binary, mode: 0o700)
             let watch = Watch()
             let target = Endpoint.unix(path: "\(directory)/target")
-            let tor = ManagedTor(settings, ports: [.init(number: 80, target: target)], on: loop, observe: watch.note)
+            let tor = ManagedTor(
+                settings,
+                services: [.init(directory: "\(settings.directory)/onion", ports: [.init(number: 80, target: target)])],
+                on: loop, observe: watch.note)
             await tor.start()
             var pid: Int32?
             while pid == nil {
@@ -334,7 +363,10 @@ import Testing
             try write(Array("#!/bin/sh\necho Tor version 0.4.9.11.\n".utf8), to: settings.binary, mode: 0o700)
             let watch = Watch()
             let target = Endpoint.unix(path: "\(directory)/target")
-            let tor = ManagedTor(settings, ports: [.init(number: 80, target: target)], on: loop, observe: watch.note)
+            let tor = ManagedTor(
+                settings,
+                services: [.init(directory: "\(settings.directory)/onion", ports: [.init(number: 80, target: target)])],
+                on: loop, observe: watch.note)
             await tor.start()
             let status = try await watch.wait(for: "the reason") { $0.problem != nil }
             #expect(status.problem?.description.contains("choose a node.state or tor.directory") == true)

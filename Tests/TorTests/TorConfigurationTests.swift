@@ -16,7 +16,10 @@ import Testing
     ) throws -> String {
         var settings = TorSettings(isManaged: true, directory: directory)
         change(&settings)
-        return try TorConfiguration(settings, ports: ports, controller: 42, hasProofOfWork: hasProofOfWork).text
+        let service = TorConfiguration.Service(directory: "\(directory)/onion", ports: ports)
+        return try TorConfiguration(
+            settings, services: [service], controller: 42, hasProofOfWork: hasProofOfWork
+        ).text
     }
 
     /// Expects settings from which no torrc can be built, for a reason that starts with these words.
@@ -87,17 +90,44 @@ import Testing
     @Test func `a target without a port, a duplicate port, port 0 and an empty port list are rejected`() {
         let nowhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
         expectBad("tor cannot connect to ") { try text(ports: [.init(number: 1, target: nowhere)]) }
-        expectBad("tor.onion_ports: port 80 ") {
+        expectBad("tor.onion.ports: port 80 ") {
             try text(ports: [.init(number: 80, target: Self.target), .init(number: 80, target: Self.target)])
         }
-        expectBad("tor.onion_ports: port 0 ") { try text(ports: [.init(number: 0, target: Self.target)]) }
-        expectBad("the onion has no port") { try text(ports: []) }
+        expectBad("tor.onion.ports: port 0 ") { try text(ports: [.init(number: 0, target: Self.target)]) }
+        expectBad("/var/lib/tocsin/tor/onion has no port") { try text(ports: []) }
     }
 
     @Test func `a directory path too long for the sockets in it is rejected`() throws {
         let longest = "/" + String(repeating: "x", count: Endpoint.maxUnixPathLength - 7)
         _ = try text(directory: longest)
         expectBad("\(longest)x is too long for tor's sockets in it") { try text(directory: longest + "x") }
+    }
+
+    @Test func `each further onion has a directory and ports of its own`() throws {
+        var settings = TorSettings(isManaged: true, directory: "/x")
+        settings.onions = [
+            .init(name: try ClientName("bisq2"), ports: [8021], isClosed: false),
+            .init(name: try ClientName("old"), ports: [7077, 80], isClosed: true),
+        ]
+        let http = Endpoint.tcp(host: "127.0.0.1", port: 7080)
+        let services = settings.services(tnp: Self.target, http: http)
+        #expect(services.map(\.directory) == ["/x/onion", "/x/onion-bisq2", "/x/onion-old"])
+        #expect(services[1].ports == [.init(number: 8021, target: http)])
+        #expect(services[2].ports.map(\.target) == [Self.target, http])
+        let torrc = try TorConfiguration(settings, services: services, controller: 42, hasProofOfWork: true).text
+        let lines = lines(torrc)
+        #expect(
+            lines.filter { $0.hasPrefix("HiddenServiceDir ") }
+                == services.map { "HiddenServiceDir \"\($0.directory)\"" })
+        for option in ["HiddenServiceExportCircuitID haproxy", "HiddenServiceMaxStreams 64", "HiddenServiceVersion 3"] {
+            #expect(lines.count { $0 == option } == 3)
+        }
+        expectBad("/x/onion-bisq2 has no port") {
+            try TorConfiguration(
+                settings, services: settings.services(tnp: Self.target, http: nil), controller: 42,
+                hasProofOfWork: true
+            ).text
+        }
     }
 
     @Test func `the onion's ports forward to the node's listeners`() {

@@ -50,6 +50,24 @@ import Testing
         #expect(tor.status.restarts == 0)
     }
 
+    @Test func `each onion has a descriptor of its own, and the first decides whether the node is reachable`() throws {
+        let first = try #require(onion)
+        let other = try #require(OnionAddress("duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad"))
+        let foreign = try #require(OnionAddress("2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid"))
+        var tor = running()
+        let further = TorStatus.Onion(name: try ClientName("old"), address: other)
+        _ = tor.handle(.identified(first: first, others: [further]), at: start)
+        for event in [TorEvent.uploading(other), .uploaded(other), .failed(foreign)] {
+            _ = tor.handle(.control(event), at: start)
+        }
+        #expect(tor.status.onions.map(\.descriptor) == [.published])
+        #expect(tor.status.address == first && !tor.status.isReachable)
+        for event in [TorEvent.uploading(first), .uploaded(first)] { _ = tor.handle(.control(event), at: start) }
+        #expect(tor.status.isReachable)
+        _ = tor.handle(.exited(status: "exit 1"), at: start)
+        #expect(tor.status.onions.map(\.descriptor) == [.none] && tor.status.descriptor == .none)
+    }
+
     @Test func `a stalled bootstrap or upload is reported until it progresses`() throws {
         let onion = try #require(onion)
         var tor = running()

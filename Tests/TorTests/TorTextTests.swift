@@ -172,14 +172,6 @@ import Testing
         #expect(uploads.state == .published)
     }
 
-    @Test func `events about other onions are ignored`() throws {
-        let onion = try #require(onion)
-        let other = try #require(OnionAddress(publicKey: [UInt8](repeating: 1, count: 32)))
-        #expect(state(.failed(other)) == .none)
-        #expect(state(.uploading(onion), .failed(other)) == .uploading)
-        #expect(state(.uploading(onion), .uploaded(onion), .failed(other)) == .published)
-    }
-
     // MARK: Authentication
 
     @Test func `the authentication method is read from PROTOCOLINFO`() {

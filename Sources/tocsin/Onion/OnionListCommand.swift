@@ -18,7 +18,7 @@ struct OnionListCommand: AsyncParsableCommand {
         let settings = try options.settings()
         let clients = AuthorizedClients(serviceDirectory: settings.serviceDirectory)
         let entries = try OnionOptions.attempt { () throws(OnionFileError) in try clients.list() }
-        for entry in entries {
+        for entry in entries where entry.name != .nobody {
             Terminal.print("\(entry.name)")
             if !entry.isValid {
                 Terminal.error(

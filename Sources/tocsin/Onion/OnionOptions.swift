@@ -10,12 +10,24 @@ import Tor
 struct OnionOptions: ParsableArguments {
     @OptionGroup var configuration: ConfigurationOption
 
+    @Option(name: .customLong("name"), help: "The name of a further onion, [[tor.onion]]. Default: the first onion.")
+    var onion: String?
+
     /// Loads the configuration's `[tor]` table, and acts as the owner of the state directory from then on.
     /// - Throws: the exit code, after printing the error.
     func settings() throws -> TorSettings {
         let configuration = try configuration.load()
         try StateOwner.actAsOwner(ofStateAt: configuration.state)
-        return configuration.tor.settings(state: configuration.state)
+        var settings = configuration.tor.settings(state: configuration.state)
+        guard let onion else { return settings }
+        guard let further = settings.onions.first(where: { $0.name.description == onion }) else {
+            let names = settings.onions.map(\.name.description).joined(separator: ", ")
+            throw fail(
+                "there is no [[tor.onion]] named \(onion) in the configuration"
+                    + (names.isEmpty ? "" : ", only \(names)"), .usage)
+        }
+        settings.selected = further.name
+        return settings
     }
 
     /// The onion's keys.

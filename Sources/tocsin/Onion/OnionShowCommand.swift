@@ -15,6 +15,7 @@ struct OnionShowCommand: AsyncParsableCommand {
             EXAMPLES
               tocsin onion show
               tocsin onion show --config /etc/tocsin/tocsin.toml
+              tocsin onion show --name new
               address=$(tocsin onion show 2>/dev/null)
             """)
 
@@ -31,8 +32,10 @@ struct OnionShowCommand: AsyncParsableCommand {
         let clients = try OnionOptions.attempt { () throws(OnionFileError) in
             try AuthorizedClients(serviceDirectory: settings.serviceDirectory).list()
         }
-        let count = clients.count { $0.isValid }
-        let access = count == 0 ? "everyone who knows the address" : "\(count) authorised senders: tocsin onion list"
+        let count = clients.count { $0.isValid && $0.name != .nobody }
+        let access =
+            clients.contains(where: \.isValid)
+            ? "\(count) authorised senders: tocsin onion list" : "everyone who knows the address"
         Terminal.error("open to     \(access)")
         if settings.isManaged { await showState(settings) }
     }

@@ -69,7 +69,7 @@ private final class SampleNode: AdminServer.Source {
             ],
             tor: (
                 address: "tocsinexampleexampleexampleexampleexampleexampleexampleex.onion", bootstrap: 100,
-                isPublished: true, restarts: 0, warning: nil
+                isPublished: true, onions: [], restarts: 0, warning: nil
             ),
             alarms: [
                 .init(

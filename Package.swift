@@ -122,8 +122,9 @@ let package = Package(
             name: "TocsinNode",
             dependencies: [
                 "TNP", "EventLoop", "HTTP2", "Providers", "Sender", "Admission", "Delivery", "Cryptography", "Tables",
-                "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics", "Store",
-                .product(name: "Logging", package: "swift-log"),
+                "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",
+                "Store",
+                "TocsinClient", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
         .target(name: "Sender", dependencies: ["TNP", "EventLoop", "Cryptography", "Time"], swiftSettings: ours),

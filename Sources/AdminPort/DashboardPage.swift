@@ -62,6 +62,7 @@ struct DashboardPage {
         \(tor)
         \(credentials)
         \(upstreams)
+        \(canary)
         """
     }
 
@@ -279,6 +280,27 @@ struct DashboardPage {
             "Nodes that deliver for this node",
             [.head("App"), .text("Node"), .text("State"), .figure("Connections"), .figure("Proof of work")], rows)
         return Self.card("upstreams", "Upstream nodes", table, "wide")
+    }
+
+    /// The canary; empty if there is none.
+    private var canary: HTML {
+        guard let canary = snapshot.canary else { return "" }
+        let state: HTML =
+            switch canary.last {
+            case (isDelivered: true, _)?: Self.sign("good", "the phone was rung")
+            case (isDelivered: false, let text)?: Self.sign("bad", "not rung: \(text)")
+            case nil: "not tried yet"
+            }
+        let rows: [[HTML]] = [
+            ["Last attempt", state],
+            [
+                canary.last == nil ? "Waiting for" : "Last success",
+                "\(Format.span(max(0, snapshot.now - canary.lastSuccess)))\(canary.last == nil ? "" : " ago")",
+            ],
+            ["Every", "\(Format.span(Int64(canary.interval)))"],
+        ]
+        let table = Self.table("The operator's phone", [.head("Property"), .text("State")], rows)
+        return Self.card("canary", "Canary", table, "half")
     }
 
     // MARK: Pieces

@@ -43,6 +43,9 @@ struct Health: Equatable {
         if let tor = snapshot.tor, !tor.isPublished {
             concerns.append("the onion service is not published")
         }
+        if let last = snapshot.canary?.last, !last.isDelivered {
+            concerns.append("the canary could not ring the operator's phone: \(last.text)")
+        }
         for credential in snapshot.credentials {
             guard let end = credential.expires, end - snapshot.now < expiryNotice else { continue }
             concerns.append("\(credential.app): \(credential.kind) \(Format.expiry(end, at: snapshot.now))")

@@ -55,6 +55,10 @@ package struct NodeSnapshot: Sendable {
         app: String, node: String, connections: Int, isReachable: Bool?, effort: UInt32, failure: String?
     )
 
+    /// The canary: seconds between two notifications, the last success (Unix time in seconds; before the first one, the
+    /// start), and the last attempt (`nil` before the first one).
+    package typealias Canary = (interval: Int, lastSuccess: Int64, last: (isDelivered: Bool, text: String)?)
+
     /// A message of level `warning` or higher.
     package struct Alarm: Sendable, Equatable {
         /// The last occurrence, Unix time in seconds.
@@ -94,6 +98,8 @@ package struct NodeSnapshot: Sendable {
     package var routes: [RouteState] = []
     package var credentials: [Credential] = []
     package var upstreams: [Upstream] = []
+    /// `nil` if there is no canary.
+    package var canary: Canary?
     /// `nil` if the node does not run tor.
     package var tor: Tor?
     /// The alarms, latest first.

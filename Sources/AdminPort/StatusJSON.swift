@@ -23,7 +23,8 @@ enum StatusJSON {
             "hour": snapshot.hour.map(bucket), "day": snapshot.day.map(bucket),
             "refusals": snapshot.refusals.map(refusal), "latencies": snapshot.latencies.map(latency),
             "routes": snapshot.routes.map(route), "credentials": snapshot.credentials.map(credential),
-            "upstreams": snapshot.upstreams.map(upstream), "tor": snapshot.tor.map(tor),
+            "upstreams": snapshot.upstreams.map(upstream),
+            "canary": snapshot.canary.map(canary), "tor": snapshot.tor.map(tor),
             "alarms": snapshot.alarms.map(alarm),
         ]
         return object.json
@@ -64,6 +65,13 @@ enum StatusJSON {
         [
             "app": upstream.app, "node": upstream.node, "connections": upstream.connections,
             "reachable": upstream.isReachable, "puzzle_effort": upstream.effort, "failure": upstream.failure,
+        ]
+    }
+
+    private static func canary(_ canary: NodeSnapshot.Canary) -> JSONObject {
+        [
+            "every_seconds": canary.interval, "last_success": canary.lastSuccess,
+            "delivered": canary.last?.isDelivered, "text": canary.last?.text,
         ]
     }
 

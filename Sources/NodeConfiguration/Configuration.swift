@@ -43,7 +43,7 @@ package struct Configuration: Sendable {
         package var maxStreams: Int
         /// The further onions of the node's own tor.
         package var onions: [TorSettings.Onion] = []
-        /// Whether the node's own tor has a SOCKS port, for upstream nodes.
+        /// Whether the node's own tor has a SOCKS port, for upstream nodes and the canary.
         package var hasSOCKSPort = false
 
         /// The settings of tor that this table describes.
@@ -158,6 +158,37 @@ package struct Configuration: Sendable {
         package var path: String
     }
 
+    /// `[canary]`
+    package struct Canary: Sendable, Equatable {
+        /// The file with the pairing token of the operator's phone.
+        package var phoneFile: String
+        /// The app of the phone; `nil` for the first one.
+        package var app: String?
+        /// Seconds between two attempts.
+        package var interval: Int
+
+        /// Reads the pairing token.
+        /// - Throws: ``ConfigurationError``, which names the file and contains nothing of it.
+        package func pairing(in configuration: Configuration) throws(ConfigurationError) -> PairingToken {
+            func problem(_ text: String) -> ConfigurationError {
+                ConfigurationError(
+                    file: configuration.file, key: "canary.phone_file", problem: "\(phoneFile): \(text)")
+            }
+            let bytes: [UInt8]
+            do {
+                bytes = try ConfiguredFile.read(phoneFile, mustBePrivate: true)
+            } catch {
+                throw problem(error.text)
+            }
+            let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+            do {
+                return try PairingToken(String(decoding: line, as: UTF8.self))
+            } catch {
+                throw problem(error.description)
+            }
+        }
+    }
+
     /// `[apns]` and `[fcm]`
     package struct PushServices: Sendable {
         /// The production environment of APNs.
@@ -205,6 +236,8 @@ package struct Configuration: Sendable {
     package var apps: [App]
     /// `[apns]` and `[fcm]`
     package var services: PushServices
+    /// `[canary]`; `nil` if it is not set.
+    package var canary: Canary?
     /// The proxy for connections to Apple and Google; `nil` if they are direct.
     package var outboundProxy: Proxy?
 
@@ -416,7 +449,6 @@ package struct Configuration: Sendable {
             }
             apps.append(app)
         }
-        self.tor.hasSOCKSPort = apps.contains { $0.upstream?.isDirect == false }
 
         let apns = try root.table("apns", "Connections to APNs (Apple), for all apps.")
         let fcm = try root.table("fcm", "Connections to FCM (Google), for all apps.")
@@ -452,6 +484,22 @@ package struct Configuration: Sendable {
             }
             return proxy
         }
+
+        let canary = try root.table(
+            "canary",
+            "A phone of the operator, which the node rings from time to time as a sender would; see operations.md.")
+        let phoneFile = try canary.string(
+            "phone_file", expected: "a file",
+            "File with the phone's pairing token. Mode 600. If not set, no phone is rung")
+        let canaryApp = try canary.string(
+            "app", expected: "an app's name", "Name of the phone's app. If not set: the first app")
+        let interval = try canary.integer(
+            "every", in: 10...86_400, default: 3600, "Seconds between two notifications, more or less")
+        if let canaryApp, !apps.contains(where: { $0.name == canaryApp }) {
+            throw canary.problem("app", "there is no app named \(canaryApp)")
+        }
+        self.canary = phoneFile.map { Canary(phoneFile: paths.absolute($0), app: canaryApp, interval: interval) }
+        self.tor.hasSOCKSPort = self.canary != nil || apps.contains { $0.upstream?.isDirect == false }
 
         try root.finish()
         guard apps.count <= Self.maximumApps else {

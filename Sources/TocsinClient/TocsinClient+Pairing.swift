@@ -66,6 +66,17 @@ extension TocsinClient {
     }
 }
 
+extension TocsinClient {
+    /// Submits an envelope that tests the way to a phone: unsigned first, so that the test binds no phone, and signed with
+    /// the pairing's key if the phone is bound.
+    /// - Throws: ``ClientError``.
+    package func submitTest(_ envelope: Envelope, of sealer: Sealer, timeout: Duration) async throws -> Outcome {
+        let outcome = try await submit(envelope, timeout: timeout)
+        guard outcome.reason == .senderKeyRequired else { return outcome }
+        return try await submit(envelope, timeout: timeout, signedBy: sealer.senderKey)
+    }
+}
+
 extension BisqNotification {
     /// The confirmation of a pairing. A Bisq 1 app shows its own text for it; Bisq Connect shows the text that it
     /// receives.

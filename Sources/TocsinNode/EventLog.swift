@@ -21,6 +21,8 @@ final class EventLog {
     var certificates: [ProviderAssembly.Certificate] = []
     private var throttle = LogThrottle()
     private var pseudonyms = Pseudonyms()
+    /// Whether the canary rang last time; `nil` before the first time.
+    private var canaryWorks: Bool?
 
     init(_ logger: Logger) {
         self.logger = logger
@@ -142,6 +144,18 @@ final class EventLog {
     func problem(of tor: TorProblem) {
         guard throttle.allows("tor \(tor)", at: .now) else { return }
         logger.error("\(tor)")
+    }
+
+    /// Logs a result of the canary that differs in kind from the previous one, and failures.
+    func canary(_ result: Canary.Result) {
+        defer { canaryWorks = result.isDelivered }
+        if !result.isDelivered {
+            logger.error(
+                "the canary could not ring the operator's phone: senders probably cannot ring theirs",
+                metadata: ["reason": "\(result.text)"])
+        } else if canaryWorks != true {
+            logger.notice("the canary has rung the operator's phone")
+        }
     }
 
     func expiry(of certificate: ProviderAssembly.Certificate, _ nearness: ExpiryWarnings.Nearness) {

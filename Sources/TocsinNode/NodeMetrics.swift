@@ -3,6 +3,7 @@
 import AdminPort
 import Admission
 import Delivery
+import NodeConfiguration
 import Prometheus
 import Providers
 import TNP
@@ -72,6 +73,11 @@ final class NodeMetrics {
         .init(
             "tocsin_upstream_puzzle_effort", .gauge, help: "Proof of work that the upstream node required last.",
             labels: ["app", "node"], maximumSeries: maximumApps * 8),
+        .init("tocsin_canary_success", .gauge, help: "1 if the canary rang the operator's phone last time."),
+        .init(
+            "tocsin_canary_last_success_timestamp_seconds", .gauge,
+            help: "When the canary last rang the operator's phone; the node's start before the first time."),
+        .init("tocsin_canary_interval_seconds", .gauge, help: "Time between two notifications of the canary."),
         .init("tocsin_tor_bootstrap_ratio", .gauge, help: "Bootstrap progress of the node's own tor, 0 to 1."),
         .init(
             "tocsin_tor_descriptor_published", .gauge,
@@ -154,6 +160,7 @@ final class NodeMetrics {
         didSet { for route in relayed.symmetricDifference(oldValue) { forget(route) } }
     }
     private var upstreams: [UpstreamKey: [Gauge]] = [:]
+    private var canaryGauges: [String: Gauge] = [:]
     private var envelopes: [EnvelopeKey: Counter] = [:]
     private var refusals: [RefusalKey: Counter] = [:]
     private var responses: [Int: Counter] = [:]
@@ -387,6 +394,27 @@ final class NodeMetrics {
         for key in gone {
             for gauge in upstreams.removeValue(forKey: key) ?? [] { registry.remove(gauge) }
         }
+    }
+
+    /// Shows a canary that has not rung yet; removes its series if there is none.
+    func show(canary: Configuration.Canary?, since start: Int64?) {
+        guard let canary, let start else {
+            for gauge in canaryGauges.values { registry.remove(gauge) }
+            canaryGauges = [:]
+            return
+        }
+        setCanary("interval_seconds", Int64(canary.interval))
+        setCanary("last_success_timestamp_seconds", start)
+    }
+
+    /// Shows a result of the canary.
+    func show(canary result: Canary.Result, lastSuccess: Int64) {
+        setCanary("success", result.isDelivered ? 1 : 0)
+        setCanary("last_success_timestamp_seconds", lastSuccess)
+    }
+
+    private func setCanary(_ name: String, _ value: Int64) {
+        canaryGauges.value(name, orInsert: registry.gauge("tocsin_canary_\(name)")).set(value)
     }
 
     // MARK: Adding and removing series

@@ -40,6 +40,12 @@ extension NodeParts: AdminServer.Source {
                 effort: node.welcome?.welcome.puzzle.effort ?? 0, failure: node.failure?.text
             )
         }
+        snapshot.canary = canary.map { canary in
+            (
+                interval: canary.settings.interval, lastSuccess: canary.lastSuccess,
+                last: canary.last.map { (isDelivered: $0.isDelivered, text: $0.text) }
+            )
+        }
         snapshot.tor = torState
         snapshot.alarms = alarms.alarms
         return snapshot

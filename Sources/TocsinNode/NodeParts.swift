@@ -37,6 +37,8 @@ final class NodeParts: DispatchObserver {
     /// The address of the HTTP endpoint, if there is one.
     private(set) var httpEndpoint: Endpoint?
     private(set) var admin: AdminServer?
+    /// Rings the operator's phone; `nil` if none is configured.
+    private(set) var canary: Canary?
     private var tor: ManagedTor?
     /// The status of the node's own tor; `nil` if the node runs none.
     private(set) var torStatus: TorStatus?
@@ -107,7 +109,42 @@ final class NodeParts: DispatchObserver {
             tnp: "\(tnp.endpoint)", http: httpEndpoint.map { "\($0)" }, admin: admin.map { "\($0.endpoint)" },
             routes: providers.routes, spooled: spool?.count)
         await startTor(for: tnp.endpoint, torObserver)
+        try startCanary()
         return tnp.endpoint
+    }
+
+    /// Starts the canary of the configuration, in place of another one.
+    private func startCanary() throws {
+        guard configuration.canary != canary?.settings else { return }
+        let new = try configuration.canary.map { settings in
+            try Canary(settings, configuration, on: loop) { [unowned self] in
+                senderAddress
+            } report: { [unowned self] in
+                log.canary($0)
+                metrics.show(canary: $0, lastSuccess: canary?.lastSuccess ?? 0)
+            }
+        }
+        canary?.stop()
+        canary = new
+        metrics.show(canary: new?.settings, since: new?.lastSuccess)
+        new?.start()
+    }
+
+    /// Where a sender on this machine reaches the node, by the way of all senders where possible.
+    private var senderAddress: Canary.Address? {
+        let settings = configuration.tor.settings(state: configuration.state)
+        if settings.isManaged {
+            guard let status = torStatus, status.isReachable, let address = status.address,
+                let port = settings.tnpPorts.first
+            else { return nil }
+            return Canary.Address(node: .tcp(host: "\(address)", port: port), socks: settings.socksSocket)
+        }
+        // A direct connection would lack the PROXY line with the circuit id.
+        guard configuration.listen.circuitIDs else { return Canary.Address(node: configuration.listen.tnp, socks: nil) }
+        guard let keys = try? OnionKeys.present(in: settings.serviceDirectory), let port = settings.tnpPorts.first,
+            case .socks5(let socks, _)? = configuration.outboundProxy
+        else { return nil }
+        return Canary.Address(node: .tcp(host: "\(keys.address)", port: port), socks: socks)
     }
 
     /// Binds an endpoint and pauses it. An address in use must stop the start before anything is delivered, and
@@ -204,6 +241,7 @@ final class NodeParts: DispatchObserver {
         connections.rules = EndpointRules(
             new, routes: providers.routes, onion: torStatus.flatMap { new.tnpEndpoint(of: $0) })
         warnOfSettings()
+        try startCanary()
         return changed
     }
 
@@ -266,6 +304,7 @@ final class NodeParts: DispatchObserver {
     /// - Returns: whether everything was answered.
     func stop(isolation: isolated (any Actor)? = #isolation) async -> Bool {
         isStopping = true
+        canary?.stop()
         let inFlight = dispatch.inFlight
         log.logger.notice("stopping", metadata: ["in_flight": "\(inFlight)"])
         listeners = []
@@ -284,6 +323,7 @@ final class NodeParts: DispatchObserver {
 
     /// Closes everything at once.
     func close(isolation: isolated (any Actor)? = #isolation) async {
+        canary?.stop()
         listeners = []
         httpEndpoint = nil
         connections.closeAll()

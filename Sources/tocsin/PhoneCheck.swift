@@ -41,12 +41,7 @@ struct PhoneCheck {
             on: loop)
         defer { Task { await client.close() } }
         do {
-            var outcome = try await client.submit(envelope, timeout: Self.patience)
-            // Unsigned first, so that the check binds no phone. For a bound phone, signed with its pairing's key.
-            if outcome.reason == .senderKeyRequired {
-                outcome = try await client.submit(envelope, timeout: Self.patience, signedBy: sealer.senderKey)
-            }
-            return finding(on: outcome)
+            return finding(on: try await client.submitTest(envelope, of: sealer, timeout: Self.patience))
         } catch {
             return finding(.failed, "not delivered: \(error)")
         }

@@ -39,6 +39,7 @@ extension NodeSnapshot {
                 (app: text, node: text, connections: 0, isReachable: false, effort: 0, failure: text),
                 (app: text, node: text, connections: 0, isReachable: nil, effort: 0, failure: nil),
             ],
+            canary: (interval: 3600, lastSuccess: now - 4000, last: (isDelivered: false, text: text)),
             tor: (
                 address: text, bootstrap: 45, isPublished: false, onions: [(text, text, true), (text, text, false)],
                 restarts: 2, warning: text
@@ -323,7 +324,8 @@ private func skeleton(_ page: String) -> [String] {
         let object = try object(StatusJSON.status(.sample("w\"\\\n")))
         #expect(
             object.keys.sorted() == [
-                "alarms", "circuits", "connections", "credentials", "day", "hour", "in_flight", "latencies", "now",
+                "alarms", "canary", "circuits", "connections", "credentials", "day", "hour", "in_flight", "latencies",
+                "now",
                 "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor", "upstreams",
                 "uptime_seconds",
                 "version",
@@ -339,6 +341,7 @@ private func skeleton(_ page: String) -> [String] {
             ])
         #expect(names("credentials") == ["app", "expires", "file", "kind"])
         #expect(names("tor") == ["address", "bootstrap_percent", "onions", "published", "restarts", "warning"])
+        #expect(names("canary") == ["delivered", "every_seconds", "last_success", "text"])
         #expect(
             names("upstreams") == ["app", "connections", "failure", "node", "puzzle_effort", "reachable"])
         #expect(names("alarms") == ["count", "level", "text", "time"])

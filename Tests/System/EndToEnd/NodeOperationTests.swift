@@ -7,12 +7,56 @@ import TNP
 import Testing
 import TocsinClient
 
+@testable import AdminPort
 @testable import NodeConfiguration
 @testable import TocsinNode
 @testable import Tor
 
 /// How an operator changes a running node: settings, credentials, a proxy.
 @Suite struct NodeOperationTests {
+    @Test func `the canary rings the operator's phone, and tells when it cannot`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phone = await stage.phone(.iOS)
+        let file = "\(stage.directory)/canary"
+        try Data("\(phone.pairingToken)\n".utf8).write(to: URL(filePath: file))
+        let text = stage.configuration(endpoints, more: "[canary]\nphone_file = \"canary\"\nevery = 10")
+        // The token rings a phone: other users must not read it, and no message repeats it.
+        let open = await #expect(throws: ConfigurationError.self) { try await stage.startNode(text) }
+        #expect(open?.description.contains("chmod 600") == true)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
+        try Data("iOS|x".utf8).write(to: URL(filePath: file))
+        let short = await #expect(throws: ConfigurationError.self) { try await stage.startNode(text) }
+        #expect(short?.key == "canary.phone_file" && short?.description.contains("iOS|x") == false)
+        try Data("\(phone.pairingToken)\n".utf8).write(to: URL(filePath: file))
+        try await stage.startNode(text)
+        #expect(await stage.snapshot?.canary?.last == nil)
+        for _ in 0..<300 where await stage.snapshot?.canary?.last == nil {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        let received = try #require(await stage.received(phone.deviceToken).first)
+        #expect(try phone.open(received.encrypted).title == "Tocsin" && !received.hasSound)
+        #expect(await stage.snapshot?.canary?.last?.isDelivered == true)
+        #expect(await stage.metrics.contains("tocsin_canary_success 1\n"))
+        #expect(stage.log.count(of: "the canary has rung the operator's phone") == 1)
+        // It has bound the phone to no key.
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        await client.close()
+        await stage.services.set(nil, for: phone.deviceToken)
+        for _ in 0..<300 where await stage.snapshot?.canary?.last?.isDelivered == true {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(await stage.snapshot?.canary?.last?.text == Reason.badDeviceToken.description)
+        #expect(await stage.metrics.contains("tocsin_canary_success 0\n"))
+        #expect(stage.log.count(of: "the canary could not ring the operator's phone") == 1)
+        // A reload without it ends it.
+        try await stage.reload(stage.configuration(endpoints))
+        #expect(await stage.snapshot?.canary == nil)
+        #expect(await !stage.metrics.contains("tocsin_canary"))
+        await stage.end()
+    }
+
     @Test func `a second node on the same state directory fails and names the first one's process`()
         async throws
     {

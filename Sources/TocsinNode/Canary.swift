@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import NodeConfiguration
+import TNP
+import Time
+import TocsinClient
+
+/// Rings the operator's own phone from time to time, on the way that senders take, to notice an outage before they do.
+final class Canary: @unchecked Sendable {
+    // Unchecked: used on the loop's thread only; its task prefers the loop's executor.
+
+    /// The result of the last attempt.
+    struct Result: Equatable {
+        /// When it ended, Unix time in seconds.
+        var time: Int64
+        /// Whether Apple or Google has accepted the notification.
+        var isDelivered: Bool
+        /// The outcome, or why there is none.
+        var text: String
+    }
+
+    /// Where a sender reaches the node.
+    struct Address {
+        let node: Endpoint
+        /// The SOCKS port of a tor; `nil` to connect directly.
+        let socks: Endpoint?
+    }
+
+    /// How long an attempt may take: a circuit through tor, proof of work, and the node's own retries.
+    private static let timeout = Duration.seconds(120)
+    /// The pause before the first attempt: tor publishes the onion meanwhile.
+    private static let firstPause = Duration.seconds(60)
+
+    let settings: Configuration.Canary
+    private let pairing: PairingToken
+    private let format: EnvelopeFormat
+    /// The phone shows only the latest of these notifications.
+    private let collapseID = Array(Hex.encode(SecureRandom.bytes(8)).utf8)
+    private let loop: EventLoop
+    private let address: () -> Address?
+    private let report: (Result) -> Void
+    /// The last attempt; `nil` before the first one.
+    private(set) var last: Result?
+    /// When the phone was last rung, or the node started, Unix time in seconds.
+    private(set) var lastSuccess = UnixTime.now
+    private var task: Task<Void, Never>?
+
+    /// Reads the pairing token.
+    /// - Parameters:
+    ///   - address: where a sender reaches the node now; `nil` if that is not known yet.
+    ///   - report: receives each result, on the loop.
+    /// - Throws: `ConfigurationError`.
+    init(
+        _ settings: Configuration.Canary, _ configuration: Configuration, on loop: EventLoop,
+        address: @escaping () -> Address?, report: @escaping (Result) -> Void
+    ) throws(ConfigurationError) {
+        self.settings = settings
+        self.loop = loop
+        self.address = address
+        self.report = report
+        pairing = try settings.pairing(in: configuration)
+        let app = configuration.apps.first { settings.app == nil || $0.name == settings.app }
+        format = app?.format ?? pairing.defaultFormat
+    }
+
+    deinit { task?.cancel() }
+
+    /// Starts; the first attempt follows after ``firstPause``.
+    func start() {
+        task = Task(executorPreference: loop) { [weak self, loop] in
+            await loop.sleep(for: min(Self.firstPause, .seconds(self?.settings.interval ?? 0)))
+            while !Task.isCancelled {
+                guard let pause = await self?.attempt() else { return }
+                await loop.sleep(for: pause)
+            }
+        }
+    }
+
+    /// Ends the attempts.
+    func stop() { task?.cancel() }
+
+    /// Rings the phone once.
+    /// - Returns: the pause before the next attempt.
+    private func attempt() async -> Duration {
+        let (isDelivered, text) = await ring()
+        if !Task.isCancelled {
+            let result = Result(time: UnixTime.now, isDelivered: isDelivered, text: text)
+            last = result
+            if isDelivered { lastSuccess = result.time }
+            report(result)
+        }
+        // Jitter, so that the times do not identify the node.
+        return .seconds(settings.interval) * Double.random(in: 0.9..<1.1)
+    }
+
+    private func ring() async -> (isDelivered: Bool, text: String) {
+        guard let address = address() else { return (false, "the onion cannot be reached yet") }
+        let label = SOCKS5.Credentials(user: "tocsin-canary", password: Hex.encode(SecureRandom.bytes(16)))
+        let client = TocsinClient(
+            TocsinClient.Options(nodes: [address.node], proxy: address.socks.map { .socks5($0, label) }), on: loop)
+        do {
+            let sealer = Sealer(pairing, format: format)
+            let notification = BisqNotification(
+                kind: .trade, title: "Tocsin", message: "The node reaches this phone.", sentDate: UnixTime.now * 1000)
+            let sealed = try sealer.seal(notification, app: settings.app ?? "")
+            let envelope = try Envelope(
+                app: sealed.app, magic: sealed.magic, deviceToken: sealed.deviceToken, iv: sealed.iv,
+                ciphertext: sealed.ciphertext, ttl: UInt32(settings.interval), priority: .conservePower, sound: false,
+                collapseID: collapseID[...], format: format)
+            let outcome = try await client.submitTest(envelope, of: sealer, timeout: Self.timeout)
+            await client.close()
+            return (outcome.kind == .delivered, outcome.text ?? outcome.reason.description)
+        } catch {
+            await client.close()
+            return (false, "\(error)")
+        }
+    }
+}

@@ -25,6 +25,13 @@ struct UpstreamCheck {
         guard missing.isEmpty else {
             return finding(.warning, "serves \(name), but not on \(missing); it serves \(routes)")
         }
+        let apps = Set(welcome.routes.compactMap { $0.split(separator: "/").first })
+        if nameThere == nil, apps.count > 1 {
+            return finding(
+                .warning,
+                "serves several apps (\(routes)): senders that name no app reach its first one. If that is not \(name), set"
+                    + " app = \"\(name)\"")
+        }
         var text = "the node answers and serves \(name) on \(magics.map(\.rawValue).joined(separator: ", "))"
         if welcome.features.contains(.senderKeysRequired) { text += "; it requires sender keys" }
         if welcome.puzzle.effort > 0 { text += "; it requires proof of work, effort \(welcome.puzzle.effort)" }

@@ -46,8 +46,10 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         case closing(GoAway)
         /// The proxy could not be reached, for this reason.
         case proxyUnreachable(Endpoint, String)
-        /// The node would close the next connection for the same reason: it sent this GOAWAY, or does not speak TNP.
+        /// The node sent this GOAWAY, and would close the next connection for the same reason.
         case refused(GoAway)
+        /// The peer does not speak TNP, for this reason.
+        case foreign(String)
 
         /// The reason as text.
         package var text: String {
@@ -57,6 +59,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             case .proxyUnreachable(let endpoint, let reason):
                 "the SOCKS proxy at \(endpoint) cannot be reached: \(reason)"
             case .refused(let goAway): "connection closed: \(Self.text(goAway))"
+            case .foreign(let reason): "connection closed: the node does not speak TNP (\(reason))"
             }
         }
 
@@ -126,7 +129,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     /// Since when nothing is to be done; `nil` if there is something.
     private var idleSince: MonotonicTime?
     /// The running searches for proofs of work, by request.
-    private(set) var searches: [UInt32: Task<Void, Never>] = [:]
+    private(set) var searches: [UInt32: (task: Task<Void, Never>, ticket: SearchSlots.Ticket)] = [:]
     private var isClosed = false
 
     /// A link without a connection.
@@ -157,8 +160,16 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     package func close() {
         isClosed = true
         dialling?.cancel()
-        for search in searches.values { search.cancel() }
+        for request in searches.keys { stopSolving(request) }
         disconnect()
+    }
+
+    /// Closes the connection if nothing is pending, although the node may owe answers to abandoned submissions. The link
+    /// connects again when it has a submission.
+    package func closeIfEmpty() {
+        guard stream != nil, session.isEmpty else { return }
+        disconnect()
+        node.state = .unused
     }
 
     // MARK: Connecting
@@ -208,6 +219,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         self.stream = stream
         dialling = nil
         leaving = nil
+        failure = nil
         hasPinged = false
         idleSince = nil
         node.state = .connected
@@ -250,7 +262,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         }
         for action in actions { perform(action) }
         if let fault {
-            refuse(GoAway(code: .protocolError, text: "the node does not speak TNP (\(fault))"))
+            refuse(.foreign("\(fault)"), retryAfter: 0)
         } else {
             flush()
         }
@@ -299,12 +311,13 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     }
 
     /// Ends the connection for good.
-    private func refuse(_ goAway: GoAway) {
+    private func refuse(_ failure: Failure, retryAfter: UInt32) {
+        guard !isClosed else { return }
         disconnect()
         dialling?.cancel()
         dialling = nil
-        failure = .refused(goAway)
-        node.refused(now: .now, atLeast: .milliseconds(Int64(goAway.retryAfter)))
+        self.failure = failure
+        node.refused(now: .now, atLeast: .milliseconds(Int64(retryAfter)))
         owner.handle(.unusable(requests: session.requests), of: self)
     }
 
@@ -318,6 +331,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     }
 
     private func perform(_ action: SenderSession.Action) {
+        // The owner may have closed the link, and gone, at an earlier action of the same bytes.
+        guard !isClosed else { return }
         switch action {
         case .welcomed(let welcome): owner.handle(.welcomed(welcome), of: self)
         case .result(let result):
@@ -325,7 +340,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             owner.handle(.answered(result), of: self)
         case .goAway(let goAway, let isFatal):
             guard stream != nil else { return }
-            isFatal ? refuse(goAway) : leave(goAway)
+            isFatal ? refuse(.refused(goAway), retryAfter: goAway.retryAfter) : leave(goAway)
         case .send(let bytes): send(bytes)
         case .pong(let bytes):
             // A node that sends PING but does not read gets no answer.
@@ -344,6 +359,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             node.state = .connecting
         } else {
             node.state = .down
+            failure = .closing(goAway)
             owner.handle(.unusable(requests: session.waiting), of: self)
         }
         if !goAway.code.answersInFlight || !session.isInFlight { ended("") }
@@ -353,11 +369,13 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
 
     private func solve(_ request: UInt32, _ digest: Digest256, _ puzzle: Puzzle, until deadline: MonotonicTime) {
         let limit = deadline - .now
-        searches[request] = Task(executorPreference: loop, priority: .utility) { [self] in
-            await slots.acquire()
+        let ticket = slots.ticket()
+        let task = Task(executorPreference: loop, priority: .utility) { [self] in
+            guard await slots.acquire(ticket) else { return }
             defer { slots.release() }
             guard !Task.isCancelled else { return }
             // The search may have waited: its time begins now.
+            session.searchBegan(request, now: .now)
             let deadline = MonotonicTime.now + limit
             let start = UInt64.random(in: 0...UInt64.max)
             let proof = await withTaskExecutorPreference(globalConcurrentExecutor) {
@@ -373,10 +391,15 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             }
             flush()
         }
+        searches[request] = (task, ticket)
     }
 
     /// Cancels the search for a request's proof.
-    package func stopSolving(_ request: UInt32) { searches.removeValue(forKey: request)?.cancel() }
+    package func stopSolving(_ request: UInt32) {
+        guard let (task, ticket) = searches.removeValue(forKey: request) else { return }
+        task.cancel()
+        slots.abandon(ticket)
+    }
 
     // MARK: Time
 

@@ -54,7 +54,7 @@ package struct SenderSession {
     /// A running search for a proof.
     private struct Search {
         let puzzle: Puzzle
-        let started: MonotonicTime
+        var started: MonotonicTime
     }
 
     /// The state of the connection; `leaving` after a GOAWAY.
@@ -311,6 +311,9 @@ package struct SenderSession {
 // MARK: - Proof of work
 
 extension SenderSession {
+    /// Starts the time of a search, which may have waited for others.
+    package mutating func searchBegan(_ request: UInt32, now: MonotonicTime) { searches[request]?.started = now }
+
     /// Stores the proof that a search has found.
     package mutating func solved(_ request: UInt32, _ proof: Proof, now: MonotonicTime) {
         endSearch(for: request, now: now)

@@ -19,6 +19,8 @@ final class EventLog {
     private var level: Logger.Level
     /// The certificates in use, to name an expired one as the cause of failures.
     var certificates: [ProviderAssembly.Certificate] = []
+    /// The routes that upstream nodes serve.
+    var relayed: Set<Route> = []
     private var throttle = LogThrottle()
     private var pseudonyms = Pseudonyms()
     /// Whether the canary rang last time; `nil` before the first time.
@@ -75,7 +77,7 @@ final class EventLog {
 
     private func attempt(_ route: Route, _ deviceToken: Bytes, _ result: AttemptResult) {
         let source = result.disposition.failureSource
-        let (level, message) = Self.line(for: source)
+        let (level, message) = relayed.contains(route) ? Self.relayLine(for: result) : Self.line(for: source)
         guard level >= self.level else { return }
         guard level <= .debug || throttle.allows("\(route) \(result.answer)", at: .now) else { return }
         var metadata: Logger.Metadata = [
@@ -98,6 +100,19 @@ final class EventLog {
         case .provider: (.warning, "the push service fails or is unreachable")
         case .nodeOperator: (.error, "the push service rejects this node: check its credentials, topic and clock")
         case .developer: (.error, "the push service rejects a request as malformed: please report this")
+        }
+    }
+
+    private static func relayLine(for result: AttemptResult) -> (level: Logger.Level, message: Logger.Message) {
+        switch result.disposition.failureSource {
+        case .none where result.outcome.kind == .rejected: (.info, "the upstream node rejects this notification")
+        case .none, .deviceToken: line(for: result.disposition.failureSource)
+        case .provider: (.warning, "the upstream node fails or cannot be reached")
+        case .nodeOperator, .developer:
+            (
+                .error,
+                "the upstream node does not take this node's notifications: check app.upstream, and ask its operator"
+            )
         }
     }
 

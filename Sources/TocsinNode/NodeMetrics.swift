@@ -388,7 +388,7 @@ final class NodeMetrics {
             let labels = [("app", app), ("node", key.node)]
             let gauges = upstreams.value(key, orInsert: names.map { registry.gauge($0, labels) })
             gauges[0].set(node.connections)
-            gauges[1].set(node.isReachable == false ? 0 : 1)
+            gauges[1].set(node.isReachable(at: .now) == false ? 0 : 1)
             gauges[2].set(node.welcome?.welcome.puzzle.effort ?? 0)
         }
         for key in gone {

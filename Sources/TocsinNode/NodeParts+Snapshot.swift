@@ -36,7 +36,7 @@ extension NodeParts: AdminServer.Source {
         snapshot.credentials = credentials
         snapshot.upstreams = providers.upstreams.map { app, node in
             (
-                app: app, node: "\(node.node)", connections: node.connections, isReachable: node.isReachable,
+                app: app, node: "\(node.node)", connections: node.connections, isReachable: node.isReachable(at: .now),
                 effort: node.welcome?.welcome.puzzle.effort ?? 0, failure: node.failure?.text
             )
         }

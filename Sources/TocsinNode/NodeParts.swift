@@ -89,7 +89,7 @@ final class NodeParts: DispatchObserver {
     func start(
         torObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Endpoint {
-        metrics.relayed = providers.relayedRoutes
+        (metrics.relayed, log.relayed) = (providers.relayedRoutes, providers.relayedRoutes)
         dispatch.start(providers.providers, reportingTo: intake, observedBy: self)
         providersChanged(removed: [])
         warnOfSettings()
@@ -109,21 +109,31 @@ final class NodeParts: DispatchObserver {
             tnp: "\(tnp.endpoint)", http: httpEndpoint.map { "\($0)" }, admin: admin.map { "\($0.endpoint)" },
             routes: providers.routes, spooled: spool?.count)
         await startTor(for: tnp.endpoint, torObserver)
-        try startCanary()
+        use(try makeCanary(configuration))
         return tnp.endpoint
     }
 
-    /// Starts the canary of the configuration, in place of another one.
-    private func startCanary() throws {
-        guard configuration.canary != canary?.settings else { return }
-        let new = try configuration.canary.map { settings in
-            try Canary(settings, configuration, on: loop) { [unowned self] in
+    /// The canary of a configuration: the present one, if its settings stay the same.
+    private func makeCanary(_ new: Configuration) throws -> Canary? {
+        guard new.canary != canary?.settings else { return canary }
+        if new.canary != nil, new.tor.managed == true, !configuration.tor.hasSOCKSPort {
+            throw ConfigurationError(
+                file: new.file, key: "canary",
+                problem: "takes effect after a restart: the node's tor needs a SOCKS port")
+        }
+        return try new.canary.map { settings in
+            try Canary(settings, new, on: loop) { [unowned self] in
                 senderAddress
             } report: { [unowned self] in
                 log.canary($0)
                 metrics.show(canary: $0, lastSuccess: canary?.lastSuccess ?? 0)
             }
         }
+    }
+
+    /// Starts a canary in place of the present one.
+    private func use(_ new: Canary?) {
+        guard new !== canary else { return }
         canary?.stop()
         canary = new
         metrics.show(canary: new?.settings, since: new?.lastSuccess)
@@ -229,10 +239,11 @@ final class NodeParts: DispatchObserver {
     /// Replaces what a configuration changes. Changes nothing if it throws.
     /// - Returns: how many routes have a new provider, or are new or gone.
     private func apply(_ new: Configuration) throws -> Int {
+        let canary = try makeCanary(new)
         let (changed, removed) = try providers.load(new)
         configuration = new
         log.logger.logLevel = new.logLevel
-        metrics.relayed = providers.relayedRoutes
+        (metrics.relayed, log.relayed) = (providers.relayedRoutes, providers.relayedRoutes)
         dispatch.replace(providers.providers, limits: new.dispatchLimits)
         intake.admission.settings = new.admission
         intake.announcePuzzle(connections.announce)
@@ -241,7 +252,7 @@ final class NodeParts: DispatchObserver {
         connections.rules = EndpointRules(
             new, routes: providers.routes, onion: torStatus.flatMap { new.tnpEndpoint(of: $0) })
         warnOfSettings()
-        try startCanary()
+        use(canary)
         return changed
     }
 

@@ -30,13 +30,12 @@ struct ProviderAssembly {
     /// Provider tokens by a hash of their key and ids. Apps with the same key share a token, and a reload keeps it.
     typealias Tokens = [Digest256: APNsProviderToken]
 
-    /// Searches for proofs of work that upstream nodes require, at a time: they must not take the whole machine.
+    /// Searches for proofs of work at a time that the upstream of one app requires: they must not take the whole machine,
+    /// and not the time of another app.
     private static let searchesAtATime = 1
 
     let configuration: Configuration
     let loop: EventLoop
-    /// Shared by all relays, also across reloads.
-    let searches: SearchSlots
     /// The providers, by the routes that they serve.
     var parts: [Route: Part] = [:]
     private(set) var tokens: Tokens
@@ -46,12 +45,9 @@ struct ProviderAssembly {
     private(set) var certificates: [Certificate] = []
     /// - Parameter tokens: the tokens of an earlier assembly, to be reused.
     /// - Throws: ``ConfigurationError``.
-    init(
-        _ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:], searches: SearchSlots? = nil
-    ) throws {
+    init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) throws {
         self.configuration = configuration
         self.loop = loop
-        self.searches = searches ?? SearchSlots(Self.searchesAtATime)
         self.tokens = tokens
         for app in configuration.apps {
             if let (profile, credential) = app.apns {
@@ -85,6 +81,7 @@ struct ProviderAssembly {
         }
         var ingredients = Ingredients()
         ingredients.add("\(target)")
+        let searches = SearchSlots(Self.searchesAtATime)
         for magic in Magic.allCases where parts[Route(app: app.name, magic: magic)] == nil {
             let relay = Relay(target, keys: RelayKeys(secret: secret), slots: searches, on: loop)
             parts[Route(app: app.name, magic: magic)] = Part(provider: relay, fingerprint: ingredients.fingerprint)
@@ -94,6 +91,9 @@ struct ProviderAssembly {
     /// The SOCKS port through which the node reaches onion services.
     private func socksPort(for app: Configuration.App) throws -> Endpoint {
         if configuration.tor.managed == true {
+            guard configuration.tor.hasSOCKSPort else {
+                throw problem("\(app.path).upstream", "takes effect after a restart: the node's tor needs a SOCKS port")
+            }
             return configuration.tor.settings(state: configuration.state).socksSocket
         }
         if case .socks5(let endpoint, _)? = configuration.outboundProxy { return endpoint }

@@ -60,11 +60,30 @@ import Testing
     @Test func `the text of a GOAWAY does not become a detail, which the log shows`() {
         let goAway = GoAway(code: .abuse, retryAfter: 90_000, text: "secret")
         for failure in [NodeLink.Failure.refused(goAway), .closing(goAway)] {
-            let attempt = RelayAnswers.attemptResult(on: failure)
+            let attempt = RelayAnswers.attemptResult(on: failure, isNew: true)
             #expect(attempt.detail == "GOAWAY with code 6")
             #expect(attempt.retryAfter == 90)
         }
-        #expect(RelayAnswers.attemptResult(on: .refused(goAway)).disposition.lane == .trip)
+        let long = GoAway(code: .abuse, retryAfter: .max, text: "")
+        #expect(RelayAnswers.attemptResult(on: .refused(long), isNew: true).retryAfter == 600)
+    }
+
+    @Test func `no answer that one sender can cause opens the breaker`() {
+        for row in RelayAnswers.table where row.disposition.lane == .trip {
+            #expect([.unknownApp, .platformNotConfigured].contains(row.reason))
+        }
+        let blocked = RelayAnswers.attemptResult(on: .refused(GoAway(code: .abuse)), isNew: true)
+        #expect(blocked.disposition.token == .paused && blocked.disposition.lane == .success)
+        // A failure that an earlier attempt for the same phone has counted counts no more.
+        #expect(RelayAnswers.attemptResult(on: .unreachable("x"), isNew: true).disposition.lane == .failure)
+        #expect(RelayAnswers.attemptResult(on: .unreachable("x"), isNew: false).disposition.lane == .none)
+    }
+
+    @Test func `the other node does not decide how long a text or an id is`() {
+        let long = String(repeating: "x", count: 60_000)
+        let attempt = RelayAnswers.attemptResult(
+            on: Outcome(.rejected, reason: .payloadRefused, providerID: long, text: long))
+        #expect(attempt.outcome.providerID == nil && attempt.outcome.text?.utf8.count == 512)
     }
 
     @Test func `each device token has a key of its own, which stays the same`() throws {

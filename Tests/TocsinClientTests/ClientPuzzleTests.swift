@@ -196,6 +196,6 @@ import Time
 extension TocsinClient {
     /// The running searches for proofs of work of all links.
     fileprivate var solving: [UInt32: Task<Void, Never>] {
-        links.values.reduce(into: [:]) { $0.merge($1.access.searches) { one, _ in one } }
+        links.values.reduce(into: [:]) { $0.merge($1.access.searches.mapValues(\.task)) { one, _ in one } }
     }
 }

@@ -44,19 +44,25 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         package var connections = 0
         /// The last WELCOME, with the time of its arrival.
         package var welcome: (welcome: Welcome, time: MonotonicTime)?
-        /// Why the last connection failed or ended, with the time.
+        /// When the node last answered anything.
+        package var answered: MonotonicTime?
+        /// Why the node could not be reached last, with the time.
         package var failure: (text: String, time: MonotonicTime)?
 
-        /// Whether the node has answered since the last failure; `nil` before the first attempt.
-        package var isReachable: Bool? {
-            guard let failure else { return welcome.map { _ in true } }
-            return welcome.map { $0.time > failure.time } ?? false
+        /// How long a failure tells something about the node.
+        private static let memory = Duration.seconds(1800)
+
+        /// Whether the node has answered since the last failure; `nil` if nothing recent is known.
+        package func isReachable(at now: MonotonicTime) -> Bool? {
+            guard let failure, now - failure.time < Self.memory else { return answered.map { _ in true } }
+            return answered.map { $0 > failure.time } ?? false
         }
 
         /// Adds what another relay to the same node has seen.
         package mutating func merge(_ other: Status) {
             connections += other.connections
             welcome = [welcome, other.welcome].compactMap(\.self).max { $0.time < $1.time }
+            answered = [answered, other.answered].compactMap(\.self).max()
             failure = [failure, other.failure].compactMap(\.self).max { $0.time < $1.time }
         }
     }
@@ -67,7 +73,9 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
     /// The work for one envelope: a bound on its time, and on the expected hashes of a search that begins at all.
     private static let (workLimit, largestEffort) = (Duration.seconds(20), UInt32(1 << 24))
     /// The largest number of device tokens with connections of their own. Beyond it, they share connections.
-    private static let maximumCircuits = 256
+    package static let maximumCircuits = 64
+    /// How long other circuits avoid a node that could not be reached.
+    private static let avoidance = Duration.seconds(60)
     private static let tickInterval = Duration.seconds(1)
 
     /// The connections for one device token, or for several beyond ``maximumCircuits``.
@@ -87,8 +95,9 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         let circuit: Circuit
         /// The link whose session has the submission, and its request number there.
         var place: (link: Int, request: UInt32)?
-        /// The links that failed.
+        /// The links that failed, and why the last one did.
         var tried: Set<Int> = []
+        var failure: NodeLink.Failure?
     }
 
     private typealias Handle = Slab<Exchange>.Handle
@@ -109,6 +118,11 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
     private var isRetired = false
     private var isClosed = false
     private var statuses: [Status]
+    /// Until when to prefer other nodes, by index.
+    private var avoided: [Int: MonotonicTime] = [:]
+    /// Know the sizes that Apple and Google accept: the upstream node would count a larger one as an error of this node.
+    private let apple: APNsRequestBuilder
+    private let google: FCMRequestBuilder
     /// Keeps self alive while there are connections: resources of the loop must be released on its thread.
     private var selfWhileOpen: Relay?
 
@@ -121,6 +135,15 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         self.keys = keys
         self.slots = slots
         self.loop = loop
+        // With the usual texts; the upstream node's may be longer.
+        apple = APNsRequestBuilder(
+            APNsProfile(
+                topic: "", format: target.format, messageMagic: "BisqMessageiOS", alert: .text("New notification")),
+            authority: "")
+        google = FCMRequestBuilder(
+            FCMProfile(
+                format: target.format, messageMagic: "BisqMessageAndroid", notification: ("Bisq", "Notification")),
+            authority: "", projectID: "")
         statuses = target.nodes.map { Status(node: $0) }
     }
 
@@ -135,8 +158,10 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
 
     // MARK: Provider
 
-    /// Checks nothing: the upstream node knows the limits of its push services.
-    package func check(_ envelope: Envelope) throws(Rejection) {}
+    package func check(_ envelope: Envelope) throws(Rejection) {
+        guard envelope.hops + 1 < Envelope.maximumHops else { throw Rejection(.tooManyHops) }
+        if envelope.magic == .android { try google.check(envelope) } else { try apple.check(envelope) }
+    }
 
     package func attempt(_ envelope: Envelope, expiry: Expiry, number: UInt64, for receiver: any AttemptReceiver) {
         loop.preconditionOnLoop()
@@ -147,7 +172,7 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
             return receiver.attempted(number, AttemptResult(error))
         }
         guard !isClosed else {
-            return receiver.attempted(number, RelayAnswers.attemptResult(on: .unreachable("closed locally")))
+            return receiver.attempted(number, Self.closed)
         }
         let circuit = circuit(for: Array(envelope.deviceToken))
         circuit.attempts += 1
@@ -165,8 +190,10 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
                 app: Array(app.utf8)[...], magic: envelope.magic, deviceToken: envelope.deviceToken, iv: envelope.iv,
                 ciphertext: envelope.ciphertext, priority: envelope.priority, sound: envelope.sound,
                 collapseID: envelope.collapseID, format: target.format)
-            if envelope.signature != nil { keys.sign(&outgoing) }
+            outgoing.signature = nil
         }
+        // Signed when it was accepted, unless another provider served it then, or it has just been renamed.
+        if outgoing.signature == nil { keys.sign(&outgoing) }
         outgoing.hops = envelope.hops + 1
         outgoing.ttl = UInt32(expiry.secondsLeft(at: UnixTime.now))
         return outgoing
@@ -190,17 +217,24 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         let open = deadlines.map(\.handle)
         (circuits, links, ticker) = ([:], [:], nil)
         deadlines.removeAll()
-        let result = RelayAnswers.attemptResult(on: .unreachable("closed locally"))
         withExtendedLifetime(self) {
             selfWhileOpen = nil
-            for handle in open { finish(handle, result) }
+            for handle in open { finish(handle, Self.closed) }
         }
+    }
+
+    private static var closed: AttemptResult {
+        RelayAnswers.attemptResult(on: .unreachable("closed locally"), isNew: false)
     }
 
     // MARK: Circuits
 
     private func circuit(for deviceToken: [UInt8]) -> Circuit {
         if let circuit = circuits[deviceToken] { return circuit }
+        if circuits.count >= Self.maximumCircuits, let idle = circuits.values.first(where: { $0.attempts == 0 }) {
+            for link in idle.links { link.close() }
+            forget(idle)
+        }
         if circuits.count >= Self.maximumCircuits {
             let shared = Array(circuits.values)
             return shared[Int(deviceToken.hashValue.magnitude % UInt(shared.count))]
@@ -222,18 +256,32 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         return circuit
     }
 
-    /// Gives a submission to the first usable node that has not failed it; ends the attempt if there is none.
+    private func forget(_ circuit: Circuit) {
+        circuits[circuit.key] = nil
+        for link in circuit.links { links[link.id] = nil }
+    }
+
+    /// Gives a submission to a usable node that has not failed it; ends the attempt if there is none.
     private func place(_ handle: Handle, _ submission: PendingSubmission) {
-        let circuit = exchanges[handle].circuit
+        let exchange = exchanges[handle]
+        let circuit = exchange.circuit
         let now = MonotonicTime.now
         for link in circuit.links {
             link.node.revive(now: now)
-            link.node.endPause(now: now)
+            if link.isUnused { link.node.endPause(now: now) }
         }
-        let tried = Set(circuit.links.indices.filter { exchanges[handle].tried.contains(circuit.links[$0].id) })
-        guard let index = NodeState.choose(circuit.links.map(\.node), excluding: tried) else {
-            let failure = circuit.links.lazy.compactMap(\.failure).first ?? .unreachable("no node can be used now")
-            return finish(handle, RelayAnswers.attemptResult(on: failure))
+        let usable = circuit.links.indices.filter {
+            circuit.links[$0].node.isUsable && !exchange.tried.contains(circuit.links[$0].id)
+        }
+        // The first of the list, but a connected one before one that has to be dialled, and a node that could be reached
+        // recently before one that could not.
+        let preferred =
+            usable.first { circuit.links[$0].isConnected }
+            ?? usable.first { avoided[$0].map { $0 <= now } ?? true } ?? usable.first
+        guard let index = preferred else {
+            let known = circuit.links.lazy.compactMap(\.failure).first ?? .unreachable("no node can be used now")
+            return finish(
+                handle, RelayAnswers.attemptResult(on: exchange.failure ?? known, isNew: exchange.failure != nil))
         }
         let link = circuit.links[index]
         let request = link.session.add(submission)
@@ -259,24 +307,39 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         case .welcomed(let welcome):
             guard let index = links[link.id]?.index else { return }
             statuses[index].welcome = (welcome, .now)
+            noteAnswer(of: index)
         case .answered(let result): answered(result, by: link)
         case .unusable(let requests):
-            if let index = links[link.id]?.index, let failure = link.failure {
-                statuses[index].failure = (RelayAnswers.attemptResult(on: failure).detail ?? "", .now)
-            }
+            let failure = link.failure ?? .unreachable("the connection was closed")
+            noteFailure(failure, of: link)
             for request in requests {
                 guard let submission = link.session.remove(request),
                     let handle = links[link.id]?.attempts.removeValue(forKey: request)
                 else { continue }
                 link.stopSolving(request)
                 exchanges[handle].tried.insert(link.id)
+                exchanges[handle].failure = failure
                 exchanges[handle].place = nil
                 place(handle, submission)
             }
         }
     }
 
+    private func noteAnswer(of index: Int) {
+        statuses[index].answered = .now
+        avoided[index] = nil
+    }
+
+    private func noteFailure(_ failure: NodeLink.Failure, of link: NodeLink) {
+        guard let index = links[link.id]?.index else { return }
+        // A blocked circuit says nothing about the node.
+        if case .refused(let goAway) = failure, goAway.code == .abuse { return }
+        statuses[index].failure = (RelayAnswers.attemptResult(on: failure, isNew: true).detail ?? "", .now)
+        avoided[index] = .now + Self.avoidance
+    }
+
     private func answered(_ result: SubmissionResult, by link: NodeLink) {
+        if let index = links[link.id]?.index { noteAnswer(of: index) }
         // A QUEUED that nobody asked for is not the end: the final outcome follows.
         guard result.outcome.isFinal else { return }
         _ = link.session.takeRefused(result.request)
@@ -299,13 +362,11 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
             deadlines.removeFirst()
             timeOut(first.handle)
         }
-        for circuit in circuits.values {
+        for circuit in Array(circuits.values) {
             for link in circuit.links { link.watch(now: now) }
             let isForgettable =
                 circuit.attempts == 0 && circuit.links.allSatisfy { $0.isUnused && $0.node.retryAt <= now }
-            guard isForgettable else { continue }
-            circuits[circuit.key] = nil
-            for link in circuit.links { links[link.id] = nil }
+            if isForgettable { forget(circuit) }
         }
         if circuits.isEmpty, deadlines.isEmpty { selfWhileOpen = nil } else { startTicker() }
     }
@@ -318,6 +379,8 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
             link?.stopSolving(place.request)
             link?.session.remove(place.request)
             link?.flush()
+            // A node that does not answer must not keep the connection, and with it the circuit, for ever.
+            link?.closeIfEmpty()
         }
         finish(handle, RelayAnswers.timedOut)
     }

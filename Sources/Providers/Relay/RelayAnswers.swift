@@ -17,19 +17,16 @@ package enum RelayAnswers {
 
     /// The retry-after in seconds if the upstream node names none.
     private static let standardPause: UInt32 = 30
+    /// The longest retry-after of a GOAWAY that the node obeys, in seconds.
+    private static let longestPause: UInt32 = 600
 
     /// The upstream node rejects the envelope for a reason that only its sender can remove.
     private static func refused(_ reason: Reason) -> Disposition { Disposition(kind: .rejected, reason: reason) }
 
-    /// The operator of one of the nodes has to change something, which a retry does not replace.
-    private static func misrouted(_ reason: Reason) -> Disposition {
-        Disposition(kind: .rejected, reason: reason, failureSource: .nodeOperator)
-    }
-
-    /// The upstream node holds this device token back: the others go on.
-    private static func paused(_ reason: Reason) -> Disposition {
+    /// The upstream node holds this device token back, or a sender may have caused the answer: the others go on.
+    private static func paused(_ reason: Reason, seconds: UInt32 = standardPause, minimum: UInt32 = 0) -> Disposition {
         Disposition(
-            kind: .retry, reason: reason, defaultRetryAfter: standardPause, retry: .later(minimum: 0),
+            kind: .retry, reason: reason, defaultRetryAfter: seconds, retry: .later(minimum: minimum),
             failureSource: .provider, token: .paused)
     }
 
@@ -37,6 +34,10 @@ package enum RelayAnswers {
     private static let busy = Disposition(
         kind: .retry, reason: .nodeBusy, defaultRetryAfter: standardPause, retry: .later(minimum: 1),
         failureSource: .provider, lane: .failure)
+
+    private static let tooMuchWork = Disposition(
+        kind: .retry, reason: .nodeBusy, defaultRetryAfter: standardPause, retry: .later(minimum: 10),
+        failureSource: .provider)
 
     private static let unavailable = Disposition.unavailable(seconds: standardPause, minimum: 1)
 
@@ -61,27 +62,27 @@ package enum RelayAnswers {
         Row(kind: .gone, reason: .unregistered, disposition: .gone),
         // `app.upstream` is wrong: the senders keep their notifications until the operator has corrected it.
         Row(kind: .rejected, reason: .unknownApp, disposition: .misconfigured),
-        Row(kind: .rejected, reason: .platformNotConfigured, disposition: misrouted(.platformNotConfigured)),
-        Row(kind: .rejected, reason: .tooManyHops, disposition: misrouted(.tooManyHops)),
+        Row(kind: .rejected, reason: .platformNotConfigured, disposition: .misconfigured),
+        Row(
+            kind: .rejected, reason: .tooManyHops,
+            disposition: Disposition(kind: .rejected, reason: .tooManyHops, failureSource: .nodeOperator)),
         Row(kind: .retry, reason: .deviceTokenOverRate, disposition: paused(.deviceTokenOverRate)),
         Row(kind: .retry, reason: .tooManyUnproven, disposition: paused(.tooManyUnproven)),
         // 201 is about this node's circuit, not about the sender's.
         Row(kind: .retry, reason: .connectionOverRate, disposition: busy),
         Row(kind: .retry, reason: .nodeBusy, disposition: busy),
         Row(kind: .retry, reason: .tooManyInFlight, disposition: busy),
-        // The work exceeds what this node does for an envelope.
-        Row(kind: .retry, reason: .proofRequired, disposition: busy),
-        Row(kind: .retry, reason: .proofWrong, disposition: busy),
+        // The work exceeds what this node does for an envelope; a sender could not do it either.
+        Row(kind: .retry, reason: .proofRequired, disposition: tooMuchWork),
+        Row(kind: .retry, reason: .proofWrong, disposition: tooMuchWork),
         Row(kind: .retry, reason: .providerUnreachable, disposition: unavailable),
         // It does not say whether Apple or Google throttle the device or the node.
         Row(kind: .retry, reason: .providerThrottles, disposition: .quotaExceeded),
-        // The upstream node's credentials: this node's operator can do nothing.
+        // The upstream node's credentials, or a device token that a sender has invented to provoke this answer: it must
+        // not open the breaker.
         Row(
             kind: .retry, reason: .credentialsRefused,
-            disposition: Disposition(
-                kind: .retry, reason: .credentialsRefused, defaultRetryAfter: 300, retry: .later(minimum: 60),
-                failureSource: .provider, lane: .trip)
-        ),
+            disposition: paused(.credentialsRefused, seconds: 300, minimum: 60)),
         Row(kind: .retry, reason: .shuttingDown, disposition: unavailable),
         Row(kind: .retry, reason: .internalError, disposition: unavailable),
     ]
@@ -106,28 +107,39 @@ package enum RelayAnswers {
         let answer = outcome.kind == .delivered ? "accepted" : isKnown ? outcome.reason.name : "unknown"
         let retryAfter = outcome.retryAfter == 0 ? nil : UInt32((UInt64(outcome.retryAfter) + 999) / 1000)
         var result = disposition.attemptResult(answer: answer, retryAfter: retryAfter, goneSince: outcome.goneSince)
-        result.outcome.providerID = outcome.providerID
+        // Both are kept for resends: the other node must not decide how much memory they take.
+        result.outcome.providerID = outcome.providerID.flatMap {
+            $0.utf8.count <= SubmissionResult.longestProviderID ? $0 : nil
+        }
         // Where the reason stays the same, so does what the upstream node says about it.
-        if result.outcome.reason == outcome.reason, let text = outcome.text { result.outcome.text = text }
+        if result.outcome.reason == outcome.reason, let text = outcome.text {
+            result.outcome.text = String(decoding: text.utf8Prefix(SubmissionResult.longestText), as: UTF8.self)
+        }
         return result
     }
 
     /// Classifies an upstream node that cannot be used. That the node may have the envelope already makes no difference:
     /// it recognises the envelope when it comes again.
-    static func attemptResult(on failure: NodeLink.Failure) -> AttemptResult {
+    /// - Parameter isNew: whether the attempt has just seen the failure; if not, it is known from an earlier attempt for
+    ///   the same device token, and says nothing new about the lane.
+    static func attemptResult(on failure: NodeLink.Failure, isNew: Bool) -> AttemptResult {
+        var result: AttemptResult
         switch failure {
-        case .unreachable, .proxyUnreachable:
-            var result = unavailable.attemptResult(answer: TransportEvent.unreachable.rawValue)
+        case .unreachable, .proxyUnreachable, .foreign:
+            result = unavailable.attemptResult(answer: TransportEvent.unreachable.rawValue)
             result.detail = failure.text
-            return result
-        case .closing(let goAway): return goAwayResult(goAway, unavailable)
-        case .refused(let goAway): return goAwayResult(goAway, unavailable.with(\.lane, .trip))
+        // The node has blocked this circuit, which only one device token uses.
+        case .refused(let goAway) where goAway.code == .abuse:
+            result = goAwayResult(goAway, paused(.providerUnreachable))
+        case .closing(let goAway), .refused(let goAway): result = goAwayResult(goAway, unavailable)
         }
+        if !isNew { result.disposition.lane = .none }
+        return result
     }
 
     private static func goAwayResult(_ goAway: GoAway, _ disposition: Disposition) -> AttemptResult {
-        var result = disposition.attemptResult(
-            answer: "goaway", retryAfter: max(standardPause, goAway.retryAfter / 1000))
+        let seconds = min(goAway.retryAfter / 1000, longestPause)
+        var result = disposition.attemptResult(answer: "goaway", retryAfter: seconds == 0 ? nil : seconds)
         // Without its text, which is the other node's and might hold anything.
         result.detail = "GOAWAY with code \(goAway.code.rawValue)"
         return result

@@ -53,7 +53,7 @@ final class ProviderSet {
     /// - Throws: `ConfigurationError`.
     func load(_ configuration: Configuration) throws -> (changed: Int, removed: [Route]) {
         var new = try ProviderAssembly(
-            configuration, on: current.loop, tokens: current.tokens, searches: current.searches)
+            configuration, on: current.loop, tokens: current.tokens)
         let removed = current.parts.keys.filter { new.parts[$0] == nil }
         var changed = removed.count
         for (route, part) in new.parts {

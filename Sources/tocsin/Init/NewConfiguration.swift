@@ -70,7 +70,7 @@ struct NewConfiguration: Equatable {
     }
 
     private func upstreamTable(_ address: String) -> [String] {
-        let isOnion = address.contains(".onion:")
+        let isOnion = address.lowercased().contains(".onion")
         return ["[app.upstream]", TOMLLine.string("node", address)]
             + (isOnion ? [] : [TOMLLine.noted("direct = true", "without tor: on this machine or on a private link")])
             + template.upstreamLines

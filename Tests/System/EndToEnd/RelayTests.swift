@@ -25,6 +25,7 @@ import TocsinClient
         tnp = "unix:tnp.sock"
         http = "unix:http.sock"
         \(SimulatedConfiguration.unlimitedRates)
+        patience = 3
         [[app]]
         name = "bisq"
         [app.upstream]
@@ -239,7 +240,54 @@ import TocsinClient
         let client = home.client()
         let phone = Phone.new(.iOS, model: "test")
         let outcome = try await client.submit(try home.envelope(for: phone), timeout: .seconds(40))
-        #expect(outcome.kind == .retry && outcome.reason == .providerUnreachable)
+        #expect(outcome.kind == .retry && outcome.reason == .providerUnreachable, "\(outcome)")
+        await client.close()
+        await home.end()
+        await upstream.end()
+    }
+
+    @Test func `a second node takes over while the first one is down`() async throws {
+        let (down, upstream) = (Stage(), Stage())
+        try await upstream.start()
+        let home = Stage()
+        try FileManager.default.createDirectory(atPath: home.directory, withIntermediateDirectories: true)
+        let text = Self.configuration(upstream.socket)
+        try await home.startNode(
+            text.replacing("node = \"\(upstream.socket)\"", with: "node = [\"\(down.socket)\", \"\(upstream.socket)\"]")
+        )
+        let client = home.client()
+        for number in 0..<3 {
+            let phone = await phone(.android, on: upstream)
+            let outcome = try await client.submit(try home.envelope(for: phone), timeout: .seconds(20))
+            #expect(outcome.kind == .delivered, "\(number)")
+        }
+        #expect(await home.snapshot?.upstreams.map(\.isReachable) == [false, true])
+        #expect(await home.snapshot?.routes.allSatisfy { $0.breaker == "closed" } == true)
+        await client.close()
+        await home.end()
+        await upstream.end()
+        await down.end()
+    }
+
+    @Test func `one sender's invented device tokens do not stop the others`() async throws {
+        let upstream = Stage()
+        try await upstream.start()
+        let home = try await relay(to: upstream.socket)
+        let client = home.client()
+        for _ in 0..<12 {
+            // Google answers so about the token of a web app, which anybody can invent.
+            let phone = Phone.new(.android, model: "test")
+            await upstream.services.set(
+                Device(
+                    platform: .fcm, app: "bisqnotifications",
+                    state: .answers(status: 401, reason: "THIRD_PARTY_AUTH_ERROR", retryAfter: nil)),
+                for: phone.deviceToken)
+            let outcome = try await client.submit(try home.envelope(for: phone), timeout: .seconds(40))
+            #expect(outcome.kind == .retry)
+        }
+        let honest = await phone(.android, on: upstream)
+        let outcome = try await client.submit(try home.envelope(for: honest), timeout: .seconds(20))
+        #expect(outcome.kind == .delivered)
         await client.close()
         await home.end()
         await upstream.end()

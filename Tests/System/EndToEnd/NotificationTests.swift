@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
 import EventLoop
 import Foundation
 import Logging
@@ -799,6 +800,10 @@ private let hello: [UInt8] = {
                 nodes: [.tcp(host: "\(address)", port: 7077)], proxy: .socks5(access.socks, nil)))
         let outcome = try await client.submit(stage.envelope(for: phone), timeout: .seconds(60))
         #expect(outcome.kind == .delivered)
+        let bound = await stage.phone(.android)
+        let signed = try await client.submit(
+            stage.envelope(for: bound), timeout: .seconds(60), signedBy: Ed25519.PrivateKey(ofSenderFor: bound.pairing))
+        #expect(signed.kind == .delivered)
         await client.close()
         // The same with a request of Bisq 1.
         let request = BisqRelayRequest(try stage.envelope(for: phone, title: "today")).bytes(host: "\(address)")
@@ -809,5 +814,32 @@ private let hello: [UInt8] = {
         #expect(stage.log.count(of: "the onion can be reached") == 1)
         #expect(await stage.stopNode())
         #expect(kill(pid, 0) != 0)
+        try await move(stage, phone, bound, to: address, access, stage.configuration(endpoints, more: more))
+    }
+
+    /// Moves the node's state into another directory, as to another machine: senders reach it at the same onion, and the
+    /// phone stays bound to its sender.
+    private func move(
+        _ stage: Stage, _ phone: Phone, _ bound: Phone, to address: OnionAddress, _ access: PrivateTorNetwork.Access,
+        _ configuration: String
+    ) async throws {
+        let (archive, passphrase) = ("\(stage.directory)/node.tocsin", "\(stage.directory)/passphrase")
+        try Data("correct horse battery\n".utf8).write(to: URL(filePath: passphrase))
+        let moved = configuration.replacing("[node]", with: "[node]\nstate = \"elsewhere\"")
+        try Data(moved.utf8).write(to: URL(filePath: "\(stage.directory)/moved.toml"))
+        let old = "\(stage.directory)/tocsin.toml"
+        try await StateExportCommand.parse([archive, "--passphrase-file", passphrase, "--config", old]).run()
+        try await StateImportCommand.parse([
+            archive, "--passphrase-file", passphrase, "--config", "\(stage.directory)/moved.toml",
+        ]).run()
+        #expect(try await startReachable(stage, moved) == address)
+        let client = stage.client(
+            TocsinClient.Options(nodes: [.tcp(host: "\(address)", port: 7077)], proxy: .socks5(access.socks, nil)))
+        let outcome = try await client.submit(stage.envelope(for: phone, title: "moved"), timeout: .seconds(60))
+        #expect(outcome.kind == .delivered)
+        let unsigned = try await client.submit(stage.envelope(for: bound), timeout: .seconds(60))
+        #expect(unsigned.reason == .senderKeyRequired)
+        await client.close()
+        #expect(await stage.stopNode())
     }
 }

@@ -277,7 +277,7 @@ struct DashboardPage {
             ]
         }
         let table = Self.table(
-            "Nodes that deliver for this node",
+            "Upstream nodes",
             [.head("App"), .text("Node"), .text("State"), .figure("Connections"), .figure("Proof of work")], rows)
         return Self.card("upstreams", "Upstream nodes", table, "wide")
     }
@@ -294,7 +294,7 @@ struct DashboardPage {
         let rows: [[HTML]] = [
             ["Last attempt", state],
             [
-                canary.last == nil ? "Waiting for" : "Last success",
+                canary.last == nil ? "Time without a success" : "Last success",
                 "\(Format.span(max(0, snapshot.now - canary.lastSuccess)))\(canary.last == nil ? "" : " ago")",
             ],
             ["Every", "\(Format.span(Int64(canary.interval)))"],

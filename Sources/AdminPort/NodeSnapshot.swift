@@ -49,8 +49,8 @@ package struct NodeSnapshot: Sendable {
     /// A further onion: its name in the configuration, its address, and whether its descriptor is published.
     package typealias Onion = (name: String, address: String, isPublished: Bool)
 
-    /// An upstream node of an app: its address, the open connections, whether it could be reached at the last attempt
-    /// (`nil` before the first), the effort that it requires, and why the last connection failed or ended.
+    /// An upstream node of an app: its address, the open connections, whether it can be reached as far as is known, the
+    /// effort in its last WELCOME, and why the last connection failed or ended.
     package typealias Upstream = (
         app: String, node: String, connections: Int, isReachable: Bool?, effort: UInt32, failure: String?
     )

@@ -18,13 +18,13 @@ extension NodeCheck {
             guard let upstream = app.upstream else { continue }
             for node in upstream.nodes {
                 show("connecting to the upstream node \(node) …")
-                findings.append(await look(at: node, of: upstream, app, tor))
+                findings.append(await checkUpstream(at: node, of: upstream, app, tor))
             }
         }
         return findings
     }
 
-    private func look(
+    private func checkUpstream(
         at node: Endpoint, of upstream: Configuration.Upstream, _ app: Configuration.App, _ tor: Endpoint
     ) async -> Finding {
         let proxy = upstream.isDirect ? nil : torProxy(else: tor)
@@ -44,7 +44,8 @@ extension NodeCheck {
         } catch {
             return Finding(
                 .upstream, subject, .failed,
-                "\(error): check the address, and ask that node's operator whether it is running")
+                "\(error): check node in [app.upstream]; if it is right, ask its operator whether the upstream node is running"
+            )
         }
     }
 

@@ -6,8 +6,9 @@ import TNP
 /// Checks whether an upstream node serves what a node passes on to it, according to its WELCOME.
 struct UpstreamCheck {
     let node: Endpoint
-    /// The app's name in this node, and the name that the envelopes carry; `nil` for the one that their senders use.
+    /// The name of the `[[app]]` in this node.
     let app: String
+    /// `app` of `[app.upstream]`; `nil` if it is not set.
     let nameThere: String?
     /// The platforms for which this node has no credential.
     let magics: [Magic]
@@ -20,17 +21,22 @@ struct UpstreamCheck {
         let routes = welcome.routes.isEmpty ? "nothing" : welcome.routes.joined(separator: ", ")
         guard !served.isEmpty else {
             return finding(
-                .failed, "serves \(routes), not \(name): set app to the app's name there, or ask that node's operator")
+                .failed,
+                "serves \(routes), not \(name): set app in [app.upstream] to the app's name there, or ask that node's operator to serve it"
+            )
         }
         guard missing.isEmpty else {
-            return finding(.warning, "serves \(name), but not on \(missing); it serves \(routes)")
+            return finding(
+                .warning,
+                "serves \(name), but not on \(missing): notifications for these phones fail. Add a credential here, or ask that node's operator"
+            )
         }
         let apps = Set(welcome.routes.compactMap { $0.split(separator: "/").first })
         if nameThere == nil, apps.count > 1 {
             return finding(
                 .warning,
                 "serves several apps (\(routes)): senders that name no app reach its first one. If that is not \(name), set"
-                    + " app = \"\(name)\"")
+                    + " app = \"\(name)\" in [app.upstream]")
         }
         var text = "the node answers and serves \(name) on \(magics.map(\.rawValue).joined(separator: ", "))"
         if welcome.features.contains(.senderKeysRequired) { text += "; it requires sender keys" }

@@ -494,7 +494,8 @@ package struct Configuration: Sendable {
         let canaryApp = try canary.string(
             "app", expected: "an app's name", "Name of the phone's app. If not set: the first app")
         let interval = try canary.integer(
-            "every", in: 10...86_400, default: 3600, "Seconds between two notifications, more or less")
+            "every", in: 10...86_400, default: 3600,
+            "Average seconds between two notifications; each pause varies by up to 10 %")
         if let canaryApp, !apps.contains(where: { $0.name == canaryApp }) {
             throw canary.problem("app", "there is no app named \(canaryApp)")
         }
@@ -648,7 +649,7 @@ package struct Configuration: Sendable {
     private static func onions(_ tor: TableReader, http: Endpoint?) throws -> [TorSettings.Onion] {
         let tables = try tor.tables(
             "onion",
-            "A further address of the node's own tor, beside the first one, which always exists: for instance another address for another kind of desktop, or a new address beside an old one."
+            "A further onion of the node's own tor, e.g. for another kind of desktop, or to keep an old address; at most \(maximumOnions)."
         )
         var onions: [TorSettings.Onion] = []
         for table in tables {
@@ -662,13 +663,15 @@ package struct Configuration: Sendable {
             }
             let ports = try table.ports(
                 "ports", default: http == nil ? [7077] : [7077, 80, 8021],
-                "Ports of the onion: 7077 leads to `listen.tnp`, any other to `listen.http`")
+                "Ports of the onion: 7077 leads to `listen.tnp`, any other to `listen.http`. Without `listen.http`: `[7077]` only"
+            )
             if http == nil, ports.contains(where: { $0 != 7077 }) {
                 throw table.problem("ports", "a port other than 7077 leads to listen.http, which is not set")
             }
             let access = try table.choice(
                 "clients", default: OnionAccess.everyone,
-                "`authorized`: closed even while no sender is authorised with `tocsin onion authorize --name`")
+                "`everyone`: open until a sender is authorised with `tocsin onion authorize --name`. `authorized`: tor closes the onion at its start if no sender is authorised"
+            )
             onions.append(TorSettings.Onion(name: name, ports: ports, isClosed: access == .authorized))
             try table.finish()
         }
@@ -690,7 +693,8 @@ package struct Configuration: Sendable {
         let expected = "an address like \"ADDRESS.onion:7077\""
         let texts = try table.strings(
             "node", expected: expected, isRequired: true,
-            "Onion address and port of the upstream node; of a list, the first that can be reached is used")
+            "Onion address and port of the upstream node; of a list (at most \(maximumUpstreamNodes)), the node uses one it is connected to, else the first it can reach"
+        )
         guard let texts else { throw table.missing("node", "is missing: it must be \(expected)") }
         guard texts.count <= maximumUpstreamNodes else {
             throw table.problem("node", "lists more than \(maximumUpstreamNodes) nodes")
@@ -701,7 +705,7 @@ package struct Configuration: Sendable {
             nodes: try texts.map { try upstreamNode($0, isDirect: isDirect, table, paths) },
             app: try table.string(
                 "app", expected: "the app's name there",
-                "Name of the app at the upstream node. If not set, envelopes keep the name that their senders use; otherwise this node signs in place of the senders"
+                "Name of the app at the upstream node. If not set: the name that a TNP sender gives, or this `[[app]]`'s `name` for HTTP senders. If the name differs, this node replaces the sender's signature by its own"
             ).map { try appName($0, table, "app") },
             isDirect: isDirect,
             appleMagic: try messageMagic(table, "message_magic_ios", default: "BisqMessageiOS"),

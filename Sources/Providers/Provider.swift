@@ -8,10 +8,10 @@ package protocol AttemptReceiver: AnyObject {
     func attempted(_ number: UInt64, _ result: AttemptResult)
 }
 
-/// A push service in one environment under one credential. Makes single attempts and classifies their answers; Delivery
+/// A push service in one environment under one credential, or an upstream node. Makes single attempts and classifies their answers; Delivery
 /// decides on retries.
 package protocol Provider: AnyObject {
-    /// Signs for senders that do not sign, if the provider is another node (PROTOCOL §9); `nil` for a push service.
+    /// Signs for senders that do not sign, if the provider is an upstream node (PROTOCOL §9); `nil` for a push service.
     var relayKeys: RelayKeys? { get }
     /// Checks the size of the payload, without contacting the push service.
     /// - Throws: `Rejection` with reason 105.

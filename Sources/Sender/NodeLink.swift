@@ -7,7 +7,7 @@ import Time
 
 /// Receives the events of its links, on their loop.
 package protocol NodeLinkOwner: AnyObject {
-    /// Whether submissions wait that this link's node may have to take, so that the link connects to it again.
+    /// Whether submissions wait that may go to this link's node; if not, the link does not reconnect.
     func needs(_ link: NodeLink) -> Bool
     /// Handles an event of a link.
     func handle(_ event: NodeLink.Event, of link: NodeLink)
@@ -90,9 +90,9 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         }
     }
 
-    /// The silence of a node that owes an answer after which the link sends PING.
+    /// How long a node that owes an answer may be silent before the link sends PING.
     private static let pingAfter = Duration.seconds(20)
-    /// The silence of such a node after which the link gives up the connection.
+    /// How long such a node may be silent before the link closes the connection.
     private static let silenceLimit = Duration.seconds(40)
     /// How long an idle connection stays open; less if the node's idle timeout is short.
     private static let idleTime = Duration.seconds(60)
@@ -174,7 +174,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
 
     // MARK: Connecting
 
-    /// Connects if there is a reason to and nothing speaks against it; then flushes.
+    /// Connects if submissions need the node and its pause is over; then sends what is due.
     package func wake() {
         let now = MonotonicTime.now
         if node.revive(now: now) { owner.handle(.usable, of: self) }
@@ -281,8 +281,9 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         output += bytes
     }
 
-    /// Handles the end of a connection. After a GOAWAY, the node is down; else the link connects to it again, because
-    /// it may know the submissions in flight already.
+    /// Handles the end of a connection. After a GOAWAY other than idle, before WELCOME, or after three losses in a row, the
+    /// node is down and its submissions move. Otherwise the link connects again, because the node may already have the
+    /// submissions in flight.
     private func ended(_ reason: String) {
         guard stream != nil else { return }
         let isProved = session.welcome != nil && !node.isUnreliable
@@ -310,7 +311,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         session.disconnected()
     }
 
-    /// Ends the connection for good.
+    /// Closes the connection and marks the node as refusing, until its pause is over.
     private func refuse(_ failure: Failure, retryAfter: UInt32) {
         guard !isClosed else { return }
         disconnect()

@@ -71,8 +71,7 @@ package struct NodeState {
         return true
     }
 
-    /// Lets a node that is down be used again once its pause is over, for owners whose links do not connect again by
-    /// themselves.
+    /// Makes a node that is down usable once its pause is over, without a new connection first.
     package mutating func endPause(now: MonotonicTime) {
         if state == .down, now >= retryAt { state = .unused }
     }

@@ -116,7 +116,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
         (.credentialsRefused, "credentials_refused", "the push service rejects the node's credentials or topic"),
         (.payloadRefused, "payload_refused", "the push service rejects the notification"),
         (.ttlRanOut, "ttl_ran_out", "the ttl ran out before delivery"),
-        (.tooManyHops, "too_many_hops", "the envelope has passed too many nodes"),
+        (.tooManyHops, "too_many_hops", "the envelope has passed too many nodes, or has come back to one of them"),
         (.shuttingDown, "shutting_down", "the node is shutting down"),
         (.internalError, "internal_error", "the node has an internal error"),
     ]

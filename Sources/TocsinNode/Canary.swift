@@ -34,6 +34,8 @@ final class Canary: @unchecked Sendable {
     private static let firstPause = Duration.seconds(60)
 
     let settings: Configuration.Canary
+    /// Changes with the pairing token, so that a reload notices a new one.
+    let identity: Digest256
     private let pairing: PairingToken
     private let format: EnvelopeFormat
     /// The phone shows only the latest of these notifications.
@@ -61,6 +63,8 @@ final class Canary: @unchecked Sendable {
         self.address = address
         self.report = report
         pairing = try settings.pairing(in: configuration)
+        let key = pairing.key.withBytes { $0.withUnsafeBytes { Array($0) } }
+        identity = BLAKE2b.hash256(Array(pairing.deviceToken.utf8), key: key)
         let app = configuration.apps.first { settings.app == nil || $0.name == settings.app }
         format = app?.format ?? pairing.defaultFormat
     }
@@ -96,7 +100,13 @@ final class Canary: @unchecked Sendable {
     }
 
     private func ring() async -> (isDelivered: Bool, text: String) {
-        guard let address = address() else { return (false, "the onion cannot be reached yet") }
+        guard let address = address() else {
+            return (
+                false,
+                "the node cannot reach its own onion: wait until tor has published it; with tor.managed = false, set "
+                    + "outbound.proxy to tor's SOCKS port and tor.onion_directory"
+            )
+        }
         let label = SOCKS5.Credentials(user: "tocsin-canary", password: Hex.encode(SecureRandom.bytes(16)))
         let client = TocsinClient(
             TocsinClient.Options(nodes: [address.node], proxy: address.socks.map { .socks5($0, label) }), on: loop)

@@ -64,12 +64,12 @@ final class EventLog {
         guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
         let metadata: Logger.Metadata = ["route": "\(route)", "breaker": "\(state.rawValue)", "answer": "\(answer)"]
         switch state {
-        case .closed: logger.notice("circuit breaker closed: the push service works again", metadata: metadata)
+        case .closed: logger.notice("circuit breaker closed: requests on this route succeed again", metadata: metadata)
         case .halfOpen: logger.info("circuit breaker half-open: probing", metadata: metadata)
         case .open:
             logger.error(
                 """
-                circuit breaker opened: no requests to this push service until a probe succeeds; see the answer, and \
+                circuit breaker opened: no requests on this route until a probe succeeds; see the answer, and \
                 run tocsin check --online
                 """, metadata: metadata)
         }
@@ -107,11 +107,21 @@ final class EventLog {
         switch result.disposition.failureSource {
         case .none where result.outcome.kind == .rejected: (.info, "the upstream node rejects this notification")
         case .none, .deviceToken: line(for: result.disposition.failureSource)
-        case .provider: (.warning, "the upstream node fails or cannot be reached")
+        case .provider:
+            (
+                .warning,
+                """
+                the upstream node did not accept the notification now; the node tries again. If this persists, run tocsin \
+                check --online
+                """
+            )
         case .nodeOperator, .developer:
             (
                 .error,
-                "the upstream node does not take this node's notifications: check app.upstream, and ask its operator"
+                """
+                the upstream node rejects this node's notifications: check node and app in [app.upstream], and that the \
+                upstream nodes form no loop (313); else ask the upstream node's operator
+                """
             )
         }
     }
@@ -161,12 +171,12 @@ final class EventLog {
         logger.error("\(tor)")
     }
 
-    /// Logs a result of the canary that differs in kind from the previous one, and failures.
+    /// Logs each failure of the canary, and a success after the start or after a failure.
     func canary(_ result: Canary.Result) {
         defer { canaryWorks = result.isDelivered }
         if !result.isDelivered {
             logger.error(
-                "the canary could not ring the operator's phone: senders probably cannot ring theirs",
+                "the canary could not ring the operator's phone; senders are probably affected: run tocsin check --online",
                 metadata: ["reason": "\(result.text)"])
         } else if canaryWorks != true {
             logger.notice("the canary has rung the operator's phone")

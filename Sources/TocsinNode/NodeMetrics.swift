@@ -68,10 +68,13 @@ final class NodeMetrics {
             "tocsin_upstream_connections", .gauge, help: "Connections to an upstream node.", labels: ["app", "node"],
             maximumSeries: maximumApps * 8),
         .init(
-            "tocsin_upstream_reachable", .gauge, help: "1 if the upstream node could be reached at the last attempt.",
+            "tocsin_upstream_reachable", .gauge,
+            help:
+                "0 if the last connection to the upstream node failed less than 30 minutes ago and it has not answered since; else 1.",
             labels: ["app", "node"], maximumSeries: maximumApps * 8),
         .init(
-            "tocsin_upstream_puzzle_effort", .gauge, help: "Proof of work that the upstream node required last.",
+            "tocsin_upstream_puzzle_effort", .gauge,
+            help: "Effort in the upstream node's last WELCOME, in expected hashes.",
             labels: ["app", "node"], maximumSeries: maximumApps * 8),
         .init("tocsin_canary_success", .gauge, help: "1 if the canary rang the operator's phone last time."),
         .init(
@@ -457,7 +460,7 @@ final class NodeMetrics {
     private func provider(of route: Route) -> [(String, String)] {
         [
             ("app", route.app),
-            ("provider", relayed.contains(route) ? "node" : route.magic == .android ? "fcm" : "apns"),
+            ("provider", relayed.contains(route) ? "upstream" : route.magic == .android ? "fcm" : "apns"),
             ("environment", route.magic == .iOSDev ? "development" : "production"),
         ]
     }

@@ -113,15 +113,14 @@ final class NodeParts: DispatchObserver {
         return tnp.endpoint
     }
 
-    /// The canary of a configuration: the present one, if its settings stay the same.
+    /// The canary of a configuration: the present one, if its settings and its phone stay the same.
     private func makeCanary(_ new: Configuration) throws -> Canary? {
-        guard new.canary != canary?.settings else { return canary }
         if new.canary != nil, new.tor.managed == true, !configuration.tor.hasSOCKSPort {
             throw ConfigurationError(
                 file: new.file, key: "canary",
-                problem: "takes effect after a restart: the node's tor needs a SOCKS port")
+                problem: "needs a restart of the node: its running tor has no SOCKS port")
         }
-        return try new.canary.map { settings in
+        let made = try new.canary.map { settings in
             try Canary(settings, new, on: loop) { [unowned self] in
                 senderAddress
             } report: { [unowned self] in
@@ -129,6 +128,7 @@ final class NodeParts: DispatchObserver {
                 metrics.show(canary: $0, lastSuccess: canary?.lastSuccess ?? 0)
             }
         }
+        return made?.settings == canary?.settings && made?.identity == canary?.identity ? canary : made
     }
 
     /// Starts a canary in place of the present one.

@@ -30,8 +30,8 @@ struct ProviderAssembly {
     /// Provider tokens by a hash of their key and ids. Apps with the same key share a token, and a reload keeps it.
     typealias Tokens = [Digest256: APNsProviderToken]
 
-    /// Searches for proofs of work at a time that the upstream of one app requires: they must not take the whole machine,
-    /// and not the time of another app.
+    /// The number of concurrent proof-of-work searches per app, so that upstream nodes cannot take all processors or delay
+    /// other apps.
     private static let searchesAtATime = 1
 
     let configuration: Configuration
@@ -92,14 +92,14 @@ struct ProviderAssembly {
     private func socksPort(for app: Configuration.App) throws -> Endpoint {
         if configuration.tor.managed == true {
             guard configuration.tor.hasSOCKSPort else {
-                throw problem("\(app.path).upstream", "takes effect after a restart: the node's tor needs a SOCKS port")
+                throw problem("\(app.path).upstream", "needs a restart of the node: its running tor has no SOCKS port")
             }
             return configuration.tor.settings(state: configuration.state).socksSocket
         }
         if case .socks5(let endpoint, _)? = configuration.outboundProxy { return endpoint }
         throw problem(
             "\(app.path).upstream.node",
-            "is an onion address, and the node has no tor to reach it: install tor, or set outbound.proxy = \"socks5://127.0.0.1:9050\""
+            "is an onion address, and the node has no tor: install tor and set tor.managed = true, or set outbound.proxy = \"socks5://127.0.0.1:9050\" (then connections to Apple and Google use it, too)"
         )
     }
 

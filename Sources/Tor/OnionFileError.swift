@@ -18,6 +18,8 @@ package enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible
     case occupied(directory: String, address: OnionAddress)
     /// The name is not valid for an authorised client.
     case badName
+    /// The name of a client has a special meaning.
+    case reservedName(ClientName)
     /// A client of this name is already authorised.
     case clientExists(ClientName)
     /// No client of this name is authorised.
@@ -57,6 +59,8 @@ package enum OnionFileError: Error, Equatable, Sendable, CustomStringConvertible
             """
         case .badName:
             "a sender's name must be 1 to 64 characters: letters a-z and A-Z, digits, - and _"
+        case .reservedName(let name):
+            "the name \(name) is reserved: choose another name"
         case .clientExists(let name):
             "sender \(name) is already authorised; to issue a new key, revoke it first, or choose another name"
         case .noSuchClient(let name, let directory):

@@ -77,14 +77,15 @@ package struct TorConfiguration: Equatable, Sendable {
 
     private static func check(_ service: Service) throws(TorProblem) {
         guard !service.ports.isEmpty else {
-            throw .badSettings("\(service.directory) has no port: set ports of its [[tor.onion]], or listen.http")
+            throw .badSettings(
+                "the onion in \(service.directory) has no port: set ports in its [[tor.onion]], or listen.http")
         }
         var seen: Set<UInt16> = []
         for port in service.ports where port.number == 0 || !seen.insert(port.number).inserted {
             throw .badSettings(
                 """
-                tor.onion.ports: port \(port.number) is 0 or listed twice: each port must be from 1 to 65535 and listed \
-                once
+                the onion in \(service.directory): port \(port.number) is 0 or listed twice: list each port from 1 to \
+                65535 once
                 """)
         }
     }

@@ -187,7 +187,7 @@ package struct TorSupervision: Sendable {
 
     private mutating func observe(_ event: TorEvent, of address: OnionAddress) {
         let isUpload = if case .uploading = event { true } else { false }
-        // Until the onions are identified, the first one that tor uploads is the first one.
+        // Until the addresses are known, assume that the first uploaded descriptor is the first onion's.
         if status.address == nil, isUpload { status.address = address }
         let further = status.onions.firstIndex { $0.address == address }
         // tor also reports failures to fetch descriptors of other onions.

@@ -90,11 +90,13 @@ import Testing
     @Test func `a target without a port, a duplicate port, port 0 and an empty port list are rejected`() {
         let nowhere = Endpoint.tcp(host: "127.0.0.1", port: 0)
         expectBad("tor cannot connect to ") { try text(ports: [.init(number: 1, target: nowhere)]) }
-        expectBad("tor.onion.ports: port 80 ") {
+        expectBad("the onion in /var/lib/tocsin/tor/onion: port 80 ") {
             try text(ports: [.init(number: 80, target: Self.target), .init(number: 80, target: Self.target)])
         }
-        expectBad("tor.onion.ports: port 0 ") { try text(ports: [.init(number: 0, target: Self.target)]) }
-        expectBad("/var/lib/tocsin/tor/onion has no port") { try text(ports: []) }
+        expectBad("the onion in /var/lib/tocsin/tor/onion: port 0 ") {
+            try text(ports: [.init(number: 0, target: Self.target)])
+        }
+        expectBad("the onion in /var/lib/tocsin/tor/onion has no port") { try text(ports: []) }
     }
 
     @Test func `a directory path too long for the sockets in it is rejected`() throws {
@@ -122,7 +124,7 @@ import Testing
         for option in ["HiddenServiceExportCircuitID haproxy", "HiddenServiceMaxStreams 64", "HiddenServiceVersion 3"] {
             #expect(lines.count { $0 == option } == 3)
         }
-        expectBad("/x/onion-bisq2 has no port") {
+        expectBad("the onion in /x/onion-bisq2 has no port") {
             try TorConfiguration(
                 settings, services: settings.services(tnp: Self.target, http: nil), controller: 42,
                 hasProofOfWork: true

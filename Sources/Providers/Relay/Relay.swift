@@ -8,10 +8,10 @@ import TNP
 import Tables
 import Time
 
-/// Another node, which has the credentials for an app that this node lacks (PROTOCOL §9). This node is its sender.
+/// An upstream node, which has the credentials for an app that this node lacks (PROTOCOL §9). This node is its sender.
 ///
-/// Each device token has connections of its own, with its own tor circuit, so that the upstream node cannot link phones.
-/// Attempts end when no upstream node can be reached: Delivery decides when to try again.
+/// Each device token has its own connections and, unless the target is direct, its own tor circuit, up to
+/// ``maximumCircuits``: the upstream node cannot link these phones. Attempts end when no upstream node can be reached: Delivery decides when to try again.
 package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
     // Unchecked: used on the loop's thread only, which `attempt` and the links' streams run on.
 
@@ -50,11 +50,12 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         package var failure: (text: String, time: MonotonicTime)?
 
         /// How long a failure tells something about the node.
-        private static let memory = Duration.seconds(1800)
+        private static let failureLifetime = Duration.seconds(1800)
 
-        /// Whether the node has answered since the last failure; `nil` if nothing recent is known.
+        /// `false` if the node failed within ``failureLifetime`` and has not answered since; `nil` if it has never
+        /// answered and has not failed recently; else `true`.
         package func isReachable(at now: MonotonicTime) -> Bool? {
-            guard let failure, now - failure.time < Self.memory else { return answered.map { _ in true } }
+            guard let failure, now - failure.time < Self.failureLifetime else { return answered.map { _ in true } }
             return answered.map { $0 > failure.time } ?? false
         }
 
@@ -120,7 +121,7 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
     private var statuses: [Status]
     /// Until when to prefer other nodes, by index.
     private var avoided: [Int: MonotonicTime] = [:]
-    /// Know the sizes that Apple and Google accept: the upstream node would count a larger one as an error of this node.
+    /// Check the payload size before sending: the upstream node charges a larger envelope to this node's circuit.
     private let apple: APNsRequestBuilder
     private let google: FCMRequestBuilder
     /// Keeps self alive while there are connections: resources of the loop must be released on its thread.
@@ -192,7 +193,8 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
                 collapseID: envelope.collapseID, format: target.format)
             outgoing.signature = nil
         }
-        // Signed when it was accepted, unless another provider served it then, or it has just been renamed.
+        // Dispatch signs at acceptance. The signature is missing if another provider had the route then, or if the
+        // envelope was renamed above.
         if outgoing.signature == nil { keys.sign(&outgoing) }
         outgoing.hops = envelope.hops + 1
         outgoing.ttl = UInt32(expiry.secondsLeft(at: UnixTime.now))

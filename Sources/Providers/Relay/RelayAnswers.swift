@@ -107,7 +107,7 @@ package enum RelayAnswers {
         let answer = outcome.kind == .delivered ? "accepted" : isKnown ? outcome.reason.name : "unknown"
         let retryAfter = outcome.retryAfter == 0 ? nil : UInt32((UInt64(outcome.retryAfter) + 999) / 1000)
         var result = disposition.attemptResult(answer: answer, retryAfter: retryAfter, goneSince: outcome.goneSince)
-        // Both are kept for resends: the other node must not decide how much memory they take.
+        // Both are kept for resends: the upstream node must not decide how much memory they take.
         result.outcome.providerID = outcome.providerID.flatMap {
             $0.utf8.count <= SubmissionResult.longestProviderID ? $0 : nil
         }
@@ -139,8 +139,8 @@ package enum RelayAnswers {
 
     private static func goAwayResult(_ goAway: GoAway, _ disposition: Disposition) -> AttemptResult {
         let seconds = min(goAway.retryAfter / 1000, longestPause)
-        var result = disposition.attemptResult(answer: "goaway", retryAfter: seconds == 0 ? nil : seconds)
-        // Without its text, which is the other node's and might hold anything.
+        var result = disposition.attemptResult(answer: "upstream-goaway", retryAfter: seconds == 0 ? nil : seconds)
+        // Without its text, which is the upstream node's and might hold anything.
         result.detail = "GOAWAY with code \(goAway.code.rawValue)"
         return result
     }

@@ -92,7 +92,7 @@ package enum StateArchive {
         progress: (String) -> Void = { _ in }
     ) throws(Failure) -> Summary {
         guard mkdir(state, 0o700) == 0 || errno == EEXIST else { throw system("create", state) }
-        let lock = try lock(state, "an archive is imported into the state of a node that has never run")
+        let lock = try lock(state, "stop it, and choose an empty node.state")
         defer { withExtendedLifetime(lock) {} }
         let draft = "\(state)/\(part)"
         remove(draft)

@@ -35,7 +35,7 @@ struct InitAnswers: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The onion address and port of a node that delivers for this one; instead of Apple's and Google's credentials.",
+            "The onion address and port of the upstream node, which has the app's credentials; instead of credentials.",
             valueName: "address.onion:7077"))
     var upstream: String?
 

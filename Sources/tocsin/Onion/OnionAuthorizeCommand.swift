@@ -35,6 +35,7 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
         let pair = ClientAuthorization(for: address)
         try OnionOptions.attempt { () throws(OnionFileError) in
             let name = try ClientName(name)
+            guard name != .nobody else { throw .reservedName(name) }
             // Writes the key before closing the onion: if writing fails, no sender is authorised without having a key.
             if let output { try StateOwner.asCaller { () throws(OnionFileError) in try pair.key.write(to: output) } }
             do throws(OnionFileError) {

@@ -28,6 +28,11 @@ struct OnionListCommand: AsyncParsableCommand {
                     """)
             }
         }
+        let name = options.onion.map { " --name \($0)" } ?? ""
+        if entries.allSatisfy({ $0.name == .nobody }), !entries.isEmpty {
+            Terminal.error(
+                "no sender is authorised: the onion is closed to everyone. Run tocsin onion authorize SENDER\(name)")
+        }
         guard !entries.contains(where: \.isValid) else { return }
         Terminal.error("no sender is authorised: the onion is open to everyone who knows its address")
     }

@@ -23,8 +23,8 @@ struct OnionOptions: ParsableArguments {
         guard let further = settings.onions.first(where: { $0.name.description == onion }) else {
             let names = settings.onions.map(\.name.description).joined(separator: ", ")
             throw fail(
-                "there is no [[tor.onion]] named \(onion) in the configuration"
-                    + (names.isEmpty ? "" : ", only \(names)"), .usage)
+                "there is no [[tor.onion]] named \(onion): add it to the configuration"
+                    + (names.isEmpty ? "" : ", or use one of: \(names)"), .usage)
         }
         settings.selected = further.name
         return settings

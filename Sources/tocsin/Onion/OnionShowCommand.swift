@@ -35,7 +35,8 @@ struct OnionShowCommand: AsyncParsableCommand {
         let count = clients.count { $0.isValid && $0.name != .nobody }
         let access =
             clients.contains(where: \.isValid)
-            ? "\(count) authorised senders: tocsin onion list" : "everyone who knows the address"
+            ? "\(count) authorised senders: tocsin onion list\(options.onion.map { " --name \($0)" } ?? "")"
+            : "everyone who knows the address"
         Terminal.error("open to     \(access)")
         if settings.isManaged { await showState(settings) }
     }

@@ -52,6 +52,7 @@ struct StateExportCommand: AsyncParsableCommand {
         if let key = configuration.spool?.keyFile, !key.hasPrefix("\(configuration.state)/") {
             Terminal.error("spool.key_file is not part of it: copy \(key), too")
         }
-        Terminal.error("Copy it, the configuration and its credentials; then, over there: tocsin state import FILE")
+        Terminal.error(
+            "Copy it, the configuration and its credentials; then, on the new machine: tocsin state import FILE")
     }
 }

@@ -18,7 +18,7 @@ struct StateImportCommand: AsyncParsableCommand {
 
             EXAMPLES
               tocsin state import node.tocsin --config /etc/tocsin/tocsin.toml
-              tocsin state import old.tocsin --without-spool     an old backup: what waited then has rung since
+              tocsin state import old.tocsin --without-spool     from an old backup, whose waiting notifications may have been delivered
             """)
 
     @Argument(help: "The archive of tocsin state export.")

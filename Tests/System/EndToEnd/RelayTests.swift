@@ -319,7 +319,7 @@ import TocsinClient
         let labels = "{app=\"bisq\",node=\"\(upstream.socket)\"}"
         #expect(metrics.contains("tocsin_upstream_connections\(labels) 1\n"))
         #expect(metrics.contains("tocsin_upstream_reachable\(labels) 1\n"))
-        #expect(metrics.contains("provider=\"node\""))
+        #expect(metrics.contains("provider=\"upstream\""))
         #expect(await upstream.stopNode())
         let refused = try await client.submit(try home.envelope(for: phone), timeout: .seconds(40))
         #expect(refused.kind == .retry)

@@ -202,7 +202,8 @@ let package = Package(
         .testTarget(
             name: "NodeConfigurationTests",
             dependencies: [
-                "Admission", "Delivery", "EventLoop", "NodeConfiguration", "Providers", "TNP", "TocsinNode", "Tor",
+                "Admission", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration", "Providers", "TNP",
+                "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(

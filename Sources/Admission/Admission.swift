@@ -88,7 +88,7 @@ package struct Admission: ~Copyable {
     ///   ``disconnected(_:at:)`` for a rejected connection.
     package mutating func connected(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         if let goAway = blocked(circuit, now) { return goAway }
-        guard (circuits[circuit]?.connections ?? 0) < settings.connectionsPerCircuit else {
+        guard circuit.site != nil || (circuits[circuit]?.connections ?? 0) < settings.connectionsPerCircuit else {
             return GoAway(code: .busy, retryAfter: 10_000, text: "too many connections from this circuit")
         }
         guard circuits.connected(circuit, capacity: settings.circuits, now: now) else {
@@ -137,7 +137,7 @@ package struct Admission: ~Copyable {
 
     /// The first gate: checks that the circuit is not blocked and is within its rate. A resend passes only this gate.
     package mutating func checkCircuit(_ circuit: CircuitID, at now: MonotonicTime) throws(Refusal) {
-        let rate = settings.circuit
+        let rate = circuit.site.flatMap { settings.sites[$0] } ?? settings.circuit
         // One table lookup for both checks.
         let wait: Duration? =
             circuits.update(circuit) { known in
@@ -253,7 +253,7 @@ package struct Admission: ~Copyable {
     private mutating func worth(
         of proof: Proof?, for digest: Digest256, _ circuit: CircuitID, _ now: MonotonicTime
     ) throws(Refusal) -> UInt32 {
-        guard settings.puzzle.mode != .off else { return 0 }
+        guard settings.puzzle.mode != .off, circuit.site == nil else { return 0 }
         switch seeds.validate(proof, for: digest, effort: effort.effort, now: now) {
         case .notRequired: return 0
         // A proof below the minimum effort costs almost nothing to make. It counts as 0: otherwise it would move its
@@ -302,7 +302,7 @@ package struct Admission: ~Copyable {
         _ submission: Submission, paid: UInt32, _ circuit: CircuitID, _ senderProtocol: SenderProtocol,
         _ now: MonotonicTime
     ) throws(Refusal) {
-        let asked = senderProtocol == .http ? 0 : efforts.unproven
+        let asked = senderProtocol == .http || circuit.site != nil ? 0 : efforts.unproven
         if paid < asked {
             let reason: Reason = submission.proof == nil ? .proofRequired : .proofWrong
             throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))

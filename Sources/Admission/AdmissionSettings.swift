@@ -16,6 +16,8 @@ package struct AdmissionSettings: Sendable, Equatable {
     package var device = Rate(burst: 20, perMinute: 10)
     /// The rate of submissions from one circuit.
     package var circuit = Rate(burst: 100, perMinute: 60)
+    /// The rates of the known sites, by their numbers; in place of ``circuit``.
+    package var sites: [UInt32: Rate] = [:]
     /// The rate of submissions for one app.
     package var app = Rate(burst: 3000, perMinute: 12_000)
     /// The rate of all submissions.

@@ -45,8 +45,11 @@ package struct Origin: Sendable {
         self.isProven = isProven
     }
 
-    /// The band in the fair queue: more effort goes first, and twice the effort is one band higher.
-    var band: UInt8 { effort == 0 ? 0 : UInt8(32 - effort.leadingZeroBitCount) }
+    /// The band in the fair queue: known sites go first, then more effort; twice the effort is one band higher.
+    var band: UInt8 {
+        if circuit.site != nil { return 63 }
+        return effort == 0 ? 0 : UInt8(32 - effort.leadingZeroBitCount)
+    }
 }
 
 /// An accepted envelope that has no final outcome yet.

@@ -2,6 +2,7 @@
 
 import Admission
 import EventLoop
+import NodeConfiguration
 import TNP
 import Time
 
@@ -75,6 +76,9 @@ package protocol SenderHost: AnyObject {
     /// Assigns the connection to this tor circuit.
     /// - Returns: the GOAWAY to reject the connection with; `nil` if it is admitted.
     func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway?
+    /// Finds the site that an AUTH with this seed proves. The connection then counts as the site's.
+    /// - Returns: the site; `nil` if the AUTH proves none.
+    func identify(_ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]) -> Site?
     /// The WELCOME for a TNP connection under these rules.
     func welcome(under rules: IngressSession.Rules) -> Welcome
     /// Memory for the TNP connections.

@@ -232,6 +232,10 @@ package struct Configuration: Sendable {
     package var admission: AdmissionSettings
     /// `[spool]`; `nil` if the spool is disabled.
     package var spool: Spool?
+    /// Whether known sites have rates of their own, or are the only senders.
+    package var siteMode: SiteMode
+    /// All `[[site]]` tables, in order.
+    package var sites: [Site]
     /// All `[[app]]` tables, in order.
     package var apps: [App]
     /// `[apns]` and `[fcm]`
@@ -278,6 +282,9 @@ package struct Configuration: Sendable {
             direct = true
             [[tor.onion]]
             name = "x"
+            [[site]]
+            name = "x"
+            key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
             """
         do {
             _ = try Configuration(text: text, file: "tocsin.toml", catalogue: catalogue)
@@ -417,6 +424,15 @@ package struct Configuration: Sendable {
                 "http_answer_timeout", in: 1...24, default: 20,
                 "Seconds to wait for an outcome before the node answers an HTTP request with 503"))
         admission = try Self.admission(limits, of: root)
+
+        siteMode = try root.table("sites", "Senders that the operator knows, `[[site]]`.").choice(
+            "mode", default: SiteMode.off,
+            "`off`: site keys are not taken. `open`: sites have rates of their own and owe no proof of work; others are served as usual. `required`: only sites are served"
+        )
+        sites = try Site.sites(root)
+        if siteMode != .off {
+            admission.sites = Dictionary(uniqueKeysWithValues: sites.map { ($0.number, $0.rate) })
+        }
 
         let spool = try root.table(
             "spool", "Encrypted storage on disk for envelopes that senders allow to be stored; see delivery.md.")

@@ -64,6 +64,12 @@ package struct SenderSession {
     private let doesWork: Bool
     /// The largest effort, in expected hashes, for which the sender searches at all.
     private let largestEffort: UInt32
+    /// With what the sender proves that it is a site; `nil` if it is none.
+    private let site: SiteIdentity?
+    /// Whether the node has accepted the site's key on the current connection: submissions then owe no proof of work.
+    private var isSite = false
+    /// Whether submissions wait for AUTHED.
+    private var awaitsAuthentication = false
     private var connection = Connection.none
     private var decoder = FrameDecoder(maximumLength: Self.maximumFrame)
     private var pending: [UInt32: PendingSubmission] = [:]
@@ -100,9 +106,11 @@ package struct SenderSession {
     /// - Parameters:
     ///   - doesWork: whether to search for proofs of work.
     ///   - largestEffort: the largest effort, in expected hashes, for which to search at all.
-    package init(doesWork: Bool, largestEffort: UInt32 = .max) {
+    ///   - site: with what the sender proves that it is a site. Its submissions then wait for AUTHED.
+    package init(doesWork: Bool, largestEffort: UInt32 = .max, site: SiteIdentity? = nil) {
         self.doesWork = doesWork
         self.largestEffort = largestEffort
+        self.site = site
     }
 
     /// The requests without a final result, oldest first.
@@ -158,6 +166,8 @@ package struct SenderSession {
         welcome = nil
         puzzle = nil
         previousSeed = nil
+        isSite = false
+        awaitsAuthentication = site != nil
         sent = []
         queue = pending.keys.sorted()
         var output: [UInt8] = []
@@ -172,7 +182,10 @@ package struct SenderSession {
     }
 
     /// The largest number of submissions in flight at present.
-    private var limit: Int { welcome.map { min(Int($0.maximumInFlight), Self.maximumInFlight) } ?? Self.maximumEarly }
+    private var limit: Int {
+        if awaitsAuthentication { return 0 }
+        return welcome.map { min(Int($0.maximumInFlight), Self.maximumInFlight) } ?? Self.maximumEarly
+    }
 
     /// Returns the actions that are due: submissions to send, up to the node's limit in flight; searches to start and to
     /// stop; and results of submissions that would need more work than the work limit allows.
@@ -257,6 +270,12 @@ package struct SenderSession {
                 self.welcome = welcome
                 announced(welcome.puzzle)
                 actions.append(.welcomed(welcome))
+                awaitsAuthentication = site != nil && welcome.features.contains(.siteKeys)
+                if awaitsAuthentication, let site {
+                    var frame: [UInt8] = []
+                    frame.append(site.authentication(seed: welcome.puzzle.seed))
+                    actions.append(.send(frame))
+                }
             case .result, .puzzle:
                 guard welcome != nil else {
                     throw ProtocolError(code: .protocolError, text: "the first frame is not WELCOME")
@@ -271,7 +290,15 @@ package struct SenderSession {
                 connection = .leaving
                 actions.append(.goAway(goAway, isFatal: Self.isFatal(goAway.code)))
             case .pong, .skipped: break
-            case .hello, .submit:
+            case .authenticated(let result):
+                guard awaitsAuthentication else { continue }
+                awaitsAuthentication = false
+                isSite = result.isAccepted
+                guard !isSite else { continue }
+                connection = .leaving
+                let text = "the node does not know this site key, or the key is for another onion"
+                actions.append(.goAway(GoAway(code: .abuse, text: text), isFatal: true))
+            case .hello, .submit, .authentication:
                 throw ProtocolError(code: .protocolError, text: "a frame type that only a sender may send")
             }
         }
@@ -367,7 +394,7 @@ extension SenderSession {
     /// and leaves the rejection to the node.
     private func isReady(_ request: UInt32) -> Bool {
         guard let puzzle else { return !pending[request]!.needsWork }
-        guard puzzle.effort > 0, doesWork else { return true }
+        guard puzzle.effort > 0, doesWork, !isSite else { return true }
         guard let proof = pending[request]!.submission.proof else { return false }
         return proof.effort >= puzzle.effort && isForKnownSeed(proof)
     }

@@ -14,6 +14,7 @@ public struct CircuitID: Hashable, Sendable {
         return Int(truncatingIfNeeded: product.high ^ product.low ^ UInt64(truncatingIfNeeded: seed))
     }
 
+    private static let siteFlag: UInt64 = 1 << 61
     private static let connectionFlag: UInt64 = 1 << 62
     private static let phoneFlag: UInt64 = 1 << 63
 
@@ -22,7 +23,16 @@ public struct CircuitID: Hashable, Sendable {
 
     /// The origin of a connection whose circuit is unknown; `number` identifies the connection.
     public static func connection(_ number: UInt64) -> CircuitID {
-        CircuitID(rawValue: connectionFlag | number & (connectionFlag - 1))
+        CircuitID(rawValue: connectionFlag | number & (siteFlag - 1))
+    }
+
+    /// The origin of all connections of a site (PROTOCOL §8); `number` identifies the site.
+    public static func site(_ number: UInt32) -> CircuitID { CircuitID(rawValue: siteFlag | UInt64(number)) }
+
+    /// The number of the site; `nil` for any other origin.
+    public var site: UInt32? {
+        rawValue & (Self.siteFlag | Self.connectionFlag | Self.phoneFlag) == Self.siteFlag
+            ? UInt32(truncatingIfNeeded: rawValue) : nil
     }
 
     /// The origin of envelopes for one phone whose sender is no longer known, such as those read back from the spool.

@@ -20,6 +20,10 @@ public enum FrameType: UInt8, Sendable, CaseIterable {
     case puzzle = 0x07
     /// GOAWAY: the announcement that the connection ends.
     case goAway = 0x08
+    /// AUTH: a site proves who it is.
+    case authenticate = 0x14
+    /// AUTHED: the answer to AUTH.
+    case authenticated = 0x15
 
     /// The receiver skips unknown types from this value up.
     public static let firstSkippable: UInt8 = 0x80

@@ -18,6 +18,10 @@ public enum Message: Sendable {
     case puzzle(Puzzle)
     /// GOAWAY: the announcement that the connection ends.
     case goAway(GoAway)
+    /// AUTH: a site proves that the connection is its own.
+    case authentication(SiteAuthentication)
+    /// AUTHED: the answer to AUTH.
+    case authenticated(SiteAuthenticationResult)
     /// A frame of an unknown type that the receiver skips.
     case skipped
 
@@ -40,6 +44,8 @@ public enum Message: Sendable {
             try reader.finish()
             self = .puzzle(puzzle)
         case .goAway: self = .goAway(try GoAway(payload: frame.payload))
+        case .authenticate: self = .authentication(try SiteAuthentication(payload: frame.payload))
+        case .authenticated: self = .authenticated(try SiteAuthenticationResult(payload: frame.payload))
         case nil:
             guard frame.type >= FrameType.firstSkippable else {
                 throw .malformed("a frame of unknown type \(frame.type)")
@@ -68,6 +74,10 @@ extension [UInt8] {
     public mutating func append(_ goAway: GoAway) { goAway.encode(into: &self) }
     /// Appends a PUZZLE frame.
     public mutating func append(_ puzzle: Puzzle) { appendFrame(.puzzle) { puzzle.encodePayload(into: &$0) } }
+    /// Appends an AUTH frame.
+    public mutating func append(_ authentication: SiteAuthentication) { authentication.encode(into: &self) }
+    /// Appends an AUTHED frame.
+    public mutating func append(_ result: SiteAuthenticationResult) { result.encode(into: &self) }
     /// Appends a PING frame; `opaque` must be 8 bytes.
     public mutating func append(ping opaque: Bytes) { appendFrame(.ping) { $0 += opaque } }
     /// Appends a PONG frame; `opaque` must be the 8 bytes of the PING.

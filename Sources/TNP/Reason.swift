@@ -73,6 +73,8 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     public static let payloadRefused = Reason(rawValue: 306)
     /// 307: the ttl ran out before delivery.
     public static let ttlRanOut = Reason(rawValue: 307)
+    /// 312: the sender is not one of the node's sites, or has not the right to do this.
+    public static let notASite = Reason(rawValue: 312)
     /// 313: the envelope has passed too many nodes, or returned to one of them.
     public static let tooManyHops = Reason(rawValue: 313)
 
@@ -116,6 +118,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
         (.credentialsRefused, "credentials_refused", "the push service rejects the node's credentials or topic"),
         (.payloadRefused, "payload_refused", "the push service rejects the notification"),
         (.ttlRanOut, "ttl_ran_out", "the ttl ran out before delivery"),
+        (.notASite, "not_a_site", "this node serves known sites only, and this sender is not one of them"),
         (.tooManyHops, "too_many_hops", "the envelope has passed too many nodes, or has come back to one of them"),
         (.shuttingDown, "shutting_down", "the node is shutting down"),
         (.internalError, "internal_error", "the node has an internal error"),

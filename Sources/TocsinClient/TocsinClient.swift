@@ -33,12 +33,15 @@ public actor TocsinClient {
         public var patience: Duration
         /// Whether each phone has connections of its own, so that a node cannot link phones by their tor circuits.
         public var isolatesPhones: Bool
+        /// The private key of a site that the nodes' operators know (PROTOCOL §8); `nil` for any other sender.
+        public var siteKey: Ed25519.PrivateKey?
 
         /// Creates options; there must be a node, and `agent` must be at most 64 bytes of UTF-8.
         /// - Parameters: as the properties of the same names.
         public init(
             nodes: [Endpoint], proxy: Proxy? = nil, agent: String = "", connectTimeout: Duration = .seconds(60),
-            workLimit: Duration = .seconds(60), patience: Duration = .seconds(600), isolatesPhones: Bool = true
+            workLimit: Duration = .seconds(60), patience: Duration = .seconds(600), isolatesPhones: Bool = true,
+            siteKey: Ed25519.PrivateKey? = nil
         ) {
             precondition(!nodes.isEmpty, "a client needs at least one node")
             precondition(agent.utf8.count <= Hello.maximumAgentLength, "an agent is at most 64 bytes")
@@ -49,6 +52,7 @@ public actor TocsinClient {
             self.workLimit = workLimit
             self.patience = patience
             self.isolatesPhones = isolatesPhones
+            self.siteKey = siteKey
         }
     }
 
@@ -214,7 +218,7 @@ public actor TocsinClient {
             let target = NodeLink.Target(
                 node: node, proxy: proxy, agent: options.agent, connectTimeout: options.connectTimeout)
             let access = NodeLink(
-                Int(waiterCount), to: target, session: SenderSession(doesWork: options.workLimit > .zero),
+                Int(waiterCount), to: target, session: session(at: node),
                 slots: searches, owner: self, on: loop)
             let link = Link(access, index: index, of: channel)
             channel.links.append(link)
@@ -222,6 +226,11 @@ public actor TocsinClient {
         }
         channels[key] = channel
         return channel
+    }
+
+    private func session(at node: Endpoint) -> SenderSession {
+        SenderSession(
+            doesWork: options.workLimit > .zero, site: options.siteKey.map { SiteIdentity($0, at: node) })
     }
 
     private var requiresCredentials: Bool {

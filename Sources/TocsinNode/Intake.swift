@@ -190,6 +190,15 @@ final class Intake: OutcomeReceiver {
         return nil
     }
 
+    /// Assigns a connection to another circuit.
+    /// - Returns: whether the circuit takes it.
+    func move(_ connection: any SenderConnection, to circuit: CircuitID) -> Bool {
+        guard admission.connected(circuit, at: .now) == nil else { return false }
+        if let before = connection.circuit { admission.disconnected(before, at: .now) }
+        connection.circuit = circuit
+        return true
+    }
+
     /// Charges violations of the protocol to the connection's circuit.
     func charge(_ connection: any SenderConnection, violations: Int) {
         guard let circuit = connection.circuit else { return }
@@ -215,6 +224,7 @@ final class Intake: OutcomeReceiver {
         case .optional: features.insert(.senderKeys)
         case .required: features.formUnion([.senderKeys, .senderKeysRequired])
         }
+        if let senders, senders.takesSiteKeys { features.insert(.siteKeys) }
         return (features, puzzle)
     }
 

@@ -175,6 +175,8 @@ final class NodeParts: DispatchObserver {
         isolation: isolated (any Actor)? = #isolation
     ) async {
         guard configuration.tor.managed == true else {
+            let directory = configuration.tor.settings(state: configuration.state).serviceDirectory
+            if let keys = try? OnionKeys.present(in: directory) { connections.onionKeys = [keys.address.publicKey] }
             if configuration.tor.onionDirectory == nil {
                 log.logger.warning(
                     """
@@ -199,6 +201,7 @@ final class NodeParts: DispatchObserver {
         if isServing, !isStopping, let problem = now.problem, problem != before.problem { log.problem(of: problem) }
         metrics.show(now)
         if now.address != before.address { connections.rules.tnp.onion = configuration.tnpEndpoint(of: now) }
+        connections.onionKeys = ([now.address].compactMap(\.self) + now.onions.map(\.address)).map(\.publicKey)
         if now.isReachable, !before.isReachable, let address = now.address {
             log.logger.notice("the onion can be reached", metadata: ["address": "\(address)"])
             whenReachable?(address)
@@ -220,6 +223,7 @@ final class NodeParts: DispatchObserver {
             if connections.rules.announcesOther(than: rules) || intake.admission.settings.senders != senders {
                 // WELCOME is no longer true.
                 connections.closeIdle("the node's configuration has changed")
+                connections.revoke(rules.sites.filter { !connections.rules.sites.contains($0) })
             }
             log.logger.notice("configuration reloaded", metadata: ["routes_replaced": "\(replaced)"])
         } catch {

@@ -32,6 +32,12 @@ final class SenderConnections: SenderHost {
         intake.senders = self
     }
 
+    /// Whether WELCOME announces that the node takes site keys.
+    var takesSiteKeys: Bool { rules.tnp.siteMode != .off }
+
+    /// The public keys of the node's onions, which AUTH names; none where senders reach the node without tor.
+    var onionKeys: [[UInt8]] = []
+
     /// The connection with this number; `nil` if it has ended.
     func connection(_ number: UInt64) -> (any SenderConnection)? { connections[number] }
 
@@ -90,6 +96,16 @@ final class SenderConnections: SenderHost {
         intake.connected(connection, as: .tor(circuit))
     }
 
+    func identify(
+        _ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]
+    ) -> Site? {
+        guard let site = rules.sites.first(where: { authentication.key.elementsEqual($0.key) }) else { return nil }
+        // The onion's key keeps a hostile node from passing the signature on to this one.
+        let onions = rules.tnp.circuitIDs ? onionKeys : onionKeys + [SiteAuthentication.noOnion]
+        guard onions.contains(where: { authentication.isValid(seed: seed, onion: $0) }) else { return nil }
+        return intake.move(connection, to: .site(site.number)) ? site : nil
+    }
+
     func identified(_ connection: any SenderConnection) { registry.identified(connection.number) }
 
     func ended(_ connection: any SenderConnection) {
@@ -132,6 +148,15 @@ final class SenderConnections: SenderHost {
     /// Closes all connections as after the idle timeout, so that senders reconnect.
     func closeIdle(_ text: String) {
         for connection in connections.values { connection.closeIdle(text) }
+    }
+
+    /// Closes the connections of these sites, whose keys or rights have changed.
+    func revoke(_ sites: [Site]) {
+        let revoked = Set(sites.map { CircuitID.site($0.number) })
+        guard !revoked.isEmpty else { return }
+        for connection in connections.values where connection.circuit.map(revoked.contains) == true {
+            connection.evict(GoAway(code: .idle, text: "the site's entry has changed"))
+        }
     }
 
     /// Announces the shutdown: each connection closes once its accepted submissions are answered.

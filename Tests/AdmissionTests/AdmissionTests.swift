@@ -771,4 +771,33 @@ import Testing
         harness.disconnect()
         #expect(harness.admission.known.circuits <= 1)
     }
+
+    // MARK: Sites
+
+    @Test func `a site has a rate of its own, owes no proof of work and may open any number of connections`() throws {
+        let harness = AdmissionHarness {
+            $0.circuit = Rate(burst: 1, perMinute: 1)
+            $0.sites = [7: Rate(burst: 3, perMinute: 60)]
+            $0.connectionsPerCircuit = 1
+            $0.puzzle = .init(mode: .always, least: 256, most: 4096)
+        }
+        for _ in 0..<3 { #expect(harness.connect(.site(7)) == nil) }
+        #expect(try harness.admitted(of: 5, to: 1, on: .site(7)) == 3)
+        #expect(try harness.submit(to: 1, on: .site(7)).reason == .connectionOverRate)
+        harness.pass(.seconds(1))
+        #expect(try harness.admitted(of: 5, to: 1, on: .site(7)) == 1)
+        // Everybody else is asked for a proof, and has one connection.
+        #expect(harness.connect() == nil)
+        #expect(harness.connect() != nil)
+        #expect(try harness.submit(to: 1).reason == .proofRequired)
+    }
+
+    @Test func `a site's new phones count against the budget of unproven ones`() throws {
+        let harness = AdmissionHarness {
+            $0.sites = [7: AdmissionHarness.wide]
+            $0.unproven = Rate(burst: 2, perMinute: 1)
+        }
+        #expect(harness.connect(.site(7)) == nil)
+        #expect(try (1...5).count { try harness.submit(to: $0, on: .site(7)).isAdmitted } == 2)
+    }
 }

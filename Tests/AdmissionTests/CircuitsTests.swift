@@ -29,6 +29,10 @@ import Testing
         #expect(circuits.isDisjoint(with: connections))
         #expect(circuits.isDisjoint(with: phones))
         #expect(connections.isDisjoint(with: phones))
+        let sites = Set([0, 1, UInt32.max].map { CircuitID.site($0) })
+        #expect(sites.isDisjoint(with: circuits.union(connections).union(phones)))
+        #expect(sites.compactMap(\.site).sorted() == [0, 1, UInt32.max])
+        #expect(circuits.union(connections).union(phones).allSatisfy { $0.site == nil })
     }
 
     @Test func `successive connections have distinct ids`() {

@@ -43,6 +43,10 @@ func use(_ message: Message) {
     case .ping(let opaque), .pong(let opaque): written.append(pong: opaque)
     case .puzzle(let puzzle): written.append(puzzle)
     case .goAway(let goAway): written.append(goAway)
+    case .authentication(let authentication):
+        written.append(authentication)
+        precondition(!authentication.isValid(seed: [], onion: []))
+    case .authenticated(let result): written.append(result)
     case .skipped: break
     }
 }

@@ -8,11 +8,80 @@ import Testing
 
 @testable import Admission
 @testable import Ingress
+@testable import NodeConfiguration
 @testable import TNP
 @testable import Time
 @testable import TocsinNode
 
 @Suite struct IngressSessionTests {
+    // MARK: Sites
+
+    /// The AUTH of the site whose key has this seed, and the key by which ``Peer/sites`` knows it.
+    private func site(_ byte: UInt8, rights: [Site.Right] = [.send]) throws -> (auth: [UInt8], key: [UInt8], site: Site)
+    {
+        let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: byte, count: 32)))
+        let seed = Peer.welcome.puzzle.seed
+        var frame: [UInt8] = []
+        frame.append(SiteAuthentication(seed: seed, onion: SiteAuthentication.noOnion, by: key))
+        let known = Site(
+            name: "site-\(byte)", key: key.publicKey, rights: rights, rate: Rate(burst: 10, perMinute: 10))
+        return (frame, seed + key.publicKey, known)
+    }
+
+    @Test func `AUTH is answered with the site's name, also together with a SUBMIT`() throws {
+        let (auth, key, site) = try site(1)
+        var peer = try Peer.identified { $0.siteMode = .open }
+        peer.sites[key] = site
+        try peer.send(auth + submit(1))
+        peer.expect(.authenticated("site-1"))
+        #expect(peer.acceptedRequests == [1])
+        #expect(peer.violations == 0)
+    }
+
+    @Test func `an unknown key is refused, and does not end the site that was proved before`() throws {
+        let (first, key, known) = try site(1)
+        let (unknown, _, _) = try site(2)
+        var peer = try Peer.identified { $0.siteMode = .required }
+        peer.sites[key] = known
+        try peer.send(unknown + submit(1))
+        peer.expect(.authenticated(nil), .result(1, .rejected, .notASite))
+        #expect(peer.violations == 1)
+        try peer.send(first + unknown + submit(2))
+        peer.expect(.authenticated("site-1"), .authenticated(nil))
+        #expect(peer.acceptedRequests == [2])
+    }
+
+    @Test func `a node for sites only rejects everybody else, and sites that may not send`() throws {
+        let (auth, key, site) = try site(1, rights: [.register])
+        var peer = try Peer.identified { $0.siteMode = .required }
+        peer.sites[key] = site
+        try peer.send(submit(1) + auth + submit(2))
+        peer.expect(
+            .result(1, .rejected, .notASite), .authenticated("site-1"), .result(2, .rejected, .notASite))
+        #expect(peer.accepted.isEmpty)
+    }
+
+    @Test func `AUTH closes the connection where the node takes no site keys, and before HELLO`() throws {
+        let (auth, key, site) = try site(1)
+        for mode in [SiteMode.off, .open] {
+            var peer = Peer { $0.siteMode = mode }
+            peer.sites[key] = site
+            try peer.send(mode == .off ? hello + auth : auth + hello)
+            #expect(peer.isClosed)
+            #expect(peer.goAways.map(\.code) == [.protocolError])
+        }
+    }
+
+    @Test func `AUTH again and again closes the connection`() throws {
+        let (auth, _, _) = try site(1)
+        var peer = try Peer.identified {
+            $0.siteMode = .open
+            $0.control = Rate(burst: 2, perMinute: 1)
+        }
+        try peer.send(auth + auth + auth)
+        peer.expect(.authenticated(nil), .authenticated(nil), .goAway(.abuse))
+    }
+
     // MARK: HELLO and WELCOME
 
     @Test func `HELLO is answered with WELCOME`() throws {
@@ -829,6 +898,8 @@ private enum Reply: Equatable {
     case pong([UInt8])
     case puzzle(Puzzle)
     case goAway(GoAway.Code)
+    /// AUTHED, with the site's name if the node knows the site.
+    case authenticated(String?)
     /// A frame that no node sends.
     case wrong(type: UInt8)
 
@@ -851,6 +922,8 @@ private struct Peer {
     private(set) var circuit: UInt32?
     /// The GOAWAY for a connection with a circuit; `nil` if the circuit is accepted.
     var circuitRejection: GoAway?
+    /// The sites by the seeds and public keys that prove them.
+    var sites: [[UInt8]: Site] = [:]
     private var decoder = FrameDecoder(maximumLength: 65_536)
 
     static let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
@@ -864,7 +937,7 @@ private struct Peer {
             circuitIDs: false, maximumFrame: 8192, maximumInFlight: 64, handshakeTimeout: .seconds(30),
             idleTimeout: .seconds(600), frameTimeout: .seconds(30), readTimeout: .seconds(30),
             control: Rate(burst: 1000, perMinute: 60), apps: [(name: "bisq", format: .pipe)],
-            routes: ["bisq/android", "bisq/iOS"])
+            routes: ["bisq/android", "bisq/iOS"], siteMode: .off)
         change(&rules)
         session = IngressSession(rules: rules, now: Peer.start)
     }
@@ -900,7 +973,7 @@ private struct Peer {
                 comesFrom: {
                     circuit = $0
                     return circuitRejection
-                }, welcome: { _ in Peer.welcome }, &effects)
+                }, welcome: { _ in Peer.welcome }, identify: { [sites] in sites[$1 + $0.key] }, &effects)
             self.circuit = circuit
             try absorb(effects)
         }
@@ -966,7 +1039,8 @@ private struct Peer {
             case .goAway(let goAway):
                 goAways.append(goAway)
                 replies.append(.goAway(goAway.code))
-            case .hello, .submit, .ping, .skipped: replies.append(.wrong(type: frame.type))
+            case .authenticated(let result): replies.append(.authenticated(result.name))
+            case .hello, .submit, .ping, .authentication, .skipped: replies.append(.wrong(type: frame.type))
             }
         }
         if decoder.isWithinFrame { Issue.record("the output ends with an incomplete frame") }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Admission
+import Cryptography
 import EventLoop
 import Foundation
 import TNP
@@ -909,6 +910,31 @@ import Testing
             case .token(let keyFile, let keyID, let teamID): self = .token(keyFile, keyID, teamID)
             case .certificate(let file, let passwordFile): self = .certificate(file, passwordFile)
             }
+        }
+    }
+
+    // MARK: Sites
+
+    @Test func `sites are read, and may be neither doubled nor named strangely`() throws {
+        func site(_ name: String, _ key: UInt8, _ more: String = "") -> String {
+            let text = String(decoding: Base64.encode([UInt8](repeating: key, count: 32)), as: UTF8.self)
+            return "[[site]]\nname = \"\(name)\"\nkey = \"\(text)\"\n\(more)\n"
+        }
+        let configuration = try Configuration(
+            text:
+                "\(minimal)\n[sites]\nmode = \"open\"\n\(site("a", 1))\(site("b", 2, "rights = [\"send\"]\nrate_burst = 5"))",
+            file: "tocsin.toml")
+        #expect(configuration.siteMode == .open)
+        #expect(configuration.sites.map(\.name) == ["a", "b"])
+        #expect(configuration.sites.map(\.rights) == [[.send, .register], [.send]])
+        #expect(configuration.admission.sites.values.map(\.burst).sorted() == [5, 1000])
+        for (text, key) in [
+            (site("a", 1) + site("a", 2), "name"), (site("a", 1) + site("b", 1), "key"), (site("a b", 1), "name"),
+            (site("", 1), "name"), (site("a", 1, "rights = [\"read\"]"), "rights"),
+            ("[[site]]\nname = \"a\"\n", "key"), ("[[site]]\nname = \"a\"\nkey = \"AAAA\"\n", "key"),
+        ] {
+            let error = problem(in: "\(minimal)\n\(text)")
+            #expect(error?.key?.hasSuffix(key) == true, "\(text): \(error?.description ?? "no error")")
         }
     }
 }

@@ -499,6 +499,72 @@ import Testing
     }
 }
 
+// MARK: - Sites
+
+extension SenderSessionTests {
+    private func key() throws -> Ed25519.PrivateKey {
+        try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 5, count: 32)))
+    }
+
+    private func authenticatedFrame(_ result: SiteAuthenticationResult) -> [UInt8] {
+        var output: [UInt8] = []
+        output.append(result)
+        return output
+    }
+
+    @Test func `a site authenticates after WELCOME, and then submits without a proof`() throws {
+        let label = "scmktiysndngpnirusmgs2e6gfjbsy2f3t62vsuuygk6f7kspivblyid"
+        let onion = try #require(Base32.decode(Array(label.utf8))).prefix(32)
+        for (node, expected) in [
+            (Endpoint.tcp(host: "\(label).onion", port: 7077), Array(onion)),
+            (.tcp(host: "127.0.0.1", port: 7077), SiteAuthentication.noOnion),
+        ] {
+            var sender = Sender(site: SiteIdentity(try key(), at: node))
+            try sender.add(20)
+            #expect(try sender.connect().isEmpty)
+            try sender.receive(welcomeFrame(.siteKeys, puzzle: makePuzzle(16)))
+            let sent = sender.actions.compactMap { if case .send(let bytes) = $0 { bytes } else { nil } }
+            var decoder = FrameDecoder(maximumLength: 8192)
+            decoder.append(sent.flatMap(\.self))
+            guard case .authentication(let authentication) = try Message(try #require(try decoder.next())) else {
+                Issue.record("no AUTH")
+                return
+            }
+            #expect(authentication.key.elementsEqual(try key().publicKey))
+            #expect(authentication.isValid(seed: makePuzzle(16).seed, onion: expected))
+            #expect(try sender.flush().isEmpty)
+            try sender.receive(authenticatedFrame(.accepted("desk")))
+            #expect(try sender.flush() == numbers(1...20))
+            #expect(sender.searches.isEmpty)
+        }
+    }
+
+    @Test func `a node that refuses a site's key gets no submission`() throws {
+        var sender = Sender(site: SiteIdentity(try key(), at: .tcp(host: "127.0.0.1", port: 7077)))
+        try sender.add(1)
+        try sender.connect()
+        try sender.receive(welcomeFrame(.siteKeys) + authenticatedFrame(.rejected))
+        guard case .goAway(let goAway, isFatal: true) = sender.actions.last else {
+            Issue.record("not fatal")
+            return
+        }
+        #expect(goAway.text.contains("site key"))
+        #expect(try sender.flush().isEmpty)
+    }
+
+    @Test func `a node without site keys serves a site like any sender`() throws {
+        var sender = Sender(site: SiteIdentity(try key(), at: .tcp(host: "127.0.0.1", port: 7077)))
+        try sender.add(2)
+        try sender.connect()
+        try sender.receive(welcomeFrame())
+        #expect(try sender.flush() == [1, 2])
+        // AUTHED without AUTH changes nothing.
+        try sender.receive(authenticatedFrame(.rejected))
+        try sender.add(1)
+        #expect(try sender.flush() == [3])
+    }
+}
+
 // MARK: - Proof of work
 
 extension SenderSessionTests {
@@ -1027,15 +1093,20 @@ private func makePuzzle(_ effort: UInt32, seed: UInt8 = 7) -> Puzzle {
     Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 3600)
 }
 
-private func makeWelcome(inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)) -> Welcome {
+private func makeWelcome(
+    _ features: Welcome.Features = [], inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)
+) -> Welcome {
     Welcome(
-        maximumFrame: 8192, maximumInFlight: inFlight, idleTimeout: 600, serverTime: 1_760_000_000_123,
+        features: features, maximumFrame: 8192, maximumInFlight: inFlight, idleTimeout: 600,
+        serverTime: 1_760_000_000_123,
         puzzle: puzzle, routes: ["bisq/iOS"])
 }
 
-private func welcomeFrame(inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)) -> [UInt8] {
+private func welcomeFrame(
+    _ features: Welcome.Features = [], inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)
+) -> [UInt8] {
     var output: [UInt8] = []
-    output.append(makeWelcome(inFlight: inFlight, puzzle: puzzle))
+    output.append(makeWelcome(features, inFlight: inFlight, puzzle: puzzle))
     return output
 }
 
@@ -1068,9 +1139,9 @@ private struct Sender {
 
     private let workLimit: Duration
 
-    init(workLimit: Duration = .seconds(60)) {
+    init(workLimit: Duration = .seconds(60), site: SiteIdentity? = nil) {
         self.workLimit = workLimit
-        session = SenderSession(doesWork: workLimit > .zero)
+        session = SenderSession(doesWork: workLimit > .zero, site: site)
     }
 
     @discardableResult mutating func add(_ count: Int) throws -> [UInt32] {

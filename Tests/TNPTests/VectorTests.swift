@@ -10,6 +10,10 @@ import Testing
 @testable import Tor
 
 @Suite struct VectorTests {
+    /// The seed and the onion's key of the AUTH vectors.
+    private static let seed = "adc7de8b077bf8d34556576fe70c1c9a"
+    private static let onion = "3298cb98df4bf6acf28e8f4b65c59d2b38d2b43938b7fd9fa75c186ca31328d2"
+
     @Test(arguments: Vectors.all.messages.indices)
     func `every message vector decodes to its fields and encodes byte for byte`(_ index: Int) throws {
         let vector = Vectors.all.messages[index]
@@ -75,6 +79,21 @@ import Testing
             #expect(goAway.retryAfter == vector.retry_after)
             #expect(goAway.text == vector.text)
             written.append(goAway)
+        case .authentication(let authentication):
+            #expect(vector.type == "AUTH")
+            #expect(Array(authentication.key) == vector.site_key.map(hex))
+            #expect(Array(authentication.signature) == vector.site_signature.map(hex))
+            let onion = vector.name.contains("without") ? SiteAuthentication.noOnion : hex(Self.onion)
+            #expect(authentication.isValid(seed: hex(Self.seed), onion: onion))
+            #expect(!authentication.isValid(seed: hex(Self.seed), onion: [UInt8](repeating: 1, count: 32)))
+            #expect(!authentication.isValid(seed: [UInt8](repeating: 1, count: 16), onion: onion))
+            written.append(authentication)
+        case .authenticated(let result):
+            #expect(vector.type == "AUTHED")
+            #expect(result.kind.rawValue == vector.outcome && result.reason.rawValue == vector.reason)
+            #expect(result.name == vector.site_name)
+            #expect(result.isAccepted == (result.kind == .delivered))
+            written.append(result)
         case .skipped: Issue.record("\(vector.name) was skipped")
         }
         #expect(Hex.encode(written) == vector.bytes, "\(vector.name)")
@@ -253,5 +272,12 @@ import Testing
         let result = try await ChildProcess.output(of: python, [script, "--check", Vectors.file.path()])
         #expect(result.isSuccess, "\(result.text)")
         #expect(result.text.contains("messages: \(Vectors.all.messages.count) ok"), "\(result.text)")
+        // Nobody has edited the vectors by hand.
+        let again = URL.temporaryDirectory.appending(path: "tnp1-\(UUID().uuidString).json")
+        defer { try? FileManager.default.removeItem(at: again) }
+        let written = try await ChildProcess.output(of: python, [script, "--write", again.path()])
+        #expect(written.isSuccess, "\(written.text)")
+        #expect(
+            try Data(contentsOf: again) == Data(contentsOf: Vectors.file), "run tnp1.py --write \(Vectors.file.path())")
     }
 }

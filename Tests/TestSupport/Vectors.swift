@@ -50,6 +50,9 @@ package struct Vectors: Decodable {
         package let collapse_id: String?
         package let accept_queued: UInt8?
         package let hops: UInt8?
+        package let site_key: String?
+        package let site_signature: String?
+        package let site_name: String?
         package let app: String?
         package let proof: ProofParts?
         package let sender_key: String?

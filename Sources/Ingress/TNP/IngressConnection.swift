@@ -128,7 +128,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         perform { session, effects in
             session.assignCircuit(
                 bytes, now: now, comesFrom: { host.assign(self, toCircuit: $0) }, welcome: host.welcome(under:),
-                &effects)
+                identify: { host.identify(self, by: $0, seed: $1) }, &effects)
         }
     }
 

@@ -3,6 +3,7 @@
 import Admission
 import Cryptography
 import EventLoop
+import NodeConfiguration
 import TNP
 import Time
 
@@ -32,6 +33,8 @@ package struct IngressSession {
         package var apps: [(name: String, format: EnvelopeFormat)]
         /// The routes that WELCOME lists, as "app/magic".
         package var routes: [String]
+        /// Whether the node takes site keys, or serves sites only.
+        package var siteMode: SiteMode
 
         /// The app of this name, or the default one for the empty name.
         func app(named name: Bytes) -> (name: String, format: EnvelopeFormat)? {
@@ -84,6 +87,10 @@ package struct IngressSession {
     private var frameSince: MonotonicTime?
     /// The state of the rate limit ``Rules/control``.
     private var control = Allowance()
+    /// The seed of WELCOME's puzzle, which AUTH signs.
+    private var seed: [UInt8] = []
+    /// The site that has proved itself on this connection.
+    private var site: Site?
 
     init(rules: Rules, now: MonotonicTime) {
         self.rules = rules
@@ -113,9 +120,12 @@ package struct IngressSession {
     /// - Parameters:
     ///   - comesFrom: takes tor's circuit ID, if tor passes it on; returns the GOAWAY to reject the connection with.
     ///   - welcome: makes the WELCOME that answers HELLO.
+    ///   - identify: the site that AUTH with this seed proves; `nil` if it proves none. The connection then counts as
+    ///     the site's.
     mutating func assignCircuit(
         _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil },
-        welcome: (Rules) -> Welcome, _ effects: inout Effects
+        welcome: (Rules) -> Welcome, identify: (SiteAuthentication, _ seed: [UInt8]) -> Site? = { _, _ in nil },
+        _ effects: inout Effects
     ) {
         guard phase != .over else { return }
         do throws(ProtocolError) {
@@ -131,7 +141,7 @@ package struct IngressSession {
             while phase != .over, let frame = try nextFrame() {
                 idleSince = now
                 frameSince = nil
-                try handle(frame, now: now, welcome: welcome, &effects)
+                try handle(frame, now: now, welcome: welcome, identify: identify, &effects)
             }
             if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
@@ -226,7 +236,8 @@ package struct IngressSession {
     }
 
     private mutating func handle(
-        _ frame: Frame, now: MonotonicTime, welcome: (Rules) -> Welcome, _ effects: inout Effects
+        _ frame: Frame, now: MonotonicTime, welcome: (Rules) -> Welcome,
+        identify: (SiteAuthentication, _ seed: [UInt8]) -> Site?, _ effects: inout Effects
     ) throws(ProtocolError) {
         if phase == .hello, frame.type != FrameType.hello.rawValue {
             throw ProtocolError(code: .protocolError, text: "received a frame before HELLO")
@@ -240,7 +251,9 @@ package struct IngressSession {
             phase = .identified
             effects.isIdentified = true
             decoder.maximumLength = rules.maximumFrame
-            effects.output.append(welcome(rules))
+            let welcome = welcome(rules)
+            if rules.siteMode != .off { seed = welcome.puzzle.seed }
+            effects.output.append(welcome)
         case .submit(let fields): try submit(fields, now, &effects)
         case .ping(let opaque):
             try countControl(now)
@@ -249,7 +262,19 @@ package struct IngressSession {
         case .goAway:
             phase = .draining
             endIfDone(&effects)
-        case .welcome, .result, .puzzle:
+        case .authentication(let authentication):
+            guard rules.siteMode != .off else {
+                throw ProtocolError(code: .protocolError, text: "received AUTH, but this node takes no site keys")
+            }
+            // Checking a signature costs more than any other frame without a submission.
+            try countControl(now)
+            guard let proved = identify(authentication, seed) else {
+                effects.violations += 1
+                return effects.output.append(SiteAuthenticationResult.rejected)
+            }
+            site = proved
+            effects.output.append(SiteAuthenticationResult.accepted(proved.name))
+        case .welcome, .result, .puzzle, .authenticated:
             throw ProtocolError(code: .protocolError, text: "received a frame that only a node sends")
         }
     }
@@ -287,6 +312,9 @@ package struct IngressSession {
             try countExcess(now)
             return answer(
                 .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight"))
+        }
+        guard site.map({ $0.rights.contains(.send) }) ?? (rules.siteMode != .required) else {
+            return answer(.rejected(.notASite, text: Reason.notASite.description))
         }
         guard let app = rules.app(named: fields.app) else {
             effects.violations += 1

@@ -63,6 +63,7 @@ package enum RelayAnswers {
         // `app.upstream` is wrong: the senders keep their notifications until the operator has corrected it.
         Row(kind: .rejected, reason: .unknownApp, disposition: .misconfigured),
         Row(kind: .rejected, reason: .platformNotConfigured, disposition: .misconfigured),
+        Row(kind: .rejected, reason: .notASite, disposition: .misconfigured),
         Row(
             kind: .rejected, reason: .tooManyHops,
             disposition: Disposition(kind: .rejected, reason: .tooManyHops, failureSource: .nodeOperator)),

@@ -21,10 +21,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 HELLO_LIMIT, MAX_FRAME, TTL_LIMIT = 256, 8192, 2_419_200
-TYPES = {1: "HELLO", 2: "WELCOME", 3: "SUBMIT", 4: "RESULT", 5: "PING", 6: "PONG", 7: "PUZZLE", 8: "GOAWAY"}
+TYPES = {1: "HELLO", 2: "WELCOME", 3: "SUBMIT", 4: "RESULT", 5: "PING", 6: "PONG", 7: "PUZZLE", 8: "GOAWAY",
+         0x14: "AUTH", 0x15: "AUTHED"}
 CODES = {name: code for code, name in TYPES.items()}
 BOTH = {"PING", "PONG", "GOAWAY"}
-MAY_SEND = {"sender": BOTH | {"HELLO", "SUBMIT"}, "node": BOTH | {"WELCOME", "RESULT", "PUZZLE"}}
+MAY_SEND = {"sender": BOTH | {"HELLO", "SUBMIT", "AUTH"}, "node": BOTH | {"WELCOME", "RESULT", "PUZZLE", "AUTHED"}}
 
 class Refused(Exception):
     """Ends the connection: the GOAWAY code, and why."""
@@ -64,6 +65,9 @@ SUBMIT = {0x01: ("magic", TEXT), 0x02: ("device_token", TEXT), 0x03: ("iv", HEX)
           0x09: ("accept_queued", U8), 0x0A: ("app", TEXT), 0x10: ("proof", PROOF), 0x11: ("sender_key", HEX),
           0x12: ("signature", HEX), 0x81: ("hops", U8)}
 RESULT = {1: ("provider_id", TEXT), 2: ("text", TEXT), 3: ("gone_since", U64), 4: ("left", U32), 5: ("full_in", U32)}
+AUTH = {0x30: ("site_key", HEX), 0x31: ("site_signature", HEX)}
+AUTHED = {0x32: ("site_name", TEXT)}
+TABLES = {"SUBMIT": SUBMIT, "RESULT": RESULT, "AUTH": AUTH, "AUTHED": AUTHED}
 # The parts in front of fields, routes and texts; a whole payload where nothing comes after.
 PUZZLE = (("seed", HEX, 16), ("effort", U32, 4), ("lifetime", U32, 4))
 LAYOUT = {
@@ -71,6 +75,7 @@ LAYOUT = {
     "WELCOME": (("version", U8, 1), ("features", U16, 2), ("max_frame", U32, 4), ("max_in_flight", U16, 2),
                 ("idle_timeout", U32, 4), ("server_time", U64, 8)),
     "RESULT": (("request", U32, 4), ("outcome", U8, 1), ("reason", U16, 2), ("retry_after", U32, 4)),
+    "AUTH": (), "AUTHED": (("outcome", U8, 1), ("reason", U16, 2)),
     "PING": (("opaque", HEX, 8),), "PONG": (("opaque", HEX, 8),), "GOAWAY": (("code", U16, 2), ("retry_after", U32, 4)),
 }
 
@@ -100,8 +105,8 @@ def encode(kind, meaning):
     elif kind == "WELCOME":
         routes = [short(route.encode("ascii")) for route in meaning["routes"]]
         body += put(PUZZLE, meaning["puzzle"]) + U8[0](len(routes)) + b"".join(routes)
-    elif kind in ("SUBMIT", "RESULT"):
-        body += pack_fields(SUBMIT if kind == "SUBMIT" else RESULT, meaning)
+    elif kind in TABLES:
+        body += pack_fields(TABLES[kind], meaning)
     elif kind == "GOAWAY":
         body += meaning["text"].encode()
     return frame(CODES[kind], body)
@@ -151,11 +156,14 @@ def decode(kind, payload):
                 meaning[SUBMIT[tag][0]] = raw
             else:
                 meaning.setdefault("unknown", []).append({"tag": tag, "value": raw.hex()})
-    elif kind == "RESULT":
+    elif kind in TABLES:
         for tag, raw in split_fields(cursor.rest()):
-            if tag in RESULT:
-                name, (_, read) = RESULT[tag]
+            if tag in TABLES[kind]:
+                name, (_, read) = TABLES[kind][tag]
                 meaning[name] = read(raw)
+        if kind == "AUTH":
+            lengths = [len(meaning.get(name, "")) // 2 for name in ("site_key", "site_signature")]
+            need(lengths == [32, 64], "key or signature")
     elif kind == "GOAWAY":
         meaning["text"] = read_text(cursor.rest())
     need(cursor.at == len(payload), "bytes left over")

@@ -3,13 +3,15 @@
 import json
 from hashlib import shake_256
 
-from tnp1 import (CHECKS, HEX, SUBMIT, TEXT, TTL_LIMIT, U32, U64, bound, digest_of, encode, frame, names_of,
-                  puzzle_hash, seal, short, sign, smallest_nonce, tlv)
+from tnp1 import (CHECKS, HEX, SUBMIT, TEXT, TTL_LIMIT, U32, U64, bound, check_sender_key, digest_of, encode, frame,
+                  names_of, puzzle_hash, seal, short, sign, smallest_nonce, tlv)
 
 IOS = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
 FCM = ("cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD_7_HB7viqHYXW5XE5O8B82Vyu9kZbAZ7u-"
        "S1sP_qVU9HS-MjZlfFJXc-LU_ycjwdHYE7XPFUQDD7UlnVB-giAI")
-REASONS = {0: [0], 2: [*range(100, 109), 205, 206, 208, 300, 303, 306, 307], 4: [304],
+IOS_PAIRED = "d45161df16f3d1728373f1b83b2e34131d5a6a3120d6e2b4356fff39235abd07"
+FCM_PAIRED = "fHx1aQ3kR0m:APA91bGl_a-Z0pQ7vW2nX5cB8dE1fG4hJ6kL9m"
+REASONS = {0: [0], 2: [*range(100, 109), 205, 206, 208, 300, 303, 306, 307, 312, 313], 4: [304],
            3: [*range(200, 205), 209, 210, 301, 302, 305, 400, 401]}
 BISQ = '{"sentDate":1533218519000,"txId":"%s","title":"%s","message":"%s","type":"%s","actionRequired":"","version":1}'
 
@@ -95,6 +97,13 @@ def vectors():
         add("signatures", name, private_seed=s.hex(), sender_key=k.hex(), digest=digest.hex(),
             signature=signature.hex(), holds=holds)
 
+    for name, form, shared, token in [
+            ("pipe, Apple", "pipe", "12345678901234567890123456789012", IOS_PAIRED),
+            ("pipe, Google", "pipe", "0c8e2dbf-dd0e-4a3a-aa29-2a4c8f7d", FCM_PAIRED),
+            ("the same phone paired again", "pipe", "7f2b6a90-7b1e-4b0d-9c57-1d2f3a4b", FCM_PAIRED),
+            ("sealed", "sealed", "PJ1dFk6oJloK74ursaEEc9VQ+wo2pVdDtYx2Z3Fh5s0=", FCM_PAIRED)]:
+        out["sender_keys"].append(check_sender_key(dict(name=name, format=form, key=shared, device_token=token)))
+
     message = lambda name, side, kind, **m: add(
         "messages", f"{kind} {name}", **{"from": side, "type": kind, "bytes": encode(kind, m).hex()} | m)
     for name, lowest, highest, agent in [
@@ -120,7 +129,8 @@ def vectors():
             "unknown fields that are skipped": pipe | {"unknown": unknown},
             "largest nonce": pipe | {"proof": proof | {"nonce": str(2**64 - 1), "effort": 1}},
             "every field and an unknown one": full | {"unknown": unknown[1:]},
-            "longest fields": long | {"collapse_id": "ž" * 32}}.items()):
+            "longest fields": long | {"collapse_id": "ž" * 32},
+            "passed on by three nodes": pipe | {"hops": 3}}.items()):
         message(name, "sender", "SUBMIT", request=request, **v)
     for name, outcome, reason, wait, rest in [
             ("DELIVERED, id", 0, 0, 0, {"provider_id": "7f3a51c2-9d10-8e4b-a1b2-0123456789ab"}),
@@ -140,6 +150,12 @@ def vectors():
             message(f"from {side}", side, kind, opaque=fill(side, 8).hex())
     message("nothing asked", "node", "PUZZLE", **calm)
     message("effort asked", "node", "PUZZLE", **busy)
+    site = fill("site", 32)
+    for name, onion in (("through an onion", fill("onion", 32)), ("without an onion", bytes(32))):
+        site_key, proven = sign(site, seed + onion, b"tnp1-site")
+        message(name, "sender", "AUTH", site_key=site_key.hex(), site_signature=proven.hex())
+    message("accepted", "node", "AUTHED", outcome=0, reason=0, site_name="back-end")
+    message("rejected", "node", "AUTHED", outcome=2, reason=312)
     texts = ["", "SUBMIT does not parse: tag 3 after tag 4", "only version 1 here", "9000 bytes, at most 8192", "",
              "příliš mnoho spojení", "stop 🛑", "no HELLO"]
     for code, text in enumerate(texts):
@@ -207,7 +223,7 @@ def vectors():
                 "proof of 15 bytes": {0x10: proof[:15]}, "proof of 17 bytes": {0x10: proof + b"\0"},
                 "sender key of 31 bytes": {0x11: key[:31], 0x12: good},
                 "signature of 63 bytes": {0x11: key, 0x12: good[:63]}, "sender key alone": {0x11: key},
-                "signature alone": {0x12: good}}),
+                "signature alone": {0x12: good}, "hops of 2 bytes": {0x81: b"\0\1"}}),
             ("pipe", 101, {"unknown magic": {1: b"windows"}, "magic in other case": {1: b"ios"}}),
             ("pipe", 102, {
                 "android token empty": android | {2: b""}, "android token of 513 bytes": android | {2: b"t" * 513},
@@ -225,6 +241,7 @@ def vectors():
                 "iv with a line feed at its end": {3: iv[:-1] + b"\n"}, "iv not ASCII": {3: iv[:-2] + "ž".encode()}}),
             ("pipe", 104, {f"ciphertext of {n}": {4: fill("ciphertext", n)} for n in (0, 15, 17, 3088)}),
             ("pipe", 106, {"unknown field 0x7f": {0x7F: b"?"}, "unknown field 0x0b": {0x0B: b""}}),
+            ("pipe", 313, {"hops 4": {0x81: b"\4"}, "hops 255": {0x81: b"\xff"}}),
             ("pipe", 108, {
                 "priority 7": {6: b"\7"}, "priority 0": {6: b"\0"}, "sound 2": {7: b"\2"},
                 "accept queued 2": {9: b"\2"},

@@ -496,4 +496,43 @@ import TocsinClient
         await client.close()
         await stage.end()
     }
+
+    // MARK: Sites
+
+    @Test func `a node for sites only serves a site, until the operator revokes its key`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let site = try key(7)
+        let publicKey = String(decoding: Base64.encode(site.publicKey), as: UTF8.self)
+        let table = """
+            [[site]]
+            name = "desk"
+            key = "\(publicKey)"
+            rate_burst = 3
+            rate_per_minute = 1
+            """
+        func text(_ more: String) -> String {
+            stage.configuration(
+                endpoints, gates: "[puzzle]\nmode = \"always\"", more: "[sites]\nmode = \"required\"\n\(more)")
+        }
+        try await stage.startNode(text(table))
+        let phone = await phone(.iOS, on: stage)
+        let stranger = stage.client()
+        let refused = try await outcome(phone, on: stage, by: stranger)
+        #expect(refused.kind == .rejected && refused.reason == .notASite)
+        let (client, unknown) = (stage.client(siteKey: site), stage.client(siteKey: try key(8)))
+        for number in 1...3 {
+            #expect(try await outcome(phone, on: stage, by: client, "\(number)").kind == .delivered)
+        }
+        #expect(try await outcome(phone, on: stage, by: client, "4").reason == .connectionOverRate)
+        let error = await #expect(throws: ClientError.self) {
+            try await outcome(phone, on: stage, by: unknown)
+        }
+        #expect(error?.description.contains("does not know this site key") == true)
+        try await stage.reload(text(""))
+        await #expect(throws: ClientError.self) { try await outcome(phone, on: stage, by: client, "5") }
+        #expect(await stage.services.received.count == 3)
+        for client in [stranger, client, unknown] { await client.close() }
+        await stage.end()
+    }
 }

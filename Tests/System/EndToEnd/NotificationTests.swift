@@ -161,6 +161,10 @@ actor Stage {
         TocsinClient(options ?? TocsinClient.Options(nodes: [socket], patience: .zero), on: loop)
     }
 
+    nonisolated func client(siteKey: Ed25519.PrivateKey) -> TocsinClient {
+        client(TocsinClient.Options(nodes: [socket], patience: .zero, siteKey: siteKey))
+    }
+
     nonisolated func envelope(for phone: Phone, title: String = "title") throws -> Envelope {
         phones.withLock { $0.append(phone) }
         return try Sealer(phone.pairing).seal(

@@ -142,7 +142,7 @@ let package = Package(
         .executableTarget(
             name: "tocsin",
             dependencies: [
-                "TocsinNode", "TocsinClient", "Simulator", "QRCode", "Store", "Tor", "Console",
+                "TocsinNode", "TocsinClient", "Simulator", "QRCode", "Store", "Tor", "Console", "Admission",
                 "NodeConfiguration", "Diagnostics", "EventLoop", "TNP", "Cryptography", "Time",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

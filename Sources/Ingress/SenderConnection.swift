@@ -79,6 +79,9 @@ package protocol SenderHost: AnyObject {
     /// Finds the site that an AUTH with this seed proves. The connection then counts as the site's.
     /// - Returns: the site; `nil` if the AUTH proves none.
     func identify(_ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]) -> Site?
+    /// Whether a request over HTTP may be delivered.
+    /// - Parameter credential: what follows `/s/` in its path. The connection then counts as the site's.
+    func admits(_ connection: any SenderConnection, site credential: Bytes?) -> Bool
     /// The WELCOME for a TNP connection under these rules.
     func welcome(under rules: IngressSession.Rules) -> Welcome
     /// Memory for the TNP connections.

@@ -118,7 +118,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
         (.credentialsRefused, "credentials_refused", "the push service rejects the node's credentials or topic"),
         (.payloadRefused, "payload_refused", "the push service rejects the notification"),
         (.ttlRanOut, "ttl_ran_out", "the ttl ran out before delivery"),
-        (.notASite, "not_a_site", "this node serves known sites only, and this sender is not one of them"),
+        (.notASite, "not_a_site", "the sender is not a site that this node knows, or has not the right to do this"),
         (.tooManyHops, "too_many_hops", "the envelope has passed too many nodes, or has come back to one of them"),
         (.shuttingDown, "shutting_down", "the node is shutting down"),
         (.internalError, "internal_error", "the node has an internal error"),

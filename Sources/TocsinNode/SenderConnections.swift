@@ -99,11 +99,23 @@ final class SenderConnections: SenderHost {
     func identify(
         _ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]
     ) -> Site? {
-        guard let site = rules.sites.first(where: { authentication.key.elementsEqual($0.key) }) else { return nil }
+        guard let site = rules.sites.first(where: { $0.key.map(authentication.key.elementsEqual) == true }) else {
+            return nil
+        }
         // The onion's key keeps a hostile node from passing the signature on to this one.
         let onions = rules.tnp.circuitIDs ? onionKeys : onionKeys + [SiteAuthentication.noOnion]
         guard onions.contains(where: { authentication.isValid(seed: seed, onion: $0) }) else { return nil }
         return intake.move(connection, to: .site(site.number)) ? site : nil
+    }
+
+    func admits(_ connection: any SenderConnection, site credential: Bytes?) -> Bool {
+        guard rules.tnp.siteMode != .off, let credential else {
+            return rules.tnp.siteMode != .required && credential == nil
+        }
+        guard let site = rules.sites.first(where: { $0.isProved(byPath: credential) }), site.rights.contains(.send)
+        else { return false }
+        let circuit = CircuitID.site(site.number)
+        return connection.circuit == circuit || intake.move(connection, to: circuit)
     }
 
     func identified(_ connection: any SenderConnection) { registry.identified(connection.number) }

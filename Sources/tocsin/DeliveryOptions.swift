@@ -51,6 +51,13 @@ struct DeliveryOptions: ParsableArguments {
             """)
     var format: EnvelopeFormat?
 
+    @Option(
+        help: """
+            The file with a site's key, as created by tocsin site key: the node then applies the rate of this site, \
+            and requires no proof of work.
+            """, completion: .file())
+    var siteKey: String?
+
     @OptionGroup var onionKey: OnionKeyOption
 
     func validate() throws {

@@ -25,8 +25,11 @@ struct NotificationDelivery {
         let envelope = try failing(with: .rejected) {
             try sealer.seal(notification, app: options.app, ttl: options.ttl, sound: sound)
         }
+        let siteKey = try options.siteKey.map { file in try failing(with: .configuration) { try SiteKeyFile.read(file) }
+        }
         let clientOptions = TocsinClient.Options(
-            nodes: nodes, proxy: options.direct ? nil : .socks5(proxy, nil), workLimit: .seconds(options.maxWork))
+            nodes: nodes, proxy: options.direct ? nil : .socks5(proxy, nil), workLimit: .seconds(options.maxWork),
+            siteKey: siteKey)
         let through = options.direct ? "" : " through tor"
         let loop = EventLoop(name: "send")
         let client = TocsinClient(clientOptions, on: loop) { progress in

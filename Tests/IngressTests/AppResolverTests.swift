@@ -132,6 +132,23 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         }
     }
 
+    @Test func `a site's name and secret precede the path`() throws {
+        let parameters = bisq.map { "\($0)=\($1)" }.joined(separator: "&")
+        for (prefix, site) in [
+            ("/s/desk.Sec-ret_1", "desk.Sec-ret_1"), ("//s/desk.x/", "desk.x"), ("/s/x", "x"), ("/s/", ""),
+        ] {
+            let route = try RelayRoute(get("\(prefix)/relay?\(parameters)"))
+            #expect(route.site.map { String(decoding: $0, as: UTF8.self) } == site)
+            #expect(try route.relayRequest().deviceToken == Array(appleToken.utf8)[...])
+            let push = try RelayRoute(get("\(prefix)/v1/fcm/device/a", method: "POST"))
+            #expect(push.dialect == .device(.android) && push.site?.count == site.utf8.count)
+        }
+        #expect(try RelayRoute(relay(bisq)).site == nil)
+        for path in ["/s", "/s/desk.x", "/s/desk.x/", "/s/desk.x/s/desk.x/relay", "/s/desk.x/other"] {
+            #expect(throws: RelayRoute.NoRoute.notFound) { try RelayRoute(get(path)) }
+        }
+    }
+
     @Test(arguments: ["HEAD", "PUT", "DELETE", "OPTIONS", "CONNECT", "PATCH"])
     func `an unsupported method is answered with the allowed one`(_ method: String) {
         for path in ["/relay", "/relay?a=b", "//relay"] {

@@ -87,6 +87,10 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
             respond(Self.answer(to: error))
             return host.countViolations(self, 1)
         }
+        guard host.admits(self, site: route.site) else {
+            respond(RelayResponse.response(to: route.dialect, Rejection(.notASite).outcome))
+            return host.countViolations(self, 1)
+        }
         do throws(Rejection) {
             let (envelope, app) = try host.appResolver.envelope(of: try route.relayRequest())
             requests &+= 1

@@ -2,6 +2,7 @@
 
 import Cryptography
 import HTTP1
+import NodeConfiguration
 import TNP
 
 /// The notification that a client requests at the HTTP endpoint. ``AppResolver`` finds the app that it is for.
@@ -33,6 +34,8 @@ struct RelayRoute: Redacted {
     }
 
     let dialect: RelayRequest.Dialect
+    /// What the site has put into the path: its name and secret; `nil` for any other sender.
+    let site: Bytes?
     private let request: HTTPRequest
     private let query: Bytes
     private let deviceToken: Bytes
@@ -45,6 +48,14 @@ struct RelayRoute: Redacted {
         query = request.target[mark...].dropFirst()
         // One existing client joins its base address, which ends in a slash, with a path that begins with one.
         while path.starts(with: "//".utf8) { path.removeFirst() }
+        if path.starts(with: Site.pathPrefix.utf8) {
+            let rest = path.dropFirst(Site.pathPrefix.utf8.count)
+            site = rest.prefix { $0 != UInt8(ascii: "/") }
+            path = rest.drop { $0 != UInt8(ascii: "/") }
+            while path.starts(with: "//".utf8) { path.removeFirst() }
+        } else {
+            site = nil
+        }
         let allowed: String
         if path.elementsEqual("/relay".utf8) {
             dialect = .relay

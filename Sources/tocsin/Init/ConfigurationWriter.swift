@@ -93,22 +93,13 @@ struct ConfigurationWriter {
         let text = configuration.text
         _ = try Configuration(text: text, file: file)
         try check()
-        let draft = "\(file).draft\(getpid())"
-        unlink(draft)
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, Self.mode)
-        guard descriptor >= 0 else { throw Self.system("write", draft) }
-        defer {
-            close(descriptor)
-            unlink(draft)
-        }
-        let bytes = Array(text.utf8)
-        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count, fchmod(descriptor, Self.mode) == 0,
-            fsync(descriptor) == 0
-        else { throw Self.system("write", file) }
         var status = stat()
-        if geteuid() == 0, stat(directory, &status) == 0 { _ = fchown(descriptor, status.st_uid, status.st_gid) }
-        // link() does not replace a file that has appeared meanwhile.
-        guard (replacing ? rename(draft, file) : link(draft, file)) == 0 else { throw Self.system("write", file) }
+        let owner = stat(directory, &status) == 0 ? (status.st_uid, status.st_gid) : nil
+        let error = DraftFile.write(text, to: file, mode: Self.mode, owner: owner, replacing: replacing)
+        guard error == 0 else {
+            errno = error
+            throw Self.system("write", file)
+        }
     }
 
     /// Prepares for writing the configuration: checks that the node would accept it, and creates the state directory if

@@ -8,6 +8,8 @@ import TNP
 import Testing
 import TocsinClient
 
+@testable import NodeConfiguration
+
 /// Requests to a node's HTTP endpoint.
 extension Stage {
     /// Sends a request that closes its connection and returns the only answer.
@@ -108,6 +110,33 @@ extension Stage {
     private func expectSuccess(_ answer: HTTPAnswer, _ comment: Comment? = nil) {
         #expect(answer.status == 200, comment)
         #expect(answer.body == Array("success".utf8), comment)
+    }
+
+    // MARK: Sites
+
+    @Test func `a site proves itself by the path of its requests`() async throws {
+        let stage = Stage()
+        let hash = String(decoding: Base64.encode(Site.pathHash(of: "secret".utf8)), as: UTF8.self)
+        let site = "[[site]]\nname = \"desk\"\npath_hash = \"\(hash)\"\nrate_burst = 2\nrate_per_minute = 1"
+        try await stage.start(more: "[sites]\nmode = \"required\"\n\(site)")
+        let phone = await stage.phone(.android)
+        func request(_ prefix: String) -> [UInt8] {
+            RequestBytes.get(
+                prefix
+                    + RequestBytes.relay(
+                        "android", token: phone.deviceToken, text: RequestBytes.pipe(Self.googleMagic)))
+        }
+        for prefix in ["", "/s/desk.wrong", "/s/other.secret", "/s/desk.secret0", "/s/desk"] {
+            let answer = try await stage.ask(request(prefix))
+            #expect(answer.status == 400, "\(prefix): \(answer.status)")
+            #expect(String(decoding: answer.body, as: UTF8.self).contains("site"))
+        }
+        #expect(await stage.services.received.isEmpty)
+        for _ in 1...2 { expectSuccess(try await stage.ask(request("/s/desk.secret"))) }
+        // Each connection counts against the site's one rate.
+        #expect(try await stage.ask(request("//s/desk.secret/")).status == 429)
+        #expect(await stage.services.received.count == 2)
+        await stage.end()
     }
 
     // MARK: Bisq 1

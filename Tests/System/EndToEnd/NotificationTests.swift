@@ -794,7 +794,15 @@ private let hello: [UInt8] = {
         _ access: PrivateTorNetwork.Access
     ) async throws {
         await stage.services.moveClock(by: 1500)
-        let more = try await managedTor(of: network, in: stage.directory)
+        let site = try #require(Ed25519.PrivateKey(seed: SecureRandom.bytes(32)))
+        let siteTable = """
+            [sites]
+            mode = "open"
+            [[site]]
+            name = "desk"
+            key = "\(String(decoding: Base64.encode(site.publicKey), as: UTF8.self))"
+            """
+        let more = try await managedTor(of: network, in: stage.directory) + "\n" + siteTable
         let address = try await startReachable(stage, stage.configuration(endpoints, more: more))
         #expect(try OnionKeys.present(in: "\(stage.directory)/state/tor/onion")?.address == address)
         let pid = try #require(await stage.torStatus?.pid)
@@ -809,6 +817,13 @@ private let hello: [UInt8] = {
             stage.envelope(for: bound), timeout: .seconds(60), signedBy: Ed25519.PrivateKey(ofSenderFor: bound.pairing))
         #expect(signed.kind == .delivered)
         await client.close()
+        // A site's signature names the onion; a refused one would be an error.
+        let desk = stage.client(
+            TocsinClient.Options(
+                nodes: [.tcp(host: "\(address)", port: 7077)], proxy: .socks5(access.socks, nil), siteKey: site))
+        let fromSite = try await desk.submit(stage.envelope(for: phone, title: "site"), timeout: .seconds(60))
+        #expect(fromSite.kind == .delivered)
+        await desk.close()
         // The same with a request of Bisq 1.
         let request = BisqRelayRequest(try stage.envelope(for: phone, title: "today")).bytes(host: "\(address)")
         let answer = try await stage.raw(

@@ -178,6 +178,31 @@ actor Stage {
         held.append(stream)
     }
 
+    /// Sends AUTH with a signature that names this onion.
+    /// - Returns: AUTHED.
+    func authenticate(_ key: Ed25519.PrivateKey, onion: [UInt8], after prelude: [UInt8] = []) async throws
+        -> SiteAuthenticationResult
+    {
+        let stream = try await loop.dial(socket, timeout: .seconds(5))
+        let reader = StreamReader(stream)
+        func next() async throws -> Message {
+            let length = try await reader.read(exactly: 4)
+            var decoder = FrameDecoder(maximumLength: 65_536)
+            decoder.append(length + (try await reader.read(exactly: length.reduce(0) { $0 << 8 | Int($1) })))
+            return try Message(try #require(try decoder.next()))
+        }
+        var bytes = prelude
+        bytes.append(Hello())
+        stream.write(bytes)
+        guard case .welcome(let welcome) = try await next() else { throw POSIXError(.EPROTO) }
+        bytes = []
+        bytes.append(SiteAuthentication(seed: welcome.puzzle.seed, onion: onion, by: key))
+        stream.write(bytes)
+        defer { stream.close() }
+        guard case .authenticated(let result) = try await next() else { throw POSIXError(.EPROTO) }
+        return result
+    }
+
     /// Reads what the node sent on the first of those connections until it closed.
     func readFirstHeld() async -> [UInt8] { await StreamReader(held[0]).readToEnd() }
 

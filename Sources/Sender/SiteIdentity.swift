@@ -18,8 +18,10 @@ package struct SiteIdentity: Sendable {
     package init(_ key: Ed25519.PrivateKey, at node: Endpoint) {
         self.key = key
         // An onion address is the Base32 of public key, checksum and version (rend-spec-v3, "Encoding onion addresses").
-        if case .tcp(let host, _) = node, host.lowercased().hasSuffix(".onion"),
-            let bytes = Base32.decode(host.utf8.dropLast(".onion".utf8.count)), bytes.count == Self.addressLength
+        // Subdomains are not part of it.
+        if case .tcp(let host, _) = node, case let labels = host.split(separator: "."), labels.count > 1,
+            labels.last?.lowercased() == "onion", let bytes = Base32.decode(labels[labels.count - 2].utf8),
+            bytes.count == Self.addressLength
         {
             onion = Array(bytes.prefix(SiteAuthentication.noOnion.count))
         } else {

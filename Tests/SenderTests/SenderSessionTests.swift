@@ -517,6 +517,7 @@ extension SenderSessionTests {
         let onion = try #require(Base32.decode(Array(label.utf8))).prefix(32)
         for (node, expected) in [
             (Endpoint.tcp(host: "\(label).onion", port: 7077), Array(onion)),
+            (.tcp(host: "www.\(label.uppercased()).Onion", port: 7077), Array(onion)),
             (.tcp(host: "127.0.0.1", port: 7077), SiteAuthentication.noOnion),
         ] {
             var sender = Sender(site: SiteIdentity(try key(), at: node))

@@ -25,6 +25,7 @@ from .notification import BisqNotification, NotificationType
 from .options import Address, Progress
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
+from .site_key import SiteKey, SiteKeyError
 
 __all__ = [
     "Address",
@@ -49,6 +50,8 @@ __all__ = [
     "ProxyUnreachable",
     "QueueFull",
     "RejectionError",
+    "SiteKey",
+    "SiteKeyError",
     "SubmissionError",
     "TocsinClient",
     "TocsinError",

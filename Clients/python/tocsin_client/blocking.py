@@ -17,6 +17,7 @@ from .errors import ClientClosed
 from .notification import BisqNotification
 from .outcome import Outcome
 from .pairing import PairingToken
+from .site_key import SiteKey
 
 T = TypeVar("T")
 
@@ -35,12 +36,13 @@ class BlockingClient:
         work_limit: float = 60.0,
         patience: float = 600.0,
         agent: str = "",
+        site_key: SiteKey | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         on_gone: Callable[[PairingToken], None] | None = None,
     ) -> None:
         self._client = TocsinClient(
-            nodes, socks=socks, work_limit=work_limit, patience=patience, agent=agent, on_progress=on_progress,
-            on_gone=on_gone,
+            nodes, socks=socks, work_limit=work_limit, patience=patience, agent=agent, site_key=site_key,
+            on_progress=on_progress, on_gone=on_gone,
         )
         self._lock = threading.Lock()
         self._is_closed = False

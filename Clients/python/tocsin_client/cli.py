@@ -19,6 +19,7 @@ from .notification import BisqNotification, NotificationType
 from .onion_key import OnionKey, OnionKeyError, TemporaryOnionKey, is_onion_label
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
+from .site_key import SiteKey, SiteKeyError
 
 DELIVERED, FAILURE, USAGE, REJECTED, UNREACHABLE, TRY_LATER, GONE, CONFIGURATION = 0, 1, 64, 65, 69, 75, 76, 78
 LONGEST_TEXT = 16 * 1024
@@ -141,6 +142,10 @@ def _delivery_options(parser: argparse.ArgumentParser) -> None:
         "if the key in the pairing token is Base64 of 32 bytes, else pipe",
     )
     parser.add_argument(
+        "--site-key", metavar="FILE",
+        help="the file with a site's key, as created by tocsin site key: the node applies the site's rate",
+    )
+    parser.add_argument(
         "--onion-key", metavar="FILE",
         help="the file with the key to a closed onion, as created by its operator with tocsin onion authorize",
     )
@@ -226,12 +231,19 @@ def _deliver(
     except RejectionError as error:
         raise Failure(str(error), REJECTED) from None
     key = _onion_key(options, nodes)
+    try:
+        site_key = SiteKey.read(options.site_key) if options.site_key else None
+    except SiteKeyError as error:
+        raise Failure(str(error), CONFIGURATION) from None
 
     async def deliver() -> Outcome:
         async with contextlib.AsyncExitStack() as stack:
             if key is not None:
                 await stack.enter_async_context(TemporaryOnionKey(key, options.tor_control))
-            client = TocsinClient(nodes, socks=socks, work_limit=options.max_work, on_progress=_Display(options.direct))
+            client = TocsinClient(
+                nodes, socks=socks, work_limit=options.max_work, site_key=site_key,
+                on_progress=_Display(options.direct),
+            )
             await stack.enter_async_context(client)
             outcome = await client.submit(
                 envelope, signature=None if options.no_key else pairing.sign(envelope), timeout=options.timeout,

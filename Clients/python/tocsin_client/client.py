@@ -16,6 +16,7 @@ from .notification import BisqNotification, NotificationType
 from .options import CONNECT_TIMEOUT, Address, Options, Progress
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
+from .site_key import SiteKey
 
 LARGEST_QUEUE = 10_000
 """The largest number of submissions without an outcome."""
@@ -36,6 +37,7 @@ class TocsinClient:
     :param work_limit: the longest time to compute proofs of work for one submission, in seconds; 0 for none.
     :param patience: the longest time for which the client obeys a node's RETRY, in seconds, if the submission's own time
         limit allows it; for longer, it tries the other nodes, and then returns RETRY.
+    :param site_key: the key of a site that the nodes' operators know.
     :param on_progress: receives the steps of the work, on the event loop's thread.
     :param on_gone: receives the pairing of a phone that no longer has its device token.
     """
@@ -50,6 +52,7 @@ class TocsinClient:
         agent: str = "",
         connect_timeout: float = CONNECT_TIMEOUT,
         is_isolated: bool = True,
+        site_key: SiteKey | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         on_gone: Callable[[PairingToken], None] | None = None,
     ) -> None:
@@ -57,7 +60,7 @@ class TocsinClient:
         if not addresses:
             raise ValueError("a client needs at least one node")
         proxy = Address.parse(socks) if isinstance(socks, str) else socks
-        self.options = Options(addresses, proxy, work_limit, patience, agent, connect_timeout, is_isolated)
+        self.options = Options(addresses, proxy, work_limit, patience, agent, connect_timeout, is_isolated, site_key)
         self.on_progress = on_progress
         self.on_gone = on_gone
         self._solvers = ThreadPoolExecutor(session.SEARCHES, "tocsin-solver")

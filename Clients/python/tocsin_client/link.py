@@ -87,7 +87,9 @@ class Link(asyncio.Protocol):
         self.index = index
         self.address = channel.options.nodes[index]
         self.node = NodeState()
-        self.session = session.Session(does_work=channel.options.work_limit > 0)
+        self.session = session.Session(
+            does_work=channel.options.work_limit > 0, site_key=channel.options.site_key, host=self.address.host
+        )
         self.failure: errors.SubmissionError | None = None
         """Why the last attempt failed, or the last connection ended."""
         self.connected_at = self.last_frame = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .site_key import SiteKey
 from .wire import Welcome
 
 CONNECT_TIMEOUT = 60.0
@@ -65,3 +66,5 @@ class Options:
     connect_timeout: float = CONNECT_TIMEOUT
     is_isolated: bool = True
     """Whether each phone has a tor circuit of its own, so that the node cannot link phones by their circuits."""
+    site_key: SiteKey | None = None
+    """The key of a site that the nodes' operators know; ``None`` for any other sender."""

@@ -10,6 +10,7 @@ from . import wire
 from .envelope import Submission
 from .errors import ProtocolError
 from .outcome import Kind, Outcome
+from .site_key import SiteKey
 from .wire import GoAway, Puzzle, Welcome
 
 EARLY_SUBMISSIONS = 16
@@ -107,11 +108,18 @@ class Session:
 
     does_work: bool
     """Whether the client computes proofs at all; if not, it leaves the rejection to the node."""
+    site_key: SiteKey | None = None
+    host: str = ""
+    """The node's host, which a site's signature names."""
     welcome: Welcome | None = None
     _puzzle: Puzzle | None = None
     _previous_seed: bytes | None = None
     _is_open: bool = False
     """Whether the connection takes submissions: connected, and no GOAWAY yet."""
+    _is_site: bool = False
+    """Whether the node has accepted the site's key on this connection: it then requires no proof of work."""
+    _awaits_authentication: bool = False
+    """Whether submissions wait for AUTHED."""
     _decoder: wire.FrameDecoder = field(default_factory=wire.FrameDecoder)
     _pending: dict[int, Entry] = field(default_factory=dict)
     _requests: dict[Entry, int] = field(default_factory=dict)
@@ -183,6 +191,7 @@ class Session:
     def connected(self, agent: str = "") -> bytes:
         """Starts a new connection and returns HELLO. All entries are sent again, with the same bytes."""
         self._is_open = True
+        self._is_site, self._awaits_authentication = False, self.site_key is not None
         self._decoder = wire.FrameDecoder()
         self.welcome = self._puzzle = self._previous_seed = None
         self._sent = set()
@@ -197,6 +206,8 @@ class Session:
 
     @property
     def _limit(self) -> int:
+        if self._awaits_authentication:
+            return 0
         if self.welcome is None:
             return EARLY_SUBMISSIONS
         return min(self.welcome.max_in_flight, LARGEST_IN_FLIGHT)
@@ -256,18 +267,38 @@ class Session:
                 self.welcome = message
                 self._announced(message.puzzle)
                 actions.append(Welcomed(message))
+                self._authenticate(message, actions)
             elif self.welcome is None and not isinstance(message, GoAway | wire.Ping):
                 raise ProtocolError("the first frame is not WELCOME")
             elif isinstance(message, wire.Result):
                 self._answered(message.request, message.outcome, actions)
             elif isinstance(message, Puzzle):
                 self._announced(message)
+            elif isinstance(message, wire.Authenticated):
+                self._authenticated(message, actions)
             elif isinstance(message, wire.Ping):
                 actions.append(Send(wire.pong(message.opaque)))
             else:
                 self._is_open = False
                 actions.append(Leaving(message))
         return is_alive
+
+    def _authenticate(self, welcome: Welcome, actions: list[Action]) -> None:
+        """Sends AUTH, if the client is a site and the node takes site keys."""
+        if self.site_key is None or wire.Features.SITE_KEYS not in welcome.features:
+            self._awaits_authentication = False
+        else:
+            actions.append(Send(self.site_key.authentication(welcome.puzzle.seed, self.host)))
+
+    def _authenticated(self, answer: wire.Authenticated, actions: list[Action]) -> None:
+        if not self._awaits_authentication:
+            return
+        self._awaits_authentication = False
+        self._is_site = answer.is_accepted
+        if not answer.is_accepted:
+            self._is_open = False
+            text = "the node does not know this site key, or the key is for another onion"
+            actions.append(Leaving(GoAway(wire.Code.ABUSE, text=text)))
 
     def _answered(self, request: int, outcome: Outcome, actions: list[Action]) -> None:
         # A RESULT for a request that is not in flight has no effect.
@@ -340,7 +371,7 @@ class Session:
     def _is_ready(self, entry: Entry) -> bool:
         if self._puzzle is None:
             return not entry.needs_work
-        if self._puzzle.effort == 0 or not self.does_work:
+        if self._puzzle.effort == 0 or not self.does_work or self._is_site:
             return True
         proof = entry.proof
         return (

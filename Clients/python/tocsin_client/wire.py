@@ -32,6 +32,8 @@ class FrameType(IntEnum):
     PONG = 0x06
     PUZZLE = 0x07
     GOAWAY = 0x08
+    AUTH = 0x14
+    AUTHED = 0x15
 
 
 FIRST_SKIPPABLE = 0x80
@@ -45,6 +47,7 @@ class Features(IntFlag):
     PROOF_OF_WORK = 2
     SENDER_KEYS = 4
     SENDER_KEYS_REQUIRED = 8
+    SITE_KEYS = 32
 
 
 class Code(IntEnum):
@@ -123,7 +126,15 @@ class Ping:
     opaque: bytes
 
 
-Message = Welcome | Result | Puzzle | GoAway | Ping
+@dataclass(frozen=True)
+class Authenticated:
+    """AUTHED: whether the node has accepted the site's key (PROTOCOL §10)."""
+
+    is_accepted: bool
+    name: str | None = None
+
+
+Message = Welcome | Result | Puzzle | GoAway | Ping | Authenticated
 
 
 def frame(kind: FrameType, payload: bytes) -> bytes:
@@ -234,7 +245,9 @@ def _message(kind: int, payload: bytes) -> Message | None:
         if len(payload) != 8:
             raise ProtocolError("PING and PONG have 8 bytes")
         return Ping(payload) if kind == FrameType.PING else None
-    if kind in (FrameType.HELLO, FrameType.SUBMIT):
+    if kind == FrameType.AUTHED:
+        return _authenticated(payload)
+    if kind in (FrameType.HELLO, FrameType.SUBMIT, FrameType.AUTH):
         raise ProtocolError("a frame type that only a sender may send")
     if kind >= FIRST_SKIPPABLE:
         return None
@@ -258,6 +271,14 @@ def _welcome(payload: bytes) -> Welcome:
     )
     reader.finish()
     return welcome
+
+
+def _authenticated(payload: bytes) -> Authenticated:
+    reader = _Reader(payload, "AUTHED")
+    is_accepted = reader.number(1) == Kind.DELIVERED
+    reader.number(2)
+    names = [value.decode(errors="replace") for tag, value in reader.fields() if tag == 0x32]
+    return Authenticated(is_accepted, names[0] if names else None)
 
 
 def _result(payload: bytes) -> Result:

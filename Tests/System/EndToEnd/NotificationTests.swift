@@ -642,13 +642,15 @@ private let hello: [UInt8] = {
 }
 
 @Suite(.serialized) struct OnionServiceTests {
-    /// One notification through tor with the command line of each client in another language.
+    /// The command lines of the clients in other languages.
+    private static let otherClients = [
+        ["java", "-jar", "Clients/java/target/tocsin-client.jar"],
+        ["env", "PYTHONPATH=Clients/python", "/usr/bin/python3", "-m", "tocsin_client"],
+    ]
+
+    /// One notification through tor with each client in another language.
     private func sendWithOtherClients(_ stage: Stage, _ access: PrivateTorNetwork.Access) async throws {
-        let commands = [
-            ["java", "-jar", "Clients/java/target/tocsin-client.jar"],
-            ["env", "PYTHONPATH=Clients/python", "/usr/bin/python3", "-m", "tocsin_client"],
-        ]
-        for command in commands {
+        for command in Self.otherClients {
             let phone = Phone.new(.android, model: "test")
             await stage.services.register(phone)
             let sent = try await ChildProcess.output(
@@ -669,6 +671,29 @@ private let hello: [UInt8] = {
                     "--tor", "\(access.socks)", "--timeout", "3",
                 ], input: phone.pairingToken, timeout: .seconds(30))
             #expect(!wrong.isSuccess && wrong.text.contains("the node cannot be reached"), "\(wrong.text)")
+        }
+    }
+
+    /// The same for clients that are sites, with the right key and a wrong one.
+    private func sendAsSiteWithOtherClients(_ stage: Stage, to node: String, through socks: Endpoint, _ seed: [UInt8])
+        async throws
+    {
+        for (name, content) in [("site.key", seed), ("other.key", SecureRandom.bytes(32))] {
+            let file = "\(stage.directory)/\(name)"
+            try PrivateFile.create(file, holding: content)
+            for command in Self.otherClients {
+                let phone = await stage.phone(.iOS)
+                let sent = try await ChildProcess.output(
+                    of: command[0],
+                    Array(command.dropFirst()) + [
+                        "send", "-", "--node", node, "--tor", "\(socks)", "--site-key", file, "--timeout", "60",
+                    ], input: phone.pairingToken, timeout: .seconds(90))
+                if content == seed {
+                    #expect(sent.isSuccess && sent.text.hasPrefix("delivered"), "\(command[0]): \(sent.text)")
+                } else {
+                    #expect(sent.text.contains("does not know this site key"), "\(command[0]): \(sent.text)")
+                }
+            }
         }
     }
 
@@ -819,7 +844,8 @@ private let hello: [UInt8] = {
         _ access: PrivateTorNetwork.Access
     ) async throws {
         await stage.services.moveClock(by: 1500)
-        let site = try #require(Ed25519.PrivateKey(seed: SecureRandom.bytes(32)))
+        let siteSeed = SecureRandom.bytes(32)
+        let site = try #require(Ed25519.PrivateKey(seed: siteSeed))
         let siteTable = """
             [sites]
             mode = "open"
@@ -849,6 +875,7 @@ private let hello: [UInt8] = {
         let fromSite = try await desk.submit(stage.envelope(for: phone, title: "site"), timeout: .seconds(60))
         #expect(fromSite.kind == .delivered)
         await desk.close()
+        try await sendAsSiteWithOtherClients(stage, to: "\(address):7077", through: access.socks, siteSeed)
         // The same with a request of Bisq 1.
         let request = BisqRelayRequest(try stage.envelope(for: phone, title: "today")).bytes(host: "\(address)")
         let answer = try await stage.raw(

@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.UnaryOperator;
 
 /** One node of a channel: its session, and the shell that connects it and performs the session's actions. */
 final class Link implements Connection.Handler {
@@ -45,7 +46,12 @@ final class Link implements Connection.Handler {
         this.channel = channel;
         this.index = index;
         address = channel.settings.nodes().get(index);
-        session = new Session(channel.settings.workLimit() > 0);
+        session = new Session(
+                channel.settings.workLimit() > 0,
+                channel.settings
+                        .siteKey()
+                        .map(key -> (UnaryOperator<byte[]>) seed -> key.authentication(seed, address.host()))
+                        .orElse(null));
     }
 
     /** Whether there is a connection, or an attempt to open one. */

@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -43,6 +44,7 @@ public final class Main {
             "--timeout",
             "--max-work",
             "--format",
+            "--site-key",
             "--onion-key",
             "--tor-control");
     private static final Set<String> DELIVERY_FLAGS = Set.of("--direct", "--queue", "--no-key");
@@ -76,6 +78,7 @@ public final class Main {
               --max-work SECONDS     of computing if the node requires proof of work; 0: none (default: 60)
               --no-key               do not sign
               --format FORMAT        pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: from the key's form
+              --site-key FILE        a site's key, as created with tocsin site key: the site's rate applies
               --onion-key FILE       the key to a closed onion, as created with tocsin onion authorize
               --tor-control ADDRESS  tor's control port, for --onion-key (default: unix:/run/tor/control)
               --yes                  pair erase: do not ask for confirmation
@@ -318,6 +321,16 @@ public final class Main {
             builder.socks(address("--tor", value("--tor").orElse("127.0.0.1:9050"), "127.0.0.1:9050"));
         }
         builder.workLimit(Duration.ofSeconds(number("--max-work", 60)));
+        if (has("--site-key")) {
+            String file = value("--site-key").orElseThrow();
+            try {
+                builder.siteKey(SiteKey.read(Path.of(file)));
+            } catch (NoSuchFileException error) {
+                throw new Failure(CONFIGURATION, "there is no file " + file);
+            } catch (IOException error) {
+                throw new Failure(CONFIGURATION, error.getMessage());
+            }
+        }
         builder.onProgress(this::show);
         Envelope envelope;
         try {

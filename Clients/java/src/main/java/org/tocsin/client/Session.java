@@ -13,6 +13,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.UnaryOperator;
 
 /**
  * The state machine of one node's connections (PROTOCOL §2–§6): tracks the entries of the node. Events in, actions out;
@@ -57,6 +58,12 @@ final class Session {
     private record Search(Wire.Puzzle puzzle, long started) {}
 
     private final boolean doesWork;
+    /** Makes AUTH from the seed of WELCOME's puzzle; {@code null} if the sender is no site. */
+    private final UnaryOperator<byte[]> site;
+    /** Whether the node has accepted the site's key on this connection: it then requires no proof of work. */
+    private boolean isSite;
+    /** Whether submissions wait for AUTHED. */
+    private boolean awaitsAuthentication;
     private Wire.FrameDecoder decoder = new Wire.FrameDecoder();
     /** Whether the connection takes submissions: connected, and no GOAWAY yet. */
     private boolean isOpen;
@@ -76,9 +83,11 @@ final class Session {
      * Creates a session without a connection.
      *
      * @param doesWork whether the client computes proofs; if not, it leaves the rejection to the node
+     * @param site makes AUTH from the seed of WELCOME's puzzle; {@code null} if the sender is no site
      */
-    Session(boolean doesWork) {
+    Session(boolean doesWork, UnaryOperator<byte[]> site) {
         this.doesWork = doesWork;
+        this.site = site;
     }
 
     // Entries
@@ -150,6 +159,8 @@ final class Session {
     /** Starts a new connection and returns HELLO. All entries are sent again, with the same bytes. */
     byte[] connected(byte[] agent) {
         isOpen = true;
+        isSite = false;
+        awaitsAuthentication = site != null;
         decoder = new Wire.FrameDecoder();
         welcome = null;
         puzzle = null;
@@ -167,6 +178,9 @@ final class Session {
     }
 
     private int limit() {
+        if (awaitsAuthentication) {
+            return 0;
+        }
         return welcome == null ? EARLY_SUBMISSIONS : Math.min(welcome.maxInFlight(), LARGEST_IN_FLIGHT);
     }
 
@@ -240,6 +254,10 @@ final class Session {
             welcome = arrived;
             announced(arrived.puzzle());
             actions.add(new Welcomed(arrived));
+            awaitsAuthentication = site != null && arrived.takesSiteKeys();
+            if (awaitsAuthentication) {
+                actions.add(new Send(site.apply(arrived.puzzle().seed())));
+            }
         } else if (message instanceof Wire.Ping ping) {
             actions.add(new Send(Wire.pong(ping.opaque())));
         } else if (message instanceof Wire.GoAway goAway) {
@@ -251,6 +269,14 @@ final class Session {
             answered(result.request(), result.outcome(), actions);
         } else if (message instanceof Wire.Puzzle changed) {
             announced(changed);
+        } else if (message instanceof Wire.Authenticated answer && awaitsAuthentication) {
+            awaitsAuthentication = false;
+            isSite = answer.isAccepted();
+            if (!isSite) {
+                isOpen = false;
+                String text = "the node does not know this site key, or the key is for another onion";
+                actions.add(new Leaving(new Wire.GoAway(Wire.GoAway.ABUSE, 0, text)));
+            }
         }
     }
 
@@ -352,7 +378,7 @@ final class Session {
         if (puzzle == null) {
             return !entry.needsWork;
         }
-        if (puzzle.effort() == 0 || !doesWork) {
+        if (puzzle.effort() == 0 || !doesWork || isSite) {
             return true;
         }
         return entry.proof != null && entry.proof.covers(puzzle.effort()) && isForKnownSeed(entry.proof);

@@ -2,6 +2,7 @@
 package org.tocsin.client;
 
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 
@@ -10,6 +11,7 @@ import java.util.function.Consumer;
  *
  * @param nodes the nodes, the preferred one first
  * @param proxy tor's SOCKS port; {@code null} to connect directly
+ * @param siteKey the key of a site that the nodes' operators know; empty for any other sender
  * @param executor runs the callbacks and completes the futures
  */
 record Settings(
@@ -20,6 +22,7 @@ record Settings(
         long connectTimeout,
         byte[] agent,
         boolean isIsolated,
+        Optional<SiteKey> siteKey,
         Executor executor,
         Consumer<Progress> onProgress,
         Consumer<PairingToken> onGone) {}

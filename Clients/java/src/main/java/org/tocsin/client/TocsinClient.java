@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
@@ -76,6 +77,7 @@ public final class TocsinClient implements AutoCloseable {
         private Duration connectTimeout = Duration.ofSeconds(60);
         private String agent = "";
         private boolean isIsolated = true;
+        private SiteKey siteKey;
         private Executor executor = ForkJoinPool.commonPool();
         private Consumer<Progress> onProgress;
         private Consumer<PairingToken> onGone;
@@ -185,6 +187,18 @@ public final class TocsinClient implements AutoCloseable {
         }
 
         /**
+         * Authenticates as a site that the nodes' operators know: the nodes apply the site's rate and require no proof
+         * of work.
+         *
+         * @param key the site's key
+         * @return this builder
+         */
+        public Builder siteKey(SiteKey key) {
+            siteKey = key;
+            return this;
+        }
+
+        /**
          * Sets where futures complete and callbacks run.
          *
          * @param runner the default is the common pool
@@ -235,6 +249,7 @@ public final class TocsinClient implements AutoCloseable {
                     nanoseconds(connectTimeout),
                     Bytes.of(agent),
                     isIsolated,
+                    Optional.ofNullable(siteKey),
                     executor,
                     onProgress,
                     onGone));

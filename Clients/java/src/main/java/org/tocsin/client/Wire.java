@@ -27,6 +27,8 @@ final class Wire {
     private static final int PONG = 0x06;
     private static final int PUZZLE = 0x07;
     private static final int GOAWAY = 0x08;
+    private static final int AUTH = 0x14;
+    private static final int AUTHED = 0x15;
     private static final int FIRST_SKIPPABLE = 0x80;
 
     /** What a node may send. */
@@ -48,7 +50,16 @@ final class Wire {
             long serverTime,
             Puzzle puzzle,
             List<String> routes)
-            implements Message {}
+            implements Message {
+        private static final int SITE_KEYS = 1 << 5;
+
+        boolean takesSiteKeys() {
+            return (features & SITE_KEYS) != 0;
+        }
+    }
+
+    /** AUTHED: whether the node has accepted the site's key (PROTOCOL §10). */
+    record Authenticated(boolean isAccepted, Optional<String> name) implements Message {}
 
     /** RESULT: the outcome of one submission. */
     record Result(long request, Outcome outcome) implements Message {}
@@ -61,6 +72,7 @@ final class Wire {
         static final int SHUTTING_DOWN = 0;
         static final int IDLE = 4;
         static final int BUSY = 5;
+        static final int ABUSE = 6;
         static final int HANDSHAKE_TIMEOUT = 7;
 
         /** Whether the node answers what it has accepted before it closes the connection. */
@@ -85,6 +97,14 @@ final class Wire {
         output.append(new byte[] {VERSION, VERSION, (byte) agent.length});
         output.append(agent);
         return output.frame(HELLO);
+    }
+
+    /** AUTH: the public key of a site, and its signature. */
+    static byte[] auth(Signature signature) {
+        Bytes.Output output = new Bytes.Output();
+        output.field(0x30, signature.key());
+        output.field(0x31, signature.signature());
+        return output.frame(AUTH);
     }
 
     static byte[] ping(byte[] opaque) {
@@ -165,7 +185,9 @@ final class Wire {
                 byte[] opaque = payload.of("PING").take(8);
                 payload.finish();
                 return type == PING ? Optional.of(new Ping(opaque)) : Optional.empty();
-            case HELLO, SUBMIT:
+            case AUTHED:
+                return Optional.of(authenticated(payload.of("AUTHED")));
+            case HELLO, SUBMIT, AUTH:
                 throw new ProtocolException("a frame type that only a sender may send");
             default:
                 if (type >= FIRST_SKIPPABLE) {
@@ -193,6 +215,25 @@ final class Wire {
         }
         reader.finish();
         return new Welcome(features, maxFrame, maxInFlight, idleTimeout, serverTime, puzzle, List.copyOf(routes));
+    }
+
+    private static Authenticated authenticated(Reader reader) throws ProtocolException {
+        boolean isAccepted = reader.number(1) == Outcome.Kind.DELIVERED.ordinal();
+        reader.number(2);
+        Optional<String> name = Optional.empty();
+        int previous = -1;
+        while (reader.remaining() > 0) {
+            int tag = (int) reader.number(1);
+            if (tag <= previous) {
+                throw new ProtocolException("AUTHED has fields out of order");
+            }
+            previous = tag;
+            Reader value = new Reader(ByteBuffer.wrap(reader.take((int) reader.number(2)))).of("AUTHED");
+            if (tag == 0x32) {
+                name = Optional.of(value.anyText());
+            }
+        }
+        return new Authenticated(isAccepted, name);
     }
 
     private static Result result(Reader reader) throws ProtocolException {

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The key of a site: a sender that the operators of its nodes know (PROTOCOL §10)."""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from . import wire
+from .errors import TocsinError
+
+_LENGTH = 32
+
+
+class SiteKeyError(TocsinError):
+    """The key file cannot be used. The message contains no part of the key."""
+
+
+@dataclass(frozen=True, repr=False)
+class SiteKey:
+    """The private key of a site. Prints without the key."""
+
+    private_key: Ed25519PrivateKey
+
+    @classmethod
+    def read(cls, path: str) -> SiteKey:
+        """Reads the 32 bytes that ``tocsin site key`` writes.
+
+        :raises SiteKeyError: also if other users of the machine can read the file.
+        """
+        try:
+            with open(path, "rb") as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise SiteKeyError(f"{path} is not a regular file")
+                if status.st_mode & 0o077:
+                    raise SiteKeyError(f"other users can access {path}: run chmod 600 {path}")
+                key = file.read(_LENGTH + 1)
+        except OSError as error:
+            raise SiteKeyError(f"cannot read {path}: {error.strerror}") from None
+        if len(key) != _LENGTH:
+            raise SiteKeyError(f"{path} is not a site's key: tocsin site key FILE makes one")
+        return cls(Ed25519PrivateKey.from_private_bytes(key))
+
+    def authentication(self, seed: bytes, host: str) -> bytes:
+        """Encodes AUTH for a connection to ``host`` whose WELCOME has a puzzle with this seed."""
+        public_key = self.private_key.public_key().public_bytes(
+            serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        )
+        signature = self.private_key.sign(b"tnp1-site" + seed + _onion_key(host))
+        fields = wire.encoded_field(0x30, public_key) + wire.encoded_field(0x31, signature)
+        return wire.frame(wire.FrameType.AUTH, fields)
+
+
+def _onion_key(host: str) -> bytes:
+    """The public key in an onion address; zeros for any other host."""
+    name = host.lower()
+    if not name.endswith(".onion"):
+        return bytes(32)
+    # Subdomains of an onion address are not part of it.
+    label = name.removesuffix(".onion").rpartition(".")[2]
+    try:
+        return base64.b32decode(label.upper())[:32]
+    except ValueError:
+        return bytes(32)

@@ -57,13 +57,17 @@ def test_submissions(vectors):
 
 
 def test_messages_from_the_node(vectors):
-    kinds = {"WELCOME": wire.Welcome, "RESULT": wire.Result, "PUZZLE": wire.Puzzle, "GOAWAY": wire.GoAway}
+    kinds = {"WELCOME": wire.Welcome, "RESULT": wire.Result, "PUZZLE": wire.Puzzle, "GOAWAY": wire.GoAway,
+             "AUTHED": wire.Authenticated}
     checked = 0
     for vector in vectors["messages"]:
         if vector["from"] != "node" or vector["type"] not in kinds:
             continue
         (message,) = decoded(bytes.fromhex(vector["bytes"]))
         assert isinstance(message, kinds[vector["type"]]), vector["name"]
+        if isinstance(message, wire.Authenticated):
+            assert message.is_accepted == (vector["outcome"] == 0)
+            assert message.name == vector.get("site_name")
         if isinstance(message, wire.Welcome):
             assert message.max_frame == vector["max_frame"]
             assert message.max_in_flight == vector["max_in_flight"]

@@ -109,9 +109,11 @@ final class SenderConnections: SenderHost {
     }
 
     func admits(_ connection: any SenderConnection, site credential: Bytes?) -> Bool {
-        guard rules.tnp.siteMode != .off, let credential else {
-            return rules.tnp.siteMode != .required && credential == nil
+        guard let credential else {
+            // Behind a proxy that shares connections, others must not use the site's rate.
+            return rules.tnp.siteMode != .required && connection.circuit?.site == nil
         }
+        guard rules.tnp.siteMode != .off else { return false }
         guard let site = rules.sites.first(where: { $0.isProved(byPath: credential) }), site.rights.contains(.send)
         else { return false }
         let circuit = CircuitID.site(site.number)

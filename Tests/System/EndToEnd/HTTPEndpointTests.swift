@@ -139,6 +139,24 @@ extension Stage {
         await stage.end()
     }
 
+    @Test func `nobody else can use the connection of a site`() async throws {
+        let stage = Stage()
+        let hash = String(decoding: Base64.encode(Site.pathHash(of: "secret".utf8)), as: UTF8.self)
+        try await stage.start(
+            more: "[sites]\nmode = \"open\"\n[[site]]\nname = \"desk\"\npath_hash = \"\(hash)\"")
+        let phone = await stage.phone(.android)
+        func request(_ prefix: String, closes: Bool) -> [UInt8] {
+            let text = RequestBytes.pipe(Self.googleMagic)
+            return RequestBytes.get(
+                prefix + RequestBytes.relay("android", token: phone.deviceToken, text: text), closes: closes)
+        }
+        let bytes = try await stage.raw(
+            request("", closes: false) + request("/s/desk.secret", closes: false) + request("", closes: true),
+            to: stage.httpSocket, readingFor: .seconds(20))
+        #expect(try HTTPAnswer.all(in: bytes).map(\.status) == [200, 200, 400])
+        await stage.end()
+    }
+
     // MARK: Bisq 1
 
     @Test func `a phone receives the setup confirmation of Bisq 1 byte for byte and opens it`() async throws {

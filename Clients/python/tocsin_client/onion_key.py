@@ -14,6 +14,7 @@ import secrets
 import stat
 from dataclasses import dataclass
 
+from . import key_file
 from .errors import TocsinError
 
 _REPLY_TIME = 20.0
@@ -50,16 +51,7 @@ class OnionKey:
 
         :raises OnionKeyError: also if other users of the machine can read the file.
         """
-        try:
-            with open(path, "rb") as file:
-                status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    raise OnionKeyError(f"{path} is not a regular file")
-                if status.st_mode & 0o077:
-                    raise OnionKeyError(f"other users can access {path}: run chmod 600 {path}")
-                match = _LINE.fullmatch(file.read(256))
-        except OSError as error:
-            raise OnionKeyError(f"cannot read {path}: {error.strerror}") from None
+        match = _LINE.fullmatch(key_file.read(path, 256, OnionKeyError))
         if match is None or not is_onion_label(match[1].decode()):
             raise OnionKeyError(f"{path} does not contain a line ADDRESS:descriptor:x25519:KEY")
         return cls(match[1].decode(), base64.b32decode(match[2] + b"===="))

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import base64
-import os
-import stat
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from . import wire
+from . import key_file, wire
 from .errors import TocsinError
 
 _LENGTH = 32
@@ -33,16 +31,7 @@ class SiteKey:
 
         :raises SiteKeyError: also if other users of the machine can read the file.
         """
-        try:
-            with open(path, "rb") as file:
-                status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    raise SiteKeyError(f"{path} is not a regular file")
-                if status.st_mode & 0o077:
-                    raise SiteKeyError(f"other users can access {path}: run chmod 600 {path}")
-                key = file.read(_LENGTH + 1)
-        except OSError as error:
-            raise SiteKeyError(f"cannot read {path}: {error.strerror}") from None
+        key = key_file.read(path, _LENGTH + 1, SiteKeyError)
         if len(key) != _LENGTH:
             raise SiteKeyError(f"{path} is not a site's key: tocsin site key FILE makes one")
         return cls(Ed25519PrivateKey.from_private_bytes(key))

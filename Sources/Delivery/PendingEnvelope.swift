@@ -45,9 +45,12 @@ package struct Origin: Sendable {
         self.isProven = isProven
     }
 
+    /// Above the band of the largest effort, which is 32.
+    private static let siteBand: UInt8 = 33
+
     /// The band in the fair queue: known sites go first, then more effort; twice the effort is one band higher.
     var band: UInt8 {
-        if circuit.site != nil { return 63 }
+        if circuit.site != nil { return Self.siteBand }
         return effort == 0 ? 0 : UInt8(32 - effort.leadingZeroBitCount)
     }
 }

@@ -45,7 +45,7 @@ import Testing
         peer.sites[key] = known
         try peer.send(unknown + submit(1))
         peer.expect(.authenticated(nil), .result(1, .rejected, .notASite))
-        #expect(peer.violations == 1)
+        #expect(peer.violations == 2)
         try peer.send(first + unknown + submit(2))
         peer.expect(.authenticated("site-1"), .authenticated(nil))
         #expect(peer.acceptedRequests == [2])

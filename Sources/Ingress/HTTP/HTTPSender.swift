@@ -89,7 +89,9 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         }
         guard host.admits(self, site: route.site) else {
             respond(RelayResponse.response(to: route.dialect, Rejection(.notASite).outcome))
-            return host.countViolations(self, 1)
+            // The site is not to blame for what others send on its connection.
+            if circuit?.site == nil { host.countViolations(self, 1) }
+            return
         }
         do throws(Rejection) {
             let (envelope, app) = try host.appResolver.envelope(of: try route.relayRequest())

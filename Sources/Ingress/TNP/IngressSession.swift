@@ -314,7 +314,8 @@ package struct IngressSession {
                 .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight"))
         }
         guard site.map({ $0.rights.contains(.send) }) ?? (rules.siteMode != .required) else {
-            return answer(.rejected(.notASite, text: Reason.notASite.description))
+            effects.violations += 1
+            return answer(Rejection(.notASite).outcome)
         }
         guard let app = rules.app(named: fields.app) else {
             effects.violations += 1

@@ -11,7 +11,8 @@ import Time
 /// An upstream node, which has the credentials for an app that this node lacks (PROTOCOL §9). This node is its sender.
 ///
 /// Each device token has its own connections and, unless the target is direct, its own tor circuit, up to
-/// ``maximumCircuits``: the upstream node cannot link these phones. Attempts end when no upstream node can be reached: Delivery decides when to try again.
+/// ``maximumCircuits``: the upstream node cannot link these phones. Attempts end when
+/// no upstream node can be reached: Delivery decides when to try again.
 package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
     // Unchecked: used on the loop's thread only, which `attempt` and the links' streams run on.
 

@@ -119,8 +119,8 @@ package enum RelayAnswers {
         return result
     }
 
-    /// Classifies an upstream node that cannot be used. That the node may have the envelope already makes no difference:
-    /// it recognises the envelope when it comes again.
+    /// Classifies an upstream node that cannot be used. The node may have the envelope
+    /// already: the digest tells it so when this node sends the envelope again.
     /// - Parameter isNew: whether the attempt has just seen the failure; if not, it is known from an earlier attempt for
     ///   the same device token, and says nothing new about the lane.
     static func attemptResult(on failure: NodeLink.Failure, isNew: Bool) -> AttemptResult {

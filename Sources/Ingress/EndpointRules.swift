@@ -17,7 +17,7 @@ package struct EndpointRules {
     /// Finds the app of an HTTP request.
     package let resolver: AppResolver
     /// The known sites.
-    package let sites: [Site]
+    package let sites: KnownSites
 
     /// - Parameters:
     ///   - routes: the routes that the node serves, as WELCOME lists them.
@@ -30,7 +30,7 @@ package struct EndpointRules {
             idleTimeout: .seconds(limits.idleTimeout), frameTimeout: .seconds(limits.frameTimeout),
             readTimeout: .seconds(limits.readTimeout), control: limits.control,
             apps: configuration.apps.map { ($0.name, $0.format) }, routes: routes, siteMode: configuration.siteMode)
-        sites = configuration.sites
+        sites = KnownSites(mode: configuration.siteMode, sites: configuration.sites)
         var httpLimits = HTTPLimits.standard
         httpLimits.target = Self.longestTarget
         httpLimits.requestTimeout = .seconds(limits.httpRequestTimeout)
@@ -47,7 +47,7 @@ package struct EndpointRules {
     /// Whether a WELCOME sent under these rules is no longer true under `other`.
     package func announcesOther(than other: EndpointRules) -> Bool {
         !tnp.apps.elementsEqual(other.tnp.apps, by: { $0 == $1 }) || tnp.routes != other.tnp.routes
-            || tnp.siteMode != other.tnp.siteMode || sites != other.sites
+            || sites != other.sites
     }
 }
 

@@ -223,7 +223,7 @@ final class NodeParts: DispatchObserver {
             if connections.rules.announcesOther(than: rules) || intake.admission.settings.senders != senders {
                 // WELCOME is no longer true.
                 connections.closeIdle("the node's configuration has changed")
-                connections.revoke(rules.sites.filter { !connections.rules.sites.contains($0) })
+                connections.revoke(rules.sites.changed(in: connections.rules.sites))
             }
             log.logger.notice("configuration reloaded", metadata: ["routes_replaced": "\(replaced)"])
         } catch {

@@ -33,7 +33,7 @@ final class SenderConnections: SenderHost {
     }
 
     /// Whether WELCOME announces that the node takes site keys.
-    var takesSiteKeys: Bool { rules.tnp.siteMode != .off }
+    var takesSiteKeys: Bool { rules.sites.mode != .off }
 
     /// The public keys of the node's onions, which AUTH names; none where senders reach the node without tor.
     var onionKeys: [[UInt8]] = []
@@ -99,25 +99,22 @@ final class SenderConnections: SenderHost {
     func identify(
         _ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]
     ) -> Site? {
-        guard let site = rules.sites.first(where: { $0.key.map(authentication.key.elementsEqual) == true }) else {
-            return nil
-        }
-        // The onion's key keeps a hostile node from passing the signature on to this one.
+        // Without tor, a sender has no onion to name.
         let onions = rules.tnp.circuitIDs ? onionKeys : onionKeys + [SiteAuthentication.noOnion]
-        guard onions.contains(where: { authentication.isValid(seed: seed, onion: $0) }) else { return nil }
-        return intake.move(connection, to: .site(site.number)) ? site : nil
+        guard let site = rules.sites.site(provedBy: authentication, seed: seed, onions: onions),
+            intake.move(connection, to: .site(site.number))
+        else { return nil }
+        return site
     }
 
     func admits(_ connection: any SenderConnection, site credential: Bytes?) -> Bool {
-        guard let credential else {
-            // Behind a proxy that shares connections, others must not use the site's rate.
-            return rules.tnp.siteMode != .required && connection.circuit?.site == nil
+        switch rules.sites.request(with: credential, on: connection.circuit) {
+        case .refused: return false
+        case .ordinary: return true
+        case .of(let site):
+            let circuit = CircuitID.site(site.number)
+            return connection.circuit == circuit || intake.move(connection, to: circuit)
         }
-        guard rules.tnp.siteMode != .off else { return false }
-        guard let site = rules.sites.first(where: { $0.isProved(byPath: credential) }), site.rights.contains(.send)
-        else { return false }
-        let circuit = CircuitID.site(site.number)
-        return connection.circuit == circuit || intake.move(connection, to: circuit)
     }
 
     func identified(_ connection: any SenderConnection) { registry.identified(connection.number) }
